@@ -132,10 +132,13 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SettleReply(msgspec.Struct, frozen=True, array_like=True):
-    """ok: durably posted, or released. Not ok: nothing was charged, and the answer must not be sent."""
+    """ok: durably posted, or released. Not ok: nothing was charged, and the answer must not be sent.
+
+    credits_remaining: None where the owner cannot tell; 0 would make a customer deposit.
+    """
 
     ok: bool
-    credits_remaining: int
+    credits_remaining: int | None
 
 
 class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):

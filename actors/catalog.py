@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from types import MappingProxyType
 
+from actors.config import PricingConfig
 from actors.units import Credits
 
 
@@ -162,6 +163,20 @@ RELAY: tuple[RelayRow, ...] = (
 FREE = frozenset((MethodClass.SEND_STATUS, MethodClass.DISCOVERY))  # On purpose; a call takes a rate unit.
 # By the settings' pricing branch; or free.
 _PRICED_ELSEWHERE = FREE | {MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD}
+
+
+def price_of(row: MethodRow, pricing: PricingConfig) -> tuple[str, int | None]:
+    """Return the price of a callable method in words, and the most that a call can cost; None: only a quote tells it.
+
+    Every document that names the price of a method has it from here, so none can tell another one.
+    """
+    if row.method_class is MethodClass.SEND_AND_CONFIRM:
+        landing = pricing.landing_credits
+        return f"{landing} credits if it lands, else {pricing.base_credits}", landing
+    if row.method_class is MethodClass.TRADE_BUILD:
+        return f"{pricing.build_credits} credits and {pricing.trade_bps} basis points of the trade's SOL", None
+    credits = row.credits or 0
+    return f"{credits} {'credit' if credits == 1 else 'credits'}" if credits else "free", credits
 
 
 def check() -> None:

@@ -36,7 +36,7 @@ class Settling:
         outcome is unknown and must be asked again. None: nothing waits for the ledger."""
         account = self._accounts.get(request.pubkey)
         if not self._commits.open and (account is None or request.charged > 0):
-            return SettleReply(False, 0), self._commits.closed
+            return SettleReply(False, None), self._commits.closed
         if account is None:
             return self._end_slowly(request, decide_settle)
         return self._end_now(account, request, decide_settle)
@@ -44,7 +44,7 @@ class Settling:
     def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
         """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
         if not self._commits.open:
-            return SettleReply(False, 0), self._commits.closed
+            return SettleReply(False, None), self._commits.closed
         account = self._accounts.get(request.pubkey)
         if account is None:
             return self._end_slowly(request, decide_void)
@@ -55,7 +55,7 @@ class Settling:
             return self._end(account, request, decide) or self._end_slowly(request, decide)
         except AssertionError:
             self._commits.distrust(account)
-            return SettleReply(False, 0), self._commits.closed
+            return SettleReply(False, None), self._commits.closed
 
     def _end(
         self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
@@ -90,9 +90,9 @@ class Settling:
             if decide is decide_void:
                 raise
             logger.error("a settle was refused: %s", error)
-            return SettleReply(False, 0)
+            return SettleReply(False, None)
         if account is None:
-            return SettleReply(request.charged == 0 or decide is decide_void, 0)
+            return SettleReply(request.charged == 0 or decide is decide_void, None)
         ended = self._end_if_current(account, request, decide)
         if ended is None:
             ended = await self._end_with_store(request, decide)

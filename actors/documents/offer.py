@@ -6,7 +6,7 @@ Implements: decisions, "pricing". Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.catalog import METHODS, Availability, MethodClass, MethodRow
+from actors.catalog import METHODS, Availability, MethodRow, price_of
 from actors.config import PricingConfig
 from actors.method_documents import DOCUMENTS
 from actors.method_schemas import MethodDocument
@@ -43,12 +43,4 @@ def offer(public_url: str, served: Sequence[str], pricing: PricingConfig, relay:
 
 
 def _method(row: MethodRow, pricing: PricingConfig) -> Method:
-    document = DOCUMENTS[row.name]
-    if row.method_class is MethodClass.SEND_AND_CONFIRM:
-        landing = pricing.landing_credits
-        return Method(row, document, f"{landing} credits if it lands, else {pricing.base_credits}", landing)
-    if row.method_class is MethodClass.TRADE_BUILD:
-        price = f"{pricing.build_credits} credits and {pricing.trade_bps} basis points of the trade's SOL"
-        return Method(row, document, price, None)
-    credits = row.credits or 0
-    return Method(row, document, f"{credits} {'credit' if credits == 1 else 'credits'}" if credits else "free", credits)
+    return Method(row, DOCUMENTS[row.name], *price_of(row, pricing))

@@ -74,12 +74,12 @@ class Authenticator:
         wait = self._limits.wait(None, client, now) if self._limits.waiting else None
         if wait is not None:
             return _told_to_wait(wait)
-        self._limits.count(None, client, errs, None, 0, now)
+        self._limits.count(None, client, errs, None, None, now)
         return None
 
     def count_refusal_of(self, proof: Proof, err: Err, client: Client) -> None:
         """Count a refusal by the owner, for a door that does not use the pipeline: against the client's address."""
-        self._limits.count(proof, client, (err,), None, 0, self._clock.now())
+        self._limits.count(proof, client, (err,), None, None, self._clock.now())
 
 
 def _told_to_wait(wait: Wait) -> RefusedCaller:

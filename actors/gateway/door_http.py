@@ -109,6 +109,7 @@ class HttpDoor:
             parts.terms,
             clock,
             parts.offered,
+            config.pricing,
             (parts.public_url, *gateway.mcp_origins),
             gateway.mcp_refusals_as_200,
         )

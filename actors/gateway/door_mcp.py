@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from actors.clock import Clock
+from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replies
 from actors.gateway.admission import Plan
@@ -55,13 +56,15 @@ class McpDoor:
         terms: TermsByPath,
         clock: Clock,
         plans: Mapping[str, Plan],
+        pricing: PricingConfig,
         origins: Collection[str],
         always_200: bool,
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
         self._keyed = keyed
         self._plans = plans
-        self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans)
+        self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
+        self._instructions = mcp_tools.instructions(plans, pricing)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
 
@@ -108,7 +111,8 @@ class McpDoor:
 
     def _free(self, asked: Free) -> bytes:
         if asked.method == "initialize":
-            return mcp_answers.result(asked.id, mcp_tools.initialize_result(asked.params.get("protocolVersion")))
+            agreed = mcp_tools.initialize_result(asked.params.get("protocolVersion"), self._instructions)
+            return mcp_answers.result(asked.id, agreed)
         return mcp_answers.result(asked.id, b"{}" if asked.method == "ping" else self._tool_list)
 
     # --- one call

@@ -51,8 +51,8 @@ CLOSE = responses.CLOSE
 def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | None, now: int) -> None:
     """Add the account's credits and its rate limit. now: Unix seconds.
 
-    credits_remaining: newer than that of the figures where the call has ended since; None: the account is not known, so
-    only the rate is told.
+    credits_remaining: newer than that of the figures where the call has ended since; None: not known, so only the
+    rate is told.
     """
     reset, remaining = figures.rate_reset, figures.rate_remaining
     limit, policy = _of_limit(figures.rate_limit)

@@ -256,10 +256,10 @@ class IdempotentCalls:
         try:
             settled = await self._accounts.settle(settle)
         except OwnerUnavailable:
-            return _free(admitted, _CHARGE_UNKNOWN, held)
+            return _unrecorded(admitted, _CHARGE_UNKNOWN, held)
         if not settled.ok:
             await self._forget(record)
-            return _free(admitted, _NOT_CHARGED, held)
+            return _unrecorded(admitted, _NOT_CHARGED, held)
         self._accounts.delivered(settle.pubkey, settle.operation)  # From here on the answer waits in the store.
         return _answered(admitted, answer, held, settled, settle.charged)
 
@@ -358,6 +358,11 @@ def _away(error: KeysUnavailable) -> Refusal:
 
 def _free(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
     return _replies(Reply(admitted.id, None, refusal), held, None)
+
+
+def _unrecorded(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
+    """Without a figure of credits: the owner could not tell what became of the charge."""
+    return Replies((Reply(admitted.id, None, refusal),), None, held.figures)
 
 
 def _answered(

@@ -11,6 +11,7 @@ import orjson
 
 from actors import catalog
 from actors.catalog import MethodClass
+from actors.config import PricingConfig
 from actors.gateway.admission import Plan
 from actors.method_documents import DOCUMENTS
 from actors.method_schemas import params_schema
@@ -23,14 +24,22 @@ _CHANGING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodCla
 _PARAMS = "parameters of the method, in order, as JSON-RPC takes them"
 _INSTRUCTIONS = (
     "Each tool is one JSON-RPC method of a Solana node, and `rpc` takes any of them. `params` is an array, as in "
-    "JSON-RPC. A call costs the credits that its description names; initialize, ping and tools/list are free. "
-    "tools/call needs a credential: the header X-Api-Key, Authorization: Bearer, or a wallet's signature. GET /pricing "
-    "has all prices."
+    "JSON-RPC. initialize, ping and tools/list are free. tools/call needs a credential: the header X-Api-Key, "
+    "Authorization: Bearer, or a wallet's signature. GET /pricing has all prices, and POST /quote tells the price of a "
+    "call before it is made. The tools by the price of a call:"
 )
 _SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": "0.1.0"}
 
 
-def initialize_result(requested: Any) -> bytes:
+def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:
+    """Name the callable methods by their prices: `initialize` tells agents the whole catalog of tools."""
+    named: dict[str, list[str]] = {}
+    for name in sorted(plans, key=lambda name: (plans[name].ceiling, name)):
+        named.setdefault(_price(name, pricing)[0], []).append(name)
+    return "\n".join((_INSTRUCTIONS, *(f"- {price}: {', '.join(names)}" for price, names in named.items())))
+
+
+def initialize_result(requested: Any, instructions: str) -> bytes:
     """The result of `initialize`: the requested version where it is served, else the newest that is."""
     version = requested if requested in VERSIONS else LATEST_VERSION
     return orjson.dumps(
@@ -38,19 +47,25 @@ def initialize_result(requested: Any) -> bytes:
             "protocolVersion": version,
             "capabilities": {"tools": {"listChanged": False}},
             "serverInfo": _SERVER,
-            "instructions": _INSTRUCTIONS,
+            "instructions": instructions,
         }
     )
 
 
-def list_result(plans: Mapping[str, Plan]) -> bytes:
+def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
     """The result of `tools/list`. plans: of the callable methods, at their prices."""
-    tools = [_tool(plans[name]) for name in sorted(plans)]
+    tools = [_tool(plans[name], pricing) for name in sorted(plans)]
     return orjson.dumps({"tools": [*tools, _generic(sorted(plans))]})
 
 
-def _tool(plan: Plan) -> dict[str, Any]:
+def _price(name: str, pricing: PricingConfig) -> tuple[str, int | None]:
+    words, most = catalog.price_of(catalog.METHODS[name], pricing)
+    return "no credits" if most == 0 else words, most
+
+
+def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
     row, document = catalog.METHODS[plan.method], DOCUMENTS[plan.method]
+    price, most = _price(plan.method, pricing)
     changes = row.method_class in _CHANGING
     params = params_schema(document) | {"description": _PARAMS}
     if document.example is not None:
@@ -61,7 +76,7 @@ def _tool(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.method,
         "title": plan.method,
-        "description": f"{document.summary} Costs {_price(plan, row.method_class)}.",
+        "description": f"{document.summary} Costs {price}.",
         "inputSchema": schema,
         "annotations": {
             "title": plan.method,
@@ -73,16 +88,10 @@ def _tool(plan: Plan) -> dict[str, Any]:
         },
         "_meta": {
             "ledger-gateway/class": row.method_class.value,
-            "ledger-gateway/credits_max": plan.ceiling,
+            "ledger-gateway/credits_max": most,  # Null: POST /quote tells it.
             "ledger-gateway/timeout_ms": plan.timeout_ms,
         },
     }
-
-
-def _price(plan: Plan, method_class: MethodClass) -> str:
-    fixed = method_class not in (MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD)
-    credits = "1 credit" if plan.ceiling == 1 else f"{plan.ceiling} credits"
-    return credits if fixed else f"at most {credits}"
 
 
 def _generic(methods: Iterable[str]) -> dict[str, Any]:

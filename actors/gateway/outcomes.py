@@ -14,6 +14,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | does not answer within the class's time              | no      | TIMEOUT                |
 | cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
 | answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
+| takes no more calls (HTTP 429)                       | no      | 503                    |
 
 The block engine's answers to bundles are judged as a node's. A call that is refused after its hold costs nothing.
 A list that is priced by the item (`/bulk/*`) costs its items that succeeded; the rest of its hold is released.
@@ -43,6 +44,7 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
         "timeout": False,
         "upstream_unreachable": False,
         "upstream_invalid_answer": False,
+        "upstream_overloaded": False,
         "refused_before_admission": False,
         "client_left_before_answer": False,
         "client_left_after_answer": True,
@@ -78,6 +80,8 @@ _COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability i
 
 def refusal_of(answer: NodeAnswer) -> Refusal | None:
     """Return the refusal for the client where the node gave no answer; None where it gave one."""
+    if isinstance(answer, RefusedAnswer):
+        return answer.refusal
     return None if answer.answered else _NO_ANSWER[answer.kind]
 
 
@@ -110,7 +114,7 @@ def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Judgement:
 
 
 class Reply(msgspec.Struct):
-    """The reply to one call: the node's answer, or a refusal. credits_remaining: the newest figure that is known.
+    """The reply to one call: the node's answer, or a refusal. credits_remaining: as in Replies.
 
     charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
     higher numbers are newer. posted: credits that others than this replica's charge have posted for the answer.
@@ -119,7 +123,7 @@ class Reply(msgspec.Struct):
     id: bytes
     answer: NodeAnswer | None
     refusal: Refusal | None
-    credits_remaining: int = 0
+    credits_remaining: int | None = None
     charge: SettleRequest | None = None
     told: int = 0
     posted: int = 0
@@ -128,13 +132,14 @@ class Reply(msgspec.Struct):
 class Replies(msgspec.Struct):
     """The replies to one request. refusal: of the whole request, which then has no items. figures: None when not known.
 
-    credits_remaining: None where the account is not known, and the figures tell only a rate.
+    credits_remaining: the newest figure; None where none is known, of an unknown account or because its owner could not
+    tell what became of a charge. It is then told to nobody: a client that reads 0 deposits.
     """
 
     items: Sequence[Reply]
     refusal: Refusal | None
     figures: Figures | None
-    credits_remaining: int | None = 0
+    credits_remaining: int | None = None
     pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
     repeated: bool = False  # The answer was kept from an earlier request (idempotent_calls.py).
 
@@ -148,7 +153,7 @@ class Replies(msgspec.Struct):
 def whole(held: HoldReply) -> Replies:
     assert held.refusal is not None
     err = Err[held.refusal]
-    remaining = 0 if held.figures is None else held.figures.credits_remaining
+    remaining = None if held.figures is None else held.figures.credits_remaining
     return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
 
 

@@ -211,8 +211,7 @@ class Pipeline:
 
     def counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back."""
-        credits_remaining = done.credits_remaining or 0
-        self._limits.count(proof, client, done.errs(), done.figures, credits_remaining, self._clock.now())
+        self._limits.count(proof, client, done.errs(), done.figures, done.credits_remaining, self._clock.now())
         return done
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:
@@ -230,7 +229,7 @@ class Pipeline:
         if held.refusal is not None and held.refusal != _OWNER_GONE.err.name:
             return whole(held)
         figures = held.figures
-        return Replies(refused, None, figures, 0 if figures is None else figures.credits_remaining)
+        return Replies(refused, None, figures, None if figures is None else figures.credits_remaining)
 
     async def _hold(self, request: HoldRequest) -> HoldReply:
         try:
@@ -298,7 +297,7 @@ class Pipeline:
         # Of the owner's figures, tell the newest.
         message, newest = max(figures, key=lambda pair: pair[0])
         known = [(message, newest.credits_remaining), *((end.told, end.credits_remaining) for end in ends)]
-        return Replies(ends, None, newest, max(known)[1], held.pubkey)
+        return Replies(ends, None, newest, max(known, key=lambda pair: pair[0])[1], held.pubkey)
 
     async def _carry_out(
         self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, client: Client | None
@@ -341,7 +340,8 @@ class Pipeline:
             reply = Reply(admitted.id, answer, None, settled.credits_remaining, settle, message)
         elif charged:
             self._accounts.void(settle)
-            reply = Reply(admitted.id, None, _NOT_RECORDED, 0 if settled is None else settled.credits_remaining)
+            remaining = None if settled is None else settled.credits_remaining
+            reply = Reply(admitted.id, None, _NOT_RECORDED, remaining, told=message)
             charged, outcome = 0, _RELEASED
         else:
             reply = self._free(admitted.id, answer, ending.refusal, held)

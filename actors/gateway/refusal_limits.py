@@ -93,7 +93,7 @@ class RefusalLimits:
         client: Client | None,
         errs: Iterable[Err],
         figures: Figures | None,
-        credits_remaining: int,
+        credits_remaining: int | None,
         now: int,
     ) -> None:
         """Count the refusals of one request. figures: of the account, None where the owner told none.
@@ -108,10 +108,9 @@ class RefusalLimits:
             self._count_stranger(proof, client, found)
             return
         self._confirm(_credential(proof))
-        told = Figures(credits_remaining, figures.rate_limit, 0, now + 1)
-        self._add(
-            routing_of(proof), len(found), max(self._per_account, figures.rate_limit), Wait(told, credits_remaining)
-        )
+        limit = max(self._per_account, figures.rate_limit)
+        told = Figures(credits_remaining or 0, figures.rate_limit, 0, now + 1)
+        self._add(routing_of(proof), len(found), limit, Wait(told, credits_remaining))
 
     def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err]) -> None:
         if proof is not None and not _DISPROVED.isdisjoint(found):

@@ -12,7 +12,7 @@ import orjson
 from actors.clock import Clock
 from actors.sends.chain import base64_text
 from actors.sends.engine import BlockEngineClient, EngineUnavailable, error_of
-from actors.upstream.replies import NOT_SENT, AnswerKind, Node
+from actors.upstream.replies import NOT_SENT, AnswerKind, Node, RefusedAnswer
 from actors.upstream.signed_transactions import SignedTransaction
 
 LEG_MS = 2_000  # After it, a leg that has not said anything has not acknowledged.
@@ -64,6 +64,8 @@ class LocalRpcLeg:
             return Submission(began_ms, self._clock.now_ms())
         if answer.kind is AnswerKind.ERROR:
             return Submission(began_ms, None, f"{answer.error_code}: {answer.error_message}"[:200], refused=True)
+        if isinstance(answer, RefusedAnswer):
+            return Submission(began_ms, None, "429: the node takes no more calls", refused=True)
         if answer == NOT_SENT:
             return Submission(None, None, "no connection")
         return Submission(began_ms, None, answer.kind.name.lower())

@@ -30,6 +30,8 @@ _UNCOMPRESSED = (None, "", "identity")
 _FIRST_ID_MIN, _FIRST_ID_MAX = 10**14, 5 * 10**14
 _OK = 200
 _ERRORS = range(400, 600)
+_TOO_MANY = 429
+_RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls again long before.
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
 
 
@@ -98,12 +100,14 @@ class NodeClient:
         """Read an answer as ReadAnswer. A result needs status 200; a JSON-RPC error may come with 4xx and 5xx too."""
         if status == _OK:
             return await self._read(request_id, headers, is_chunked, payload)
+        if status == _TOO_MANY:  # Whatever its body says: the call was not taken, so this is no answer to it.
+            return replies.overloaded(_retry_seconds(headers.get("Retry-After", "")))
         if status not in _ERRORS or status in _ACCESS_REFUSED:
             return replies.UNREACHABLE
         answer = await self._read(request_id, headers, is_chunked, payload)
         if answer.kind is not AnswerKind.ERROR:
             return replies.UNREACHABLE  # The node's HTTP server, or a proxy before it, sent a page of text.
-        return msgspec.structs.replace(answer, turned_away=True) if status == 429 or status >= 500 else answer
+        return msgspec.structs.replace(answer, turned_away=True) if status >= 500 else answer
 
     async def _read(
         self, request_id: bytes, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader
@@ -146,6 +150,11 @@ class NodeClient:
         finally:
             if claimed:
                 self._budget.give_back(claimed)
+
+
+def _retry_seconds(text: str) -> int | None:
+    """How long a node asks to be left alone. None: it does not say, or by a date of its own clock."""
+    return max(1, min(int(text[:9]), _RETRY_SECONDS_MAX)) if text.isascii() and text.isdigit() else None
 
 
 def _connections_to(address: NodeAddress, connections_max: int) -> Connections:

@@ -5,8 +5,8 @@ The shell: node_selection.py chooses the node, hedging.py limits second requests
 
 A read that fails is sent to the next node. A late read is also sent to a second node: the first answer is used, and the
 connection of the other request is closed. A send goes to one node, once; another node is tried only when no byte of the
-send has left. A JSON-RPC error is an answer too; only an error about the node itself (such as "behind") makes a read
-try another node. No call has a task of its own until it is late.
+send has left, or the node has refused to take it (HTTP 429). A JSON-RPC error is an answer too; only an error about the
+node itself (such as "behind") makes a read try another node. No call has a task of its own until it is late.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges
 from actors.upstream.method_lanes import Lane, is_of_history, lane_of
 from actors.upstream.node_selection import NodeSelection, State, min_slot_of
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, NodeAnswer, RefusedAnswer
 
 _BEHIND_AFTER_SECONDS = 0.5  # A lagging node gets a late read only when no better node has answered for so long.
 _DELAY_GROWTH = 2  # Each check of a late call waits twice as long as the one before.
@@ -51,7 +51,7 @@ class NodePool:
             tried.append(index)
             ticket = self._selection.all[index].breakers[Lane.SEND].begin()
             answer = await self._ask(index, Lane.SEND, ticket, method, params, remaining_ms)
-            if answer is not replies.NOT_SENT:
+            if answer is not replies.NOT_SENT and not isinstance(answer, RefusedAnswer):
                 break
         return answer
 
@@ -139,15 +139,19 @@ class _PooledRead:
         self.began = asyncio.get_running_loop().time()
         self.give_up_at = self.began + timeout_ms / 1000
         self.tried: list[int] = []
-        self.second_best: NodeAnswer | None = None  # An error of a node that is behind or busy.
+        self.second_best: NodeAnswer | None = None  # Of a node that is behind or busy.
 
     def is_answered_by(self, answer: NodeAnswer) -> bool:
         """Return whether no other node needs to be asked."""
         if answer.kind is AnswerKind.RESULT or answer.kind is AnswerKind.OVERSIZED:
             return True
-        if answer.kind is not AnswerKind.ERROR:
+        if answer.kind is not AnswerKind.ERROR and not isinstance(answer, RefusedAnswer):
             return False
-        if not answer.turned_away and not replies.concerns_one_node(answer.error_code, answer.error_message):
+        if (
+            answer.answered
+            and not answer.turned_away
+            and not replies.concerns_one_node(answer.error_code, answer.error_message)
+        ):
             return True
         self.second_best = self.second_best or answer
         return False

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.calls import SettleRequest
-from actors.errors import Refusal
+from actors.errors import Err, Refusal
 
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
 _VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
@@ -56,7 +56,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     """An answer or a failure. Only RESULT and ERROR have a body, with the place of the id in it.
 
     node: name of the node that served the answer. cache: hit, miss or coalesced. Both may be empty.
-    turned_away: an error by which the node, or a proxy before it, refused to work on the call (HTTP 429 and 5xx).
+    turned_away: an error by which the node, or a proxy before it, refused to work on the call (HTTP 5xx).
     """
 
     kind: AnswerKind
@@ -140,7 +140,10 @@ class DeferredAnswer(NodeAnswer, frozen=True):
 
 
 class RefusedAnswer(NodeAnswer, frozen=True):
-    """No answer: whoever carries the call out refuses it after it was held, so it is released and the client told."""
+    """No answer: whoever carries the call out refuses it after it was held, so it is released and the client told.
+
+    From a node it means that the node has taken nothing of the call, so another one may be asked, with a send too.
+    """
 
     refusal: Refusal | None = None
 
@@ -243,6 +246,12 @@ def made_deferred(result: bytes, final: bool = False, posted: int = 0) -> Deferr
 def refused(refusal: Refusal) -> RefusedAnswer:
     """Refuse a call that is held already."""
     return RefusedAnswer(AnswerKind.UNREACHABLE, refusal=refusal)
+
+
+def overloaded(retry_seconds: int | None) -> RefusedAnswer:
+    """Refuse a call that a node did not take because it has too many (HTTP 429): the limit is this service's own."""
+    err = Err.SERVICE_TEMPORARILY_UNAVAILABLE
+    return refused(Refusal(err, "the node takes no more calls at the moment", retry_seconds=retry_seconds))
 
 
 def made_quoted(result: bytes, credits: int, node: str = "") -> QuotedAnswer:

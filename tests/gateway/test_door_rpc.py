@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from actors.accounts.api import SetStatus
+from actors.accounts.api import OwnerUnavailable, SetStatus
 from actors.identity.store import IdentityStoreUnavailable
 from tests.identity.memory_store import MemoryIdentityStore
 
@@ -201,6 +201,25 @@ async def test_a_suspended_account_is_403():
         assert (response.status_code, response.json()["error"]["code"]) == (403, -32001)
         assert (await world.rpc(customer, [call()])).status_code == 403
         assert await world.balance(customer) == 10
+
+
+async def test_credits_that_are_not_known_are_not_told():
+    """When a charge cannot be recorded its owner tells no balance: a client that reads 0 and "low" would deposit."""
+    tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "getSlot"}}
+    async with a_world() as world:
+        customer = await world.customer(5_000)
+
+        async def away(request):
+            raise OwnerUnavailable
+
+        world.accounts.settle = away
+        bulk = {"addresses": [customer.text]}
+        for path, body in (("/", call()), ("/", [call()]), ("/mcp", tool), ("/bulk/getBalances", bulk)):
+            headers = {"content-type": "application/json"}
+            response = await world.rpc(customer, body, path, **headers)
+            assert "could not be recorded" in response.text, response.text
+            assert response.headers["x-ratelimit-limit"] == "100"
+            assert "x-credits-remaining" not in response.headers and "x-credits-low" not in response.headers, path
 
 
 async def test_an_owner_that_is_away_is_503_with_a_hint():

@@ -220,7 +220,8 @@ async def test_a_charge_whose_fate_is_unknown_is_asked_for_again(replicas: Repli
             accounts.down = False
 
     accounts.settle = away  # type: ignore[method-assign]
-    assert (await replicas.first(wallet)).status_code == 503
+    unknown = await replicas.first(wallet)
+    assert unknown.status_code == 503 and "x-credits-remaining" not in unknown.headers
     assert (await replicas.second(wallet)).json()["result"] == "answer 0"
     assert await replicas.world.debits(wallet) == [("sendTransaction", 2)] and len(replicas.node.calls) == 1
 

@@ -75,6 +75,7 @@ def test_work_by_the_piece_costs_the_pieces_that_ended_well(done, charged, outco
         (replies.UNREACHABLE, Err.BACKEND_UNAVAILABLE),
         (replies.GARBAGE, Err.BACKEND_UNAVAILABLE),
         (replies.OVERSIZED, Err.BACKEND_UNAVAILABLE),
+        (replies.overloaded(3), Err.SERVICE_TEMPORARILY_UNAVAILABLE),
     ],
 )
 def test_row_15_no_answer_costs_nothing(answer, err):
@@ -108,6 +109,7 @@ def test_what_is_published_is_what_is_done():
         "timeout": replies.TIMED_OUT,
         "upstream_unreachable": replies.UNREACHABLE,
         "upstream_invalid_answer": replies.GARBAGE,
+        "upstream_overloaded": replies.overloaded(None),
     }
     for name, answer in done.items():
         assert outcomes.PUBLISHED[name] is (outcomes.judge("getBlock", 25, answer).charged == 25)

@@ -165,6 +165,7 @@ async def test_an_answer_without_its_charge_stays_here_and_the_charge_is_voided(
     done = await pipeline_of(account, ScriptedNode()).single(PROOF, a_call("getSlot"))
     assert done.items[0].answer is None
     assert done.items[0].refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
+    assert done.credits_remaining == (29 if says_no else None)  # What is not known is not told as 0.
     assert [void.operation for void in account.voided] == [account.holds[0].operation]
 
 

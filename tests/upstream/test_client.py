@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from actors.config import UpstreamConfig
+from actors.errors import Err
 from actors.upstream import replies
 from actors.upstream.client import NodeClient
 from actors.upstream.replies import AnswerKind
@@ -270,10 +271,10 @@ async def test_without_a_connection_nothing_was_sent():
     assert await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS) is replies.NOT_SENT
 
 
-@pytest.mark.parametrize(("status", "turned_away"), [(b"429 Too Many Requests", True), (b"200 OK", False)])
+@pytest.mark.parametrize(("status", "turned_away"), [(b"503 Service Unavailable", True), (b"200 OK", False)])
 async def test_an_error_with_a_busy_status_says_that_it_turned_the_call_away(status, turned_away):
-    """Providers put JSON-RPC errors into their rate limits: no word of the chain's, so another node may be asked."""
-    error = b'{"jsonrpc":"2.0","error":{"code":429,"message":"Too many requests"},"id":1}'
+    """Providers put JSON-RPC errors into their limits: no word of the chain's, so another node may be asked."""
+    error = b'{"jsonrpc":"2.0","error":{"code":-32005,"message":"busy"},"id":1}'
 
     async def busy(exchange: Exchange) -> None:
         await exchange.send(exchange.response(error, status=status))
@@ -282,6 +283,28 @@ async def test_an_error_with_a_busy_status_says_that_it_turned_the_call_away(sta
         client = NodeClient(UpstreamConfig(), node.url, "a")
         answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
         assert (answer.kind, answer.turned_away, answer.node) == (AnswerKind.ERROR, turned_away, "a")
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [(b"", None), (b"3", 3), (b"0", 1), (b"86400", 60), (b"9" * 40, 60), (b"-5", None), (b"Wed, 21 Oct", None)],
+)
+@pytest.mark.parametrize("body", [b'{"jsonrpc":"2.0","error":{"code":429,"message":"x"},"id":1}', b"too many"])
+async def test_http_429_is_a_refusal_to_take_the_call(header, seconds, body):
+    """And no answer to it, whatever its body is: overload is 503 and free (interface, "HTTP statuses")."""
+
+    async def busy(exchange: Exchange) -> None:
+        told = (b"Retry-After: " + header,) if header else ()
+        await exchange.send(exchange.response(body, *told, status=b"429 Too Many Requests"))
+
+    async with running(RawNode(busy)) as node:
+        client = NodeClient(UpstreamConfig(), node.url, "a")
+        for method in ("getSlot", "sendTransaction"):
+            answer = await client.call(method, b"[]", CLASS_TIMEOUT_MS)
+            assert isinstance(answer, replies.RefusedAnswer) and answer.refusal is not None
+            assert answer.refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
+            assert answer.refusal.retry_seconds == seconds
         await client.close()
 
 

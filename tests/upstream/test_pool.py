@@ -311,13 +311,26 @@ async def test_all_of_it_ends_with_the_time_of_the_class():
 
 
 async def test_a_node_that_turns_calls_away_is_busy_not_right():
-    """HTTP 429 and 5xx with a JSON-RPC error in them: somebody else is asked, and its breaker counts it."""
-    busy = msgspec.structs.replace(error_of(429, "Too many requests"), turned_away=True)
+    """HTTP 5xx with a JSON-RPC error in them, and HTTP 429: somebody else is asked, and its breaker counts it."""
+    for busy in (msgspec.structs.replace(error_of(-32005, "busy"), turned_away=True), replies.overloaded(3)):
+        await turned_away_by(busy)
+
+
+async def turned_away_by(busy: NodeAnswer) -> None:
     first, second = Client(busy), Client(OK)
     world = World(first, second)
     assert await world.read() is OK
     assert world.selection.all[0].breakers[Lane.CHEAP].failures == 1
     assert await World(Client(busy), Client(replies.UNREACHABLE)).read() is busy
+
+
+async def test_a_send_that_a_node_refuses_to_take_goes_to_another_one():
+    """HTTP 429: as after a refused connection, nobody has the transaction."""
+    busy = replies.overloaded(3)
+    first, second = Client(busy), Client(OK)
+    assert await World(first, second).pool.call("sendTransaction", b"[]", 1_000) is OK
+    assert (len(first.calls), len(second.calls)) == (1, 1)
+    assert await World(Client(busy), Client(busy)).pool.call("sendTransaction", b"[]", 1_000) is busy
 
 
 async def test_a_read_that_needs_a_slot_goes_where_it_is():
