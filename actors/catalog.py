@@ -1,6 +1,7 @@
-"""Every method, its class, price and timeout: the one table behind billing, pricing, capabilities and docs.
+"""Every method and subscription, with class, price and timeout: the one table behind billing, pricing and documents.
 
-Implements: interface specification, "Method classes and credits" and "Timeouts"; decisions, "Open facts, settled".
+Implements: interface specification, "Method classes and credits", "Timeouts", "WebSocket /ws" and "Signal billing";
+decisions, "Open facts, settled".
 Pure data. gateway/outcomes.py judges the answers, gateway/params.py checks the parameters.
 A method that is not in this table does not exist: a method without a price is refused, never free (money rule 8).
 """
@@ -157,6 +158,61 @@ RELAY: tuple[RelayRow, ...] = (
     RelayRow("relay/tipFloor", "tipFloor", Credits(1)),
     RelayRow("relay/getInflightBundleStatuses", "getInflightBundleStatuses", Credits(2)),
     RelayRow("relay/sendTransaction", "sendTransaction", Credits(2)),
+)
+
+STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
+    {
+        "websocket": MappingProxyType({"connect_credits": 5, "notifications_per_credit": 10, "unsubscribe_credits": 0}),
+        "signals": MappingProxyType({"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0}),
+        "grpc": MappingProxyType({"request_credits": 1, "interval_credits": 60, "interval_seconds": 60}),
+    }
+)
+SIGNALS = "subscribeSignal"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRow:
+    """A subscribe method of a WebSocket. params: its parameters as documents show them; a field with ? is optional."""
+
+    name: str
+    delivers: str
+    params: str
+
+    @property
+    def unsubscribe(self) -> str:
+        return "signalUnsubscribe" if self.name == SIGNALS else f"{self.name.removesuffix('Subscribe')}Unsubscribe"
+
+
+SUBSCRIPTIONS: tuple[SubscriptionRow, ...] = (
+    SubscriptionRow("accountSubscribe", "changes of an account", "[pubkey, {commitment?, encoding?}]"),
+    SubscriptionRow(
+        "logsSubscribe",
+        "logs of transactions",
+        '["all" | "allWithVotes" | {"mentions": [pubkey]}, {commitment?}]',
+    ),
+    SubscriptionRow(
+        "programSubscribe", "changes of a program's accounts", "[program, {commitment?, encoding?, filters?}]"
+    ),
+    SubscriptionRow(
+        "signatureSubscribe",
+        "the outcome of a transaction, once",
+        "[signature, {commitment?, enableReceivedNotification?}]",
+    ),
+    SubscriptionRow("slotSubscribe", "new slots", "[]"),
+    SubscriptionRow("rootSubscribe", "new root slots", "[]"),
+    SubscriptionRow(
+        "blockSubscribe",
+        "blocks",
+        '["all" | {"mentionsAccountOrProgram": pubkey}, {commitment?, encoding?, transactionDetails?, showRewards?, '
+        "maxSupportedTransactionVersion?}]",
+    ),
+    SubscriptionRow("slotsUpdatesSubscribe", "each step of each slot", "[]"),
+    SubscriptionRow("voteSubscribe", "votes", "[]"),
+    SubscriptionRow(
+        SIGNALS,
+        "signals: new coins and pools, graduations, large swaps, wallets",
+        "[{kinds?, mint?, programs?, wallets?, min_lamports?, since?}]",
+    ),
 )
 
 

@@ -3,17 +3,17 @@
 Implements: decisions, "pricing". Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.catalog import METHODS, Availability, MethodRow, price_of
+from actors.catalog import METHODS, Availability, MethodRow, SubscriptionRow, price_of
 from actors.config import PricingConfig
 from actors.method_documents import DOCUMENTS
 from actors.method_schemas import MethodDocument
 
 TITLE = "Ledger Gateway"
 VERSION = "0.1.0"
-SUMMARY = "A prepaid gateway to Solana RPC: JSON-RPC over HTTP, WebSocket and MCP, paid with credits or by x402."
+SUMMARY = "A prepaid gateway to Solana: JSON-RPC over HTTP, WebSocket and MCP, and gRPC; paid in credits or by x402."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,43 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamOffer:
+    """subscriptions: of a WebSocket; empty: it is not offered. grpc_target: host:port; empty: gRPC is not offered."""
+
+    subscriptions: Sequence[SubscriptionRow] = ()
+    subscriptions_max: int = 0
+    frames_per_second_max: int = 0
+    message_bytes_max: int = 0
+    grpc_target: str = ""
+    grpc_is_tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
-    """public_url: origin that clients see, without a slash at its end. served: as GET /capabilities lists paths."""
+    """public_url: origin that clients see, without a slash at its end. served: as GET /capabilities lists paths.
+
+    deposit: where to pay, as the data of a 402 tells it.
+    """
 
     public_url: str
     served: Sequence[str]
     methods: Sequence[Method]
+    streams: StreamOffer
+    deposit: Mapping[str, str]
 
 
-def offer(public_url: str, served: Sequence[str], pricing: PricingConfig, relay: bool) -> Offer:
+def offer(
+    public_url: str,
+    served: Sequence[str],
+    pricing: PricingConfig,
+    relay: bool,
+    streams: StreamOffer,
+    deposit: Mapping[str, str],
+) -> Offer:
     """relay: whether there is a block engine, so that its methods can be called."""
     rows = [row for row in METHODS.values() if row.callable and (relay or row.availability is not Availability.RELAY)]
     methods = [_method(row, pricing) for row in sorted(rows, key=lambda row: row.name)]
-    return Offer(public_url.rstrip("/"), tuple(dict.fromkeys(served)), methods)
+    return Offer(public_url.rstrip("/"), tuple(dict.fromkeys(served)), methods, streams, deposit)
 
 
 def _method(row: MethodRow, pricing: PricingConfig) -> Method:

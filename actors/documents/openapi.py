@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from actors.catalog import STREAMS
+from actors.documents import guide
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Offer
 from actors.documents.operation import Access, Operation
 from actors.documents.operations import TAGS, operations_of
@@ -83,10 +85,12 @@ def document(offer: Offer) -> dict[str, Any]:
             "summary": SUMMARY,
             "description": (
                 "A request without any credential is answered with 402 and the terms of payment, where other services "
-                "answer 401. JSON-RPC methods and their prices are in /openrpc.json. Errors of nodes have HTTP 200."
+                "answer 401. JSON-RPC methods and their prices are in /openrpc.json. Errors of nodes have HTTP 200. "
+                "WebSocket and gRPC, which OpenAPI has no words for, are in /docs, /llms.txt and the field x-streams."
             ),
         },
         "servers": [{"url": offer.public_url}],
+        "x-streams": _streams(offer),
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
         "paths": paths,
         "components": {
@@ -95,6 +99,18 @@ def document(offer: Offer) -> dict[str, Any]:
             "headers": {name: {"description": text, "schema": schema} for name, (text, schema) in _HEADERS.items()},
         },
     }
+
+
+def _streams(offer: Offer) -> dict[str, Any]:
+    streams, found = offer.streams, dict[str, Any]()
+    if streams.subscriptions:
+        rows = [{"subscribe": row.name, "unsubscribe": row.unsubscribe} for row in streams.subscriptions]
+        found["websocket"] = {"url": guide.websocket_url(offer), "subprotocols": ["solana-rpc", "auth.<API key>"]}
+        found["websocket"] |= {"subscriptions": rows, "prices": [dict(STREAMS["websocket"]), dict(STREAMS["signals"])]}
+    if streams.grpc_target:
+        found["grpc"] = {"target": streams.grpc_target, "tls": streams.grpc_is_tls, "service": "geyser.Geyser"}
+        found["grpc"] |= {"metadata": {"x-token": "<API key or session token>"}, "prices": dict(STREAMS["grpc"])}
+    return found
 
 
 def _add_links(paths: dict[str, dict[str, Any]], operations: Iterable[Operation]) -> None:
@@ -184,7 +200,7 @@ def _schemes() -> dict[str, Any]:
     def in_header(name: str, text: str) -> dict[str, str]:
         return {"type": "apiKey", "in": "header", "name": name, "description": text}
 
-    message = "ledger-svc:v2:{METHOD}:{PATH}:{TIMESTAMP}:{NONCE}:{SHA-256 of the body in hex; empty for GET}"
+    message = f"{guide.SIGNED_MESSAGE}, BODY_HASH: SHA-256 of the body in lower-case hex, empty for GET"
     return {
         "apiKey": in_header("X-Api-Key", "of POST /account/api-key"),
         "apiKeyInUrl": {"type": "apiKey", "in": "query", "name": "api-key", "description": "can be logged on the way"},

@@ -5,11 +5,13 @@ small screen and worked with by keyboard alone. Every text is escaped, wherever 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from actors.documents import openapi
+from actors.documents import guide, openapi
+from actors.documents.guide import Chapter
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
 from actors.documents.operation import Operation
 from actors.documents.operations import TAGS, operations_of
@@ -48,8 +50,9 @@ th,td{padding:.25rem}}
 def page(offer: Offer) -> str:
     rows = operations_of(offer.served)
     tags = [tag for tag in TAGS if any(row.tag == tag for row in rows)]
-    links = [("start", "Start"), ("methods", "Methods"), *((f"paths-{tag}", tag.capitalize()) for tag in tags)]
-    links.append(("errors", "Errors"))
+    chapters = guide.chapters(offer)
+    links = [("start", "Start"), *((chapter.name, chapter.title) for chapter in chapters), ("methods", "Methods")]
+    links += [*((f"paths-{tag}", tag.capitalize()) for tag in tags), ("errors", "Errors")]
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
@@ -60,6 +63,7 @@ def page(offer: Offer) -> str:
         *(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in links),
         "</ul></nav><main id=main>",
         _start(offer),
+        *map(_chapter, chapters),
         f'<section id="methods"><h2>JSON-RPC methods</h2><p>{len(offer.methods)} methods. A price is of one call.</p>',
         *map(_method, offer.methods),
         "</section>",
@@ -79,7 +83,7 @@ def _start(offer: Offer) -> str:
         '  -d \'{"jsonrpc":"2.0","id":1,"method":"getSlot"}\''
     )
     points = (
-        "A request without a credential is answered with 402 and the terms of payment.",
+        "A request without a credential is answered with 402 and the terms of payment. How to get a key: below.",
         "X-Api-Key, a bearer token or a wallet's signature names the account; an x402 payment buys one request.",
         "X-Credits-Cost on an answer tells its cost. X-Max-Credits on a request refuses what can cost more.",
         "POST /quote tells the price of calls before they are made.",
@@ -91,6 +95,19 @@ def _start(offer: Offer) -> str:
         + "".join(f"<li>{escape(point)}</li>" for point in points)
         + f"</ul><p>For machines: {listed}.</p></section>"
     )
+
+
+def _chapter(chapter: Chapter) -> str:
+    points = "".join(f"<li>{_text(point)}</li>" for point in chapter.points)
+    example = _pre(chapter.example) if chapter.example else ""
+    tables = "".join(_table(columns, rows) for columns, rows in chapter.tables)
+    return f'<section id="{chapter.name}"><h2>{escape(chapter.title)}</h2><ul>{points}</ul>{example}{tables}</section>'
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+    lines = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def _method(method: Method) -> str:
@@ -155,6 +172,11 @@ def _errors() -> str:
         "as it is, under HTTP 200.</p><table><thead><tr><th>Constant</th><th>HTTP</th><th>Code</th><th>Text</th></tr>"
         f"</thead><tbody>{lines}</tbody></table></section>"
     )
+
+
+def _text(text: str) -> str:
+    """A text with code between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _pre(text: str) -> str:

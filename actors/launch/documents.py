@@ -4,12 +4,15 @@ Implements: design, section 3 (contexts of one level are joined here). Wiring.
 """
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
+from actors.catalog import SUBSCRIPTIONS
 from actors.config import Config
 from actors.documents import endpoints
-from actors.documents.offer import Offer, offer
-from actors.gateway import door_http
+from actors.documents.offer import Offer, StreamOffer, offer
+from actors.gateway import door_http, payment_terms
 from actors.gateway.door_parts import public_url_of
+from actors.launch.streaming import offers_streams
 from actors.pages import Page
 from actors.upstream.replies import MethodHandler, NodeAnswer, made
 
@@ -18,7 +21,24 @@ def offer_of(config: Config, pages: Sequence[Page] = ()) -> Offer:
     """The gateway's own paths, these pages, the documents themselves, and the methods."""
     relay = config.sends.block_engine_url is not None
     served = (*door_http.endpoints(relay), *(page.endpoint for page in pages), *endpoints.ENDPOINTS)
-    return offer(public_url_of(config), served, config.pricing, relay)
+    url = public_url_of(config)
+    deposit = payment_terms.build(config.payments, url, "/").deposit
+    return offer(url, served, config.pricing, relay, _streams(config, url), deposit)
+
+
+def _streams(config: Config, public_url: str) -> StreamOffer:
+    """With TLS one port serves HTTPS and gRPC; without it gRPC has its own port."""
+    url = urlsplit(public_url)
+    is_tls = url.scheme == "https"
+    port = url.port or 443 if is_tls else config.serve.grpc_port
+    return StreamOffer(
+        SUBSCRIPTIONS if offers_streams(config) else (),
+        config.streams.subscriptions_max,
+        config.gateway.socket_messages_per_second_max,
+        config.gateway.body_bytes_max,
+        f"{url.netloc.removesuffix(f':{url.port}')}:{port}" if config.upstream.yellowstone_url else "",
+        is_tls,
+    )
 
 
 def with_documents(config: Config, pages: Sequence[Page]) -> list[Page]:

@@ -6,6 +6,7 @@ Implements: interface, "WebSocket /ws" and "Signal billing"; string ids. The doo
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from actors.catalog import STREAMS
 from actors.errors import Err, Refusal
 from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
@@ -41,7 +42,7 @@ class SignalSubscriptions:
 
     subscribe, unsubscribe = "subscribeSignal", "signalUnsubscribe"
     id_prefix: str | None = "sig_sub_"
-    connect_credits = 5
+    connect_credits = STREAMS["signals"]["connect_credits"]
     meter_name = "subscribeSignal"
 
     def __init__(self, hub: SignalHub, make_event: Callable[[bytes, int], Any]) -> None:

@@ -9,7 +9,7 @@ Credits are integers, or null where a price is not per call; amounts of USDC are
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.catalog import CLASSES, METHODS
+from actors.catalog import CLASSES, METHODS, STREAMS
 from actors.config import PaymentsConfig, PricingConfig
 from actors.status import products
 from actors.status.core import Health, Status
@@ -131,7 +131,7 @@ def pricing_document(
         "streams": {
             name: {**prices, "available": offered}
             for (name, prices), offered in zip(
-                products.STREAMS.items(), (doors.websocket, doors.signals, doors.grpc), strict=True
+                STREAMS.items(), (doors.websocket, doors.signals, doors.grpc), strict=True
             )
         },
         "webhooks": _unit_prices(products.WEBHOOKS),

@@ -1,9 +1,9 @@
-"""The products of the service, offered or not, and the prices of all that are not JSON-RPC methods.
+"""The products of the service, offered or not, and the prices of look-ups by list, of the relay and of webhooks.
 
 Implements: interface specification, "Bundle relay", "Bulk endpoints", "Signal billing", "Webhook deliveries";
 decisions, "Open facts, settled" (native subscriptions, webhook delivery price).
-Pure data. Prices of JSON-RPC methods are in actors/catalog.py. A product that is not built is listed with its price and
-`available: false`, so that no client relies on it.
+Pure data. Prices of methods and streams are in actors/catalog.py. A product that is not built is listed with its price
+and `available: false`, so that no client relies on it.
 """
 
 from dataclasses import dataclass
@@ -42,27 +42,6 @@ WEBHOOKS = MappingProxyType(
         ),
         "lifecycle": UnitPrice(0, "delivered event", available=True),
     }
-)
-STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
-    {
-        "websocket": MappingProxyType({"connect_credits": 5, "notifications_per_credit": 10, "unsubscribe_credits": 0}),
-        "signals": MappingProxyType({"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0}),
-        "grpc": MappingProxyType({"request_credits": 1, "interval_credits": 60, "interval_seconds": 60}),
-    }
-)
-
-SIGNALS = "subscribeSignal"
-SUBSCRIPTIONS = (
-    "accountSubscribe",
-    "logsSubscribe",
-    "programSubscribe",
-    "signatureSubscribe",
-    "slotSubscribe",
-    "rootSubscribe",
-    "blockSubscribe",
-    "slotsUpdatesSubscribe",
-    "voteSubscribe",
-    SIGNALS,
 )
 # Of the interface; each leaves this list by itself when a door serves it.
 ENDPOINTS_NOT_BUILT = (
@@ -126,10 +105,11 @@ def is_offered(row: MethodRow, doors: Doors) -> bool:
 
 def subscriptions(doors: Doors) -> tuple[list[str], dict[str, str]]:
     """Return the subscribe methods that are served, and those that are not with the reason."""
+    names = [row.name for row in catalog.SUBSCRIPTIONS]
     if not doors.websocket:
-        return [], dict.fromkeys(SUBSCRIPTIONS, service_reason("websocket"))
-    served = [name for name in SUBSCRIPTIONS if doors.signals or name != SIGNALS]
-    return served, {name: NOT_BUILT for name in SUBSCRIPTIONS if name not in served}
+        return [], dict.fromkeys(names, service_reason("websocket"))
+    served = [name for name in names if doors.signals or name != catalog.SIGNALS]
+    return served, {name: NOT_BUILT for name in names if name not in served}
 
 
 def service_reason(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from google.protobuf.message import DecodeError
 
 from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof
+from actors.catalog import STREAMS
 from actors.clock import Clock
 from actors.config import GeyserConfig
 from actors.errors import Err, Refusal
@@ -30,7 +31,7 @@ from actors.streams.standing_watch import StandingWatch
 
 logger = logging.getLogger(__name__)
 
-REQUEST_CREDITS, MINUTE_CREDITS = 1, 60
+REQUEST_CREDITS, MINUTE_CREDITS = STREAMS["grpc"]["request_credits"], STREAMS["grpc"]["interval_credits"]
 MINUTE_NAME = "grpc/minute"
 _CALL_SECONDS_MAX = 30.0
 _FIRST_REQUEST_SECONDS = 30.0  # A stream without a request is charged after so long: its hold does not last.

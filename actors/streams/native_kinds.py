@@ -7,12 +7,13 @@ notifications). Not here: the hub.
 from collections.abc import Sequence
 from typing import Any
 
+from actors.catalog import STREAMS
 from actors.errors import Refusal
 from actors.streams import native
 from actors.streams.api import OpenSubscription, Sink
 from actors.streams.feed import TopicFeed
 
-CONNECT_CREDITS = 5
+CONNECT_CREDITS = STREAMS["websocket"]["connect_credits"]
 METER_NAME = "websocketNotifications"  # In the ledger, of all native subscriptions together.
 
 

@@ -5,13 +5,16 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+from actors.catalog import SUBSCRIPTIONS
 from actors.config import PricingConfig
 from actors.documents import endpoints
-from actors.documents.offer import Offer, offer
+from actors.documents.offer import Offer, StreamOffer, offer
 from actors.gateway import door_http
 
 _ACTORS = Path(__file__).parents[2] / "actors"
 URL = "https://gateway.test"
+STREAMS = StreamOffer(SUBSCRIPTIONS, 100, 200, 262_144, "gateway.test:443", grpc_is_tls=True)
+DEPOSIT = {"instructions": "Send at least 0.01 USDC to DepositAddress1111111111111111111111111111."}
 
 
 @functools.cache
@@ -47,4 +50,4 @@ def served() -> list[str]:
 
 
 def the_offer() -> Offer:
-    return offer(URL, served(), PricingConfig(), relay=True)
+    return offer(URL, served(), PricingConfig(), relay=True, streams=STREAMS, deposit=DEPOSIT)

@@ -23,7 +23,7 @@ from schemathesis.openapi.checks import RejectedPositiveData
 
 from actors.config import PaymentsConfig, PricingConfig
 from actors.documents import endpoints, openapi
-from actors.documents.offer import offer
+from actors.documents.offer import StreamOffer, offer
 from actors.documents.operation import Access
 from actors.documents.operations import OPERATIONS
 from actors.errors import Err, Refusal
@@ -39,8 +39,10 @@ from tests.gateway.payment_doubles import Desk
 from tests.gateway.test_wire import listening
 from tests.gateway.world import a_world
 
+from .service import DEPOSIT
+
 SERVED = (*door_http.endpoints(relay=True), *endpoints.ENDPOINTS)
-OFFER = offer("http://127.0.0.1", SERVED, PricingConfig(), relay=True)
+OFFER = offer("http://127.0.0.1", SERVED, PricingConfig(), relay=True, streams=StreamOffer(), deposit=DEPOSIT)
 UP = Services(ledger_committing=True, redis_reachable=True)
 LIMITLESS = {
     "accounts": {"requests_per_second": 1_000_000, "concurrency": 1_000},

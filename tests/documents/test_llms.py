@@ -16,6 +16,7 @@ def test_it_has_the_form() -> None:
 
 
 def test_it_names_every_path_and_every_method() -> None:
-    """A line for each."""
+    """A line for each, with its price."""
+    assert "Costs free" not in TEXT and "of the same account. Free.\n" in TEXT
     assert [endpoint for endpoint in served() if f"- {endpoint}: " not in TEXT] == []
     assert [method.row.name for method in the_offer().methods if f"\n- {method.row.name}(" not in TEXT] == []

@@ -1,13 +1,14 @@
 """Prices in words, as the documents have them."""
 
 from actors.config import PricingConfig
-from actors.documents.offer import offer
+from actors.documents.offer import StreamOffer, offer
 
 
 def test_each_kind_of_price_is_told() -> None:
     """Fixed, free, by outcome, by percentage: the prices are the operator's."""
     pricing = PricingConfig(landing_credits=70, base_credits=3, build_credits=9, trade_bps=10)
-    made = offer("https://gateway.test/", ["GET /health", "GET /health"], pricing, relay=False)
+    served = ["GET /health", "GET /health"]
+    made = offer("https://gateway.test/", served, pricing, relay=False, streams=StreamOffer(), deposit={})
     prices = {method.row.name: (method.price, method.credits_max) for method in made.methods}
     assert (made.public_url, made.served) == ("https://gateway.test", ("GET /health",))
     assert prices["getSlot"] == ("1 credit", 1) and prices["getBlock"] == ("25 credits", 25)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from actors.config import Config
 from actors.documents.endpoints import ENDPOINTS
 from actors.gateway import door_http
@@ -19,6 +21,23 @@ def test_the_offer_has_all_that_is_served() -> None:
     offer = offer_of(Config(), [Page("GET", "/new", _nothing)])
     assert list(offer.served) == [*door_http.endpoints(relay=False), "GET /new", *ENDPOINTS]
     assert not any(method.row.name == "sendBundle" for method in offer.methods)
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "is_tls"),
+    [
+        (None, "127.0.0.1:8082", False),
+        ("http://gateway.test", "gateway.test:8082", False),
+        ("https://gateway.test", "gateway.test:443", True),
+        ("https://[::1]:8443", "[::1]:8443", True),
+    ],
+)
+def test_grpc_has_the_port_of_https_or_its_own(url: str | None, target: str, is_tls: bool) -> None:
+    """Interface, "gRPC streaming": with TLS one port serves both."""
+    upstream = {"yellowstone_url": "http://127.0.0.1:10000"}
+    streams = offer_of(Config.model_validate({"serve": {"public_url": url}, "upstream": upstream})).streams
+    assert (streams.grpc_target, streams.grpc_is_tls) == (target, is_tls)
+    assert offer_of(Config()).streams.grpc_target == ""
 
 
 async def test_rpc_discover_answers_with_the_document_for_free() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors import catalog
 from actors.catalog import METHODS, Availability
 from actors.status import products
 from actors.status.products import Doors
@@ -35,5 +36,5 @@ def test_prices_are_whole_credits() -> None:
         for price in table.values():
             assert type(price.credits) is int
             assert price.credits >= 0
-    for prices in products.STREAMS.values():
+    for prices in catalog.STREAMS.values():
         assert all(type(price) is int and price >= 0 for price in prices.values())
