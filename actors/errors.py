@@ -20,7 +20,9 @@ class ErrorRow:
 @unique  # Without it, two names with equal rows become one member.
 class Err(Enum):
     INSUFFICIENT_CREDITS = ErrorRow(402, -32010, "insufficient credits", hint="deposit USDC, then call again")
-    PAYMENT_REQUIRED = ErrorRow(402, -32002, "payment required", hint="deposit USDC from this wallet, then call again")
+    PAYMENT_REQUIRED = ErrorRow(
+        402, -32002, "payment required", hint="deposit USDC from the wallet that will sign your calls, then call again"
+    )
     RATE_LIMITED = ErrorRow(429, -32005, "rate limit exceeded", retry_seconds=1)
     CONCURRENCY_LIMITED = ErrorRow(429, -32005, "concurrency limit exceeded", retry_seconds=1)
     BACKEND_UNAVAILABLE = ErrorRow(502, -32003, "backend unavailable", retry_seconds=2)

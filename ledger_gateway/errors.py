@@ -96,7 +96,7 @@ class PaymentNeeded(GatewayError):
         return (
             f"Send at least {terms.get('minimum_deposit_usdc', '0.01')} USDC (mint {terms.get('usdc_mint', 'unknown')},"
             f" network {terms.get('network', 'unknown')}) to {terms['deposit_address']}, from the wallet that is to own"
-            " the credits; they appear seconds after the transfer is final."
+            " the credits; they appear within seconds after the transfer is final."
         )
 
     @property

@@ -148,7 +148,7 @@ def _deposit(payments: PaymentsConfig, network: Network, mint: str) -> dict[str,
     address = payments.deposit_wallet or ""
     instructions = (
         f"Send at least {minimum} USDC (mint {mint}) on {network.v1} to {address} from the wallet that will sign your "
-        "requests; credits appear about 30 seconds after the transfer is final."
+        "requests; credits appear within seconds after the transfer is final."
         if address
         else "This service has no deposit address configured; ask its operator for credits."
     )

@@ -10,7 +10,7 @@ from ledger_gateway.cli.arguments import NODE_VARIABLE
 from ledger_gateway.cli.shell import Refused, Shell, command
 from ledger_gateway.client import Gateway
 from ledger_gateway.credentials import Wallet
-from ledger_gateway.errors import LedgerGatewayError, NodeError, PaymentNeeded, Unreachable
+from ledger_gateway.errors import BadAnswer, LedgerGatewayError, NodeError, PaymentNeeded, Unavailable, Unreachable
 
 APP = typer.Typer(no_args_is_help=True)
 _COMMITMENT = {"commitment": "confirmed"}
@@ -161,8 +161,8 @@ async def _transfer(node: Gateway, faucet: str, wallet: Wallet, terms: Mapping[s
         raise Refused(f"the transfer cannot be built: {error}", "check the node's URL, and the wallet.") from None
     try:
         await node.call("sendTransaction", signed, {"encoding": "base64", "preflightCommitment": "confirmed"})
-    except Unreachable as error:
-        if not error.was_sent:
+    except (Unreachable, Unavailable, BadAnswer) as error:
+        if isinstance(error, Unreachable) and not error.was_sent:
             raise
         raise Refused(
             f"{error}; the transfer {signature} may have been sent",

@@ -131,7 +131,7 @@ def test_the_deposit_client_runs_as_printed(product: Product, tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "'new_balance': 25000" in done.stdout and "credits left: 24999" in done.stdout
+    assert "balance: 25000" in done.stdout and "credits left: 24999" in done.stdout
 
 
 async def test_fifty_confirmations_and_the_watcher_credit_once(product: Product) -> None:

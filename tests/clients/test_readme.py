@@ -11,10 +11,10 @@ import httpx
 
 from bench.product import ROOT, Product, environment
 
-_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```(?:python|js|sh)\n(?P<code>.*?)```", re.DOTALL)
+_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```(?:python|js|ts|sh)\n(?P<code>.*?)```", re.DOTALL)
 _PAGES = (
     *("README.md", "actors/deposits/PAYING.md", "ledger_gateway/cli/README.md", "actors/signals/README.md"),
-    "actors/streams/README.md",
+    *("actors/streams/README.md", "actors/streams/GRPC.md"),
 )
 _RUN_SECONDS = 180
 

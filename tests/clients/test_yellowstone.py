@@ -3,6 +3,8 @@
 The same flows as straight at a devnode: what a client is told is held against the same expectations.
 """
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ from solders.signature import Signature
 
 from bench.grpc_soak import Soak
 from bench.product import Product
+from tests.clients.test_readme import example
 from tests.devnode.clients import test_yellowstone as straight
 from tests.npm import Npm
 
@@ -40,6 +43,16 @@ def test_the_node_client_gets_what_it_asked_for_and_nothing_else(
     straight.check_replay(found["again"], slot, payment, package)
     straight.check_errors(found["errors"], package)
     straight.check_calls(found["calls"])
+
+
+def test_the_printed_client_says_why_its_key_is_refused(product: Product, npm: Npm, tmp_path: Path) -> None:
+    """5 and newer throw at subscribe() with a text of their own; the page prints the cause, which says what to do."""
+    code = example("grpc-client").replace("@triton-one/yellowstone-grpc", straight.PACKAGES[1])
+    code = re.sub(r", SubscribeUpdate|: SubscribeUpdate|: Error\b(?! })| as Error & \{ cause\?: Error \}", "", code)
+    code = code.replace("http://127.0.0.1:8082", f"http://{product.ready['grpc_target']}").replace("<API key>", "wrong")
+    script = tmp_path / "printed_stream.mjs"
+    script.write_text(re.sub(r"console\.error\((.*)\);", r"console.log(JSON.stringify(\1));", code), encoding="utf-8")
+    assert "send an API key or a session token" in npm.run(script, {})
 
 
 def test_python_gets_the_same_as_from_the_node_through_faults(product: Product) -> None:

@@ -114,7 +114,7 @@ const SOURCES = { deposit: "Deposit", referral_bonus: "Referral bonus", adjustme
 function showBatches(account) {
   const rows = account.credit_batches.map((batch) => [SOURCES[batch.source] ?? batch.source, count(batch.remaining), count(batch.credits), moment(batch.created_at * 1000, false), moment(batch.expires_at * 1000, false)]);
   const columns = [["From", "wide"], ["Left", "number", "left"], ["Of", "number", "of"], ["Since", "number", "since"], ["Expires", "number", "expires"]];
-  const none = () => empty("No credits", h("span", null, `Send ${account.funding.asset} on ${account.funding.network} from your wallet to `, mono(account.deposit_address || "the deposit address"), "."), h("span", null, "They are here about 30 seconds after the transfer is final."));
+  const none = () => empty("No credits", h("span", null, `Send ${account.funding.asset} on ${account.funding.network} from your wallet to `, mono(account.deposit_address || "the deposit address"), "."), h("span", null, "They are here within seconds after the transfer is final."));
   const text = JSON.stringify(rows);
   if (text === chosenUse.batches) return;
   chosenUse.batches = text;

@@ -69,3 +69,21 @@ def test_a_node_of_the_users_own_is_looked_at_before_it_is_paid_by(
     finally:
         site.run(opened.__aexit__(None, None, None))
     assert done.code == 1 and reason in done.err and advice in done.err and "charged" not in done.err
+
+
+def test_a_transfer_whose_answer_is_lost_is_not_paid_twice(cli: Callable[..., Done], site: Site) -> None:
+    """The node took the transfer, or did not: its signature is told, and how to find out before paying again."""
+    cli("wallet", "new")
+    token = {"lamports": 1, "data": {"parsed": {"info": {"tokenAmount": {"amount": "1000000"}}}}}
+    results = ([{"lamports": 10_000}, token], {"blockhash": "1" * 32})
+    answers = [
+        http(200, json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"value": each}}).encode()) for each in results
+    ]
+    opened = raw_server(*answers, http(502, b"<html>"))
+    url, heads = site.run(opened.__aenter__())
+    try:
+        done = cli("deposit", "1", "--yes", "--node-url", url)
+    finally:
+        site.run(opened.__aexit__(None, None, None))
+    assert done.code == 1 and "may have been sent" in done.err and "before you pay again" in done.err, done
+    assert len(heads) == 3
