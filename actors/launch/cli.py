@@ -19,7 +19,7 @@ from actors.accounts import audit
 from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, SetLimits, SetStatus
 from actors.config import ConfigError, NodeConfig, shown_url
 from actors.config_loader import Loaded
-from actors.launch import operator, supervisor_process
+from actors.launch import operator, start_checks, supervisor_process
 from actors.launch.money_commands import add_deposits, add_referrals, ask_owner
 from actors.launch.run import Options, Parts, run, settings
 from actors.launch.screen import (
@@ -72,6 +72,19 @@ def make_cli(parts: Parts) -> typer.Typer:
     def start(context: typer.Context, **options: Any) -> None:
         if context.invoked_subcommand is None:
             run_command(**options)
+            return
+        misplaced = [
+            one.opts[0]
+            for one in context.command.params
+            if (source := context.get_parameter_source(one.name or "")) is not None and source.name == "COMMANDLINE"
+        ]
+        if misplaced:
+            named = context.invoked_subcommand
+            raise typer.BadParameter(
+                f"it stands before the command, and would change nothing there; options of `{named}` come after it, "
+                f"and `{named} --help` lists them",
+                param_hint=", ".join(misplaced),
+            )
 
     # Both without a command, and as `run`: the same options.
     own = inspect.signature(run_command)
@@ -126,6 +139,7 @@ def _add_config(cli: typer.Typer) -> None:
         """Check the settings; with --show print them, secrets masked."""
         try:
             loaded = settings(Options(None, False, config, None, {}))
+            start_checks.require_startable(loaded.config)
         except ConfigError as error:
             fail(str(error))
         if print_document(_settings_of(loaded) if show else {"valid": True}):
@@ -141,7 +155,7 @@ def _add_config(cli: typer.Typer) -> None:
                         loaded.sources.get(name, "default"),
                         info.description,
                     )
-            Console(highlight=False).print(table)
+            Console(highlight=False, markup=False).print(table)
         say("The settings are valid. Next: `python serve_app.py` starts with them.")
 
 
