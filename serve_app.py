@@ -42,12 +42,15 @@ def build(arguments: dict[str, str]) -> Any:
 def app(arguments: dict[str, str]) -> Any:
     """Build the application for `serve run serve_app:app` on one machine, and start the servers that have no URL."""
     from actors.config_loader import load
+    from actors.launch.cluster import start_plain_serve
     from actors.launch.migrations import migrate_all
     from actors.launch.stores import start_beside
 
     file = arguments.get("config")
     config = start_beside(load(os.environ, Path(file) if file else None).config)
-    return _application(asyncio.run(migrate_all(config)))
+    application = _application(asyncio.run(migrate_all(config)))
+    start_plain_serve(config.serve)
+    return application
 
 
 def _product_commands() -> Any:

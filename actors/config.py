@@ -228,7 +228,7 @@ class LookupsConfig(Branch):
 class PaymentsConfig(Branch):
     network: Literal["mainnet", "devnet"] | None = Field(None, description="mainnet with a real node, else devnet")
     usdc_mint: str | None = Field(None, description="mint of deposits; by default the network's USDC")
-    deposit_wallet: str | None = Field(None, description="public key that receives USDC; a local run makes one")
+    deposit_wallet: str | None = Field(None, description="public key that receives USDC; needed on mainnet")
     sponsor_pubkey: str | None = Field(None, description="public key of the sponsor; follows from sponsor_key")
     sponsor_key: SecretStr | None = Field(None, description="secret key of the sponsor; without one x402 is off")
     sponsor_key_file: Path | None = Field(

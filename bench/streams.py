@@ -222,6 +222,7 @@ def _settings(ports: dict[str, int], is_tls: bool) -> dict[str, str]:
     return {
         "LEDGER_UPSTREAM__NODE_URL": f"http://127.0.0.1:{ports['http_port']}",
         "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://127.0.0.1:{ports['ws_port']}",
+        "LEDGER_PAYMENTS__NETWORK": "devnet",  # Play money: so the run makes its wallets.
         "LEDGER_GATEWAY__REPLICAS": "1",
         "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
         "LEDGER_ACCOUNTS__CONCURRENCY": "100000",

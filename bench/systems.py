@@ -103,6 +103,7 @@ def gateway(node_url: str | None, more: Mapping[str, str] | None = None) -> Iter
     settings = _LIMITS_AWAY | dict(more or {})
     if node_url is not None:
         settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
+        settings["LEDGER_PAYMENTS__NETWORK"] = "devnet"  # Play money: so the run makes its wallets.
     product = Product(folder / "data", settings, free_ports())
     try:
         product.start()

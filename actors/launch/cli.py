@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from actors.accounts import audit
 from actors.config import ConfigError, NodeConfig, environment_name, shown_url
 from actors.config_loader import Loaded
-from actors.launch import supervisor_process
+from actors.launch import start_checks, supervisor_process
 from actors.launch.account_commands import add_account_shortcuts, add_accounts
 from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, run, settings
@@ -66,6 +66,19 @@ def make_cli(parts: Parts) -> typer.Typer:
     def start(context: typer.Context, **options: Any) -> None:
         if context.invoked_subcommand is None:
             run_command(**options)
+            return
+        misplaced = [
+            one.opts[0]
+            for one in context.command.params
+            if (source := context.get_parameter_source(one.name or "")) is not None and source.name == "COMMANDLINE"
+        ]
+        if misplaced:
+            named = context.invoked_subcommand
+            raise typer.BadParameter(
+                f"it stands before the command, and would change nothing there; options of `{named}` come after it, "
+                f"and `{named} --help` lists them",
+                param_hint=", ".join(misplaced),
+            )
 
     # Both without a command, and as `run`: the same options.
     own = inspect.signature(run_command)
@@ -121,6 +134,7 @@ def _add_config(cli: typer.Typer) -> None:
         """Check the settings; with --show print them, secrets masked."""
         try:
             loaded = settings(Options(None, False, config, None, {}))
+            start_checks.require_startable(loaded.config)
         except ConfigError as error:
             fail(str(error))
         if print_document(_settings_of(loaded) if show else {"valid": True}):

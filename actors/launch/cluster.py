@@ -4,6 +4,7 @@ Implements: design, section 2 (HAProxy mode, exactly one Serve application, port
 can each have their own). Not here: the parts of the application (serve_app.py).
 """
 
+import atexit
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -223,6 +224,18 @@ def start_serve(serve_config: ServeConfig, front_program: Path | None, has_grpc:
         ),
         logging_config=LoggingConfig(enable_access_log=False, log_level="WARNING"),
     )
+
+
+def start_plain_serve(serve_config: ServeConfig) -> None:
+    """Start Ray Serve for `serve run`, which would itself listen on port 8000 of all addresses.
+
+    Its HTTP server stands where HAProxy does otherwise. `serve run` then uses the Serve that it finds.
+    """
+    from ray import serve
+
+    serve.start(http_options={"host": serve_config.host, "port": serve_config.http_port})
+    # `serve run` does so after Ctrl-C alone; after SIGTERM, on a Ray that goes on, it would answer without its stores.
+    atexit.register(serve.shutdown)
 
 
 def run_application(application: Any) -> None:

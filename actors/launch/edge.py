@@ -23,6 +23,7 @@ from actors.launch import front
 from actors.launch.edge_config import EdgeSettings, render
 from actors.launch.front_config import ConfigurationDiffers, bracketed, connections
 from actors.launch.front_process import FolderNotOurs, close_folder
+from actors.launch.start_checks import certificate_mistake
 from actors.local_servers.certificates import own_certificate
 from actors.local_servers.child_processes import Child
 from actors.local_servers.private_files import write_private
@@ -53,6 +54,8 @@ def install(folder: Path, config: Config, certificates: Path | None) -> Edge:
     """
     serve, ca_file = config.serve, None
     certificate = serve.tls_certificate_file
+    if certificate is not None and (mistake := certificate_mistake(certificate)) is not None:
+        raise front.FrontUnusable(mistake)
     if certificate is None:
         assert certificates is not None, "the caller has checked that a certificate is configured"
         own = own_certificate(certificates, _names(serve), "Ledger Gateway", _LIFE_DAYS, SystemClock().now())

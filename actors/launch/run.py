@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,26 +30,27 @@ from actors.launch import (
     leftovers,
     operator,
     sponsor_setup,
+    start_checks,
     stores,
     supervisor_process,
     wallets,
 )
-from actors.launch.deadlines import Stop
-from actors.launch.screen import Ready, Screen
+from actors.launch.deadlines import GivenUp, Stop, within
+from actors.launch.screen import Demo, Ready, Screen
 from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
-from actors.local_servers.ports import NeededPort
 from actors.local_servers.private_files import write_private
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
-from actors.telemetry.metrics_page import metrics_port, metrics_url, place_metrics_page
+from actors.telemetry.metrics_page import metrics_url, place_metrics_page
 
 logger = logging.getLogger(__name__)
 
 _HEALTHY_SECONDS = 60.0
-_PORT_MAX = 65_535
 _LOOK_SECONDS = 1.0
+# What --fresh keeps, below the data folder: a key that is deleted takes with it the money of its wallet.
+_KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
 _STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
 _PROBE = aiohttp.ClientTimeout(total=2)
 
@@ -88,17 +89,16 @@ def run(options: Options, parts: Parts) -> int:
     supervisor_process.accept_signals(stop.set)
     try:
         config = settings(options).config
-        path = data_path(config, options.data_dir)
-        if options.fresh and remove(path):
-            screen.say(f"removed the data in {path}")
-        with DataDir(path) as data, Supervisor() as supervisor:
-            _check_ports(config)
+        start_checks.require_startable(config)
+        with _opened(config, options, screen) as data, Supervisor() as supervisor:
+            _require_own_stores(config, screen, stop)
             return _Run(config, data, supervisor, screen, stop, options, parts).go()
     except (ConfigError, DataDirError, ports.PortTaken, ChildFailed, cluster.StartFailed) as error:
         return _not_started(screen, stop, error)
     except (
         demo.DemoFailed,
         front.FrontUnusable,
+        GivenUp,
         sponsor_setup.SponsorFailed,
         operator.OperatorError,
         StoreUnreachable,
@@ -111,36 +111,36 @@ def run(options: Options, parts: Parts) -> int:
 def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
     if stop.is_set():  # The servers may have received the same stop signal, which explains the error.
         return 0
-    screen.failed(str(error))
+    screen.failed(str(error) or type(error).__name__)
     return 1
 
 
-def _check_ports(config: Config) -> None:
-    serve = config.serve
-    if serve.http_port == _PORT_MAX:
-        raise ConfigError(f"serve.http_port: {_PORT_MAX}, wanted less: WebSockets use the next port")
-    if serve.grpc_port == serve.http_port + 1:
-        raise ConfigError(f"serve.grpc_port: {serve.grpc_port} is the port after HTTP, which WebSockets use")
-    ports.require_free_ports(_needed_ports(config))
+def _opened(config: Config, options: Options, screen: Screen) -> DataDir:
+    """Return the data folder, locked; with --fresh it is emptied before.
+
+    Taken ports and a folder in use are told together: another run on this machine usually has both. Nothing is deleted
+    while the run cannot start. Raises DataDirError and PortTaken.
+    """
+    path = data_path(config, options.data_dir)
+    try:
+        ports.require_free_ports(start_checks.needed_ports(config))
+    except ports.PortTaken as taken:
+        try:
+            DataDir(path).close()
+        except DataDirError as error:
+            raise DataDirError(f"{error}\n{taken}") from taken
+        raise
+    if options.fresh and remove(path, kept=_KEY_FILES):
+        screen.say(f"removed the data in {path}; wallets' keys stay in its secrets/")
+    return DataDir(path)
 
 
-def _needed_ports(config: Config) -> Iterator[NeededPort]:
-    serve = config.serve
-    yield NeededPort(serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
-    if serve.tls:
-        yield NeededPort(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT")
-    before = "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
-    yield NeededPort(serve.plain_host, serve.http_port + 1, "WebSockets", before)
-    if config.upstream.node_url is None or config.upstream.yellowstone_url is not None:
-        yield NeededPort(serve.host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT")
-    first = serve.internal_port_first
-    for port in (first, first + 1, first + 2, first + 3):
-        yield NeededPort("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
-    page = metrics_port(config)
-    if page is not None:
-        yield NeededPort(config.telemetry.metrics_host, page, "GET /metrics", "LEDGER_TELEMETRY__METRICS_PORT")
-    if config.upstream.node_url is None:
-        yield NeededPort("127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT")
+def _require_own_stores(config: Config, screen: Screen, stop: Stop) -> None:
+    """Wait for the operator's own PostgreSQL and Redis, before Ray starts. Raises StoreUnreachable, GivenUp."""
+    if config.storage.postgres_url is not None or config.storage.redis_url is not None:
+        with screen.step("reaching your stores"):
+            wait = start_checks.require_own_stores(config)
+            within(lambda: asyncio.run(wait), None, lambda: not stop.is_set())
 
 
 class _Run:
@@ -168,6 +168,7 @@ class _Run:
         self._http_url = f"http://{host}:{config.serve.http_port}"
 
     def go(self) -> int:
+        self._remove_ready_file()  # Of a run that was killed: whoever waits for this start must not take it for ready.
         run_folder = leftovers.make_scratch(self._data.folder("run"))
         leftovers.remove_old_logs(self._data.logs)
         try:
@@ -184,6 +185,7 @@ class _Run:
             )
             return 1
         finally:
+            self._remove_ready_file()
             self._supervisor.let_end()  # A child that the same signal stops must not be restarted.
             operator.withdraw(self._data.folder("run"))
             kept = [state.pid for state in self._supervisor.states() if state.pid is not None]
@@ -191,6 +193,10 @@ class _Run:
             self._supervisor.stop()
             shutil.rmtree(run_folder, ignore_errors=True)
             self._screen.say(f"stopped; accounts, ledger and chain are kept in {self._data.path}")
+
+    def _remove_ready_file(self) -> None:
+        if self._options.ready_file is not None:
+            self._options.ready_file.unlink(missing_ok=True)
 
     def _wait_for_stop(self) -> None:
         assert self._head is not None
@@ -246,9 +252,11 @@ class _Run:
             return False
         instance = operator.Instance(head.address, config.accounts.shard_actors)
         operator.announce(self._data.folder("run"), instance)
-        with self._screen.step("preparing the demo account"):
-            api_key, credits = head.during(lambda: self._prepare_demo(config))
-        self._show(config, api_key, credits)
+        account = None
+        if config.payments.network != "mainnet":  # There credits are worth money, and none are given away.
+            with self._screen.step("preparing the demo account"):
+                account = head.during(lambda: self._prepare_demo(config))
+        self._show(config, account)
         return True
 
     def _start_stores(self, config: Config) -> Config:
@@ -264,8 +272,8 @@ class _Run:
             asyncio.run(sponsor_setup.prepare_embedded(started))
         return started
 
-    def _prepare_demo(self, config: Config) -> tuple[str, int]:
-        """Return the demo account's API key and its credits. The first start makes the account."""
+    def _prepare_demo(self, config: Config) -> Demo:
+        """Return the demo account. The first start makes it."""
         wallet, folder = self._secrets.demo, self._data.folder("secrets")
         api_key = self._secrets.demo_api_key
         if api_key is None or not asyncio.run(demo.key_works(self._http_url, api_key)):
@@ -273,11 +281,10 @@ class _Run:
             wallets.keep_demo_api_key(folder, api_key)
         account, reason = operator.account_of(wallet.pubkey), "demo credits of a local run"
         grant = AdjustCredits(account, demo.DEMO_CREDITS, reason, "demo:first-grant")
-        return api_key, operator.ask_owner_here(config.accounts.shard_actors, grant).balance
+        return Demo(wallet.pubkey, api_key, operator.ask_owner_here(config.accounts.shard_actors, grant).balance)
 
-    def _show(self, config: Config, api_key: str, credits: int) -> None:
-        wallet, serve = self._secrets.demo, config.serve
-        node_url = config.upstream.node_url
+    def _show(self, config: Config, account: Demo | None) -> None:
+        serve, node_url = config.serve, config.upstream.node_url
         assert node_url is not None
         grpc_target = f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}"
         if self._options.ready_file is not None:
@@ -289,9 +296,9 @@ class _Run:
                 "node_url": node_url,
                 "node_ws_url": config.upstream.node_ws_url,
                 "metrics_url": metrics_url(config),
-                "api_key": api_key,
-                "pubkey": wallet.pubkey,
-                "secret_key": wallet.secret_key,
+                "api_key": account and account.api_key,
+                "pubkey": account and account.pubkey,
+                "secret_key": account and self._secrets.demo.secret_key,
                 "data_dir": str(self._data.path),
                 "pids": cluster.process_table(),
             }
@@ -300,8 +307,9 @@ class _Run:
         nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.named_nodes)
         url, ca_file = (None, None) if self._edge is None else (self._edge.url, self._edge.ca_file)
         shown = grpc_target if config.upstream.yellowstone_url is not None else None
+        page, told = metrics_url(config), self._options.ready_file
         self._screen.ready(
-            Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds, url, ca_file, shown)
+            Ready(self._http_url, nodes, account, self._data.path, seconds, url, ca_file, shown, page, told)
         )
 
 
@@ -319,7 +327,17 @@ def _tls_addresses(tls: edge.Edge | None) -> dict[str, str | None]:
 
 async def _until_healthy(http_url: str, stop: Stop) -> None:
     """Wait until /health reports that paid calls are accepted. Raises TimeoutError."""
-    async with asyncio.timeout(_HEALTHY_SECONDS), aiohttp.ClientSession(timeout=_PROBE) as session:
+    try:
+        async with asyncio.timeout(_HEALTHY_SECONDS):
+            await _seen_healthy(http_url, stop)
+    except TimeoutError:
+        raise TimeoutError(
+            f"the gateway does not take paid calls after {_HEALTHY_SECONDS:g} s; the data folder's logs/ tell why"
+        ) from None
+
+
+async def _seen_healthy(http_url: str, stop: Stop) -> None:
+    async with aiohttp.ClientSession(timeout=_PROBE) as session:
         while not stop.is_set():
             try:
                 async with session.get(f"{http_url}/health") as answer:

@@ -14,8 +14,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from actors.clock import SystemClock
 
@@ -24,19 +26,28 @@ ConfigFileOption = Annotated[Path | None, typer.Option("--config", help="TOML fi
 
 
 @dataclass(frozen=True, slots=True)
+class Demo:
+    """The account that a run makes for first calls."""
+
+    pubkey: str
+    api_key: str
+    credits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """Everything that a first call needs."""
 
     http_url: str
     node_url: str
-    pubkey: str
-    api_key: str
-    credits: int
+    demo: Demo | None  # None: no account is made where money is real.
     data_dir: Path
     seconds: float
     https_url: str | None = None  # Of HTTPS, WSS and gRPC over TLS.
     ca_file: Path | None = None  # The certificate that clients must trust; None: the operator gave one.
     grpc_target: str | None = None  # host:port of Yellowstone gRPC; None: the node has none.
+    metrics_url: str | None = None  # None: the page is switched off.
+    ready_file: Path | None = None
 
 
 class Screen:
@@ -57,13 +68,13 @@ class Screen:
         self.console.print(f"  [green]✓[/green] {what} [dim]({self._clock.monotonic() - began:.1f} s)[/dim]")
 
     def say(self, text: str) -> None:
-        self.console.print(f"  {text}")
+        self.console.print(f"  {text}", markup=False, soft_wrap=True)
 
     def failed(self, text: str) -> None:
-        Console(stderr=True, highlight=False).print(f"[red]Cannot start:[/red] {text}", soft_wrap=True)
+        _print_fault("Cannot start:", text)
 
     def ended(self, text: str) -> None:
-        Console(stderr=True, highlight=False).print(f"[red]Ended:[/red] {text}", soft_wrap=True)
+        _print_fault("Ended:", text)
 
     def ready(self, ready: Ready) -> None:
         table = Table.grid(padding=(0, 2))
@@ -71,33 +82,44 @@ class Screen:
             ("JSON-RPC", ready.http_url),
             ("WebSocket, MCP", f"{ready.http_url.replace('http', 'ws', 1)}/ws   {ready.http_url}/mcp"),
             *([] if ready.grpc_target is None else [("gRPC streams", f"{ready.grpc_target}   (x-token: the API key)")]),
+            *([] if ready.https_url is None else [("HTTPS, WSS, gRPC", ready.https_url)]),
+            ("Console, docs", f"{ready.http_url}/console   {ready.http_url}/docs"),
             ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
-            *_tls_rows(ready),
+            *([] if ready.metrics_url is None else [("Metrics", ready.metrics_url)]),
             ("Node behind it", ready.node_url),
-            ("Demo wallet", ready.pubkey),
-            ("Its API key", ready.api_key),
-            ("Its credits", f"{ready.credits:,}"),
+            *_demo_rows(ready),
             ("Data", str(ready.data_dir)),
         ):
-            table.add_row(f"[bold]{name}[/bold]", value)
+            table.add_row(f"[bold]{name}[/bold]", escape(value))
         self.console.print(Panel(table, title=f"Ledger Gateway is ready ({ready.seconds:.1f} s)", border_style="green"))
-        self.console.print("\nA first call, to copy:\n")
-        # Without line wrapping or markup, so that the line can be copied.
-        sys.stdout.write(f"  {first_call(ready.http_url, ready.api_key)}\n")
-        sys.stdout.flush()
+        if ready.demo is None:
+            _print_to_copy("A first account, for which nothing has been paid in:", *first_account(ready))
+        else:
+            _print_to_copy("A first call, to copy:", first_call(ready.http_url, ready.demo.api_key))
+        if ready.ca_file is not None:
+            trusting = f"curl --cacert {shlex.quote(str(ready.ca_file))} {ready.https_url}/health"
+            _print_to_copy("Over TLS, trusting the certificate that this run made:", trusting)
         self.console.print(
             "\nStop with Ctrl-C; the next start keeps accounts, ledger and chain (--fresh starts anew).\n"
         )
 
 
-def _tls_rows(ready: Ready) -> list[tuple[str, str]]:
-    """Return the address for TLS, and how to trust a certificate that this run made."""
-    if ready.https_url is None:
+def _demo_rows(ready: Ready) -> list[tuple[str, str]]:
+    if ready.demo is None:
         return []
-    rows = [("HTTPS, WSS, gRPC", ready.https_url)]
-    if ready.ca_file is not None:
-        rows.append(("Trust it with", f"curl --cacert {shlex.quote(str(ready.ca_file))} {ready.https_url}/health"))
-    return rows
+    place = "the file that --ready-file FILE writes" if ready.ready_file is None else str(ready.ready_file)
+    return [
+        ("Demo wallet", ready.demo.pubkey),
+        ("Its API key", ready.demo.api_key),
+        ("Its secret key", f"secret_key in {place}"),
+        ("Its credits", f"{ready.demo.credits:,}"),
+    ]
+
+
+def _print_to_copy(title: str, *lines: str) -> None:
+    """Print lines without wrapping or markup, so that they can be copied."""
+    sys.stdout.write(f"\n{title}\n\n" + "".join(f"  {line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 _is_for_programs = False  # Set once by the option --json, for the command of this process.
@@ -122,22 +144,18 @@ def print_document(value: Any) -> bool:
     return _is_for_programs
 
 
-def print_rows(rows: dict[str, Any]) -> None:
-    """Print names and values in two columns."""
-    if print_document(rows):
-        return
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        table.add_row(name, "" if value is None else str(value))
-    Console(highlight=False).print(table)
-
-
 def fail(text: str) -> NoReturn:
     """Print why a command is refused, and exit with code 1."""
     if print_document({"ok": False, "error": {"message": text}}):
         sys.exit(1)
-    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
+    _print_fault("Refused:", text)
     sys.exit(1)
+
+
+def _print_fault(heading: str, text: str) -> None:
+    """Print what went wrong as it is: text from outside may have brackets, which are no markup."""
+    console = Console(stderr=True, highlight=False)
+    console.print(Text.assemble((heading, "red"), " ", text), soft_wrap=True)
 
 
 def first_call(http_url: str, api_key: str) -> str:
@@ -146,4 +164,14 @@ def first_call(http_url: str, api_key: str) -> str:
     return (
         f"curl -si {http_url}/ -H 'Content-Type: application/json' "
         f"-H {shlex.quote(f'X-Api-Key: {api_key}')} -d {shlex.quote(body)}"
+    )
+
+
+def first_account(ready: Ready) -> tuple[str, ...]:
+    """Return the commands that make an account where a run makes none, and give it credits."""
+    return (
+        "ledger-gateway wallet new",
+        f"ledger-gateway key new --url {ready.http_url}",
+        f'ledger-gateway accounts grant PUBKEY 5000 --reason "first account" '
+        f"--data-dir {shlex.quote(str(ready.data_dir))}",
     )

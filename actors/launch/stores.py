@@ -17,6 +17,7 @@ from pydantic import SecretStr
 import actors
 from actors.config import Config, ConfigError, environment_name
 from actors.launch.sponsor_setup import prepare_embedded, with_sponsor
+from actors.launch.start_checks import needed_ports, network_of, require_whole
 from actors.launch.wallets import LocalSecrets, load_or_make
 from actors.local_servers.child_processes import Child, Supervisor
 from actors.local_servers.datadir import DataDir, default_path
@@ -45,6 +46,7 @@ def require_cluster_settings(config: Config) -> None:
             "\n".join(f"{name}: a cluster needs it; set {environment_name(name)}" for name in missing)
             + "\nOn one machine `python serve_app.py` and `serve run serve_app:app` need none of these settings."
         )
+    require_whole(config)
 
 
 def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Config:
@@ -83,20 +85,17 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
 def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | None = None) -> Config:
     """Return the configuration with the secrets that a local run makes: the cluster's secret and the payment keys.
 
-    Configured values stay. A sponsor's key is made for the embedded chain only: a key that holds real money is made by
-    the operator, and sealed.
+    Configured values stay. A key that holds real money is made by the operator: a sponsor's is made here for the
+    embedded chain only, and the deposit wallet's for no mainnet.
     """
     storage, payments = config.storage, config.payments
     if storage.cluster_secret is None:
         storage = storage.model_copy(update={"cluster_secret": SecretStr(secrets.cluster_secret)})
     embedded_chain = config.upstream.node_url is None
-    network = payments.network or ("devnet" if embedded_chain else "mainnet")
-    payments = payments.model_copy(
-        update={
-            "network": network,
-            "deposit_wallet": payments.deposit_wallet or secrets.deposit.pubkey,
-        }
-    )
+    network = network_of(config)
+    made = None if network == "mainnet" else secrets.deposit.pubkey
+    wallet = payments.deposit_wallet or made
+    payments = payments.model_copy(update={"network": network, "deposit_wallet": wallet})
     trades = config.trades
     if embedded_chain and trades.sol_usd_micro is None:  # Its SOL has no market, and no account with a price.
         trades = trades.model_copy(update={"sol_usd_micro": EMBEDDED_SOL_USD_MICRO})
@@ -105,7 +104,11 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
 
 
 def _devnode_grpc_port(config: Config) -> int:
-    return free_port_from("127.0.0.1", min(config.devnode.http_port + _DEVNODE_GRPC_ABOVE_HTTP, _PORT_MAX))
+    """Return a port that is free, and that no other part of this run will listen on later."""
+    wanted, taken = config.devnode.http_port + _DEVNODE_GRPC_ABOVE_HTTP, {one.port for one in needed_ports(config)}
+    while wanted in taken:
+        wanted += 1
+    return free_port_from("127.0.0.1", min(wanted, _PORT_MAX))
 
 
 def _devnode(config: Config, data: DataDir, url: str, grpc_port: int) -> Child:
@@ -141,6 +144,7 @@ def start_beside(config: Config) -> Config:
 
     Raises as start_missing and DataDir do.
     """
+    require_whole(config)
     data = DataDir((config.storage.data_dir or default_path(os.environ)).expanduser().absolute())
     supervisor = Supervisor()
     atexit.register(data.close)

@@ -40,12 +40,13 @@ def port_is_free(host: str, port: int) -> bool:
 
 @dataclass(frozen=True)
 class NeededPort:
-    """purpose: what listens there. setting: the name of the setting that changes the port."""
+    """purpose: what listens there. setting: the name of the setting that changes the port. wanted: its new value."""
 
     host: str
     port: int
     purpose: str
     setting: str
+    wanted: str = "a free port"
 
 
 def require_free_ports(needed: Iterable[NeededPort]) -> None:
@@ -70,7 +71,7 @@ def _why_not(needed: NeededPort) -> str | None:
         return f"{place}: ports below 1024 are for root; set {needed.setting} to a higher one for {needed.purpose}"
     return (
         f"{place}: taken{f' by {holder}' if holder else ''}, and needed for {needed.purpose}: "
-        f"stop that process, or set {needed.setting} to a free port"
+        f"stop that process, or set {needed.setting} to {needed.wanted}"
     )
 
 

@@ -69,6 +69,7 @@ def test_nodes_are_shown_without_their_keys(monkeypatch: pytest.MonkeyPatch) -> 
     """Rule: a URL's credentials are masked in every output, whichever part of it they are."""
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setenv("LEDGER_UPSTREAM__NODES", "https://u:pass1@a.example/key1?api-key=key2,http://b:1")
+    monkeypatch.setenv("LEDGER_PAYMENTS__DEPOSIT_WALLET", "So11111111111111111111111111111111111111112")
     done = runner.invoke(CLI, ["config", "--show"])
     assert done.exit_code == 0
     assert "node-1: https://a.example/..., weight 1, read send" in done.output
@@ -96,3 +97,29 @@ def test_migrate_brings_ones_own_database_up_and_never_the_embedded_one(monkeypa
 
     done = runner.invoke(make_cli(Parts(_unused, _unused, refuse)), ["migrate"])
     assert done.exit_code == 1 and "another version: do this" in done.output
+
+
+def test_options_before_a_command_are_not_lost(tmp_path: Path) -> None:
+    """Rule: an option that a command would not see is refused, with the place where it belongs."""
+    folder, file = ["--data-dir", str(tmp_path)], ["--config", str(tmp_path / "absent.toml")]
+    for arguments, named in (
+        ([*folder, "accounts", "show", "1" * 32], "--data-dir"),
+        ([*file, "config"], "--config"),
+        (["--http-port", "1", "--tls", "run"], "--tls"),
+    ):
+        done = runner.invoke(CLI, arguments)
+        assert done.exit_code == 2 and named in done.output and "come after it" in done.output
+    done = runner.invoke(CLI, ["config", *file])
+    assert done.exit_code == 1 and "cannot be read" in done.output
+
+
+def test_config_finds_what_a_start_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: settings that `config` calls valid are those that a start takes; a path is shown as it is."""
+    monkeypatch.setenv("LEDGER_SERVE__GRPC_PORT", "8080")
+    monkeypatch.setenv("REDIS_URL", "foo")
+    done = runner.invoke(CLI, ["config"])
+    assert done.exit_code == 1 and "port 8080" in done.output and "REDIS_URL" in done.output
+    monkeypatch.delenv("LEDGER_SERVE__GRPC_PORT")
+    monkeypatch.delenv("REDIS_URL")
+    monkeypatch.setenv("LEDGER_STORAGE__DATA_DIR", "/data[red]1")
+    assert "/data[red]1" in runner.invoke(CLI, ["config", "--show"]).output

@@ -33,6 +33,18 @@ def test_a_front_that_cannot_be_run_ends_the_start(monkeypatch: pytest.MonkeyPat
         cluster.start_serve(ServeConfig(), Path("/run/haproxy"))
 
 
+def test_serve_run_listens_where_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule (SECURITY.md): loopback by default, not port 8000 of all addresses; Serve ends before the stores do."""
+    from ray import serve  # Serve reads the environment while it is imported.
+
+    started: list[dict[str, object]] = []
+    at_exit: list[object] = []
+    monkeypatch.setattr(serve, "start", lambda **options: started.append(options["http_options"]))
+    monkeypatch.setattr(cluster.atexit, "register", at_exit.append)
+    cluster.start_plain_serve(ServeConfig(http_port=9_000))
+    assert started == [{"host": "127.0.0.1", "port": 9_000}] and at_exit == [serve.shutdown]
+
+
 def test_ray_of_a_local_run_is_on_loopback_for_all_that_join_it() -> None:
     """Rule (hostile input 58): an operator command that looked for another address would not find the run."""
     assert cluster.token_environment("t" * 64)["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"

@@ -1,13 +1,17 @@
 """Guards how a run refuses to start, and the file that tells others that it has."""
 
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.launch import run as run_module
+from actors.launch import start_checks
 from actors.launch.run import Options, Parts, data_path, run, settings
+from actors.local_servers.datadir import DataDir
+from actors.storage.connections import connect_redis
 from bench.product import free_ports
 
 
@@ -61,7 +65,8 @@ def test_the_port_after_http_is_for_websockets(tmp_path: Path, capsys: pytest.Ca
     told = capsys.readouterr().err
     assert str(free.http + 1) in told and "WebSockets" in told
     assert run(options(tmp_path, **{**given, "LEDGER_SERVE__GRPC_PORT": str(free.http + 1)}), PARTS) == 1
-    assert "serve.grpc_port" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"port {free.http + 1} is wanted for WebSockets and for gRPC" in told and "LEDGER_SERVE__GRPC_PORT" in told
     assert run(options(tmp_path, **{**given, "LEDGER_SERVE__HTTP_PORT": "65535"}), PARTS) == 1
     assert "serve.http_port: 65535" in capsys.readouterr().err
 
@@ -71,6 +76,68 @@ def test_grpc_keeps_clear_of_the_other_ports_by_default(tmp_path: Path) -> None:
     assert settings(options(tmp_path)).config.serve.grpc_port == 8082
     moved = settings(options(tmp_path, LEDGER_SERVE__HTTP_PORT="9000")).config.serve
     assert (moved.http_port, moved.grpc_port) == (9_000, 9_002)
+
+
+def test_a_second_run_hears_of_the_folder_and_of_every_port_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rule: all that a second run must change is told together; --fresh deletes nothing while the run cannot start."""
+    free, path = free_ports(), tmp_path / "data"
+    with DataDir(path) as data, socket.socket() as http, socket.socket() as first:
+        (data.logs / "kept").write_text("")
+        for taken, port in ((http, free.http), (first, free.first)):
+            taken.bind(("127.0.0.1", port))
+            taken.listen(1)
+        assert run(Options(path, True, None, None, free.settings()), PARTS) == 1
+        told = capsys.readouterr().err
+        data.close()
+        assert run(Options(path, True, None, None, free.settings()), PARTS) == 1
+        assert (data.logs / "kept").exists()
+    assert "already in use" in told and "LEDGER_SERVE__HTTP_PORT" in told
+    assert "LEDGER_SERVE__INTERNAL_PORT_FIRST to the first of 1,000 free ports" in told
+
+
+def test_a_redis_that_is_away_is_told_before_ray_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule: the text names the store, what to do and no password; a ready file of an earlier run is not touched."""
+    monkeypatch.setattr(start_checks, "connect_redis", partial(connect_redis, deadline_seconds=0))
+    given = free_ports().settings() | {"REDIS_URL": "redis://:hunter2@127.0.0.1:1"}
+    assert run(options(tmp_path, **given), PARTS) == 1
+    told = capsys.readouterr().err
+    assert "Redis at 127.0.0.1:1: no answer" in told and "REDIS_URL" in told and "hunter2" not in told
+
+
+def test_no_reason_is_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule: every error says something, also one that the library gives no text."""
+
+    def timed_out(_: Options) -> Any:
+        raise TimeoutError
+
+    monkeypatch.setattr(run_module, "settings", timed_out)
+    assert run(options(tmp_path), PARTS) == 1
+    assert "Cannot start: TimeoutError" in capsys.readouterr().err
+
+
+def test_the_ready_file_of_an_earlier_run_is_gone_while_a_start_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule: whoever waits for the file finds that of this run or none, and none after the stop."""
+    ready, seen = tmp_path / "ready.json", []
+    ready.write_text("of a run that was killed")
+
+    def start(self: Any, _: Path) -> bool:
+        seen.append(ready.exists())
+        ready.write_text("of this run")
+        return False
+
+    monkeypatch.setattr(run_module._Run, "_start", start)
+    monkeypatch.setattr(run_module.cluster, "stop_ray", lambda *_: None)
+    given = Options(tmp_path / "data", False, None, ready, free_ports().settings())
+    assert run(given, PARTS) == 0
+    assert seen == [False] and not ready.exists()
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,11 +23,16 @@ def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:
 
 
 def test_a_real_node_means_mainnet_unless_said_otherwise(tmp_path: Path) -> None:
-    """Rule (decisions 1): network, mint and x402 id are configuration, mainnet by default with a real node."""
+    """Rule (decisions 1): network, mint and x402 id are configuration, mainnet by default with a real node. Money is
+    sent to no key that a run has made for itself, unless it is worth nothing."""
     secrets = wallets.load_or_make(tmp_path)
-    config = load({"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}).config
-    filled = stores.fill_local(config, secrets)
-    assert filled.payments.network == "mainnet"
+    real = {"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}
+    filled = stores.fill_local(load(real).config, secrets)
+    assert filled.payments.network == "mainnet" and filled.payments.deposit_wallet is None
+    play = stores.fill_local(load(real | {"LEDGER_PAYMENTS__NETWORK": "devnet"}).config, secrets)
+    assert play.payments.deposit_wallet == secrets.deposit.pubkey
+    with pytest.raises(ConfigError, match="LEDGER_PAYMENTS__DEPOSIT_WALLET"):
+        stores.start_beside(load(real).config)
     assert filled.trades.sol_usd_micro is None, "a real price is read from the chain"
     assert filled.payments.sponsor_key is None, "a key for real money is the operator's to make"
 
