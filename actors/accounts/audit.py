@@ -19,15 +19,23 @@ from rich.table import Table
 
 from actors.accounts import audit_facts
 from actors.accounts.account import MarkKind
-from actors.accounts.audit_database import database
-from actors.accounts.checkpoint import Checkpoint, CheckpointError, CheckpointWriter, load_key
+from actors.accounts.audit_database import (
+    DataDirOption,
+    PostgresUrlOption,
+    SettingsDirOption,
+    XdgOption,
+    audit_console,
+    database,
+    folder_of,
+)
+from actors.accounts.checkpoint import Checkpoint, CheckpointError, Checkpoints, CheckpointWriter, open_checkpoints
 from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.writes import Head
 from actors.local_servers.child_processes import ChildFailed
-from actors.local_servers.datadir import DataDirError, default_path
+from actors.local_servers.datadir import DataDirError
 from actors.units import UNITS_PER_USDC, base58_text, routing_bytes, usdc_text, virtual_shard
 
 FAULTS_SHOWN = 50
@@ -169,15 +177,6 @@ class _Rows:
                 strays.append(self._next["pubkey"])
             await self.advance()
         return strays
-
-
-@dataclass(slots=True)
-class Checkpoints:
-    """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs."""
-
-    earlier: Checkpoint | None = None
-    later: Path | None = None
-    key: bytes = b""
 
 
 async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None = None) -> LedgerReport:
@@ -350,22 +349,9 @@ async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints
             await connection.close()
 
 
-def _checkpoints(earlier: Path | None, later: Path | None, key: Path | None) -> Checkpoints:
-    if earlier is None and later is None:
-        return Checkpoints()
-    if key is None:
-        raise CheckpointError("a checkpoint is signed: name its key's file with --key")
-    secret = load_key(key, make=earlier is None)
-    return Checkpoints(None if earlier is None else Checkpoint(earlier, secret), later, secret)
-
-
 def main(
-    postgres_url: Annotated[
-        str | None, typer.Option("--postgres-url", envvar="DATABASE_URL", help="Database to audit.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Data folder of a local run, running or not.")
-    ] = None,
+    postgres_url: PostgresUrlOption = None,
+    data_dir: DataDirOption = None,
     later: Annotated[
         Path | None, typer.Option("--checkpoint", help="Write the newest link of every chain here, signed.")
     ] = None,
@@ -374,14 +360,14 @@ def main(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Key file of checkpoints; the first one makes it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
-    xdg_data_home: Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)] = "",
+    settings_dir: SettingsDirOption = None,
+    xdg_data_home: XdgOption = "",
 ) -> None:
     """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
-    console = Console(highlight=False)
-    folder = (data_dir or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
+    console, folder = audit_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     try:
-        checkpoints = _checkpoints(earlier, later, key)
-        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
+        with open_checkpoints(earlier, later, key) as checkpoints:
+            report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
     except (DataDirError, ChildFailed, CheckpointError) as error:
         console.print(str(error))
         raise typer.Exit(_EXIT_UNREADABLE) from None

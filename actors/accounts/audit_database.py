@@ -1,4 +1,4 @@
-"""Finds the database that an audit reads.
+"""Finds the database that an audit reads, as the product's settings name it.
 
 Implements: decisions, money rule 6 (the audit runs beside a serving instance or without one).
 Not here: what is read (audit.py).
@@ -9,11 +9,39 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
 
 from actors.local_servers import postgres_roles
 from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError
+from actors.local_servers.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError, default_path
 from actors.local_servers.embedded_postgres import EmbeddedPostgres, postgres_url
+
+_WIDE = 100_000  # Columns of an output that has no edge: nothing is cut there, and grep finds it.
+
+PostgresUrlOption = Annotated[
+    str | None,
+    typer.Option("--postgres-url", envvar=["DATABASE_URL", "LEDGER_STORAGE__POSTGRES_URL"], help="Database to audit."),
+]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Data folder of a local run, running or not."),
+]
+# The folder of the settings, where no option names one; an own PostgreSQL of the settings goes before it.
+SettingsDirOption = Annotated[Path | None, typer.Option(envvar="LEDGER_STORAGE__DATA_DIR", hidden=True)]
+XdgOption = Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)]
+
+
+def folder_of(given: Path | None, of_settings: Path | None, xdg_data_home: str) -> Path:
+    """Return the data folder that the product itself would use."""
+    return (given or of_settings or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
+
+
+def audit_console() -> Console:
+    """Return the console of a report; where the output is no terminal, no line is cut or wrapped."""
+    return Console(highlight=False, width=None if Console().is_terminal else _WIDE)
 
 
 @asynccontextmanager

@@ -15,6 +15,8 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from actors.accounts.facts import ChainLink
@@ -42,6 +44,38 @@ def load_key(path: Path, *, make: bool) -> bytes:
     if len(key) != KEY_BYTES:
         raise CheckpointError(f"the key in {path} has {len(key)} bytes, wanted {KEY_BYTES}; give another file")
     return key
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs."""
+
+    earlier: "Checkpoint | None" = None
+    later: Path | None = None
+    key: bytes = b""
+
+
+@contextmanager
+def open_checkpoints(earlier: Path | None, later: Path | None, key: Path | None) -> Iterator[Checkpoints]:
+    """Open what an audit compares with and writes. A key that was made for it and signed nothing is removed."""
+    if earlier is None and later is None:
+        yield Checkpoints()
+        return
+    if key is None:
+        raise CheckpointError("a checkpoint is signed: name its key's file with --key")
+    is_new = not key.exists()
+    before = _identity_of(later)
+    secret = load_key(key, make=earlier is None)
+    try:
+        yield Checkpoints(None if earlier is None else Checkpoint(earlier, secret), later, secret)
+    finally:
+        if is_new and _identity_of(later) == before:
+            key.unlink(missing_ok=True)
+
+
+def _identity_of(path: Path | None) -> int | None:
+    """Return a number that changes when the file is written anew."""
+    return path.stat().st_ino if path is not None and path.exists() else None
 
 
 class CheckpointWriter:

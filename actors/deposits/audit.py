@@ -18,14 +18,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from actors.accounts.audit_database import database
+from actors.accounts.audit_database import (
+    DataDirOption,
+    PostgresUrlOption,
+    SettingsDirOption,
+    XdgOption,
+    audit_console,
+    database,
+    folder_of,
+)
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.core import FindingStatus
 from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
 from actors.local_servers.child_processes import ChildFailed
-from actors.local_servers.datadir import DataDirError, default_path
+from actors.local_servers.datadir import DataDirError
 from actors.units import UNITS_PER_USDC, base58_text, usdc_text
 from actors.upstream.api import Nodes
 from actors.upstream.replies import AnswerKind, Node
@@ -246,18 +254,14 @@ async def run(postgres_url: str | None, data_dir: Path, node_url: str, start_slo
 
 def main(
     node_url: Annotated[str, typer.Option("--node-url", help="JSON-RPC URL of a node that has the history.")],
-    postgres_url: Annotated[
-        str | None, typer.Option("--postgres-url", envvar="DATABASE_URL", help="Database to audit.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Data folder of a local run, running or not.")
-    ] = None,
+    postgres_url: PostgresUrlOption = None,
+    data_dir: DataDirOption = None,
     start_slot: Annotated[int, typer.Option("--start-slot", min=0, help="As payments.deposit_start_slot.")] = 0,
-    xdg_data_home: Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)] = "",
+    settings_dir: SettingsDirOption = None,
+    xdg_data_home: XdgOption = "",
 ) -> None:
     """Compare every transfer on the chain with the books; exit 1 on any difference, 2 if one cannot be read."""
-    console = Console(highlight=False)
-    folder = (data_dir or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
+    console, folder = audit_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     try:
         report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, node_url, start_slot))
     except (DataDirError, ChildFailed, AuditFailed) as error:

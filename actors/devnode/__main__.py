@@ -30,6 +30,7 @@ from actors.devnode.settings import Dumps, Settings, SettingsError
 
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 1
+_CONFIRM_LOOKS, _CONFIRM_LOOK_SECONDS = 300, 0.1  # Half a minute; two slots last 0.8 s.
 KNOWN_GAPS = """
 A chain of one node that really executes transactions, for development and tests. It presents itself as devnet.
 
@@ -165,26 +166,52 @@ def fund(
     pubkey: Annotated[str, typer.Argument(help="Wallet to fund.")],
     sol: Annotated[str, typer.Option(help="Amount of SOL.")] = "0",
     usdc: Annotated[str, typer.Option(help="Amount of USDC, minted to the wallet's associated account.")] = "0",
-    url: Annotated[str, typer.Option(help="A devnode on this machine.")] = "http://127.0.0.1:8899",
+    url: Annotated[
+        str | None, typer.Option(help="A devnode on this machine.", show_default="this machine, --http-port")
+    ] = None,
+    http_port: Annotated[
+        int, typer.Option(envvar="LEDGER_DEVNODE__HTTP_PORT", help="Its port, as the product's settings have it.")
+    ] = 8899,
 ) -> None:
-    """Fund a wallet with SOL and USDC from the faucet of a running devnode."""
+    """Fund a wallet with SOL and USDC from the faucet of a running devnode, and wait until it is confirmed."""
     body = {
         "pubkey": pubkey,
         "lamports": _base_units(sol, LAMPORTS_PER_SOL, "--sol"),
         "usdc_base_units": _base_units(usdc, 10**USDC_DECIMALS, "--usdc"),
     }
+    url = f"http://127.0.0.1:{http_port}" if url is None else url.rstrip("/")
     if not url.startswith(("http://", "https://")):
         _fail(f"--url: {url!r}, wanted http://HOST:PORT", EXIT_USAGE)
-    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above.
-        url.rstrip("/") + "/admin/fund", json.dumps(body).encode(), {"content-type": "application/json"}
+    funded = _post(url, "/admin/fund", body)
+    asyncio.run(_wait_for_confirmation(url, funded["signatures"]))
+    typer.echo(json.dumps({**funded, "url": url}))
+
+
+def _post(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Send one request to a devnode and return its answer; prints why it failed and exits."""
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked by the caller.
+        url + path, json.dumps(body).encode(), {"content-type": "application/json"}
     )
     try:
         with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
-            typer.echo(reply.read().decode())
+            told: dict[str, Any] = json.loads(reply.read())
+            return told
     except urllib.error.HTTPError as error:
-        _fail(error.read().decode(), EXIT_UNAVAILABLE)
-    except (OSError, http.client.HTTPException) as error:
+        _fail(f"{url}: {error.read().decode()}", EXIT_UNAVAILABLE)
+    except (OSError, http.client.HTTPException, ValueError) as error:
         _fail(f"{url}: {error}; is a devnode running there?", EXIT_UNAVAILABLE)
+
+
+async def _wait_for_confirmation(url: str, signatures: list[str]) -> None:
+    """Return when these transactions are confirmed: before that, a payment from the wallet finds no money."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "getSignatureStatuses", "params": [signatures]}
+    for _ in range(_CONFIRM_LOOKS if signatures else 0):
+        found = _post(url, "/", asked)["result"]["value"]
+        if all(status and status["confirmationStatus"] in ("confirmed", "finalized") for status in found):
+            return
+        await asyncio.sleep(_CONFIRM_LOOK_SECONDS)
+    if signatures:
+        _fail(f"{url}: {', '.join(signatures)} not confirmed yet: look them up before you fund again", EXIT_UNAVAILABLE)
 
 
 def _base_units(text: str, unit: int, option: str) -> int:

@@ -1,4 +1,5 @@
 import asyncio
+import os
 from pathlib import Path
 
 import asyncpg
@@ -20,7 +21,7 @@ from actors.accounts.ledger import EntryType
 from actors.accounts.store import PostgresAccountStore
 from actors.accounts.writes import Write
 from actors.local_servers.datadir import DataDir
-from actors.units import VirtualShard
+from actors.units import VirtualShard, base58_text
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, opened, opening_group, settle, take
 from tests.accounts.test_store import SHARDS, posted
 from tests.databases import tamper
@@ -122,25 +123,37 @@ async def test_a_settle_after_the_audit_began_does_not_disturb_it(postgres_pool:
     assert decide_settle(account, settle(1, 1, pubkey=b"c" * 32), START, True).ok is False
 
 
-def command(*arguments: str) -> tuple[int, str]:
+def command(*arguments: str, **environment: str) -> tuple[int, str]:
     app = typer.Typer()
     app.command()(audit.main)
-    result = CliRunner().invoke(app, list(arguments), env={"DATABASE_URL": "", "COLUMNS": "200"})
+    result = CliRunner().invoke(app, list(arguments), env={"DATABASE_URL": "", "COLUMNS": "30", **environment})
     return result.exit_code, result.output
 
 
-async def test_the_command_tells_and_exits_by_what_it_found(postgres_pool: asyncpg.Pool, postgres_url: str) -> None:
+async def test_the_command_tells_and_exits_by_what_it_found(
+    postgres_pool: asyncpg.Pool, postgres_url: str, tmp_path: Path
+) -> None:
+    """In a pipe each difference is one whole line. Only a key that signed a checkpoint stays."""
     await filled(postgres_pool)
-    code, output = await asyncio.to_thread(command, "--postgres-url", postgres_url)
-    assert code == 0 and "adds up" in output and "debit" in output
+    signing = ("--checkpoint", str(tmp_path / "links"), "--key", str(tmp_path / "key"))
     await postgres_pool.execute("UPDATE accounts SET balance = balance + 1")
-    code, output = await asyncio.to_thread(command, "--postgres-url", postgres_url)
+    code, output = await asyncio.to_thread(command, "--postgres-url", postgres_url, *signing)
     assert code == 1 and "by the ledger 70" in output and "Next:" in output
+    assert any(base58_text(ALICE) in line and "by the ledger 70" in line for line in output.splitlines())
+    assert os.listdir(tmp_path) == []
+    await postgres_pool.execute("UPDATE accounts SET balance = balance - 1")
+    code, output = await asyncio.to_thread(command, *signing, LEDGER_STORAGE__POSTGRES_URL=postgres_url)
+    assert code == 0 and "adds up" in output and "debit" in output
+    assert sorted(os.listdir(tmp_path)) == ["key", "links"]
 
 
 def test_what_cannot_be_read_is_told_in_a_sentence(tmp_path: Path) -> None:
     code, output = command("--data-dir", str(tmp_path))
-    assert code == 2 and "not a data folder" in output.replace("\n", " ")
+    assert code == 2 and f"{tmp_path} is not a data folder" in output
+    of_settings, key = tmp_path / "settings", tmp_path / "key"
+    signing = ("--checkpoint", str(tmp_path / "links"), "--key", str(key))
+    code, output = command(*signing, LEDGER_STORAGE__DATA_DIR=str(of_settings))
+    assert code == 2 and f"{of_settings} is not a data folder" in output and not key.exists()
     code, output = command("--postgres-url", "postgresql://nobody@127.0.0.1:1/none")
     assert code == 2 and "cannot be read" in output
 

@@ -10,6 +10,8 @@ from actors.deposits.actor import BATCH_MAX
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable
 from actors.deposits.core import FindingStatus, Reason
 from actors.deposits.store import DepositStore, Gap
+from actors.telemetry.logs import redact
+from actors.units import base58_text
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
 from tests.deposits.memory_stores import MemoryDepositStore
@@ -265,9 +267,11 @@ async def test_many_deposits_of_a_halted_account_step_aside(world: World) -> Non
     assert (await world.store.totals(ACCOUNT.address)).waiting == 0
 
 
-async def test_what_was_recorded_and_what_waits_is_counted(world: World) -> None:
-    """Figures for operators: one credited and one listed transfer; then one that an absent owner keeps waiting."""
-    world.chain.pay(("alice", 10_000))
+async def test_what_was_recorded_and_what_waits_is_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Figures for operators: one credited and one listed transfer; then one that an absent owner keeps waiting. The log
+    has one line for each credited transfer."""
+    caplog.set_level("INFO")
+    first = world.chain.pay(("alice", 10_000))
     world.chain.pay(("alice", 1))
     watcher = world.watcher()
     await watcher.round()
@@ -280,15 +284,19 @@ async def test_what_was_recorded_and_what_waits_is_counted(world: World) -> None
     world.accounts.away = False
     await watcher.round()
     assert figures(world) == {"credited": 2, "listed": 1, "deposits_waiting": 0}
+    lines = [record.getMessage() for record in caplog.records if record.name == "actors.deposits.crediting"]
+    assert len(lines) == 2 and redact(lines[0]) == lines[0]
+    assert lines[0].startswith("deposit of 0.01 USDC: 1000 credits for account ")
+    assert base58_text(ALICE) in lines[0] and base58_text(first.signature) in lines[0]
 
 
 def figures(world: World) -> dict[str, float]:
     """Those of the watcher, by status and name."""
     return {
-        sample.labels.get("status") or sample.labels["of"]: sample.value
+        sample.labels.get("status") or "deposits_waiting": sample.value
         for family in world.metrics.families()
         for sample in family.samples
-        if sample.name in ("ledger_gateway_deposits_total", "ledger_gateway_now")
+        if sample.name in ("ledger_gateway_deposits_total", "ledger_gateway_deposits_waiting")
     }
 
 

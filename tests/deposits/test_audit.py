@@ -138,5 +138,7 @@ def test_what_cannot_be_read_is_told_in_a_sentence(tmp_path: Any) -> None:
     app = typer.Typer()
     app.command()(audit.main)
     runner = CliRunner(env={"DATABASE_URL": "", "COLUMNS": "200"})
-    done = runner.invoke(app, ["--node-url", "http://127.0.0.1:1", "--data-dir", str(tmp_path)])
-    assert done.exit_code == 2 and "not a data folder" in done.output.replace("\n", " ")
+    folder = str(tmp_path)
+    for options, environment in ((["--data-dir", folder], {}), ([], {"LEDGER_STORAGE__DATA_DIR": folder})):
+        done = runner.invoke(app, ["--node-url", "http://127.0.0.1:1", *options], env=environment)
+        assert done.exit_code == 2 and f"{tmp_path} is not a data folder" in done.output

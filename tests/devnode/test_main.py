@@ -14,9 +14,10 @@ from actors.devnode.journal.journal import FILE_NAME
 from .conftest import StartDevnode
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "actors.devnode", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=90)
+    env = {**os.environ, **environment}
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=90, env=env)
 
 
 def test_help_tells_the_gaps_and_every_flag() -> None:
@@ -117,10 +118,18 @@ def test_a_second_node_on_the_folder_is_refused(start_devnode: StartDevnode) -> 
 
 
 def test_a_wallet_is_funded_from_the_command_line(start_devnode: StartDevnode) -> None:
+    """The answer comes when the money can be spent, and names the node; its port is that of the product's settings."""
     process = start_devnode("chain")
     wallet = str(Pubkey.new_unique())
-    done = run("fund", wallet, "--sol", "1.5", "--usdc", "0.25", "--url", process.url)
-    assert done.returncode == 0 and json.loads(done.stdout)["ok"]
+    done = run(
+        "fund", wallet, "--sol", "1.5", "--usdc", "0.25", LEDGER_DEVNODE__HTTP_PORT=str(process.facts["http_port"])
+    )
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["ok"] and told["url"] == process.url and len(told["signatures"]) == 2
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "getBalance", "params": [wallet, {"commitment": "confirmed"}]}
+    assert httpx.post(process.url, json=asked).json()["result"]["value"] == 1_500_000_000
+    refused = run("fund", "nobody", "--sol", "1", "--url", process.url)
+    assert refused.returncode == 1 and process.url in refused.stderr and "pubkey" in refused.stderr
 
 
 @pytest.mark.parametrize(
