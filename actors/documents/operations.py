@@ -185,7 +185,12 @@ def _session(
 _ACCOUNT = (
     _account("GET /account/info", "Returns the account: balance, funding, credit batches.", "Account"),
     _account("GET /account/ledger", "Lists deposits, debits and adjustments, newest first.", "Ledger", query=_WINDOW),
-    _account("GET /account/history", "Lists charged calls, newest first.", "History", query=_WINDOW),
+    _account(
+        "GET /account/history",
+        "Lists charged calls, newest first; a call that was refunded since has 0 credits.",
+        "History",
+        query=_WINDOW,
+    ),
     _account(
         "GET /account/usage",
         "Adds up calls and credits by method, hour or day.",
