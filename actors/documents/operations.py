@@ -208,7 +208,7 @@ _ACCOUNT = (
         "Makes an API key, and the account where there is none. The key before it ends.",
         "IssuedKey",
         access=Access.WALLET,
-        request=record({"ref_code": {"type": ["string", "null"], "maxLength": 64}}),
+        request=record({"ref_code": {"type": ["string", "null"]}}),
         needs_body=False,
     ),
     _account(
