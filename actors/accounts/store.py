@@ -46,6 +46,11 @@ _NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _WRITE_GROUP = "SELECT accounts_write($1, $2, $3, $4, $5)"
 _WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 19))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
+# Looked up for the rows of a page alone: the refunds of an account have no bound.
+_CONSUMED = (
+    "CASE WHEN EXISTS (SELECT FROM account_operations o WHERE o.pubkey = page.pubkey AND o.operation = operation_id"
+    f" AND o.kind = {MarkKind.REFUND:d}) THEN 0 ELSE amount END"
+)
 _BATCH_COLUMNS = "id, source, credits, remaining, created_at, expires_at"
 # The mark of a debit says when its entry was written, so that one partition of the ledger is read for each. The limit
 # keeps the server from joining with the whole ledger.
@@ -133,7 +138,7 @@ class AccountStore(Protocol):
         ...
 
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
-        """Newest first."""
+        """Newest first. Among debits only, one that was refunded has the amount 0: its call has consumed nothing."""
         ...
 
     async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
@@ -332,12 +337,12 @@ class PostgresAccountStore:
         return {row[0]: Credited(*row[1:]) for row in map(tuple, rows)}
 
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
-        only = f" AND type = {EntryType.DEBIT:d}" if debits_only else ""
+        only, amount = (f" AND type = {EntryType.DEBIT:d}", _CONSUMED) if debits_only else ("", "amount")
         # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
-                f"SELECT {_ENTRY_COLUMNS} FROM ledger WHERE pubkey = $1{only}"  # noqa: S608 - constants.
-                " ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3",
+                f"SELECT {_ENTRY_COLUMNS.replace('amount', amount)} FROM (SELECT * FROM ledger WHERE pubkey = $1{only}"  # noqa: S608
+                " ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3) AS page ORDER BY at_ms DESC, seq DESC",
                 pubkey,
                 offset,
                 limit,

@@ -185,7 +185,12 @@ def _session(
 _ACCOUNT = (
     _account("GET /account/info", "Returns the account: balance, funding, credit batches.", "Account"),
     _account("GET /account/ledger", "Lists deposits, debits and adjustments, newest first.", "Ledger", query=_WINDOW),
-    _account("GET /account/history", "Lists charged calls, newest first.", "History", query=_WINDOW),
+    _account(
+        "GET /account/history",
+        "Lists charged calls, newest first; a call that was refunded since has 0 credits.",
+        "History",
+        query=_WINDOW,
+    ),
     _account(
         "GET /account/usage",
         "Adds up calls and credits by method, hour or day.",
@@ -203,7 +208,7 @@ _ACCOUNT = (
         "Makes an API key, and the account where there is none. The key before it ends.",
         "IssuedKey",
         access=Access.WALLET,
-        request=record({"ref_code": {"type": ["string", "null"], "maxLength": 64}}),
+        request=record({"ref_code": {"type": ["string", "null"]}}),
         needs_body=False,
     ),
     _account(

@@ -65,9 +65,10 @@ def parse_ref_code(body: bytes) -> str | Refusal | None:
     ref_code = value.get("ref_code")
     if ref_code is None:
         return None
-    if not isinstance(ref_code, str) or len(ref_code) > _REF_CODE_CHARACTERS_MAX:
+    if not isinstance(ref_code, str):
         return _BAD_KEY_BODY
-    return ref_code or None
+    # Interface: unknown codes are ignored silently, so a text that cannot be a code is as well.
+    return ref_code if 0 < len(ref_code) <= _REF_CODE_CHARACTERS_MAX else None
 
 
 def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, Any]:

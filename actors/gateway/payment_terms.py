@@ -103,6 +103,10 @@ def discovery(payments: PaymentsConfig, public_url: str, resources: Iterable[tup
     }
 
 
+# These take the wallet's own signature, and the session that ends: a sign-in opens neither, so their terms offer none.
+_WITHOUT_SIGN_IN = frozenset((b"/account/api-key", b"/auth/logout"))
+
+
 class TermsByPath:
     """The terms of the paths that take credentials, made again only when the blockhash in them is a new one.
 
@@ -129,7 +133,7 @@ class TermsByPath:
         if terms is None or known != hint:
             terms = build(self._payments, self._public_url, path.decode("ascii"), hint)
             self._known[path] = (hint, terms)
-        if not terms.v2:
+        if not terms.v2 or path in _WITHOUT_SIGN_IN:
             return terms
         url = terms.v2["resource"]["url"]
         offered = self._sign_in.offer(url, now, self._randomness(NONCE_BYTES))

@@ -330,8 +330,8 @@ def caller_of(authenticator: Authenticator, request: Request, accept: Accept) ->
         return caller
     if request.pays:
         return _NOT_BY_PAYMENT
-    # The offer carries the sign-in. A path that takes no sign-in has no offer either.
-    return RefusedCaller(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS, offers_payment=accept is Accept.ANY)
+    # Interface: no credentials at all is a 402 with payment terms, though no payment opens these paths.
+    return Refusal(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS)
 
 
 def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:

@@ -7,6 +7,7 @@ belongs to the racer from the moment at which it is asked.
 
 import base64
 import logging
+import re
 from typing import Any, Protocol
 
 import base58
@@ -36,8 +37,9 @@ from actors.upstream.signed_transactions import decode_signed, signed_transactio
 logger = logging.getLogger(__name__)
 
 _SIMULATION_FAILED = -32002
-_NOT_FOUND = -32602
 _SIMULATE_MS = 5_000
+_NOT_SENT_HERE = Refusal(Err.INVALID_PARAMS, "this account has sent no transaction of this signature")
+_FAILED_PROGRAM = re.compile(r"Program [1-9A-HJ-NP-Za-km-z]+ failed: (.+)", re.DOTALL)  # As the node logs it.
 
 
 class Racer(Protocol):
@@ -107,7 +109,7 @@ class SendMethods:
             logger.warning("the racer did not answer: %s", error)
             return replies.UNREACHABLE
         if found is None:
-            return replies.made_error(_NOT_FOUND, "this account has sent no transaction of this signature", b"null")
+            return replies.refused(_NOT_SENT_HERE)
         return replies.made(orjson.dumps(status_body(found, asked.signature)))
 
     async def _send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -148,5 +150,19 @@ class SendMethods:
             return replies.GARBAGE
         if error is None:
             return None
-        text = error if isinstance(error, str) else orjson.dumps(error).decode()
-        return replies.made_error(_SIMULATION_FAILED, f"Transaction simulation failed: {text}", orjson.dumps(simulated))
+        message = f"Transaction simulation failed: {_said_of(error, simulated.get('logs'))}"
+        return replies.own_error(_SIMULATION_FAILED, message, "SIMULATION_FAILED", simulated)
+
+
+def _said_of(error: Any, logs: Any) -> str:
+    """The error in the words of a node's own preflight, as far as its simulation told them; else as its JSON."""
+    match error:
+        case str():
+            return error
+        case {"InstructionError": [int(index), {"Custom": int(code)}]}:
+            return f"Error processing Instruction {index}: custom program error: {code:#x}"
+        case {"InstructionError": [int(index), _]} if logs and isinstance(logs[-1], str):
+            found = _FAILED_PROGRAM.fullmatch(logs[-1])
+            if found is not None:
+                return f"Error processing Instruction {index}: {found[1]}"
+    return orjson.dumps(error).decode()

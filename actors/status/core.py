@@ -12,8 +12,9 @@ failure changes nothing.
 |---------------|----------|-----------------------------------------------------------------------------------------|
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
 | any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
-| starting, ok  | degraded | a primary node failed 3 probes in a row, lags above the limit, or says that it is       |
-|               |          | behind; or Redis, the block engine or the stream source is down                         |
+| starting, ok  | degraded | a primary node failed 3 probes in a row (no answer, or it calls itself unhealthy or     |
+|               |          | behind), or lags above the limit; or Redis, the block engine or the stream source is    |
+|               |          | down                                                                                    |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -68,19 +69,23 @@ class NodeHealth:
     is_primary: bool = True
     answered: bool = False  # At least once.
     lagging: bool = False
-    failures_in_a_row: int = 0
+    failures_in_a_row: int = 0  # Probes without an answer.
+    bad_in_a_row: int = 0  # Those, and probes in which the node called itself unhealthy or behind.
     good_in_a_row: int = 0
     figures: NodeFigures = NodeFigures()
 
     def after(self, probe: Probe, lagging: bool, all_up: bool) -> "NodeHealth":
         if not probe.answered:
-            return replace(self, failures_in_a_row=self.failures_in_a_row + 1, good_in_a_row=0)
+            failures, bad = self.failures_in_a_row + 1, self.bad_in_a_row + 1
+            return replace(self, failures_in_a_row=failures, bad_in_a_row=bad, good_in_a_row=0)
+        is_good = all_up and not lagging and not probe.behind
         return replace(
             self,
             answered=True,
             lagging=lagging,
             failures_in_a_row=0,
-            good_in_a_row=self.good_in_a_row + 1 if all_up and not lagging else 0,
+            bad_in_a_row=self.bad_in_a_row + 1 if probe.behind else 0,
+            good_in_a_row=self.good_in_a_row + 1 if is_good else 0,
             figures=_latest(self.figures, probe),
         )
 
@@ -91,7 +96,7 @@ class NodeHealth:
     @property
     def is_well(self) -> bool:
         """Return whether the node answers and is not behind the chain."""
-        return self.is_answering and not self.lagging
+        return self.answered and self.bad_in_a_row < PROBES_IN_A_ROW and not self.lagging
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +109,8 @@ class Health:
 
     def after_probe(self, probe: Probe, best_known_slot: int | None, name: str = "") -> "Health":
         """Return the health after a probe of a node. best_known_slot: highest slot that any source has named."""
-        lagging = probe.behind or (
-            probe.slot is not None and best_known_slot is not None and best_known_slot - probe.slot > self.lag_slots_max
-        )
+        lag_slots = 0 if probe.slot is None or best_known_slot is None else best_known_slot - probe.slot
+        lagging = lag_slots > self.lag_slots_max
         assert any(node.name == name for node in self.nodes), name
         nodes = tuple(
             node.after(probe, lagging, self.services.all_up) if node.name == name else node for node in self.nodes

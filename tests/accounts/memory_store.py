@@ -195,8 +195,15 @@ class MemoryAccountStore:
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
         await asyncio.sleep(0)
         row = self.rows.get(pubkey)
-        found = [entry for entry, _ in row.entries if not debits_only or entry.type == EntryType.DEBIT] if row else []
-        return found[::-1][offset : offset + limit]
+        if row is None:
+            return []
+        found = [entry for entry, _ in row.entries if not debits_only or entry.type == EntryType.DEBIT]
+        return [
+            msgspec.structs.replace(entry, amount=0)
+            if debits_only and (MarkKind.REFUND, entry.operation) in row.marks
+            else entry
+            for entry in found[::-1][offset : offset + limit]
+        ]
 
     def _live_batches(self) -> Iterator[tuple[bytes, Batch]]:
         return ((pubkey, batch) for pubkey, row in self.rows.items() for batch in row.batches.values())

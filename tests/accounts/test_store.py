@@ -260,6 +260,9 @@ async def test_operations_are_found_and_loaded_by_time(store: AccountStore) -> N
     assert stored is not None
     assert [entry.operation for entry, _ in stored.entries] == [operation(2)]
     assert stored.marks == []
+    # Among debits a refunded one has consumed nothing; the ledger itself is as it was.
+    assert [entry.amount for entry in await store.entries(ALICE, 0, 2, True)] == [-7, 0]
+    assert [entry.amount for entry in await store.entries(ALICE, 0, 3, False)] == [-7, 5, -5]
     everything = await store.load(ALICE, 0)
     assert everything is not None
     assert [mark.operation for mark in everything.marks] == [operation(1)]

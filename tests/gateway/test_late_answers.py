@@ -59,6 +59,9 @@ async def test_an_answer_whose_charge_was_withdrawn_becomes_a_503(swift: bool, b
         ((status, _, answered),) = await client.read(1)
         assert (status, json.loads(answered)["id"]) == (200, 7)
         assert await world.balance(customer) == 9
+        # Interface, "Usage history entry": credits consumed. The refunded call stays in sight.
+        refunded = [0] * (2 if body is BATCH else 1)
+        assert [credits for _, credits in await world.debits(customer)] == [*refunded, 1]
 
 
 @both_ways

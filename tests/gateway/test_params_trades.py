@@ -1,3 +1,6 @@
+import json
+from decimal import Decimal
+
 import msgspec
 import orjson
 import pytest
@@ -39,6 +42,21 @@ def test_every_amount_in_plain_decimals_is_exact(lamports: int, is_text: bool) -
         quoted = f'"{digits}"' if is_text else digits
         fields = f'"amount_sol":{quoted},"slippage_bps":0'
         assert snipe(fields) == SnipeQuestion(MINT, lamports, 0, 100_000)
+
+
+@given(st.floats(1e-9, 1e10).map(lambda sol: round(sol, 9)))
+def test_a_number_is_read_as_encoders_write_it(sol: float) -> None:
+    """Interface: a number. Python's json writes 0.00005 as 5e-05; the value of the text counts, not of the float."""
+    assert snipe(f'"amount_sol":{json.dumps(sol)},"slippage_bps":0').budget_lamports == Decimal(repr(sol)) * 10**9
+
+
+@pytest.mark.parametrize(
+    ("number", "lamports"),
+    [("5e-05", 50_000), ("1E-9", 1), ("1.5e0", 1_500_000_000), ("1e3", 10**12), ("0.100000000000", 10**8)],
+)
+def test_exponents_and_zeros_at_the_end_are_taken(number: str, lamports: int) -> None:
+    assert snipe(f'"amount_sol":{number}').budget_lamports == lamports
+    assert isinstance(ask("executeSnipe", f'"amount_sol":"{number}"'), Refusal)
 
 
 @given(st.integers(1, U64_MAX), st.booleans())

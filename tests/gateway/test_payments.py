@@ -247,7 +247,7 @@ async def test_a_payment_opens_no_page_of_an_account(world, desk, method, path):
 
 
 async def test_paths_that_ask_for_no_payment_take_none(world, desk):
-    """Public pages, session paths, and the path that only a wallet's own signature opens, which offers nothing."""
+    """Public pages, session paths, and the path that only a wallet's own signature opens."""
     assert (await world.http.get("/pricing", headers={V2: header_v2()})).status_code == 200
     unpayable = await world.http.post("/account/api-key", content=b"{}", headers={V2: header_v2()})
     assert unpayable.status_code == 402 and "payment-required" not in unpayable.headers

@@ -1,5 +1,8 @@
 """Account, session and public paths through the real door."""
 
+import base64
+import json
+
 import pytest
 
 from actors.errors import Refusal
@@ -103,7 +106,7 @@ async def test_a_key_is_issued_to_a_wallet_signature_only():
         assert (await world.http.post("/account/api-key", content=b"{}")).status_code == 402
 
 
-@pytest.mark.parametrize("body", [b"[]", b"{", b'{"ref_code":7}', b'{"ref_code":"%b"}' % (b"x" * 65)])
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"ref_code":7}'])
 async def test_a_key_request_of_the_wrong_shape_is_400(body):
     """400 for a wallet that has no account yet, too."""
     async with a_world() as world:
@@ -211,6 +214,11 @@ async def test_reads_without_credentials_are_402_with_the_terms_of_their_path():
         assert response.status_code == 402
         assert response.json()["accepts"][0]["resource"].endswith("/account/info")
         assert "payment-required" in response.headers
+        # Nothing but their own credential opens these, but a client learns where to pay, and sees no sign-in.
+        for path in ("/account/api-key", "/auth/logout"):
+            response = await world.http.post(path, content=b"{}")
+            assert response.status_code == 402 and response.json()["accepts"][0]["resource"].endswith(path)
+            assert "extensions" not in json.loads(base64.b64decode(response.headers["payment-required"]))
 
 
 @pytest.mark.parametrize("path", ["/account/ledger", "/account/history"])
@@ -260,10 +268,17 @@ def test_hostile_windows_are_refusals(query):
 
 @pytest.mark.parametrize(
     ("body", "ref_code"),
-    [(b"", None), (b"{}", None), (b'{"ref_code":null}', None), (b'{"ref_code":""}', None), (b'{"ref_code":"a"}', "a")],
+    [
+        (b"", None),
+        (b"{}", None),
+        (b'{"ref_code":null}', None),
+        (b'{"ref_code":""}', None),
+        (b'{"ref_code":"a"}', "a"),
+        (b'{"ref_code":"%b"}' % (b"x" * 65), None),
+    ],
 )
 def test_a_referral_code_is_optional(body, ref_code):
-    """`{}` and `{ref_code?: string}`."""
+    """`{}` and `{ref_code?: string}`; a text that cannot be a code is ignored as an unknown one is."""
     assert parse_ref_code(body) == ref_code
 
 

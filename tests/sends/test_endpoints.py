@@ -4,6 +4,7 @@ import base64
 
 import base58
 import orjson
+import pytest
 from solders.pubkey import Pubkey
 
 from actors.calls import Outcome, SettleRequest
@@ -13,8 +14,9 @@ from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQu
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable, WantedRace
 from actors.sends.chain import SendChain
 from actors.sends.core import RaceState
-from actors.sends.endpoints import SendMethods
+from actors.sends.endpoints import _NOT_SENT_HERE, SendMethods, _said_of
 from actors.upstream.replies import UNREACHABLE, AnswerKind, DeferredAnswer, NodeAnswer, refused
+from actors.upstream.signed_transactions import SignedTransaction
 from tests.sends.conftest import Here, signed, text
 from tests.sends.making import NOW, a_race, a_ticket
 
@@ -78,9 +80,34 @@ async def test_a_preflight_that_fails_sends_nothing(here: Here) -> None:
     answer = await methods.race(text(poor), "processed")
     assert answer.kind is AnswerKind.ERROR and not isinstance(answer, DeferredAnswer)
     error = orjson.loads(answer.value())
-    assert error["code"] == -32002 and error["message"].startswith("Transaction simulation failed")
+    assert (error["code"], error["data"]["source"]) == (-32002, "gateway")
+    assert error["message"] == (await poor_send(here, poor)).error_message
     assert error["data"]["err"] is not None and error["data"]["logs"]
     assert methods.racer.wanted == []
+
+
+async def poor_send(here: Here, poor: SignedTransaction) -> NodeAnswer:
+    """The node's own preflight of the same transaction."""
+    params = orjson.dumps([text(poor), {"encoding": "base64", "preflightCommitment": "processed"}])
+    return await here.call("sendTransaction", params, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("error", "logs", "said"),
+    [
+        ("BlockhashNotFound", [], "BlockhashNotFound"),
+        (
+            {"InstructionError": [2, "MissingRequiredSignature"]},
+            ["Program x invoke [1]", "Program 11111111111111111111111111111111 failed: missing required signature"],
+            "Error processing Instruction 2: missing required signature",
+        ),
+        ({"InstructionError": [2, "UnsupportedProgramId"]}, None, '{"InstructionError":[2,"UnsupportedProgramId"]}'),
+        ({"InstructionError": [0, {"BorshIoError": "x"}]}, ["x"], '{"InstructionError":[0,{"BorshIoError":"x"}]}'),
+        ({"InsufficientFundsForRent": {"account_index": 1}}, [], '{"InsufficientFundsForRent":{"account_index":1}}'),
+    ],
+)
+def test_a_failed_simulation_is_told_in_the_nodes_words_as_far_as_they_are_known(error, logs, said) -> None:
+    assert _said_of(error, logs) == said
 
 
 async def test_a_preflight_that_is_not_answered_sends_nothing(here: Here) -> None:
@@ -120,7 +147,7 @@ async def test_the_status_is_told_to_the_sender_alone(here: Here) -> None:
     methods = Methods(here, result())
     body = orjson.loads((await methods.status(LANDED.signature)).value())
     assert body["status"] == "confirmed" and body["legs"] == {} and body["updated_at"] > 0
-    assert (await methods.status(b"z" * 64)).error_code == -32602
+    assert await methods.status(b"z" * 64) == refused(_NOT_SENT_HERE) and _NOT_SENT_HERE.err is Err.INVALID_PARAMS
     assert await Methods(here, None).status(LANDED.signature) == UNREACHABLE
 
 

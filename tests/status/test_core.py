@@ -12,6 +12,7 @@ from actors.upstream.node_health import Probe
 UP = Services(ledger_committing=True, redis_reachable=True)
 GOOD = Probe(True, slot=1_000, block_height=900, version="2.3.0", latency_ms=5)
 FAILED = Probe(False)
+UNHEALTHY = replace(GOOD, behind=True)  # It answers, and calls itself unhealthy or behind.
 BEHIND = replace(GOOD, slot=871)  # 129 behind the best known slot, 1,000.
 
 Event = Probe | Services
@@ -37,6 +38,15 @@ def test_starting_until_a_node_answered_and_the_stores_are_reachable() -> None:
     assert not after(UP).paid_traffic_ready
     assert after(UP, GOOD).status is after(GOOD, UP).status is Status.OK
     assert after(UP, GOOD).paid_traffic_ready
+
+
+def test_a_node_that_calls_itself_unhealthy_once_degrades_nothing() -> None:
+    """Decisions: 3 probes in a row fail. Paid calls go on, as it answers."""
+    assert after(UNHEALTHY, UNHEALTHY, GOOD, FAILED, UNHEALTHY, start=HEALTHY).status is Status.OK
+    degraded = after(UNHEALTHY, FAILED, UNHEALTHY, start=HEALTHY)
+    assert (degraded.status, degraded.node_healthy, degraded.paid_traffic_ready) == (Status.DEGRADED, False, True)
+    assert after(GOOD, GOOD, UNHEALTHY, GOOD, GOOD, start=degraded).status is Status.DEGRADED
+    assert after(GOOD, GOOD, GOOD, start=degraded).status is Status.OK
 
 
 def test_three_failed_probes_in_a_row_degrade() -> None:
@@ -128,7 +138,7 @@ def probed(health: Health, name: str, *probes: Probe) -> Health:
     return health
 
 
-@pytest.mark.parametrize("bad", [(FAILED, FAILED, FAILED), (BEHIND,), (replace(GOOD, behind=True),)])
+@pytest.mark.parametrize("bad", [(FAILED, FAILED, FAILED), (BEHIND,), (UNHEALTHY,) * 3])
 def test_a_primary_node_that_fails_is_replaced_by_the_others_and_told(bad: tuple[Probe, ...]) -> None:
     """Interface: degraded, with fallback_active and agave_healthy false; paid calls continue."""
     health = probed(several(a=100, b=100), "b", *bad)
@@ -176,7 +186,7 @@ def test_a_probe_that_says_less_leaves_what_was_known() -> None:
 
 # Mostly well, so that a history gets to the edges of the rule: runs of two, three and four of a kind.
 probes = st.sampled_from(
-    [GOOD] * 6 + [FAILED] * 5 + [BEHIND, replace(GOOD, slot=872), replace(GOOD, slot=None), replace(GOOD, slot=700)]
+    [*[GOOD] * 6, *[FAILED] * 4, *[UNHEALTHY] * 3, BEHIND, *(replace(GOOD, slot=slot) for slot in (872, None, 700))]
 )
 services = st.sampled_from([UP] * 6 + [replace(UP, ledger_committing=False), replace(UP, redis_reachable=False)])
 
@@ -204,7 +214,7 @@ def judged(history: list[Event]) -> Status:
         ):
             status = Status.STARTING
             continue
-        failing = len(seen) >= 3 and not any(probe.answered for probe in seen[-3:])
+        failing = len(seen) >= 3 and not any(probe.answered and not probe.behind for probe in seen[-3:])
         if failing or _lags(answered[-1]) or _down(looks[-1]):
             status = Status.DEGRADED
         elif status is not Status.DEGRADED or _three_good(past):
@@ -220,7 +230,7 @@ def _three_good(past: list[Event]) -> bool:
             up = event.ledger_committing and not _down(event)
             good = good if up else 0
         else:
-            good = good + 1 if up and event.answered and not _lags(event) else 0
+            good = good + 1 if up and event.answered and not event.behind and not _lags(event) else 0
     return good >= 3
 
 
