@@ -50,7 +50,7 @@ class Err(Enum):
     # Of POST /account/confirm-deposit, for which the interface gives no constants.
     DEPOSIT_NOT_FOUND = ErrorRow(404, None, "no such transaction on the chain yet", retry_seconds=5)
     DEPOSIT_NOT_FINAL = ErrorRow(404, None, "the transaction is not final yet", retry_seconds=5)
-    NOT_FOUND = ErrorRow(404, None, "no such path", hint="GET /capabilities lists what this service offers")
+    NOT_FOUND = ErrorRow(404, None, "not found", hint="GET /capabilities lists what this service offers")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
     INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
     INTERNAL_ERROR = ErrorRow(200, -32603, "internal error", retry_seconds=1)

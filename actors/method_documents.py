@@ -215,8 +215,13 @@ _HISTORY = {
         (EXAMPLE_KEY, {"limit": 5}),
     ),
     "getAssetsByOwner": MethodDocument(
-        "Lists the tokens of one owner.",
-        (needed("owner", {"description": "public key in base58, or an object with ownerAddress, page and limit"}),),
+        "Lists the tokens of one owner, as of finalized where no commitment is given.",
+        (
+            needed(
+                "owner",
+                {"description": "public key in base58, or an object with ownerAddress, page, limit and commitment"},
+            ),
+        ),
         (EXAMPLE_KEY,),
     ),
 }

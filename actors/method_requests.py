@@ -30,11 +30,12 @@ class EstimateQuestion(msgspec.Struct, frozen=True):
 
 
 class AssetsQuestion(msgspec.Struct, frozen=True):
-    """getAssetsByOwner. page: from 1, of `limit` mints each."""
+    """getAssetsByOwner. page: from 1, of `limit` mints each. commitment: empty is the node's default, finalized."""
 
     owner: str
     page: int
     limit: int
+    commitment: str = ""
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True):

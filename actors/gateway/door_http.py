@@ -71,7 +71,8 @@ _POST: Mapping[str, Page | None] = {"POST": None}
 _EMPTY = (204, 304)  # Neither has a body, nor headers about one.
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _CONSOLE = b"/console"
-_NOT_SERVED = Refusal(Err.NOT_FOUND)
+_NOT_SERVED = Refusal(Err.NOT_FOUND, "there is no such path; GET /capabilities lists what this service offers")
+_IS_WEBSOCKET = Refusal(Err.INVALID_REQUEST, "this path is a WebSocket: connect to it with ws:// or wss://, see /docs")
 _TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
@@ -188,7 +189,7 @@ class HttpDoor:
         answer, serves = self._door_of(_CONSOLE if self._is_for_people(request) else path)
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
-            return replies.plain(_NOT_SERVED, request.id)
+            return replies.plain(_IS_WEBSOCKET if path in self.websocket_paths else _NOT_SERVED, request.id)
         served_as = "GET" if method == "HEAD" and path not in door_relay.PATHS else method
         if served_as not in serves:
             if path == door_mcp.PATH:

@@ -167,7 +167,8 @@ def _call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collection[s
             return _refused(raw_id, '"arguments.method" must name a JSON-RPC method')
     for key in arguments:
         if key not in allowed:
-            return _refused(raw_id, f"arguments: {shown(key)} is none of {', '.join(sorted(allowed))}")
+            example = '{"method": "getBalance", "params": [...]}' if name == GENERIC_TOOL else '{"params": [...]}'
+            return _refused(raw_id, f"unknown argument {shown(key)}; parameters go in an array: {example}")
     sent = b"[]"
     if arguments.get("params") is not None:
         sent = bytes(_ARGUMENTS.decode(bytes(_PARAMS.decode(raw).arguments)).params)

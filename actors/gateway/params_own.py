@@ -17,6 +17,7 @@ from actors.gateway.params_values import (
     at,
     at_most,
     boolean,
+    commitment,
     commitment_from_confirmed,
     decoded_base64,
     fields,
@@ -135,8 +136,10 @@ def _assets(arguments: list[Any], raw: bytes) -> bytes:
     if len(named) != 1:
         raise InvalidError(f"parameter 1: wanted the owner under one of {', '.join(_OWNER_KEYS)}")
     pubkey(given[named[0]], named[0])
-    fields(given, "parameter 1", {"page": up_to(ASSETS_PAGE_MAX, 1), "limit": up_to(ASSETS_LIMIT_MAX, 1)})
-    return encoded(AssetsQuestion(given[named[0]], given.get("page") or 1, given.get("limit") or ASSETS_LIMIT_MAX))
+    checks = {"page": up_to(ASSETS_PAGE_MAX, 1), "limit": up_to(ASSETS_LIMIT_MAX, 1), "commitment": commitment}
+    fields(given, "parameter 1", checks)
+    page, limit = given.get("page") or 1, given.get("limit") or ASSETS_LIMIT_MAX
+    return encoded(AssetsQuestion(given[named[0]], page, limit, given.get("commitment") or ""))
 
 
 def _history(arguments: list[Any], raw: bytes) -> bytes:

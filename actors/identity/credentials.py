@@ -55,7 +55,9 @@ class Accept(Enum):
 
 _DUPLICATE_HEADER = Refusal(Err.AUTH_FAILED, "a credential header was sent twice")
 _DUPLICATE_URL_KEY = Refusal(Err.AUTH_FAILED, "the api-key parameter was sent twice")
-_BAD_KEY = Refusal(Err.AUTH_FAILED, "the API key has neither of the two key formats")
+_BAD_KEY = Refusal(
+    Err.AUTH_FAILED, f"an API key begins with {KEY_PREFIX}, or has 64 hexadecimal characters; copy it whole"
+)
 _BAD_SCHEME = Refusal(Err.AUTH_FAILED, "Authorization takes 'Bearer <session token>'")
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "the bearer token is not 64 hexadecimal characters")
 _KEY_AS_TOKEN = Refusal(Err.AUTH_FAILED, "send an API key as X-Api-Key; Authorization takes a session token")

@@ -37,13 +37,13 @@ class LookupMethods:
     async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=AssetsQuestion)
         questions = self._asker.questions(timeout_ms)
-        found = await holdings_of(questions, asked.owner)
+        found = await holdings_of(questions, asked.owner, asked.commitment)
         if isinstance(found, NodeAnswer):
             return found
         slot, held = found
         grouped = assets.by_mint(held)
         page = assets.page_of(grouped, asked.page, asked.limit)
-        mints = await _mints(questions, page.mints)
+        mints = await _mints(questions, page.mints, asked.commitment)
         if isinstance(mints, NodeAnswer):
             return mints
         body = {
@@ -107,9 +107,12 @@ async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str,
         return orjson.dumps(history_entry.missing_entry(listed, _NOT_UNDERSTOOD))
 
 
-async def holdings_of(questions: Questions, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:
-    """Return (slot of the older answer, token accounts of both token programs), or the failed answer."""
-    config = {"encoding": "jsonParsed"}
+async def holdings_of(questions: Questions, owner: str, commitment: str = "") -> tuple[int, list[Holding]] | NodeAnswer:
+    """Return (slot of the older answer, token accounts of both token programs), or the failed answer.
+
+    commitment: empty is the node's default, finalized.
+    """
+    config = {"encoding": "jsonParsed"} | _at(commitment)
 
     async def of_program(program: str) -> NodeAnswer:
         return await questions.ask("getTokenAccountsByOwner", owner, {"programId": program}, config)
@@ -125,11 +128,18 @@ async def holdings_of(questions: Questions, owner: str) -> tuple[int, list[Holdi
     return min(slot for slot, _ in read), [holding for _, held in read for holding in held]
 
 
-async def _mints(questions: Questions, addresses: tuple[str, ...]) -> dict[str, Mint | None] | NodeAnswer:
+def _at(commitment: str) -> dict[str, str]:
+    return {"commitment": commitment} if commitment else {}
+
+
+async def _mints(
+    questions: Questions, addresses: tuple[str, ...], commitment: str
+) -> dict[str, Mint | None] | NodeAnswer:
+    config = {"encoding": "base64", "dataSlice": MINT_SLICE} | _at(commitment)
     chunks = [addresses[start : start + ACCOUNTS_PER_CALL] for start in range(0, len(addresses), ACCOUNTS_PER_CALL)]
 
     async def of_chunk(chunk: tuple[str, ...]) -> NodeAnswer:
-        return await questions.ask("getMultipleAccounts", chunk, {"encoding": "base64", "dataSlice": MINT_SLICE})
+        return await questions.ask("getMultipleAccounts", chunk, config)
 
     found: dict[str, Mint | None] = {}
     for chunk, answer in zip(chunks, await questions.each(chunks, of_chunk), strict=True):

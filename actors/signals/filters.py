@@ -4,7 +4,7 @@ Implements: interface, "WebSocket /ws" (subscribeSignal: filters combine with AN
 decisions, "watched wallets". Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -52,9 +52,17 @@ def read_arguments(arguments: Sequence[Any], err: Err = Err.INVALID_PARAMS) -> W
     return read_fields(arguments[0] if arguments else {}, err)
 
 
-def read_query(query: Mapping[str, str], err: Err = Err.INVALID_REQUEST) -> WantedSignals | Refusal:
-    """Read the parameters of a URL, where lists are separated by commas."""
-    fields: dict[str, Any] = dict(query)
+def read_query(query: Mapping[str, str], others: Collection[str] = ()) -> WantedSignals | Refusal:
+    """Read the parameters of a URL, where lists are separated by commas.
+
+    others: parameters of the page itself, which it has read; a refusal names them as well.
+    """
+    err = Err.INVALID_REQUEST
+    known = sorted({*_NAMES, "program", *others})
+    for name in query:
+        if name not in known:
+            return Refusal(err, f"unknown parameter; wanted {', '.join(known)}")
+    fields: dict[str, Any] = {name: value for name, value in query.items() if name not in others}
     for name in ("kinds", "programs", "wallets"):
         if name in fields:
             fields[name] = fields[name].split(",")

@@ -85,7 +85,7 @@ class RecentSignals:
         limit_text = query.get("limit", str(LIMIT_DEFAULT))
         if not (_LIMIT.fullmatch(limit_text) and int(limit_text) <= LIMIT_MAX):
             return _BAD_LIMIT
-        wanted = read_query({name: value for name, value in query.items() if name != "limit"})
+        wanted = read_query(query, ["limit"])
         if isinstance(wanted, Refusal):
             return wanted
         if wanted.since is None:

@@ -30,7 +30,7 @@ _PAGE_ANSWER_BYTES_MAX = 1 << 20  # Of answers in a page of deliveries; as JSON 
 WALLETS_OF_ACCOUNT_MAX = 500
 WALLETS_OF_ALL_MAX = 5_000  # Signals are reported for 15,000 at most; the others are for subscriptions.
 _UNIX_SECONDS_MAX = 10**11
-_NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook")
+_NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook; GET /webhooks lists those that it has")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the store of webhooks does not answer at the moment")
 _REPLAY_SHAPE = Refusal(
     Err.INVALID_REQUEST,

@@ -6,8 +6,9 @@ connection is closed.
 """
 
 import asyncio
+import errno
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,13 @@ _USER_AGENT = "ledger-gateway-webhooks/1"
 _ERROR_CHARACTERS_MAX = 200
 _INFORMATIONAL_MAX = 10  # Heads of 100 to 199 before an answer. Usual are none, or one.
 _CAUSES_MAX = 8
+_CUT = "the endpoint closed the connection before it answered"
+_WORDS = {
+    errno.ECONNREFUSED: "the connection was refused: nothing listens at this host and port",
+    errno.EHOSTUNREACH: "there is no way to this host",
+    errno.ENETUNREACH: "there is no way to this host",
+    errno.ECONNRESET: _CUT,
+}
 
 
 class _HeadsCounted:
@@ -156,13 +164,30 @@ class WebhookSender:
 
 
 def _explain(failure: Exception) -> str:
-    """One clause for the log of deliveries."""
-    cause: BaseException | None = failure
-    for _ in range(_CAUSES_MAX):
+    """One clause for the log of deliveries, in words that the owner of the endpoint can act on."""
+    causes = list(_causes(failure))
+    for cause in causes:
         if isinstance(cause, (GuardRefused, HostUnknown)):
             return str(cause)
         # The client has an exception of its own of this type, without a message.
         if isinstance(cause, ssl.SSLCertVerificationError) and (words := getattr(cause, "verify_message", "")):
             return f"the certificate is not valid: {words}"
-        cause = None if cause is None else cause.__cause__ or cause.__context__
-    return f"the connection failed ({type(failure).__name__})"
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return "no TLS connection could be made: the endpoint must speak TLS 1.2 or newer at this port"
+    if isinstance(failure, aiohttp.ServerDisconnectedError):
+        return _CUT
+    if isinstance(failure, (aiohttp.ClientResponseError, aiohttp.ClientPayloadError)):
+        return "the answer is not valid HTTP"
+    numbers = [cause.errno for cause in causes if isinstance(cause, OSError)]
+    found = next((_WORDS[number] for number in numbers if number in _WORDS), None)
+    return found or f"the connection could not be made, or broke off ({type(failure).__name__})"
+
+
+def _causes(failure: BaseException) -> Iterator[BaseException]:
+    """The failure, and the failures behind it."""
+    cause: BaseException | None = failure
+    for _ in range(_CAUSES_MAX):
+        if cause is None:
+            return
+        yield cause
+        cause = cause.__cause__ or cause.__context__

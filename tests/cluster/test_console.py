@@ -1,6 +1,7 @@
 """The console in a real browser against the whole product."""
 
 import os
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -24,6 +25,14 @@ window.fetch = (path, options) => {
   if (window.gone) return Promise.reject(new TypeError('gone'));
   return before(path, {...options, signal: AbortSignal.any([options.signal, window.cut.signal])});
 };
+"""
+# Cells of tables that end right of the content of their panel.
+PAST_THE_PANEL = """
+return [...document.querySelectorAll('.panel td')].filter(cell => {
+  if (!cell.checkVisibility()) return false;
+  const panel = cell.closest('.panel'), edge = panel.getBoundingClientRect().right;
+  return cell.getBoundingClientRect().right > edge - parseFloat(getComputedStyle(panel).paddingRight) + 1;
+}).map(cell => cell.innerText);
 """
 
 
@@ -64,12 +73,16 @@ def test_a_customer_sees_a_call_arrive_and_keeps_the_key_to_the_tab(product: Pro
     browser.driver.get(f"{product.http_url}/")
     browser.until("#health", "All systems work")
     browser.until("#public-facts", "1 credit")
+    terms = request(f"{product.http_url}/.well-known/x402.json", {}).body["deposit"]
+    assert terms["usdc_mint"] in browser.until("#pay-step", terms["deposit_address"])
+    assert "ledger-svc:v2:POST:/account/api-key" in browser.text("#sign-in")
     assert browser.focused() == "key"
     browser.write("#key", "srpc_live_nobody-has-this-key" + Keys.ENTER)
     browser.until("#key-error", "not valid")
 
     sign_in(browser, customer)
     assert "5,000" in browser.until("#facts", "No use yet")
+    assert terms["deposit_address"] in browser.until("#pay", customer.pubkey)
     browser.until("#chart", "No calls in the last 24 hours")
     for _ in range(3):
         request(f"{product.http_url}/", {"X-Api-Key": customer.api_key}, rpc_body("getSlot"))
@@ -94,7 +107,8 @@ def test_a_customer_sees_a_call_arrive_and_keeps_the_key_to_the_tab(product: Pro
 def test_a_webhook_is_made_tested_and_deleted_and_its_answers_are_text(
     product: Product, browser: Browser, hostile_receiver: str
 ) -> None:
-    """What an endpoint answers, and its own URL, are hostile text: shown as it is, and never run."""
+    """What an endpoint answers, and its own URL, are hostile text: shown as it is, and never run. On the way: Escape
+    closes the form, the secret is renewed, and a webhook that was disabled is enabled."""
     customer = Customer(product)
     customer.grant(5_000)
     sign_in(browser, customer)
@@ -102,6 +116,9 @@ def test_a_webhook_is_made_tested_and_deleted_and_its_answers_are_text(
     browser.until("#webhook-rows", "No webhooks yet")
     browser.click("#new-webhook")
     assert browser.focused() == "hook-url"
+    browser.find("#hook-url").send_keys(Keys.ESCAPE)
+    assert browser.focused() == "new-webhook" and not browser.find("#webhook-form").is_displayed()
+    browser.click("#new-webhook")
     browser.write("#hook-url", "http://169.254.169.254/")
     browser.click("#webhook-form button[type=submit]")
     browser.until("#hook-error", "url")
@@ -111,6 +128,21 @@ def test_a_webhook_is_made_tested_and_deleted_and_its_answers_are_text(
     browser.until("#webhook-rows", "onerror")
     browser.click("#webhook-rows button[data-focus^=Test]")
     assert "status 500" in browser.until("#webhook-said", "<script>")
+    first = browser.text("#secret code")
+    browser.click("#webhook-rows button[data-focus^=New]")
+    browser.click("#ask-yes")
+    browser.until("#webhook-said", "has a new secret")
+    assert browser.text("#secret code") not in ("", first)
+    headers = {"X-Api-Key": customer.api_key, "Content-Type": "application/json"}
+    (hook,) = request(f"{product.http_url}/webhooks", headers).body["webhooks"]
+    change = urllib.request.Request(
+        f"{product.http_url}/webhooks/{hook['id']}", b'{"status": "disabled"}', headers, method="PATCH"
+    )
+    urllib.request.urlopen(change, timeout=30).close()
+    browser.driver.refresh()
+    browser.until("#webhook-rows", "Enable")
+    browser.click("#webhook-rows button[data-focus^=Enable]")
+    browser.until("#webhook-said", "active again")
     browser.click("#webhook-rows button[data-focus^=Delete]")
     browser.click("#ask-yes")
     browser.until("#webhook-rows", "No webhooks yet")
@@ -177,12 +209,12 @@ def test_a_gateway_that_is_busy_or_gone_is_said_in_words(product: Product, brows
 
 @pytest.mark.parametrize("scheme", ["light", "dark"] if "LONG_TESTS" in os.environ else ["dark"])
 def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product, browser: Browser, scheme: str) -> None:
-    """390 px without scrolling sideways in both schemes; every control is reached by Tab and shows that it has it."""
+    """380 px without scrolling sideways in both schemes; every control is reached by Tab and shows that it has it."""
     customer = Customer(product)
     customer.grant(5_000)
     request(f"{product.http_url}/", {"X-Api-Key": customer.api_key}, rpc_body("getSlot"))
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    phone = {"width": 380, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
@@ -192,12 +224,15 @@ def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product,
             ("ledger", "getSlot"),
             ("webhooks", "New"),
             ("signals", "Signals"),
-            ("service", "Free"),
+            ("service", "WebSocket subscriptions"),
         ):
             browser.click(f"a[href='#{view}']")
             browser.until(f"#{view}", wanted)
             wide = browser.driver.execute_script("return document.documentElement.scrollWidth")
-            assert wide <= 390, f"{view} is {wide} px wide"
+            assert wide <= 380, f"{view} is {wide} px wide"
+            past = browser.driver.execute_script(PAST_THE_PANEL)
+            assert past == [], f"{view}: {past} run out of their panel"
+            assert browser.text("#health").strip()
             reached = set()
             for _ in range(40):
                 browser.driver.switch_to.active_element.send_keys(Keys.TAB)

@@ -11,7 +11,7 @@ from referencing.jsonschema import DRAFT7
 from actors.catalog import METHODS, Availability
 from actors.config import PricingConfig
 from actors.documents import openrpc
-from actors.documents.offer import offer
+from actors.documents.offer import StreamOffer, offer
 from actors.gateway.admission import plans
 
 from .service import the_offer
@@ -39,7 +39,10 @@ def test_it_fits_the_meta_schema_of_openrpc() -> None:
 def test_it_has_the_methods_that_can_be_called_and_no_other(relay: bool) -> None:
     """The gateway's plans are the truth of it, and of the price that is held."""
     pricing = PricingConfig(landing_credits=70, build_credits=7)
-    found = {method["name"]: method for method in openrpc.document(offer("x", [], pricing, relay))["methods"]}
+    found = {
+        method["name"]: method
+        for method in openrpc.document(offer("x", [], pricing, relay, StreamOffer(), {}))["methods"]
+    }
     priced = plans(pricing, relay=relay)
     assert set(found) == set(priced)
     for name, plan in priced.items():

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -32,6 +33,15 @@ async def test_a_socket_opens_on_every_path_of_the_interface(path: str) -> None:
         wallet = await sockets.world.customer(credits=100)
         async with sockets.connect(wallet, path=path) as socket:
             assert "result" in await ask(socket, "getSlot")
+
+
+async def test_a_plain_request_is_told_that_the_path_is_a_websocket() -> None:
+    """A 404 would say that there is nothing. Paths that take calls as well answer those as ever."""
+    async with open_sockets() as sockets, httpx.AsyncClient(base_url=f"http://127.0.0.1:{sockets.port}") as http:
+        plain = await http.get("/ws")
+        assert (plain.status_code, plain.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+        assert "is a WebSocket" in plain.json()["error"]["message"]
+        assert (await http.get("/rpc")).status_code == 404
 
 
 async def test_every_credential_of_the_interface_opens_a_socket() -> None:

@@ -62,6 +62,16 @@ def test_unfit_arguments_are_invalid_params(message: dict[str, Any]) -> None:
     assert (parsed.call.id, parsed.call.refusal.err) == (b"7", Err.INVALID_PARAMS)
 
 
+def test_an_unknown_argument_is_named_with_what_to_send() -> None:
+    """A model that guesses names of parameters learns the form from the refusal."""
+    told = read(tool(arguments={"pubkey": "x"})).call.refusal.detail
+    assert told == 'unknown argument pubkey; parameters go in an array: {"params": [...]}'
+    assert (
+        '{"method": "getBalance", "params": [...]}'
+        in read(tool("rpc", arguments={"method": "x", "a": 1})).call.refusal.detail
+    )
+
+
 @pytest.mark.parametrize(
     "params",
     [

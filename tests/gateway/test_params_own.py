@@ -181,6 +181,9 @@ def test_an_owner_is_named_in_any_of_its_forms(given):
 def test_assets_come_in_pages():
     """Of 1,000 at most."""
     assert asked("getAssetsByOwner", {"owner": KEY, "page": 2, "limit": 5}) == AssetsQuestion(KEY, 2, 5)
+    recent = asked("getAssetsByOwner", {"owner": KEY, "commitment": "confirmed"})
+    assert recent == AssetsQuestion(KEY, 1, 1_000, "confirmed")
+    refused("getAssetsByOwner", {"owner": KEY, "commitment": "soon"})
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,13 @@ def assert_failed(result: Proof | Refusal | None) -> None:
     assert TOKEN not in result.detail
 
 
+def test_a_bad_key_is_told_the_forms_of_a_key() -> None:
+    """Interface, "API key": the two formats, by name."""
+    for result in (proof_of([BAD_API_KEY]), proof_of([], b"api-key=nonsense")):
+        assert_failed(result)
+        assert isinstance(result, Refusal) and "begins with srpc_live_" in result.detail
+
+
 def test_no_credentials_is_not_a_failure() -> None:
     """Interface: no credentials at all is 402 with terms, so that a payment client can onboard."""
     assert proof_of([]) is None

@@ -71,6 +71,17 @@ async def test_only_the_mints_of_the_page_are_looked_up(scene: Scene):
     assert [len(params[0]) for params in node.asked("getMultipleAccounts")] == [1]
 
 
+async def test_assets_are_asked_for_at_the_commitment_of_the_call(scene: Scene):
+    """A purchase that is confirmed is not final yet; without a commitment the node's default counts."""
+    scene.holds(scene.bert, scene.mint(0), 1)
+    for commitment in ("", "confirmed"):
+        node = PortedNode(scene.local)
+        await result(node, AssetsQuestion(str(scene.bert.pubkey()), 1, 10, commitment))
+        asked = [*node.asked("getTokenAccountsByOwner"), *node.asked("getMultipleAccounts")]
+        assert len(asked) == 3
+        assert all(params[-1].get("commitment", "") == commitment for params in asked)
+
+
 async def test_an_owner_of_nothing_has_an_empty_page(scene: Scene):
     """No mints are looked up."""
     node = PortedNode(scene.local)

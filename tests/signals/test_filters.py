@@ -88,6 +88,11 @@ def test_a_query_has_the_same_filters() -> None:
     for broken in ({"kinds": ""}, {"min_lamports": "٣"}, {"min_lamports": "1e3"}, {"x": "1"}, {"since": ""}):
         refusal = read_query(broken)
         assert isinstance(refusal, Refusal) and refusal.err is Err.INVALID_REQUEST
+    known = "kinds, min_lamports, mint, program, programs, since, wallets"
+    assert read_query({"x": "1"}) == Refusal(Err.INVALID_REQUEST, f"unknown parameter; wanted {known}")
+    of_page = read_query({"x": "1", "limit": "5"}, ["limit"])
+    assert isinstance(of_page, Refusal) and ", limit, " in of_page.detail and ", program, " in of_page.detail
+    assert read_query({"limit": "5"}, ["limit"]) == WantedSignals(SignalFilter(), None)
 
 
 _values = st.recursive(

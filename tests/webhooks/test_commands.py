@@ -57,6 +57,7 @@ async def test_nobody_sees_or_touches_the_webhooks_of_another(world: WebhookWorl
     ):
         response = await world.request(stranger, method, path + suffix, body)
         assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND"), suffix
+        assert response.json()["error"]["message"].startswith("not found: this account has no such webhook"), suffix
     assert (await world.request(stranger, "GET", "/webhooks")).json()["webhooks"] == []
     assert (await world.request(owner, "GET", "/webhooks")).json()["webhooks"][0]["status"] == "active"
     assert target.delivered == []

@@ -42,6 +42,7 @@ function route(focus = false) {
     else work.stop();
   }
   if (shown === "webhooks" && !known.prices) refreshService();
+  if (shown === "sign-in") showPayStep();
   for (const about of ["usage", "ledger", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
   if (shown === "sign-in") { $("sign-in").hidden = false; if (focus) $("key").focus(); } else if (focus) { window.scrollTo(0, 0); $("main").focus({ preventScroll: true }); }
 }
@@ -76,10 +77,10 @@ function signOut(message = "") {
   session.key = null;
   remember(null);
   stopLive();
-  Object.assign(chosenUse, { last: null, drawn: null, account: null, facts: null, batches: null, chart: null });
+  Object.assign(chosenUse, { last: null, drawn: null, account: null, facts: null, batches: null, pay: null, chart: null });
   Object.assign(hooks, { open: null, log: null, shown: null });
   ledgerPlace.offset = 0;
-  for (const id of ["facts", "chart", "batches", "ledger-rows", "webhook-rows", "secret", "webhook-said"]) show(id);
+  for (const id of ["facts", "chart", "batches", "pay", "ledger-rows", "webhook-rows", "secret", "webhook-said"]) show(id);
   $("secret").hidden = true;
   $("webhook-form").reset();
   $("webhook-form").hidden = true;
@@ -98,6 +99,7 @@ $("newer").addEventListener("click", () => turnLedger(-1));
 $("older").addEventListener("click", () => turnLedger(1));
 $("new-webhook").addEventListener("click", () => showHookForm($("webhook-form").hidden));
 $("hook-cancel").addEventListener("click", () => showHookForm(false));
+$("webhook-form").addEventListener("keydown", (event) => { if (event.key === "Escape") showHookForm(false); });
 $("hook-type").addEventListener("change", fillHookForm);
 $("webhook-form").addEventListener("submit", createHook);
 $("live").addEventListener("click", () => seen.live ? stopLive() : (trouble("stream", ""), startLive()));

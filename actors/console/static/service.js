@@ -1,6 +1,6 @@
 // What everybody may know: health, landing statistics, prices.
 
-const known = { prices: null, landing: null, health: {}, facts: null };
+const known = { prices: null, landing: null, deposit: null, health: {}, facts: null };
 
 async function refreshHealth() {
   const answer = await ask("/health", { key: null });
@@ -21,6 +21,20 @@ async function refreshHealth() {
     ]));
   }
   return answer.status === 503 ? { ok: true } : answer;
+}
+
+// Where to pay does not change while a gateway runs: it is asked once.
+async function findDeposit() {
+  if (known.deposit) return known.deposit;
+  const answer = await ask("/.well-known/x402.json", { key: null });
+  known.deposit = answer.ok ? answer.body.deposit : null;
+  return known.deposit;
+}
+
+async function showPayStep() {
+  const deposit = await findDeposit();
+  if (!deposit) return;
+  show("pay-step", ...deposit.deposit_address ? ["Send at least ", deposit.minimum_deposit_usdc, " USDC on ", deposit.network, " from that wallet to ", h("code", null, deposit.deposit_address), ". The mint is ", h("code", null, deposit.usdc_mint), ". The credits are there about 30 seconds after the transfer is final."] : [deposit.instructions]);
 }
 
 async function refreshService() {
@@ -82,6 +96,10 @@ function showPriceRows() {
       if (row.available) add(row.credits ? `${many(row.credits, "credit")} for each ${row.per}` : "Free", row.credits ? 1e5 + row.credits : 0, `${prefix}${prefix.startsWith("/") ? name : name.replaceAll("_", " ")}`);
     }
   }
+  const { websocket, signals, grpc } = body.streams ?? {};
+  if (websocket?.available) add(`${many(websocket.connect_credits, "credit")} for each subscription, 1 for ${many(websocket.notifications_per_credit, "notification")}`, 6e6, "WebSocket subscriptions");
+  if (signals?.available) add(`${many(signals.connect_credits, "credit")} for each subscription, ${count(signals.event_credits)} for each signal`, 6e6 + 1, "Signals");
+  if (grpc?.available) add(`${many(grpc.request_credits, "credit")} for each request, ${count(grpc.interval_credits)} for each further ${grpc.interval_seconds === 60 ? "minute" : duration(grpc.interval_seconds)} of a stream`, 6e6 + 2, "gRPC");
   const found = [...groups.values()].sort((a, b) => a.order - b.order);
   const rows = found.map(({ price, names }) => [price, h("span", { class: "names" }, names.sort().map((name) => h("span", null, name)))]);
   show("prices", rows.length ? table("Prices", [["Price", "price"], ["Methods", "wide"]], rows, "cards") : empty(`No method has “${wanted}” in its name`));

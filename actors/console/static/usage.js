@@ -6,7 +6,7 @@ const RANGES = {
   week: { name: "7 days", by: "hour", columns: 168 },
   month: { name: "30 days", by: "day", columns: 30 },
 };
-const chosenUse = { range: "day", measure: "credits", last: null, drawn: null, account: null, chart: null };
+const chosenUse = { range: "day", measure: "credits", last: null, drawn: null, account: null, pay: null, chart: null };
 
 function usagePath(range, format = "json") {
   const size = range.by === "hour" ? HOUR : DAY;
@@ -24,7 +24,7 @@ async function refreshUsage() {
   if (!stillSignedIn(usage)) return usage;
   trouble("usage", usage.message);
   if (usage.ok && range === RANGES[chosenUse.range]) { chosenUse.last = usage.body; chosenUse.lastRange = chosenUse.range; }
-  if (account.ok) { showFacts(); showBatches(account.body); }
+  if (account.ok) { showFacts(); showBatches(account.body); showPay(account.body); }
   if (chosenUse.last) showUse();
   return account.ok ? usage : account;
 }
@@ -113,12 +113,26 @@ const SOURCES = { deposit: "Deposit", referral_bonus: "Referral bonus", adjustme
 
 function showBatches(account) {
   const rows = account.credit_batches.map((batch) => [SOURCES[batch.source] ?? batch.source, count(batch.remaining), count(batch.credits), moment(batch.created_at * 1000, false), moment(batch.expires_at * 1000, false)]);
-  const columns = [["From", "wide"], ["Left", "number", "left"], ["Of", "number", "of"], ["Since", "number", "since"], ["Expires", "number", "expires"]];
+  const columns = [["From", "wide nowrap"], ["Left", "number", "left"], ["Of", "number", "of"], ["Since", "number", "since"], ["Expires", "number", "expires"]];
   const none = () => empty("No credits", h("span", null, `Send ${account.funding.asset} on ${account.funding.network} from your wallet to `, mono(account.deposit_address || "the deposit address"), "."), h("span", null, "They are here within seconds after the transfer is final."));
   const text = JSON.stringify(rows);
   if (text === chosenUse.batches) return;
   chosenUse.batches = text;
-  show("batches", rows.length ? table("Credits by expiry", columns, rows, "cards") : none());
+  show("batches", rows.length ? table("Credits by expiry", columns, rows, "cards batches") : none());
+}
+
+async function showPay(account) {
+  const deposit = await findDeposit();
+  if (!deposit || !session.key) return;
+  const { funding } = account;
+  const text = JSON.stringify([deposit, funding, account.pubkey]);
+  if (text === chosenUse.pay) return;
+  chosenUse.pay = text;
+  if (!funding.deposit_address) { show("pay", empty("Ask the operator", h("span", null, deposit.instructions))); return; }
+  show("pay", pairs([
+    ["Send", `${funding.asset} on ${funding.network}`], ["To", mono(funding.deposit_address)], ["Mint", mono(deposit.usdc_mint)], ["From", mono(account.pubkey)],
+    ["At least", `${deposit.minimum_deposit_usdc} USDC`], ["For 1 USDC", `${count(funding.credits_per_usdc)} credits for ${many(funding.credit_expiry_days, "day")}`],
+  ]), h("p", { class: "help" }, "From this wallet alone: another one would get the credits itself. They are here about 30 seconds after the transfer is final. ", h("a", { href: "/docs#account" }, "More")));
 }
 
 async function downloadUsage() {

@@ -1,4 +1,4 @@
-// Webhooks: list, create, test, delete, and what was delivered.
+// Webhooks: list, create, test, enable, delete, new secrets, and what was delivered.
 
 const LIFECYCLE = { low_balance: "credits run low", "deposit.credited": "a deposit is credited", "credits.expiring": "credits expire within a day", "api_key.rotated": "my key is replaced" };
 const SIGNAL_NAMES = { newPair: "a new coin or pool", graduation: "a graduation", walletActivity: "wallet activity", largeSwap: "a large swap" };
@@ -39,6 +39,8 @@ function hookRow(hook) {
     h("div", { class: "actions" },
       button("Test", () => tryHook(hook), `Send a test event to ${hook.url}`),
       button("Deliveries", () => openLog(hook), `Deliveries to ${hook.url}`),
+      hook.status === "active" ? null : button("Enable", () => enableHook(hook), `Enable the webhook to ${hook.url}`),
+      button("New secret", () => renewSecret(hook), `Make a new secret for ${hook.url}`),
       button("Delete", () => deleteHook(hook), `Delete the webhook to ${hook.url}`)),
     hooks.open === hook.id ? deliveryLog(hook) : null);
 }
@@ -53,8 +55,30 @@ async function tryHook(hook) {
   const answer = await ask(`/webhooks/${hook.id}/test`, { method: "POST" });
   const body = answer.body ?? {};
   if (!answer.ok) return changed(answer.message);
-  const what = body.http_status ? `status ${body.http_status}` : body.error ?? "no answer";
-  return changed(`${body.delivered ? "The test event was delivered" : "The test event was not delivered"}: ${what} after ${count(body.latency_ms)} ms. ${body.response ? `The answer: ${body.response.slice(0, 300)}` : ""}`);
+  const what = body.http_status ? `status ${body.http_status} after ${count(body.latency_ms)} ms` : body.error ?? "no answer";
+  return changed(`${body.delivered ? "The test event was delivered" : "The test event was not delivered"}: ${what}. ${body.response ? `The answer: ${body.response.slice(0, 300)}` : ""}`);
+}
+
+async function enableHook(hook) {
+  const answer = await ask(`/webhooks/${hook.id}`, { method: "PATCH", body: { status: "active" } });
+  await changed(answer.ok ? `The webhook to ${hook.url} is active again.` : answer.message);
+  document.querySelector(`[data-focus="${CSS.escape(`Test ${hook.id}`)}"]`)?.focus();
+}
+
+async function renewSecret(hook) {
+  if (!await confirmed("Make a new secret?", `Events to ${hook.url} are signed with the new secret at once. The old one signs them too for 24 hours, so that your endpoint can change over.`, "New secret")) return;
+  const answer = await ask(`/webhooks/${hook.id}/rotate-secret`, { method: "POST" });
+  if (answer.ok) showSecret(answer.body.secret);
+  await changed(answer.ok ? `The webhook to ${hook.url} has a new secret. The old one ends ${moment(answer.body.previous_valid_until * 1000)}.` : answer.message);
+}
+
+// A secret is shown until the person says that it is kept.
+function showSecret(secret) {
+  const copied = h("span", { class: "soft", role: "status" });
+  const copy = h("button", { type: "button", click: () => navigator.clipboard?.writeText(secret).then(() => { copied.textContent = "Copied."; }, () => { copied.textContent = "Select it and copy it by hand."; }) }, "Copy");
+  show("secret", h("b", null, "Keep this secret now: it is shown once."), h("code", null, secret), h("span", null, "Your endpoint checks the signature of each event with it. "), h("div", { class: "actions" }, copy, h("button", { type: "button", class: "quiet", click: () => { $("secret").hidden = true; show("secret"); $("new-webhook").focus(); } }, "I have kept it"), copied));
+  $("secret").hidden = false;
+  $("secret").focus();
 }
 
 async function deleteHook(hook) {
@@ -81,7 +105,7 @@ function deliveryLog(hook) {
   const look = { delivered: "good", failed: "bad" };
   const rows = deliveries.map((delivery) => {
     const last = delivery.attempts.at(-1);
-    const outcome = last ? `${last.http_status ?? last.error ?? "no answer"}${last.latency_ms === null ? "" : `, ${count(last.latency_ms)} ms`}` : "waiting";
+    const outcome = last ? `${last.http_status ?? last.error ?? "no answer"}${last.latency_ms === null || !last.http_status ? "" : `, ${count(last.latency_ms)} ms`}` : "waiting";
     return [
       moment(delivery.created_at * 1000), h("span", { class: `tag ${look[delivery.status] ?? ""}` }, delivery.status),
       h("div", null, `${many(delivery.attempts.length, "try", "tries")}: ${outcome}`, last?.response ? h("pre", { class: "answer mono" }, last.response.slice(0, 2000)) : null),
@@ -133,10 +157,6 @@ async function createHook(event) {
   if (!answer.ok) return;
   $("webhook-form").reset();
   showHookForm(false);
-  const copied = h("span", { class: "soft", role: "status" });
-  const copy = h("button", { type: "button", click: () => navigator.clipboard?.writeText(answer.body.secret).then(() => { copied.textContent = "Copied."; }, () => { copied.textContent = "Select it and copy it by hand."; }) }, "Copy");
-  show("secret", h("b", null, "Keep this secret now: it is shown once."), h("code", null, answer.body.secret), h("span", null, "Your endpoint checks the signature of each event with it. "), h("div", { class: "actions" }, copy, h("button", { type: "button", class: "quiet", click: () => { $("secret").hidden = true; show("secret"); $("new-webhook").focus(); } }, "I have kept it"), copied));
-  $("secret").hidden = false;
-  $("secret").focus();
+  showSecret(answer.body.secret);
   await changed(`A webhook to ${answer.body.url} was made.`);
 }
