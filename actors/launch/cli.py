@@ -48,7 +48,9 @@ def make_cli(parts: Parts) -> typer.Typer:
     def run_command(
         data_dir: DataDirOption = None,
         config: ConfigFileOption = None,
-        fresh: Annotated[bool, typer.Option("--fresh", help="Delete accounts, ledger and chain first.")] = False,
+        fresh: Annotated[
+            bool, typer.Option("--fresh", help="Delete accounts, ledger and chain first; keys stay.")
+        ] = False,
         ready_file: Annotated[
             Path | None, typer.Option("--ready-file", help="Write URLs, keys and process ids here as JSON once ready.")
         ] = None,
@@ -66,19 +68,8 @@ def make_cli(parts: Parts) -> typer.Typer:
     def start(context: typer.Context, **options: Any) -> None:
         if context.invoked_subcommand is None:
             run_command(**options)
-            return
-        misplaced = [
-            one.opts[0]
-            for one in context.command.params
-            if (source := context.get_parameter_source(one.name or "")) is not None and source.name == "COMMANDLINE"
-        ]
-        if misplaced:
-            named = context.invoked_subcommand
-            raise typer.BadParameter(
-                f"it stands before the command, and would change nothing there; options of `{named}` come after it, "
-                f"and `{named} --help` lists them",
-                param_hint=", ".join(misplaced),
-            )
+        else:
+            _refuse_misplaced(context, context.invoked_subcommand)
 
     # Both without a command, and as `run`: the same options.
     own = inspect.signature(run_command)
@@ -97,6 +88,21 @@ def make_cli(parts: Parts) -> typer.Typer:
     add_account_shortcuts(cli)
     _add_json(cli)
     return cli
+
+
+def _refuse_misplaced(context: typer.Context, command: str) -> None:
+    """Refuse options that stand before a command: they are those of a start, and would change nothing."""
+    misplaced = [
+        one.opts[0]
+        for one in context.command.params
+        if (source := context.get_parameter_source(one.name or "")) is not None and source.name == "COMMANDLINE"
+    ]
+    if misplaced:
+        raise typer.BadParameter(
+            f"it stands before the command, and would change nothing there; options of `{command}` come after it, "
+            f"and `{command} --help` lists them",
+            param_hint=", ".join(misplaced),
+        )
 
 
 def _add_json(cli: typer.Typer) -> None:

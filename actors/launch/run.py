@@ -90,6 +90,7 @@ def run(options: Options, parts: Parts) -> int:
     try:
         config = settings(options).config
         start_checks.require_startable(config)
+        _require_place(options.ready_file)
         with _opened(config, options, screen) as data, Supervisor() as supervisor:
             _require_own_stores(config, screen, stop)
             return _Run(config, data, supervisor, screen, stop, options, parts).go()
@@ -113,6 +114,12 @@ def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
         return 0
     screen.failed(str(error) or type(error).__name__)
     return 1
+
+
+def _require_place(ready_file: Path | None) -> None:
+    """Raise ConfigError where the ready file could not be written, which would be found at the end of the start."""
+    if ready_file is not None and (ready_file.is_dir() or not os.access(ready_file.absolute().parent, os.W_OK)):
+        raise ConfigError(f"--ready-file: {ready_file} cannot be written; name a file in a folder that can be")
 
 
 def _opened(config: Config, options: Options, screen: Screen) -> DataDir:

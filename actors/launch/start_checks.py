@@ -32,12 +32,12 @@ def network_of(config: Config) -> str:
 
 
 def require_whole(config: Config) -> None:
-    """Raise ConfigError with a line for each URL, wallet or file without which the product cannot serve."""
-    _raise([*_url_mistakes(config), *_wallet_mistakes(config), *_certificate_mistakes(config)])
+    """Raise ConfigError with a line for each URL or wallet without which the product cannot serve."""
+    _raise([*_url_mistakes(config), *_wallet_mistakes(config)])
 
 
 def require_startable(config: Config) -> None:
-    """Do as require_whole, and compare the ports of a local run with each other."""
+    """Do as require_whole, look at the certificate, and compare the ports of a local run with each other."""
     mistakes = [*_url_mistakes(config), *_wallet_mistakes(config), *_certificate_mistakes(config)]
     _raise([*mistakes, *_port_mistakes(config)])
 

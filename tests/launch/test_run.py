@@ -100,7 +100,7 @@ def test_a_second_run_hears_of_the_folder_and_of_every_port_at_once(
 def test_a_redis_that_is_away_is_told_before_ray_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule: the text names the store, what to do and no password; a ready file of an earlier run is not touched."""
+    """Rule: the text names the store, what to do, and no password."""
     monkeypatch.setattr(start_checks, "connect_redis", partial(connect_redis, deadline_seconds=0))
     given = free_ports().settings() | {"REDIS_URL": "redis://:hunter2@127.0.0.1:1"}
     assert run(options(tmp_path, **given), PARTS) == 1
@@ -138,6 +138,15 @@ def test_the_ready_file_of_an_earlier_run_is_gone_while_a_start_goes_on(
     given = Options(tmp_path / "data", False, None, ready, free_ports().settings())
     assert run(given, PARTS) == 0
     assert seen == [False] and not ready.exists()
+
+
+def test_a_ready_file_without_a_place_is_told_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for ready in (tmp_path, tmp_path / "absent" / "ready.json"):
+        assert run(Options(tmp_path / "data", False, None, ready, free_ports().settings()), PARTS) == 1
+        assert f"--ready-file: {ready} cannot be written" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
