@@ -276,5 +276,6 @@ class Activations:
 
     def report_to(self, metrics: Metrics) -> None:
         """Show how many accounts and holds are in memory, counted when the figures are asked for."""
-        metrics.watch("accounts_in_memory", lambda: len(self.accounts))
-        metrics.watch("holds", lambda: sum(len(account.holds) for account in self.accounts.values()))
+        metrics.watch("accounts_in_memory", "Accounts that this owner has loaded.", lambda: len(self.accounts))
+        text = "Holds without an end yet, of the accounts in memory."
+        metrics.watch("holds", text, lambda: sum(len(account.holds) for account in self.accounts.values()))

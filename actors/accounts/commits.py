@@ -71,7 +71,7 @@ class GroupCommit:
         self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
         self._forget, self._sleep = forget, sleep
         self._metrics = metrics or Metrics()
-        self._metrics.watch("entries_waiting", lambda: self.gathered)
+        self._metrics.watch("entries_waiting", "Ledger entries that wait for the next commit.", lambda: self.gathered)
         self.epoch = 0
         self.inherited = False  # Somebody else had one of the shards before.
         self.open = False  # Committing, as far as is known.

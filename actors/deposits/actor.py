@@ -70,7 +70,8 @@ class DepositWatcher:
         self._fruitless = 0  # Batches of this round without one credit.
         self._waiting = 0  # Transactions in the inbox, as of the latest listing, less those done since.
         self._metrics = metrics or Metrics()
-        self._metrics.watch("deposits_waiting", lambda: self._waiting)
+        text = "Transactions in the inbox of the deposit watcher."
+        self._metrics.watch("deposits_waiting", text, lambda: self._waiting)
         self.wake = asyncio.Event()
         self.fault = ""  # Why the latest round failed; empty: it did not.
         self.caught_up_at = 0  # Unix seconds.

@@ -5,6 +5,7 @@ after any failure: a transfer that was credited already is not credited again. A
 halted account, delays its own transfers only.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,9 @@ from actors.accounts.api import (
 from actors.deposits.core import Finding, FindingStatus, Reason, finding_of
 from actors.deposits.transfers import Transfer
 from actors.errors import Err
-from actors.units import parse_pubkey
+from actors.units import base58_text, parse_pubkey, usdc_text
+
+logger = logging.getLogger(__name__)
 
 _TOO_SMALL = Err.INVALID_REQUEST.name  # The refusal of an amount that is worth less than one credit.
 
@@ -59,10 +62,14 @@ class Crediting:
         if not wanted:
             return []
         replies = await self._accounts.ask_many([_command(each) for each in wanted])
-        return [
+        credited = [
             _credited(each, reply) if reply.refusal in (None, _TOO_SMALL) else None
             for each, reply in zip(wanted, replies, strict=True)
         ]
+        for row in credited:
+            if row is not None and row.added:
+                _log_credited(row.finding)
+        return credited
 
     async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
         """Return the finding after the assignment, or one sentence that says why it was refused."""
@@ -74,6 +81,19 @@ class Crediting:
         if receipt.taken_back or receipt.pubkey != pubkey:
             return "this transfer was credited before; give credits with `accounts grant` instead"
         return replace(finding, status=FindingStatus.ASSIGNED, pubkey=pubkey, credits=receipt.credits)
+
+
+def _log_credited(finding: Finding) -> None:
+    """Log one line for a transfer that became credits now."""
+    assert finding.pubkey is not None, finding
+    logger.info(
+        "deposit of %s USDC: %d credits for account %s, slot %d, signature %s",
+        usdc_text(finding.amount),
+        finding.credits,
+        base58_text(finding.pubkey),
+        finding.slot,
+        base58_text(finding.signature),
+    )
 
 
 def _authority(each: Credit) -> bytes:

@@ -85,7 +85,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
-    streaming = await assemble_streams(config, accounts, clock, edge, [signals.kind])
+    streaming = await assemble_streams(config, accounts, clock, edge, metrics, [signals.kind])
     signals.charges.open(streaming.meters, accounts)
     pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()

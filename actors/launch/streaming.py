@@ -22,6 +22,7 @@ from actors.streams.hub.host import keeps_window, place_hub, stream_urls
 from actors.streams.meters import Meters
 from actors.streams.native_kinds import native_kinds
 from actors.streams.sockets import StreamSockets
+from actors.telemetry.metrics import Metrics
 
 Close = Callable[[], Awaitable[None]]
 
@@ -44,11 +45,12 @@ async def assemble_streams(
     accounts: AccountsClient,
     clock: Clock,
     edge: bytes,
+    metrics: Metrics,
     kinds: Sequence[SubscriptionKind] = (),
     place: Callable[..., Any] = place_hub,
 ) -> Streaming:
     """kinds: subscriptions of other contexts."""
-    meters = Meters(accounts, clock, edge)
+    meters = Meters(accounts, clock, edge, metrics)
     meters.start()
     if not offers_streams(config) and not keeps_window(config):
         return Streaming(meters, None, None, [meters.stop])
@@ -71,6 +73,7 @@ async def assemble_streams(
     feed.start()
     sockets = StreamSockets(config.streams, accounts, meters, [*native_kinds(feed), *kinds])
     sockets.start()
+    metrics.watch("websockets_open", "Open WebSockets of clients.", lambda: len(sockets))
     return Streaming(meters, sockets, link, [sockets.stop, feed.stop, link.stop, meters.stop])
 
 

@@ -55,6 +55,7 @@ def open_yellowstone(
     credentials = StandingWatch(accounts, balance_min=0, prolongs_sessions=True)
     credentials.start()
     service = GeyserService(feeds, meters, credentials, config.geyser, clock, replays=replays)
+    metrics.watch("grpc_streams_open", "Open gRPC streams of clients.", lambda: service.streams_open)
     instructions = door.deposit_instructions
     refused = lambda err: metrics.refusals.add((err.name,))  # noqa: E731 - one line, used once.
     door_grpc.open_grpc(GrpcDoor(service, door.authenticator, instructions, refused))

@@ -68,7 +68,7 @@ class SendRacer:
         self.slot: int | None = None  # The newest that a node has told.
         self.statistics = LandingStatistics(clock.now_ms())
         self.broadcasts = Broadcasts(legs, store, clock, self.statistics, self._metrics, reached)
-        self.endings = HoldEndings(accounts, store, clock, reached)
+        self.endings = HoldEndings(accounts, store, clock, self._metrics, reached)
 
     # --- what the doors ask
 

@@ -15,6 +15,7 @@ from actors.sends import core
 from actors.sends.core import Race, Ticket
 from actors.sends.fault_switch import Reached
 from actors.sends.store import RaceStore
+from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
@@ -31,8 +32,9 @@ class Settles(Protocol):
 
 
 class HoldEndings:
-    def __init__(self, accounts: Settles, store: RaceStore, clock: Clock, reached: Reached) -> None:
+    def __init__(self, accounts: Settles, store: RaceStore, clock: Clock, metrics: Metrics, reached: Reached) -> None:
         self._accounts, self._store, self._clock, self._reached = accounts, store, clock, reached
+        self._metrics = metrics
 
     async def settle_all(self, race: Race) -> None:
         """End all holds of a race, as it is stored, that have not ended. Raises RacesUnavailable."""
@@ -65,7 +67,10 @@ class HoldEndings:
         if charged and not settled.ok:
             # The hold was voided, or it expired and the credits are spent: in the customer's favour.
             logger.warning("the charge of send %s was refused by the ledger", name)
-        await self._store.end_ticket(ticket.operation, charged if settled.ok else 0)
-        if charged and settled.ok:
+        charged = charged if settled.ok else 0
+        await self._store.end_ticket(ticket.operation, charged)
+        outcome = Outcome.ANSWERED if charged else Outcome.RELEASED
+        self._metrics.call_ended(ticket.method, outcome, charged, None)  # The replica leaves the count to the racer.
+        if charged:
             self._accounts.delivered(ticket.pubkey, ticket.operation)
         self._reached("ticket_ended")

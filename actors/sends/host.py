@@ -99,8 +99,9 @@ class SendRacerActor(hosting.StartingActor):
             open_max=config.sends.open_sends_max,
             reached=pass_by if fault_file is None else KillFile(fault_file).reached,
         )
-        metrics.watch("send_races_under_way", lambda: self._racer.under_way)
-        metrics.watch("send_notices_complete", lambda: float(notices.complete))
+        metrics.watch("send_races_under_way", "Races without an outcome yet.", lambda: self._racer.under_way)
+        text = "Whether the node announces confirmations without a gap, 1 or 0."
+        metrics.watch("send_notices_complete", text, lambda: float(notices.complete))
         for leg in self._legs:  # Now that there is a racer, which tells them the slot.
             if isinstance(leg, TpuQuicLeg):
                 leg.start()

@@ -79,8 +79,11 @@ class SignalClassifierActor(hosting.StartingActor):
             )
             self._archive.start()
         metrics = Metrics()
-        metrics.watch("signals_lag_slots", lambda: float(self._classifier.health()["lag_slots"] or 0))
-        metrics.watch("signals_source", lambda: float(_SOURCES.index(self._classifier.health()["source"])))
+        health = self._classifier.health
+        text = "Slots from the newest block that was read to the newest that is known."
+        metrics.watch("signals_lag_slots", text, lambda: float(health()["lag_slots"] or 0))
+        text = f"Source of the blocks, by number: {', '.join(f'{at} {name}' for at, name in enumerate(_SOURCES))}."
+        metrics.watch("signals_source", text, lambda: float(_SOURCES.index(health()["source"])))
         self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
         hosting.tune_gc()
 

@@ -35,6 +35,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.streams.allowance import PART_SECONDS_MAX, Allowance, HeldPart
 from actors.streams.standing_watch import BALANCE_MIN
+from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -173,8 +174,9 @@ class Meters:
     """Belongs to one event loop. edge: random bytes of this process; owners know it, and release its holds when the
     process dies."""
 
-    def __init__(self, accounts: AccountsClient, clock: Clock, edge: bytes) -> None:
+    def __init__(self, accounts: AccountsClient, clock: Clock, edge: bytes, metrics: Metrics | None = None) -> None:
         self._accounts, self.clock, self._edge = accounts, clock, edge
+        self._metrics = metrics or Metrics()
         self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
         self._meters: dict[tuple[bytes, str], Meter] = {}
         self._work: set[asyncio.Task[None]] = set()
@@ -289,6 +291,7 @@ class Meters:
         if reply.ok and settle.charged:
             # The events were delivered before, and a stream's start is delivered in this turn.
             self._accounts.delivered(settle.pubkey, settle.operation)
+            self._metrics.charged(settle.method, settle.charged)
         return reply.ok
 
     def next_allowance(self) -> bytes:

@@ -73,11 +73,14 @@ class Calls(Collector):
             f"{NAMESPACE}_calls", "Calls that were admitted, by outcome.", labels=("method", "outcome")
         )
         charged = CounterMetricFamily(
-            f"{NAMESPACE}_credits_charged", "Credits posted for calls.", labels=("method", "outcome")
+            f"{NAMESPACE}_credits_charged",
+            "Credits posted for calls, streams and deliveries.",
+            labels=("method", "outcome"),
         )
         for (method, outcome), (number, credits) in list(self.ends.items()):
             labels = (method, Outcome(outcome).name.lower())
-            calls.add_metric(labels, number)
+            if number:
+                calls.add_metric(labels, number)
             if credits:
                 charged.add_metric(labels, credits)
         return calls, charged
@@ -110,7 +113,7 @@ class Metrics:
         )
         self.commit_seconds = self._spread("commit_seconds", "One group commit to PostgreSQL.", _SECONDS_BUCKETS)
         self.commit_rows = self._spread("commit_rows", "Ledger entries in one group commit.", _ROWS_BUCKETS)
-        self._gauges = Gauge("now", "A current number.", ("of",), namespace=NAMESPACE, registry=self.registry)
+        self._gauges: dict[str, Gauge] = {}
 
     def call_ended(self, method: str, outcome: int, charged: int, seconds: float | None) -> None:
         """Count the end of an admitted call.
@@ -127,9 +130,19 @@ class Metrics:
         if seconds is not None:
             self.call_seconds.observe(seconds)
 
-    def watch(self, name: str, read: Callable[[], float]) -> None:
-        """Report a current number, such as a queue's length; it is read when the page is built."""
-        self._gauges.labels(name).set_function(read)
+    def charged(self, method: str, credits: int) -> None:
+        """Count credits that were posted for no call: events and minutes of a stream, deliveries of webhooks."""
+        self._calls.ends.setdefault((method, int(Outcome.ANSWERED)), [0, 0])[1] += credits
+
+    def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Report a current number, such as a queue's length; it is read when the page is built.
+
+        text: says what is counted, with its unit. A second call with the same name replaces the first.
+        """
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            gauge = self._gauges[name] = Gauge(name, text, namespace=NAMESPACE, registry=self.registry)
+        gauge.set_function(read)
 
     def families(self) -> list[Metric]:
         """Return the current values of all metrics, in a form that can be sent to another process."""

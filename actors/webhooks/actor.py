@@ -88,10 +88,13 @@ class WebhookDispatcher:
         self.places = Places()
         self.figures = QueueFigures(0, None, 0)
         self._tasks: list[asyncio.Task[None]] = []
-        metrics.watch("webhook_queue_depth", lambda: self.figures.waiting)
-        metrics.watch("webhook_oldest_undelivered_seconds", self._oldest_seconds)
-        metrics.watch("webhook_paused_accounts", lambda: self.figures.paused_accounts)
-        metrics.watch("webhook_requests_under_way", lambda: self._lanes.under_way)
+        for figure, text, read in (
+            ("queue_depth", "Deliveries that wait.", lambda: self.figures.waiting),
+            ("oldest_undelivered_seconds", "Age of the oldest waiting delivery.", self._oldest_seconds),
+            ("paused_accounts", "Accounts without credits for deliveries.", lambda: self.figures.paused_accounts),
+            ("requests_under_way", "Requests to webhooks without an answer yet.", lambda: self._lanes.under_way),
+        ):
+            metrics.watch(f"webhook_{figure}", text, read)
 
     # --- life
 
@@ -262,6 +265,7 @@ class WebhookDispatcher:
             for (job, _), is_charged in zip(owing[pubkey], reply.value or (), strict=False):
                 if is_charged:
                     charged.add(job)
+                    self._metrics.charged(METHOD, self._credits_each)
             if reply.refusal is not None and reply.refusal not in (Err.METHOD_NOT_ALLOWED.name, *_UNDECIDED):
                 logger.warning("webhooks: deliveries could not be charged: %s", reply.refusal)
         return charged

@@ -142,8 +142,8 @@ async def test_accounts_and_holds_in_memory_are_counted_when_asked(world: World)
     proof = await world.customer(shard, ALICE, 100)
     await ask(shard.hold_now, hold(1, 10, 10, proof=proof))
     samples = [sample for family in metrics.families() for sample in family.samples]
-    found = {sample.labels["of"]: sample.value for sample in samples if sample.name == "ledger_gateway_now"}
-    assert found == {"accounts_in_memory": 1, "holds": 2}
+    found = {sample.name: sample.value for sample in samples}
+    assert (found["ledger_gateway_accounts_in_memory"], found["ledger_gateway_holds"]) == (1, 2)
     await shard.stop()
 
 

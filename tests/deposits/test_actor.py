@@ -285,10 +285,10 @@ async def test_what_was_recorded_and_what_waits_is_counted(world: World) -> None
 def figures(world: World) -> dict[str, float]:
     """Those of the watcher, by status and name."""
     return {
-        sample.labels.get("status") or sample.labels["of"]: sample.value
+        sample.labels.get("status") or "deposits_waiting": sample.value
         for family in world.metrics.families()
         for sample in family.samples
-        if sample.name in ("ledger_gateway_deposits_total", "ledger_gateway_now")
+        if sample.name in ("ledger_gateway_deposits_total", "ledger_gateway_deposits_waiting")
     }
 
 

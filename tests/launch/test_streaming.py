@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from actors.clock import SystemClock
 from actors.config import Config, StorageConfig, UpstreamConfig
 from actors.launch.streaming import assemble_streams, offers_streams
+from actors.telemetry.metrics import Metrics
 from tests.streams.test_client_streams import _Echoes
 from tests.streams.world import ONE
 
@@ -21,13 +22,16 @@ async def test_sockets_offer_native_subscriptions_and_those_of_other_contexts() 
     )
     accounts: Any = None
     placed: list[Any] = []
+    metrics = Metrics()
     streaming = await assemble_streams(
-        config, accounts, SystemClock(), ONE, [_Echoes()], place=lambda *arguments: placed.append(arguments)
+        config, accounts, SystemClock(), ONE, metrics, [_Echoes()], place=lambda *arguments: placed.append(arguments)
     )
     sockets = streaming.sockets
     assert sockets is not None and len(placed) == 1
     socket: Any = None
     streams = sockets.open(socket, b"p" * 32, accounts)
+    samples = {sample.name: sample.value for family in metrics.families() for sample in family.samples}
+    assert samples["ledger_gateway_websockets_open"] == 1
     assert all(map(streams.serves, ("subscribeSignal", "signalUnsubscribe", "voteSubscribe", "voteUnsubscribe")))
     for close in streaming.closers:
         await close()
@@ -38,7 +42,7 @@ async def test_without_a_websocket_of_a_node_none_is_offered() -> None:
     config = Config(upstream=UpstreamConfig(node_url=URL))
     nobody: Any = None
     assert not offers_streams(config)
-    streaming = await assemble_streams(config, nobody, SystemClock(), ONE)
+    streaming = await assemble_streams(config, nobody, SystemClock(), ONE, Metrics())
     assert streaming.sockets is None
     for close in streaming.closers:
         await close()

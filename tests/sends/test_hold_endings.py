@@ -15,6 +15,12 @@ async def test_many_calls_of_one_race_all_end() -> None:
     charges = sorted(world.ledger.posted.values())
     assert charges == [BASE] * (_AT_ONCE + 8) + [LANDING]
     assert world.kept(sent).state is RaceState.CONFIRMED
+    samples = [sample for family in world.racer._metrics.families() for sample in family.samples]
+    counted = {sample.name: sample.value for sample in samples if sample.labels.get("outcome") == "answered"}
+    assert counted == {
+        "ledger_gateway_calls_total": len(charges),
+        "ledger_gateway_credits_charged_total": sum(charges),
+    }
     audit(world)
 
 

@@ -10,6 +10,7 @@ from actors.calls import ProvenProof
 from actors.clock import ManualClock
 from actors.errors import Err, Refusal
 from actors.streams.meters import HeldCharge, Meter, Meters
+from actors.telemetry.metrics import Metrics
 from tests.gateway.doubles import EDGE, PROOF, PUBKEY, OneAccount, unavailable
 from tests.gateway.world import a_world
 
@@ -112,9 +113,9 @@ async def test_a_post_that_stays_unknown_is_voided(clock: ManualClock) -> None:
 
 
 async def test_a_charge_is_held_before_the_work_and_posted_or_released(clock: ManualClock) -> None:
-    """Money rule 1, for connect charges."""
-    owner = OneAccount(5)
-    meters = Meters(owner, clock, EDGE)
+    """Money rule 1, for connect charges. The metrics count what was posted, and no call."""
+    owner, metrics = OneAccount(5), Metrics()
+    meters = Meters(owner, clock, EDGE, metrics)
     charge = await meters.hold(PROOF, "accountSubscribe", 5)
     assert isinstance(charge, HeldCharge) and owner.available == 0
     refused = await meters.hold(PROOF, "accountSubscribe", 5)
@@ -123,6 +124,9 @@ async def test_a_charge_is_held_before_the_work_and_posted_or_released(clock: Ma
     again = await meters.hold(PROOF, "accountSubscribe", 5)
     assert isinstance(again, HeldCharge) and await meters.post(again)
     assert owner.posted == {"accountSubscribe": 5}
+    samples = [sample for family in metrics.families() for sample in family.samples]
+    counted = {sample.name: sample.value for sample in samples if sample.labels.get("method") == "accountSubscribe"}
+    assert counted == {"ledger_gateway_credits_charged_total": 5}
 
 
 async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:

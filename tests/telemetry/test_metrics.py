@@ -15,16 +15,22 @@ def test_counts_and_present_numbers_are_rendered_with_their_units() -> None:
     figures.refusals.add(("RATE_LIMITED",))
     figures.ledger_credits.add(("debit",), 25)
     waiting = [1, 2, 3]
-    figures.watch("entries_waiting", lambda: len(waiting))
+    figures.watch("entries_waiting", "Entries that wait.", lambda: 9)
+    figures.watch("entries_waiting", "Entries that wait.", lambda: len(waiting))
+    figures.watch("lag_slots", "Slots behind.", lambda: 7)
+    figures.charged("accountSubscribe", 5)
     lines = generate_latest(figures.registry).decode().splitlines()
     assert 'ledger_gateway_calls_total{method="getSlot",outcome="answered"} 2.0' in lines
     assert 'ledger_gateway_calls_total{method="getSlot",outcome="released"} 1.0' in lines
     assert [line for line in lines if line.startswith("ledger_gateway_credits_charged_total")] == [
-        'ledger_gateway_credits_charged_total{method="getSlot",outcome="answered"} 2.0'
+        'ledger_gateway_credits_charged_total{method="getSlot",outcome="answered"} 2.0',
+        'ledger_gateway_credits_charged_total{method="accountSubscribe",outcome="answered"} 5.0',
     ]
+    assert not any(line.startswith('ledger_gateway_calls_total{method="accountSubscribe') for line in lines)
     assert 'ledger_gateway_refusals_total{error="RATE_LIMITED"} 1.0' in lines
     assert 'ledger_gateway_ledger_credits_total{type="debit"} 25.0' in lines
-    assert 'ledger_gateway_now{of="entries_waiting"} 3.0' in lines
+    assert "ledger_gateway_entries_waiting 3.0" in lines and "ledger_gateway_lag_slots 7.0" in lines
+    assert "# HELP ledger_gateway_lag_slots Slots behind." in lines
 
 
 def test_a_histogram_counts_each_value_in_all_ranges_that_hold_it() -> None:
