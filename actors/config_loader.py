@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import ValidationError
 
@@ -43,7 +43,7 @@ def load(environ: Mapping[str, str], toml_path: Path | None = None) -> Loaded:
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError("\n".join(_sentence(row, sources) for row in error.errors(include_url=False))) from None
+        raise ConfigError("\n".join(_sentence(row, sources) for row in _causes(error))) from None
     for branch, fields in Config.model_fields.items():
         assert fields.annotation is not None
         for field in fields.annotation.model_fields:
@@ -102,15 +102,29 @@ def _parsed(kind: Any, value: str) -> Any:
     """Convert a variable's text to the form of its field. Raises ValueError for malformed JSON."""
     if kind == tuple[NodeConfig, ...] and value.lstrip().startswith("["):
         return json.loads(value)
-    if kind not in (tuple[str, ...], tuple[NodeConfig, ...]):
+    if get_origin(kind) is not tuple:
         return value
     parts = [part.strip() for part in value.split(",") if part.strip()]
-    return parts if kind == tuple[str, ...] else [{"url": part} for part in parts]
+    return [{"url": part} for part in parts] if kind == tuple[NodeConfig, ...] else parts
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """Return the mistakes without those that only follow from another one."""
+    rows = error.errors(include_url=False)
+    bad_lists = {row["loc"][:-1] for row in rows}  # A list whose items are wrong is reported as too short as well.
+    return [
+        row
+        for row in rows
+        if row["type"] != "default_factory_not_called" and not (row["type"] == "too_short" and row["loc"] in bad_lists)
+    ]
 
 
 def _sentence(row: Any, sources: Mapping[str, str]) -> str:
     name = ".".join(str(part) for part in row["loc"])
-    where = f" (from {sources[name]})" if name in sources else ""
+    setting = ".".join(str(part) for part in row["loc"][:2])  # What follows is a place in its value.
+    where = f" (from {sources[setting]})" if setting in sources else ""
     if row["type"] == "extra_forbidden":
         return f"{name}: no such setting{where}; `config --show` lists them all"
-    return f"{name}: {row['msg']}{where}"
+    # Of a check of ours, the text alone: pydantic's begins with "Value error".
+    text = row["ctx"]["error"] if row["type"] == "value_error" else row["msg"]
+    return f"{name}: {text}{where}"

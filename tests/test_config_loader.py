@@ -57,6 +57,22 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     assert "accounts.concurency: no such setting (from environment LEDGER_ACCOUNTS__CONCURENCY)" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("LEDGER_SERVE__HTTP_PORT", "99999", "serve.http_port: Input should be less than or equal to 65535 (from "),
+        ("LEDGER_UPSTREAM__NODES", '[{"url": "http://a:1", "roles": ["reed"]}]', "upstream.nodes.0.roles.0: Input sh"),
+        ("LEDGER_UPSTREAM__NODES", '[{"url": "http://a:1", "roles": []}]', "upstream.nodes.0.roles: Tuple should have"),
+        ("LEDGER_PAYMENTS__DEPOSIT_WALLET", "x", "payments.deposit_wallet: wanted a base58 public key of 32 bytes ("),
+        ("LEDGER_WEBHOOKS__PORTS", "443,99999", "webhooks.ports.1: Input should be less than or equal to 65535"),
+    ],
+)
+def test_one_mistake_is_one_sentence(name: str, value: str, told: str) -> None:
+    """A second sentence about a result of the first mistake leads the reader astray."""
+    (text,) = mistakes({name: value})
+    assert text.startswith(told) and text.endswith(f"(from environment {name})")
+
+
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     """Absent, not TOML, not text, not tables."""
     assert "cannot be read" in mistakes({}, tmp_path / "absent.toml")[0]
@@ -78,6 +94,7 @@ def test_lists_are_separated_by_commas() -> None:
     """As people write them in an environment variable."""
     loaded = load({"LEDGER_IDENTITY__TRUSTED_PROXIES": "10.0.0.0/8, 192.168.1.1,"})
     assert loaded.config.identity.trusted_proxies == ("10.0.0.0/8", "192.168.1.1")
+    assert load({"LEDGER_WEBHOOKS__PORTS": "443, 9443"}).config.webhooks.ports == (443, 9443)
 
 
 def test_a_field_has_one_environment_name() -> None:
