@@ -6,6 +6,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.deposits.core import Finding, FindingStatus, Reason
 from actors.deposits.crediting import Credit, Crediting
 from actors.deposits.transfers import Transfer
+from actors.telemetry.logs import redact
 from tests.deposits.world import FakeAccounts, key_of, text_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")
@@ -19,13 +20,20 @@ def listed(number: int, amount: int = 10_000) -> Finding:
     return Finding(bytes([number]) * 64, 0, 1, None, FindingStatus.LISTED, Reason.NO_WALLET, amount)
 
 
-async def test_results_come_in_the_order_asked_for() -> None:
+async def test_results_come_in_the_order_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has a line for each transfer that became credits, once, and nothing of it is taken for a secret."""
+    caplog.set_level("INFO")
     accounts = FakeAccounts()
     rows = await Crediting(accounts).credit([credit(1), credit(2, "bob"), credit(3), credit(1)])
     assert [row.finding.signature[0] for row in rows] == [1, 2, 3, 1]
     assert [row.added for row in rows] == [1_000, 1_000, 1_000, 0]
     assert [row.finding.credits for row in rows] == [1_000] * 4
     assert [signature[0] for owner, signature in accounts.order if owner == ALICE] == [1, 3]
+    first, *others = [record.getMessage() for record in caplog.records]
+    assert first == (
+        f"deposit of 0.01 USDC: 1000 credits for account {text_of(ALICE)}, slot 1, signature {text_of(bytes([1]) * 64)}"
+    )
+    assert redact(first) == first and len(others) == 2
 
 
 async def test_an_owner_that_does_not_answer_fails_all_together() -> None:
