@@ -39,7 +39,7 @@ from actors.method_schemas import (
     plain,
 )
 
-_EXAMPLE_SIGNATURE = "1" * 64  # The base58 text of 64 zero bytes.
+EXAMPLE_SIGNATURE = "1" * 64  # The base58 text of 64 zero bytes.
 _EXAMPLE_BLOCKHASH = "1" * 32
 _EXAMPLE_MESSAGE = (
     "AQABAgIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -177,7 +177,7 @@ _HISTORY = {
     "getSignatureStatuses": MethodDocument(
         "Returns what became of up to 256 transactions.",
         (needed("signatures", list_of(SIGNATURE, 256)), config(searchTransactionHistory=BOOLEAN)),
-        ([_EXAMPLE_SIGNATURE],),
+        ([EXAMPLE_SIGNATURE],),
     ),
     "getSignaturesForAddress": MethodDocument(
         "Lists the transactions of an address, newest first.",
@@ -195,7 +195,7 @@ _HISTORY = {
     "getTransaction": MethodDocument(
         "Returns one confirmed transaction.",
         (needed("signature", SIGNATURE), config(**TRANSACTIONS)),
-        (_EXAMPLE_SIGNATURE,),
+        (EXAMPLE_SIGNATURE,),
     ),
     "getTransactionHistory": MethodDocument(
         "Lists the transactions of an address with transfers, programs and a sentence about each.",
@@ -299,7 +299,7 @@ _SENDING = {
     "getSendStatus": MethodDocument(
         "Returns the outcome of an earlier sendAndConfirm of the same account.",
         (needed("signature", SIGNATURE),),
-        (_EXAMPLE_SIGNATURE,),
+        (EXAMPLE_SIGNATURE,),
     ),
     "simulateTransaction": MethodDocument(
         "Executes a transaction without sending it.",

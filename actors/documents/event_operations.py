@@ -57,9 +57,9 @@ def _new_webhook(
 ) -> Schema:
     """The body of POST /webhooks for these filter types; a field of another type may be null."""
     others = {name: _NULL for name in ("filter_value", *_LIFECYCLE, *_SIGNAL_FILTERS) if name not in required}
-    return body(
-        others | dict(optional), url=_URL, filter_type={"type": "string", "enum": list(filter_types)}, **required
-    )
+    filter_type: Schema = {"type": "string", "enum": list(filter_types)}
+    described = body(others | dict(optional), url=_URL, filter_type=filter_type, **required)
+    return {**described, "description": f"filter_type {' or '.join(filter_types)}"}
 
 
 _NEW_WEBHOOK: Schema = {
@@ -91,10 +91,21 @@ WEBHOOKS = (
         "NewWebhook",
         request=_NEW_WEBHOOK,
         successes=(201,),
+        example={
+            "url": "https://example.com/hook",
+            "filter_type": "lifecycle",
+            "lifecycle_events": ["low_balance", "deposit.credited"],
+        },
     ),
     _webhook("GET /webhooks", "Lists the webhooks of the account.", "Webhooks"),
     _webhook("DELETE /webhooks/{id}", "Deletes a webhook.", "DeletedWebhook"),
-    _webhook("PATCH /webhooks/{id}", "Changes a webhook.", "ChangedWebhook", request=_CHANGED_WEBHOOK),
+    _webhook(
+        "PATCH /webhooks/{id}",
+        "Changes a webhook.",
+        "ChangedWebhook",
+        request=_CHANGED_WEBHOOK,
+        example={"status": "active"},
+    ),
     _webhook(
         "POST /webhooks/{id}/rotate-secret", "Gives a new secret; the old one signs too for a day.", "RotatedSecret"
     ),
@@ -115,6 +126,7 @@ WEBHOOKS = (
                 body(**{"from": _REPLAY_TIME, "to": _REPLAY_TIME}),
             ]
         },
+        example={"from": 1_795_276_800, "to": 1_795_280_400},
     ),
 )
 

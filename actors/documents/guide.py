@@ -79,9 +79,10 @@ def _account(offer: Offer) -> Chapter:
             "A wallet is the account: there is no sign-up. `POST /account/api-key`, signed by the wallet, opens it and "
             'answers `{"ok": true, "api_key": "srpc_live_…", "message": "…"}`. The key is shown once; asking again '
             "replaces it.",
-            f"The wallet signs the UTF-8 text `{SIGNED_MESSAGE}` with Ed25519. METHOD is `POST`. PATH has no query. "
-            "TIMESTAMP is Unix seconds, within 60 s of now. NONCE has 1 to 128 letters, digits or `-_:.,` and is good "
-            "for one request. BODY_HASH is the SHA-256 of the body in lower-case hex; of a GET it is empty.",
+            f"The wallet signs the UTF-8 text `{SIGNED_MESSAGE}` with Ed25519. METHOD and PATH are the request's, "
+            "PATH without its query. TIMESTAMP is Unix seconds, within 60 s of now. NONCE has 1 to 128 letters, digits "
+            "or `-_:.,` and is good for one request. BODY_HASH is the SHA-256 of the body in lower-case hex; of a GET "
+            "it is empty.",
             "Four headers carry it: `X-Pubkey` (base58), `X-Signature` (base58), `X-Timestamp` and `X-Nonce`. They "
             "name the account on every other path too, without a key.",
             offer.deposit["instructions"],

@@ -5,6 +5,7 @@ Pure vocabulary. The rows are in operations.py and event_operations.py.
 
 from dataclasses import dataclass
 from enum import Enum, unique
+from typing import Any
 
 from actors.documents.schemas import Schema
 
@@ -27,7 +28,7 @@ class Operation:
     endpoint: as GET /capabilities lists it. price: in words; empty: free. answer: of success; successes, refusals: its
     statuses, beside those that every path of this access has. other_type: of content, which some answers have instead.
     is_call: it takes X-Max-Credits and tells its cost. has_key: it takes an Idempotency-Key. is_limited: by the number
-    of requests of its client's address.
+    of requests of its client's address. example: a body that is taken; None: there is none to show.
     """
 
     endpoint: str
@@ -46,6 +47,7 @@ class Operation:
     is_call: bool = False
     has_key: bool = False
     is_limited: bool = False
+    example: Any = None
 
     @property
     def method(self) -> str:

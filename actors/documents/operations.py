@@ -21,6 +21,8 @@ from actors.documents.schemas import (
     record,
     ref,
 )
+from actors.method_documents import EXAMPLE_SIGNATURE
+from actors.method_schemas import EXAMPLE_KEY
 
 _YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
 _CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
@@ -45,6 +47,7 @@ _WINDOW = (
     ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
 )
 _OF_CALLS = (403, 412, 502, 503, 504)
+_CALL = {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}
 _RPC_BODY: Schema = {"anyOf": [ref("RpcCall"), ref("RpcBatch")]}
 
 
@@ -60,6 +63,7 @@ def _rpc(path: str) -> Operation:
         refusals=(*_OF_CALLS, 409),
         is_call=True,
         has_key=True,
+        example=_CALL,
     )
 
 
@@ -78,6 +82,7 @@ _CALLS = (
         refusals=(*_OF_CALLS, 404, 406, 409, 415),
         is_call=True,
         has_key=True,
+        example={**_CALL, "method": "tools/call", "params": {"name": "getSlot", "arguments": {"params": []}}},
     ),
     Operation(
         "POST /quote",
@@ -88,6 +93,7 @@ _CALLS = (
         request=_RPC_BODY,
         refusals=(403, 503),
         is_limited=True,
+        example=_CALL,
     ),
 )
 
@@ -111,6 +117,7 @@ def _bulk(row: catalog.BulkRow) -> Operation:
         body(**{row.items: list_of(item, minItems=1, maxItems=row.items_max)}),
         refusals=_OF_CALLS,
         is_call=True,
+        example={row.items: [EXAMPLE_SIGNATURE if item is SIGNATURE else EXAMPLE_KEY]},
     )
 
 
@@ -210,12 +217,14 @@ _ACCOUNT = (
         access=Access.WALLET,
         request=record({"ref_code": {"type": ["string", "null"]}}),
         needs_body=False,
+        example={},
     ),
     _account(
         "POST /account/confirm-deposit",
         "Credits a transfer of USDC to the deposit wallet.",
         "Confirmation",
         request=record(signature=SIGNATURE),
+        example={"signature": EXAMPLE_SIGNATURE},
         refusals=(403, 404, 409, 502, 503),
         has_key=True,
     ),

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from actors.documents import guide, openapi
+from actors.documents import forms, guide, openapi
 from actors.documents.guide import Chapter
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
 from actors.documents.operation import Operation
 from actors.documents.operations import TAGS, operations_of
+from actors.documents.schemas import ref
 from actors.errors import Err
 from actors.method_schemas import Parameter
 
@@ -29,6 +30,7 @@ a{color:var(--link)}a:focus-visible,summary:focus-visible,pre:focus-visible{outl
 outline-offset:2px}
 .skip{position:absolute;left:-100rem}.skip:focus{position:static}
 h1{margin:.5rem 0}h2{margin:2.5rem 0 .5rem;border-bottom:1px solid var(--line)}h3{margin:1.5rem 0 .25rem}
+h4{margin:.75rem 0 0}
 nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1rem;padding:0;list-style:none}
 code,pre{font:.875rem/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
 pre{overflow-x:auto;padding:.75rem;background:var(--card);border:1px solid var(--line);border-radius:.375rem}
@@ -40,11 +42,15 @@ details[open]>summary::before{content:"\\2212"}
 dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.25rem .75rem;margin:.5rem 0}
 dt{font-weight:600}dd{margin:0}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:top;padding:.25rem .5rem;border-bottom:1px solid var(--line)}
+.fields :is(th,td){overflow-wrap:break-word}.fields td:last-child{width:50%}
 .soft{color:var(--soft)}
 @media (max-width:30rem){dl{grid-template-columns:1fr}dd{padding-left:1rem}.price{margin-left:0;width:100%}
-th,td{padding:.25rem}}
+th,td{padding:.25rem}.fields thead{display:none}.fields :is(tbody,tr,td){display:block;border:0;padding:0;width:auto}
+.fields td:last-child{width:auto}.fields td{overflow-wrap:anywhere}
+.fields tr{padding:.375rem 0;border-bottom:1px solid var(--line)}}
 @media print{details>div{display:block}}
 """
+_COLUMNS = ("Field", "", "Form")
 
 
 def page(offer: Offer) -> str:
@@ -64,7 +70,8 @@ def page(offer: Offer) -> str:
         "</ul></nav><main id=main>",
         _start(offer),
         *map(_chapter, chapters),
-        f'<section id="methods"><h2>JSON-RPC methods</h2><p>{len(offer.methods)} methods. A price is of one call.</p>',
+        f'<section id="methods"><h2>JSON-RPC methods</h2><p>{len(offer.methods)} methods. A price is of one call. '
+        "What a method of the chain returns is the node's own result, untouched.</p>",
         *map(_method, offer.methods),
         "</section>",
     ]
@@ -107,7 +114,7 @@ def _chapter(chapter: Chapter) -> str:
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     lines = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    return f'<table class="fields"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
 
 
 def _method(method: Method) -> str:
@@ -126,38 +133,49 @@ def _method(method: Method) -> str:
 
 def _parameter(parameter: Parameter) -> str:
     needed = "required" if parameter.is_required else "optional"
-    return f"<dt><code>{escape(parameter.name)}</code></dt><dd>{needed}: {escape(_form(parameter.schema))}</dd>"
+    return f"<dt><code>{escape(parameter.name)}</code></dt><dd>{needed}: {escape(_in_words(parameter.schema))}</dd>"
 
 
-def _form(schema: Mapping[str, Any]) -> str:
-    """A schema in words."""
-    if "enum" in schema:
-        return " or ".join(json.dumps(value) for value in schema["enum"])
-    kinds = schema.get("type", "any value")
-    text = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
-    if schema.get("description"):
-        text += f", {schema['description']}"
+def _in_words(schema: Mapping[str, Any]) -> str:
+    """A parameter of a method in words, with the names of its fields."""
     fields = schema.get("properties")
-    return f"{text} with {', '.join(fields)}" if fields else text
+    return forms.in_words(schema) + (f" with {', '.join(fields)}" if fields else "")
 
 
 def _path(row: Operation) -> str:
     answers = ", ".join(str(status) for status in sorted(openapi.statuses(row)))
-    facts = [
-        ("Credential", row.access.value),
-        ("Price", row.price or "free"),
-        *(() if row.request is None else [("Body", json.dumps(row.request))]),
-        *([("Query", ", ".join(name for name, _ in row.query))] if row.query else []),
-        ("Statuses", answers),
+    facts = (("Credential", row.access.value), ("Price", row.price or "free"), ("Statuses", answers))
+    query = [(f"`{name}`", "optional", forms.in_words(schema)) for name, schema in row.query]
+    parts = [
+        f"<details><summary><code>{escape(row.endpoint)}</code>",
+        f'<span class="price">{escape(row.price or "free")}</span></summary><div><p>{escape(row.summary)}</p><dl>',
+        *(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts),
+        "</dl>",
+        f"<h4>Query</h4>{_table(_COLUMNS, query)}" if query else "",
+        "" if row.request is None else f"<h4>Body</h4>{_forms(row.request, 'required', 'optional')}",
+        "" if row.example is None else f"<p>Example:</p>{_pre(json.dumps(row.example, indent=1))}",
+        f"<h4>Answer</h4>{_answer(row)}",
+        "</div></details>",
     ]
-    return (
-        f"<details><summary><code>{escape(row.endpoint)}</code>"
-        f'<span class="price">{escape(row.price or "free")}</span></summary><div><p>{escape(row.summary)}</p><dl>'
-        + "".join(
-            f"<dt>{name}</dt><dd>{_code(value) if name == 'Body' else escape(value)}</dd>" for name, value in facts
-        )
-        + "</dl></div></details>"
-    )
+    return "".join(parts)
+
+
+def _answer(row: Operation) -> str:
+    if row.content_type != "application/json":
+        return f"<p>{escape(row.content_type)}</p>"
+    if row.answer in (ref("RpcReplies"), ref("RpcReply")):
+        return "<p>The JSON-RPC reply, or the replies of a batch in order. What a method returns is the node's own.</p>"
+    return _forms(row.answer, "always", "at times")
+
+
+def _forms(schema: Mapping[str, Any], always: str, else_: str) -> str:
+    found, shown = [], forms.tables(schema)
+    for form in shown:
+        rows = [(f"`{name}`", always if is_always else else_, words) for name, is_always, words in form.rows]
+        if len(shown) > 1 or not rows:
+            found.append(f"<p>{escape(form.caption)}</p>" if form.caption else "")
+        found.append(_table(_COLUMNS, rows) if rows else "")
+    return "".join(found) or '<p>An object; its fields are in <a href="/openapi.json">/openapi.json</a>.</p>'
 
 
 def _errors() -> str:
@@ -181,7 +199,3 @@ def _text(text: str) -> str:
 
 def _pre(text: str) -> str:
     return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
-
-
-def _code(text: str) -> str:
-    return f"<code>{escape(text)}</code>"

@@ -117,6 +117,7 @@ _RPC: dict[str, Schema] = {
     ),
     "RpcBatch": {
         "type": "array",
+        "description": "a batch: a list of 1 to 100 calls",
         "minItems": 1,
         "maxItems": 100,
         "items": {"description": "an RpcCall; another value is answered with an error in its place"},

@@ -37,7 +37,12 @@ def test_the_page_loads_nothing_and_makes_no_html_of_text() -> None:
     """No address of another host but in examples and placeholders, no handler in an attribute, no function that takes
     HTML: a name that comes from the chain or from a webhook's endpoint can only be text."""
     text = read_document().body.decode()
-    assert re.findall(r"(?:src|href)=[\"'](?!#|/(?:pricing|capabilities|health)\"|data:)[^\"']*", text) == []
+    assert (
+        re.findall(
+            r"(?:src|href)=[\"'](?!#|/(?:docs(?:#account)?|llms\.txt|pricing|capabilities|health)\"|data:)[^\"']*", text
+        )
+        == []
+    )
     assert set(re.findall(r"https?://[\w.-]+", text)) == {"http://www.w3.org", "https://example.com"}
     assert re.findall(r"<[^>]*\s(?:on\w+|style)=[\"']", text.partition("<script")[0]) == []
     sinks = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc|DOMParser|javascript:"
