@@ -66,12 +66,14 @@ class Refusal:
 
     detail: one sentence for the client, never a secret, never an exception's text.
     hint: replaces the table's hint, where the interface fixes the message. retry_seconds: in place of the table's.
+    credits: those that the call needs and those that the account has, where both are known.
     """
 
     err: Err
     detail: str = ""
     hint: str = ""
     retry_seconds: int | None = field(default=None, kw_only=True)
+    credits: tuple[int, int] | None = field(default=None, kw_only=True)
 
     @property
     def message(self) -> str:

@@ -77,10 +77,12 @@ _ERROR_DATA = record(
         "minimum_deposit_usdc": STRING,
         "network": STRING,
         "instructions": STRING,
+        "required_credits": COUNT,
+        "available_credits": COUNT,
         "x402": {"type": "object", "description": "terms of x402 version 2"},
     },
     source={"const": "gateway"},
-    constant={"type": "string", "enum": sorted(err.name for err in Err)},
+    constant={"type": "string", "enum": [*sorted(err.name for err in Err), "SIMULATION_FAILED"]},
 )
 _OFFER: dict[str, Schema] = {"x402Version": {"const": 1}, "accepts": list_of({"type": "object"})}
 _CALL_ID: Schema = {"type": ["string", "number", "null"]}

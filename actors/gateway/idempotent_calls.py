@@ -30,7 +30,7 @@ from actors.gateway import headers, outcomes
 from actors.gateway.admission import AdmittedCall
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.outcomes import Replies, Reply, ended, release_of, whole
+from actors.gateway.outcomes import Replies, Reply, ended, not_held, release_of, whole
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.quoted_calls import is_unpaid_quote
 from actors.gateway.replies import Response
@@ -208,7 +208,9 @@ class IdempotentCalls:
                 await self._forget(record)
                 if granted.refusal is not None:
                     return whole(granted)
-                refusal = Refusal(Err[str(granted.verdicts[0])])
+                assert granted.figures is not None
+                left = granted.figures.credits_remaining
+                refusal = not_held(str(granted.verdicts[0]), admitted.plan.ceiling, left)
                 if is_unpaid_quote(admitted, refusal):
                     await self._pipeline.quoted.count_unpaid(held.pubkey, (admitted.plan.method,))
                 return _free(admitted, refusal, granted)

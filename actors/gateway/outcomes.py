@@ -157,6 +157,12 @@ def whole(held: HoldReply) -> Replies:
     return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
 
 
+def not_held(verdict: str, ceiling: int, credits_remaining: int) -> Refusal:
+    """The refusal of one call by its verdict. ceiling: its price. credits_remaining: of the same reply of the owner."""
+    err = Err[verdict]
+    return Refusal(err, credits=(ceiling, credits_remaining) if err is Err.INSUFFICIENT_CREDITS else None)
+
+
 def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
     plan = admitted.plan
     return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at)

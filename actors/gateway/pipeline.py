@@ -34,7 +34,7 @@ from actors.gateway import outcomes
 from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
 from actors.gateway.cancelled_requests import CancelledRequests
 from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.outcomes import Replies, Reply, ended, release_of, whole
+from actors.gateway.outcomes import Replies, Reply, ended, not_held, release_of, whole
 from actors.gateway.quoted_calls import QuotedCalls, QuotedEnd, is_unpaid_quote
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
@@ -111,7 +111,8 @@ class Pipeline:
             verdict = held.verdicts[0]
             if verdict is not None:
                 assert held.figures is not None
-                reply = Reply(call.id, None, Refusal(Err[verdict]))
+                refusal = not_held(verdict, admitted.plan.ceiling, held.figures.credits_remaining)
+                reply = Reply(call.id, None, refusal)
                 done = Replies((reply,), None, held.figures, held.figures.credits_remaining)
                 return self.counted(proof, client, done)
             self._limits.confirmed(proof)
@@ -290,13 +291,14 @@ class Pipeline:
         if held.refusal is not None:
             return whole(held)
         self._limits.confirmed(proof)
-        ends = [
-            Reply(item.id, None, Refusal(Err[end])) if isinstance(end, str) else end
-            for item, end in zip(admitted, batch.results, strict=True)
-        ]
         # Of the owner's figures, tell the newest.
         message, newest = max(figures, key=lambda pair: pair[0])
-        known = [(message, newest.credits_remaining), *((end.told, end.credits_remaining) for end in ends)]
+        left = newest.credits_remaining
+        ends = [
+            Reply(item.id, None, not_held(end, item.plan.ceiling, left)) if isinstance(end, str) else end
+            for item, end in zip(admitted, batch.results, strict=True)
+        ]
+        known = [(message, left), *((end.told, end.credits_remaining) for end in ends)]
         return Replies(ends, None, newest, max(known, key=lambda pair: pair[0])[1], held.pubkey)
 
     async def _carry_out(

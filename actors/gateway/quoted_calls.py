@@ -117,7 +117,7 @@ class QuotedCalls:
         if self._at_once.get(pubkey, 0) >= QUOTES_AT_ONCE_MAX:
             return Refusal(Err.CONCURRENCY_LIMITED)
         if figures.credits_remaining < call.plan.ceiling:
-            return Refusal(Err.INSUFFICIENT_CREDITS)
+            return Refusal(Err.INSUFFICIENT_CREDITS, credits=(call.plan.ceiling, figures.credits_remaining))
         self._in_second[pubkey] = used + 1
         return None
 
@@ -129,7 +129,7 @@ def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
 
 def _priced(call: AdmittedCall, answer: QuotedAnswer) -> AdmittedCall | Refusal:
     if call.credits_max is not None and answer.credits > call.credits_max:
-        return Refusal(Err.INSUFFICIENT_CREDITS)
+        return Refusal(Err.INSUFFICIENT_CREDITS, credits=(answer.credits, call.credits_max))
     if call.cost_max is not None and answer.credits > call.cost_max:
         return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{answer.credits} credits, and {call.cost_max} are allowed")
     plan = msgspec.structs.replace(

@@ -86,7 +86,7 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
     if _says_when(row):
         body["error"]["data"] = {"retry_after_secs": row.retry_seconds}
     if terms is not None and refusal.err in _WITH_TERMS:
-        body["error"]["data"] = terms.deposit
+        body["error"]["data"] = terms.deposit | _lack(refusal)
         if terms.v1_accepts:
             body |= {"x402Version": 1, "accepts": terms.v1_accepts}
     return Response(http or row.http, orjson.dumps(body), _headers(row, terms), refused=(refusal.err.name,))
@@ -107,8 +107,17 @@ def error_value(refusal: Refusal, request_id: str, terms: Mapping[str, Any]) -> 
         data["retry_after_secs"] = row.retry_seconds
     if refusal.err in _WITH_TERMS:
         data |= terms
+    data |= _lack(refusal)
     code = code_of(refusal)
     return {"code": _INVALID_REQUEST_CODE if code is None else code, "message": refusal.message, "data": data}
+
+
+def _lack(refusal: Refusal) -> dict[str, int]:
+    """The price of a call and the credits that are there for it, so that a client knows how much to deposit."""
+    if refusal.credits is None:
+        return {}
+    required, available = refusal.credits
+    return {"required_credits": required, "available_credits": available}
 
 
 def _row(refusal: Refusal) -> ErrorRow:

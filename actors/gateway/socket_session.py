@@ -2,7 +2,8 @@
 
 Implements: interface specification, "WebSocket /ws"; decisions, "batch replies"; hostile inputs 10, 11 and 30.
 Replies come in the order in which they are ready; the id tells which call they answer. A message without an id gets an
-error, except `ping`, which clients of the chain send to keep their connection: it gets nothing.
+error, except `ping`, which clients of the chain send to keep their connection: it gets nothing. A batch is answered as
+one array, also where calls of it subscribe.
 
 When full: while CALLS_MAX messages are worked on, or the client takes nothing, no more is read of the client.
 """
@@ -19,9 +20,10 @@ from actors.errors import Err, Refusal
 from actors.gateway import answers, jsonrpc, replies
 from actors.gateway.answers import LateAnswers
 from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.outcomes import Reply
+from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.pipeline import Pipeline
 from actors.http_server.websocket import BUFFERED_BYTES_MAX, WebSocket
+from actors.upstream.replies import MADE_ID, judge
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ class SocketSession:
         self._proof, self._pipeline, self._late = proof, pipeline, late
         self._deposit, self._next_id, self._open_streams = deposit, next_id, open_streams
         self._work: set[asyncio.Task[None]] = set()
-        self._calls: set[asyncio.Task[None]] = set()  # Of it, what is cancelled when the socket ends.
+        self._calls: set[asyncio.Task[Any]] = set()  # Of it, what is cancelled when the socket ends.
         self._drained = asyncio.Event()
         self._drained.set()
 
@@ -93,10 +95,8 @@ class SocketSession:
             return
         if isinstance(calls, Call):
             self._begin_call(calls)
-        elif any(isinstance(call, Call) and self._streams.serves(call.method) for call in calls):
-            # Each for itself, so that one slow call of the node does not hold up the ids of subscriptions.
-            for call in calls:
-                self._begin_call(call)
+        elif any(map(self._is_stream, calls)):
+            self._begin(self._mixed_batch(calls))
         else:
             self._calls.add(self._begin(self._batch(calls)))
 
@@ -113,11 +113,12 @@ class SocketSession:
 
     # --- calls
 
-    def _begin_call(self, call: Call | BadCall) -> None:
+    def _is_stream(self, call: Call | BadCall) -> bool:
+        return isinstance(call, Call) and self._streams.serves(call.method)
+
+    def _begin_call(self, call: Call) -> None:
         """A call ends with its socket, by the rules of requests whose client left. A subscription ends by itself."""
-        if isinstance(call, BadCall):
-            self._say(replies.error_object(call.refusal, call.id, self._next_id(), {}))
-        elif self._streams.serves(call.method):
+        if self._is_stream(call):
             self._begin(self._stream(call))
         else:
             self._calls.add(self._begin(self._single(call)))
@@ -169,16 +170,39 @@ class SocketSession:
         await self._reply([Reply(call.id, None, done.refusal) for call in calls], is_batch=True)
         self._look_at_credential(done.refusal)
 
+    async def _mixed_batch(self, calls: list[Call | BadCall]) -> None:
+        """Answer a batch with subscriptions in it as one array; their notifications follow behind it."""
+        others = [call for call in calls if not self._is_stream(call)]
+        running = asyncio.get_running_loop().create_task(self._pipeline.batch(self._proof, others)) if others else None
+        if running is not None:
+            self._calls.add(running)
+            running.add_done_callback(self._calls.discard)
+        try:
+            wanted = [call for call in calls if isinstance(call, Call) and self._is_stream(call)]
+            opened = await asyncio.gather(*(self._streams.call(call.method, call.arguments) for call in wanted))
+            done = Replies((), None, None) if running is None else await running
+        except BaseException:
+            if running is not None:
+                running.cancel()
+            raise
+        streams = iter([_stream_reply(call.id, reply) for call, reply in zip(wanted, opened, strict=True)])
+        plain = iter(done.items or [Reply(call.id, None, done.refusal) for call in others])
+        items = [next(streams if self._is_stream(call) else plain) for call in calls]
+        sent = [reply.sent for reply in opened if not isinstance(reply, Refusal) and reply.sent is not None]
+        await self._reply(items, is_batch=True, sent=sent)
+        for refusal in (done.refusal, *(reply for reply in opened if isinstance(reply, Refusal))):
+            if refusal is not None:
+                self._look_at_credential(refusal)
+
     # --- answers
 
-    async def _reply(self, items: Sequence[Reply], is_batch: bool) -> None:
-        """Send what was paid for, once its charges stand; then say that it has left."""
+    async def _reply(self, items: Sequence[Reply], is_batch: bool, sent: Sequence[Callable[[], None]] = ()) -> None:
+        """Send what was paid for, once its charges stand; then say that it has left. sent: to be called then."""
         request_id = self._next_id()
         charges = [item.charge for item in items if item.charge is not None]
         if charges and not await self._late.stand(charges):
-            body = [replies.error_object(_WITHDRAWN, item.id, request_id, {}) for item in items]
-            self._say(b"[%b]" % b",".join(body) if is_batch else body[0])
-            return
+            items = [item if item.charge is None else Reply(item.id, None, _WITHDRAWN) for item in items]
+            charges = []
         if is_batch:
             response = answers.batch(items, request_id, self._deposit)
             self._say(*(response.parts or (response.body,)))
@@ -187,6 +211,8 @@ class SocketSession:
         else:
             response = answers.single(items[0], items[0].id)
             self._say(*(response.parts or (response.body,)))
+        for told in sent:
+            told()
         self._say_delivered(charges)
         await self._until_taken()
 
@@ -214,6 +240,12 @@ class SocketSession:
     def _look_at_credential(self, refusal: Refusal) -> None:
         if refusal.err is Err.AUTH_FAILED:
             self._socket.close(_POLICY, "policy_violation: the credential is not valid any more")
+
+
+def _stream_reply(raw_id: bytes, reply: StreamReply | Refusal) -> Reply:
+    if isinstance(reply, Refusal):
+        return Reply(raw_id, None, reply)
+    return Reply(raw_id, judge(b'{"jsonrpc":"2.0",%b,"id":%b}' % (reply.body, MADE_ID)), None)
 
 
 def _is_ping(text: bytes) -> bool:

@@ -92,7 +92,7 @@ def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]
         "endpoints": {
             "available": list(served),
             "not_enabled": [
-                {"endpoint": name, "reason": products.NOT_BUILT}
+                {"endpoint": name, "reason": products.endpoint_reason(name)}
                 for name in products.ENDPOINTS_NOT_BUILT
                 if name not in served
             ],

@@ -58,10 +58,11 @@ ENDPOINTS_NOT_BUILT = (
 )
 
 NOT_BUILT = "not part of this version"
+_NO_ENGINE = "no block engine is configured (sends.block_engine_url)"
 _METHOD_REASONS = MappingProxyType(
     {
         Availability.NOT_BUILT: NOT_BUILT,
-        Availability.RELAY: "no block engine is configured",
+        Availability.RELAY: _NO_ENGINE,
         Availability.ARCHIVE: "archive history is not enabled in this service profile",
         Availability.DENIED: "denied: answered with -32601, at no charge",
         Availability.FORBIDDEN: "denied: answered with HTTP 403, at no charge",
@@ -74,7 +75,7 @@ _SERVICE_REASONS = MappingProxyType(
         "hot_rpc": NOT_BUILT,
         "send": NOT_BUILT,
         "websocket": "no node with a WebSocket URL is configured (upstream.nodes, ws_url)",
-        "yellowstone_grpc": "the gRPC door is not part of this version",
+        "yellowstone_grpc": "no stream source is configured (upstream.yellowstone_url)",
         "heavy_indexed_rpc": f"needs {' and '.join(_INDEXED_METHODS)}",
         "archive_history": "only the node's own retention of several hours is served",
     }
@@ -114,6 +115,10 @@ def subscriptions(doors: Doors) -> tuple[list[str], dict[str, str]]:
 
 def service_reason(name: str) -> str:
     return _SERVICE_REASONS[name]
+
+
+def endpoint_reason(endpoint: str) -> str:
+    return _NO_ENGINE if " /relay/" in endpoint else NOT_BUILT
 
 
 def method_reason(availability: Availability) -> str:

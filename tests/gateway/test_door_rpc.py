@@ -203,6 +203,18 @@ async def test_a_suspended_account_is_403():
         assert await world.balance(customer) == 10
 
 
+async def test_a_lack_of_credits_names_the_price_and_the_credits():
+    """So that a client knows how much to deposit; in a batch each item its own."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        single = await world.rpc(customer, call("getBlock", 5))
+        batch = await world.rpc(customer, [call(), call("getBlock", 5)])
+        for error, available in ((single.json()["error"], 10), (batch.json()[1]["error"], 9)):
+            data = error["data"]
+            assert (error["code"], data["required_credits"], data["available_credits"]) == (-32010, 25, available)
+        assert "required_credits" not in (await world.rpc(None, call())).text
+
+
 async def test_credits_that_are_not_known_are_not_told():
     """When a charge cannot be recorded its owner tells no balance: a client that reads 0 and "low" would deposit."""
     tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "getSlot"}}

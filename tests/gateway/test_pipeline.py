@@ -142,7 +142,7 @@ async def test_too_few_credits_refuse_the_one_call():
     """-32010 with figures; the balance is as before."""
     account, node = OneAccount(24), ScriptedNode()
     done = await pipeline_of(account, node).single(PROOF, a_call("getBlock", 5))
-    assert done.items[0].refusal == Refusal(Err.INSUFFICIENT_CREDITS)
+    assert done.items[0].refusal == Refusal(Err.INSUFFICIENT_CREDITS, credits=(25, 24))
     assert (done.credits_remaining, account.available, node.calls) == (24, 24, [])
 
 

@@ -52,20 +52,36 @@ async def test_what_is_no_call_gets_an_error_and_costs_nothing() -> None:
         assert await sockets.world.balance(wallet) == 99
 
 
-async def test_a_batch_with_subscriptions_is_answered_item_by_item() -> None:
-    """A client that subscribes in a batch gets every id."""
+async def test_a_batch_with_subscriptions_is_answered_as_one_array() -> None:
+    """JSON-RPC 2.0, in the order of the calls; notifications come behind it, even of what happened meanwhile."""
     async with open_sockets() as sockets:
         wallet = await sockets.world.customer(credits=100)
         async with sockets.connect(wallet) as socket:
             calls = [
                 {"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [ACCOUNT]},
                 {"jsonrpc": "2.0", "id": 2, "method": "getSlot"},
+                {"jsonrpc": "2.0", "id": 3, "method": "accountSubscribe", "params": ["nobody"]},
+                {"jsonrpc": "2.0", "method": "getSlot"},
+                {"jsonrpc": "2.0", "id": 5, "method": "accountUnsubscribe", "params": [7]},
             ]
+            settle = sockets.world.accounts.settle
+
+            async def settle_late(request: Any) -> Any:
+                if request.method == "getSlot":  # The subscription is open by now, and the array is not written.
+                    await sockets.node.until("accountSubscribe", 1)
+                    await sockets.node.notify("accountSubscribe", account_value(5, 101))
+                    await asyncio.sleep(0.05)  # For the notification, which waits for the array.
+                return await settle(request)
+
+            sockets.world.accounts.settle = settle_late  # type: ignore[method-assign]
             await socket.send(orjson.dumps(calls).decode())
-            answers = {answer["id"]: answer for answer in (await hear(socket), await hear(socket))}
-            assert answers[1]["result"] == 1 and "result" in answers[2]
-            await sockets.node.notify("accountSubscribe", account_value(5, 101))
+            answers = await hear(socket)
+            assert [answer["id"] for answer in answers] == [1, 2, 3, None, 5]
+            assert answers[0]["result"] == 1 and "result" in answers[1]
+            assert [answer["error"]["code"] for answer in answers[2:]] == [-32602, -32600, -32602]
             assert (await hear(socket))["params"]["subscription"] == 1
+            await socket.send(orjson.dumps(calls[-1:]).decode())
+            assert [answer["id"] for answer in await hear(socket)] == [5]
 
 
 async def test_an_answer_whose_charge_was_withdrawn_does_not_leave() -> None:

@@ -216,6 +216,7 @@ def test_capabilities_say_what_is_offered_and_why_the_rest_is_not() -> None:
     }
     reasons = {entry["service"]: entry["reason"] for entry in document["services_not_enabled"]}
     assert reasons.keys() == {"websocket", "yellowstone_grpc", "archive_history"}
+    assert "configured" in reasons["yellowstone_grpc"]
 
 
 def test_capabilities_list_the_endpoints_that_are_served() -> None:
@@ -223,6 +224,8 @@ def test_capabilities_list_the_endpoints_that_are_served() -> None:
     endpoints = capabilities_document(Doors(), ["POST /", "POST /mcp"])["endpoints"]
     assert endpoints["available"] == ["POST /", "POST /mcp"]
     missing = [entry["endpoint"] for entry in endpoints["not_enabled"]]
+    why = {entry["endpoint"]: entry["reason"] for entry in endpoints["not_enabled"]}
+    assert "no block engine is configured" in why["POST /relay/sendBundle"]
     assert "POST /mcp" not in missing
     assert "POST /relay/sendBundle" in missing
 
