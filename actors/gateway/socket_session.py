@@ -15,10 +15,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from actors.calls import Proof, SettleRequest
+from actors.calls import Proof
 from actors.errors import Err, Refusal
 from actors.gateway import answers, jsonrpc, replies
 from actors.gateway.answers import LateAnswers
+from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.pipeline import Pipeline
@@ -85,6 +86,7 @@ class SocketSession:
 
     def opened(self, socket: WebSocket) -> None:
         self._socket = socket
+        self._client = _SocketClient(socket)
         self._streams = self._open_streams(socket)
 
     def message(self, text: bytes) -> None:
@@ -117,7 +119,7 @@ class SocketSession:
         return isinstance(call, Call) and self._streams.serves(call.method)
 
     def _begin_call(self, call: Call) -> None:
-        """A call ends with its socket, by the rules of requests whose client left. A subscription ends by itself."""
+        """A call ends with its socket, by the rules of cancelled requests. A subscription ends by itself."""
         if self._is_stream(call):
             self._begin(self._stream(call))
         else:
@@ -156,14 +158,14 @@ class SocketSession:
             reply.sent()
 
     async def _single(self, call: Call) -> None:
-        done = await self._pipeline.single(self._proof, call)
+        done = await self._pipeline.single(self._proof, call, self._client)
         reply = Reply(call.id, None, done.refusal) if done.refusal is not None else done.items[0]
         await self._reply([reply], is_batch=False)
         if done.refusal is not None:
             self._look_at_credential(done.refusal)
 
     async def _batch(self, calls: list[Call | BadCall]) -> None:
-        done = await self._pipeline.batch(self._proof, calls)
+        done = await self._pipeline.batch(self._proof, calls, self._client)
         if done.refusal is None:
             await self._reply(done.items, is_batch=True)
             return
@@ -173,8 +175,9 @@ class SocketSession:
     async def _mixed_batch(self, calls: list[Call | BadCall]) -> None:
         """Answer a batch with subscriptions in it as one array; their notifications follow behind it."""
         others = [call for call in calls if not self._is_stream(call)]
-        running = asyncio.get_running_loop().create_task(self._pipeline.batch(self._proof, others)) if others else None
-        if running is not None:
+        running: asyncio.Task[Replies] | None = None
+        if others:
+            running = asyncio.get_running_loop().create_task(self._pipeline.batch(self._proof, others, self._client))
             self._calls.add(running)
             running.add_done_callback(self._calls.discard)
         try:
@@ -200,7 +203,12 @@ class SocketSession:
         """Send what was paid for, once its charges stand; then say that it has left. sent: to be called then."""
         request_id = self._next_id()
         charges = [item.charge for item in items if item.charge is not None]
-        if charges and not await self._late.stand(charges):
+        try:
+            stand = not charges or await self._late.stand(charges)
+        except asyncio.CancelledError:
+            self._pipeline.undelivered(items, self._client)
+            raise
+        if not stand:
             items = [item if item.charge is None else Reply(item.id, None, _WITHDRAWN) for item in items]
             charges = []
         if is_batch:
@@ -213,7 +221,10 @@ class SocketSession:
             self._say(*(response.parts or (response.body,)))
         for told in sent:
             told()
-        self._say_delivered(charges)
+        if self._socket.is_open:
+            self._late.delivered(charges)
+        elif charges:
+            self._pipeline.undelivered(items, self._client)
         await self._until_taken()
 
     def _say(self, *parts: bytes | memoryview) -> None:
@@ -221,10 +232,6 @@ class SocketSession:
         if self._socket.is_full:
             self._drained.clear()
             self._look_at_reading()
-
-    def _say_delivered(self, charges: Sequence[SettleRequest]) -> None:
-        if self._socket.is_open:
-            self._late.delivered(charges)
 
     async def _until_taken(self) -> None:
         """A client that takes nothing of an answer holds room that others wait for. One that is slow may go on."""
@@ -240,6 +247,20 @@ class SocketSession:
     def _look_at_credential(self, refusal: Refusal) -> None:
         if refusal.err is Err.AUTH_FAILED:
             self._socket.close(_POLICY, "policy_violation: the credential is not valid any more")
+
+
+class _SocketClient:
+    """The client of every call of a socket. Its address counts for the handshake alone, so it has none here."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self.headers: HeaderList = []
+        self.peer: str | None = None
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the client ended the socket, or broke a rule. False: this server gave it up with its calls."""
+        return not self._socket.is_given_up
 
 
 def _stream_reply(raw_id: bytes, reply: StreamReply | Refusal) -> Reply:

@@ -100,7 +100,7 @@ class WebSocket(asyncio.Protocol):
     __slots__ = (
         *("_backlog", "_connections", "_discards", "_fragments", "_gives_up_at", "_handler", "_is_taken"),
         *("_loop", "_per_second_max", "_protocol", "_resize", "_room", "_seen", "_second", "_taken_before", "_timer"),
-        *("_transport", "_unanswered_pings", "_written", "is_full", "is_open"),
+        *("_transport", "_unanswered_pings", "_written", "is_full", "is_given_up", "is_open"),
     )
 
     def __init__(
@@ -120,6 +120,7 @@ class WebSocket(asyncio.Protocol):
         self._discards = False  # There was no room for its message.
         self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
         self.is_open = True  # Until the handler is told of the end.
+        self.is_given_up = False  # This side ended it, and the client had broken no rule.
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -139,7 +140,11 @@ class WebSocket(asyncio.Protocol):
                 self._backlog.holds(self, self._transport.get_write_buffer_size())
 
     def close(self, code: int, reason: str) -> None:
-        """Begin to close. A second call changes nothing."""
+        """Begin to close, for a reason of this side. A second call changes nothing."""
+        self.is_given_up = self.is_given_up or (self.is_open and not self._transport.is_closing())
+        self._close(code, reason)
+
+    def _close(self, code: int, reason: str) -> None:
         if self._protocol.state is OPEN and not self._transport.is_closing():
             self._protocol.send_close(code, reason)
             self._write_protocols()
@@ -221,7 +226,7 @@ class WebSocket(asyncio.Protocol):
             self._second, self._seen = second, 0
         self._seen += 1
         if self._seen > self._per_second_max:
-            self.close(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
+            self._close(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
         elif frame.opcode in _DATA:
             if frame.fin:
                 text = bytes(self._fragments + frame.data if self._fragments else frame.data)
@@ -229,7 +234,7 @@ class WebSocket(asyncio.Protocol):
                 if _is_utf8(text):
                     self._handler.message(text)
                 else:
-                    self.close(INVALID_TEXT, "the message is not valid UTF-8")
+                    self._close(INVALID_TEXT, "the message is not valid UTF-8")
             else:
                 self._fragments += frame.data
         elif frame.opcode is Opcode.PONG:
@@ -267,7 +272,7 @@ class WebSocket(asyncio.Protocol):
             self._unanswered_pings = 0
         self._taken_before = taken
         if self._unanswered_pings >= _UNANSWERED_PINGS_MAX:
-            self.close(NO_PONG, "no pong came for two pings")
+            self._close(NO_PONG, "no pong came for two pings")
             return
         self._unanswered_pings += 1
         self._protocol.send_ping(b"")

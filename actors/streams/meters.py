@@ -44,6 +44,8 @@ _LOOK_SECONDS = 1.0  # How often parts are looked at for their age, and a hold t
 _SHORT_SECONDS_MAX = PART_SECONDS_MAX + 2
 _POSTED, _RELEASED = int(Outcome.ANSWERED), int(Outcome.RELEASED)
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
+# Refusals that pass by themselves: an open stream waits, and its bounded queue ends it where the wait is too long.
+_PASSING = frozenset((Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Meter:
         self._allowance = Allowance()
         self._streams: dict[object, tuple[Callable[[], None], Callable[[Refusal], None]]] = {}
         self._waiting: dict[object, None] = {}
-        self._refused_at: float | None = None  # Monotonic; since when holds are refused for want of credits.
+        self._refused_at: float | None = None  # Monotonic; since when holds are refused.
 
     def join(self, stream: object, on_cover: Callable[[], None], on_end: Callable[[Refusal], None]) -> None:
         """Add a stream. on_cover: events that were not covered may be tried again; on_end: it must end."""
@@ -142,7 +144,7 @@ class Meter:
         if self._refused_at is None:
             self._refused_at = now
         is_short = refusal.err is Err.INSUFFICIENT_CREDITS and now - self._refused_at < _SHORT_SECONDS_MAX
-        if refusal is _AWAY or is_short or not self._waiting:
+        if refusal.err in _PASSING or is_short or not self._waiting:
             return
         for _, on_end in list(self._streams.values()):
             on_end(refusal)

@@ -109,6 +109,43 @@ async def test_a_replaced_key_ends_the_socket_at_its_next_call() -> None:
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
 
 
+@pytest.mark.parametrize("who", ["the service", "the client"])
+async def test_a_call_in_flight_is_free_when_the_service_closes_the_socket(who: str) -> None:
+    """Money rule 2, hostile input 36: a client that leaves after the answer pays; one that is sent away does not."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        accounts, settling, ended = sockets.world.accounts, asyncio.Event(), asyncio.Event()
+        settle, void = accounts.settle, accounts.void
+
+        async def settle_late(request: Any) -> Any:
+            if not settling.is_set():
+                settling.set()
+                await asyncio.Event().wait()
+            reply = await settle(request)
+            ended.set()
+            return reply
+
+        def void_and_tell(request: Any) -> None:
+            void(request)
+            ended.set()
+
+        accounts.settle, accounts.void = settle_late, void_and_tell  # type: ignore[method-assign]
+        async with sockets.connect(wallet) as socket:
+            await socket.send('{"jsonrpc":"2.0","id":1,"method":"getSlot"}')
+            await settling.wait()
+            if who == "the service":
+                signed = wallet.headers("POST", "/account/api-key", b"{}")
+                replaced = await sockets.world.http.post("/account/api-key", content=b"{}", headers=signed)
+                await socket.send('{"jsonrpc":"2.0","id":2,"method":"getSlot"}')
+                await socket.wait_closed()
+                assert socket.close_code == 1008
+                wallet.api_key = replaced.json()["api_key"]
+        await ended.wait()
+        await asyncio.sleep(0.1)  # For a void, which no one waits for.
+        assert await sockets.world.debits(wallet) == ([] if who == "the service" else [("getSlot", 1)])
+        assert await sockets.world.balance(wallet) == (100 if who == "the service" else 99)
+
+
 class _Slow:
     """A full socket whose client takes so many bytes between two looks."""
 

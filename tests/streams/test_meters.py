@@ -82,14 +82,15 @@ async def test_the_last_credits_are_spent_and_then_the_stream_ends(clock: Manual
     assert owner.available == 0
 
 
-async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock) -> None:
-    """Money rule 9: nothing is delivered on trust; when the owner is back, the stream goes on."""
+@pytest.mark.parametrize("refusal", [None, Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, Err.CONCURRENCY_LIMITED.name])
+async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock, refusal: str | None) -> None:
+    """Money rule 9: nothing is delivered on trust; when the owner is back, the stream goes on. None: no answer."""
     owner = OneAccount(100)
     meters = Meters(owner, clock, EDGE)
     stream = Stream(meters.open(PUBKEY, NAME))
-    owner.before_hold = unavailable
+    owner.before_hold, owner.refusal = (unavailable, None) if refusal is None else (None, refusal)
     assert await stream.spend(1) == 0
-    owner.before_hold = None
+    owner.before_hold = owner.refusal = None
     clock.advance(1)
     meters.look()
     await _quiet()
