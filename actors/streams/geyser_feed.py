@@ -20,7 +20,7 @@ from actors.geyser_proto import geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_progress import Progress
-from actors.streams.geyser_requests import WantedStream
+from actors.streams.geyser_requests import WATCH, WantedStream
 from actors.streams.geyser_updates import SeenUpdate, identify, split
 
 logger = logging.getLogger(__name__)
@@ -70,6 +70,7 @@ class GeyserFeed:
         """first_kept: the first slot that can be replayed without the node, for the error when the node cannot."""
         self._first_kept = first_kept
         self._wanted, self._open, self._clock = wanted, open_stream, clock
+        self._asked_names = frozenset((*wanted.names, WATCH))
         self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
         self._progress = Progress(wanted.level)
         self._readers: dict[FeedReader, None] = {}
@@ -190,6 +191,8 @@ class GeyserFeed:
             if not self.live.is_set() and geyser_pb2.SubscribeUpdate.FromString(body).HasField("pong"):
                 self.live.set()
             return  # A ping or a pong of the node; clients get ours.
+        if not self._asked_names.issuperset(names):
+            raise ValueError("an update of a filter that was not asked for")
         update = identify(names, body)
         progress = self._progress
         if update is not None:

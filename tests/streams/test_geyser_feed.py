@@ -110,9 +110,12 @@ async def _babble(port: int, message: bytes) -> grpc.aio.Server:
 _PING = geyser_pb2.SubscribeUpdate(ping=geyser_pb2.SubscribeUpdatePing()).SerializeToString()
 
 
-@pytest.mark.parametrize("message", [b"\xff\xff", _PING])
+_STRANGE = geyser_pb2.SubscribeUpdate(filters=["nobody's"], slot=geyser_pb2.SubscribeUpdateSlot(slot=9))
+
+
+@pytest.mark.parametrize("message", [b"\xff\xff", _PING, _STRANGE.SerializeToString()])
 async def test_a_node_that_never_takes_a_stream_up_is_not_paid_for(tmp_path: Path, message: bytes) -> None:
-    """Unreadable bytes and bare pings are no subscription, however long they come."""
+    """Unreadable bytes, bare pings and updates of other filters are no subscription, however long they come."""
     async with geyser_world(tmp_path, connect_seconds=0.5) as world:
         await world.stop_node()
         babbling = await _babble(world.node_port, message)
