@@ -2,12 +2,16 @@
 
 Implements: api.AccountsClient over hot links (hold, settle, void, delivered) and ordinary actor calls (commands).
 Not here: any rule about credits; the owner decides.
+
+Charges that are posted and not delivered are kept here too, because an owner has them in memory only. When a link
+stands again, perhaps to a restarted owner, the client asks for each of them again, and the owner notes it (edges.py).
 """
 
 import asyncio
+import functools
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from actors import hosting
@@ -25,6 +29,7 @@ from actors.accounts.api import (
     owner_of,
     refused,
 )
+from actors.accounts.edges import UNDELIVERED_MAX
 from actors.accounts.host import AccountShardActor, fingerprint
 from actors.calls import (
     EDGE_BYTES,
@@ -53,6 +58,7 @@ _CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _NOTICE_WAIT_MS = 30_000
 _NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice, or earlier, together with the next call.
 _VOID_PAUSE_SECONDS = 1.0
+_ASK_PAUSE_SECONDS = 1.0
 _NO_REPLY = (LinkFull, LinkGivenUp, LinkTimeout)
 _FORGET_TRIES = 3  # A hold that nobody uses expires by itself; a void only ends it earlier.
 
@@ -89,8 +95,12 @@ class ShardedAccounts:
         self._settle_wait_ms = config.gateway.settle_wait_ms
         self._handles = handles
         self._links = [Link(secret, LINK_KINDS, self._resolver(handle), edge, clock) for handle in handles]
-        for link in self._links:
+        for index, link in enumerate(self._links):
             link.on_given_up = self._start_over
+            link.on_standing = functools.partial(self._ask_for_undelivered, index)
+        # Of each owner, by operation; beyond UNDELIVERED_MAX the oldest are taken as delivered, as by the owner.
+        self._undelivered: list[dict[bytes, SettleRequest]] = [{} for _ in handles]
+        self._asked_again: dict[bytes, bool] = {}  # Unanswered; True: the charge's answer has left meanwhile.
         self._delivered: list[list[bytes]] = [[] for _ in handles]
         self._notice_is_due = [False for _ in handles]
         self._background: set[asyncio.Task[None]] = set()
@@ -151,13 +161,22 @@ class ShardedAccounts:
             reply: SettleReply = await self._sent(SETTLE, owner, request, self._settle_wait_ms)
         except _NO_REPLY as error:
             raise self._unavailable(request.operation, error) from error
+        if reply.ok and request.charged > 0:
+            undelivered = self._undelivered[owner]
+            undelivered[request.operation] = request
+            if len(undelivered) > UNDELIVERED_MAX:
+                del undelivered[next(iter(undelivered))]
         return reply
 
     def void(self, request: SettleRequest) -> None:
+        self._undelivered[owner_index_of(request.pubkey, len(self._links))].pop(request.operation, None)
         self._void_in_background(request, None)
 
     def _void_in_background(self, request: SettleRequest, tries: int | None) -> None:
-        task = asyncio.create_task(self._void(request, tries))
+        self._in_background(self._void(request, tries))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -177,6 +196,9 @@ class ShardedAccounts:
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
         index = owner_index_of(pubkey, len(self._links))
+        self._undelivered[index].pop(operation, None)
+        if operation in self._asked_again:
+            self._asked_again[operation] = True
         gathered = self._delivered[index]
         gathered.append(operation)
         if not self._notice_is_due[index]:
@@ -199,6 +221,30 @@ class ShardedAccounts:
         noted.add_done_callback(done)
         return noted
 
+    def _ask_for_undelivered(self, index: int) -> None:
+        """The link to this owner stands again. Ask for each undelivered charge: a new owner does not know of them."""
+        for operation, charge in self._undelivered[index].items():
+            if operation not in self._asked_again:  # Otherwise the link itself sends it again.
+                self._asked_again[operation] = False
+                self._in_background(self._ask_again(index, charge))
+
+    async def _ask_again(self, index: int, charge: SettleRequest) -> None:
+        operation, undelivered = charge.operation, self._undelivered[index]
+        while operation in undelivered:
+            try:
+                reply: SettleReply = await self._sent(SETTLE, index, charge, self._settle_wait_ms)
+            except LinkGivenUp:
+                self._refused(operation)
+                break
+            except LinkTimeout:
+                await asyncio.sleep(_ASK_PAUSE_SECONDS)
+            else:
+                if not reply.ok and operation in undelivered:
+                    self._refused(operation)  # It was refunded: the owner's predecessor had given this edge up.
+                break
+        if self._asked_again.pop(operation):
+            self.delivered(charge.pubkey, operation)  # Again: the first notice may have overtaken the question.
+
     def _refused(self, operation: bytes) -> None:
         """An owner has given up the edge of this operation. It may be an earlier one of this process."""
         if operation[:EDGE_BYTES] == self._edge:
@@ -207,6 +253,8 @@ class ShardedAccounts:
     def _start_over(self) -> None:
         """An owner has given this edge up: go on under a fresh id, at all owners."""
         self._edge = self._random_bytes(EDGE_BYTES)
+        for undelivered in self._undelivered:
+            undelivered.clear()  # None of these answers leaves any more; each charge is voided.
         logger.error(
             "an owner has given this replica up, because it was out of touch for too long; its unfinished calls cost "
             "nothing and are answered with 503, and it starts over as edge %s",

@@ -14,8 +14,9 @@ goes away leaves charges for answers that perhaps never left. They are refunded,
 So an edge that was only cut off, and comes back, cannot answer for a charge that is being refunded: before it lets a
 late answer leave it asks for the charge again (client.py, `may_leave`), and is refused.
 
-Fences and undelivered charges are in memory. An owner that is restarted has none of them and needs no fences: the
-charges that were voided are marked in the ledger, and the others stay charged.
+Fences and undelivered charges are in memory. An owner that is restarted needs no fences: the charges that were voided
+are marked in the ledger. It learns the undelivered charges from the edges: each asks for its own again when its link
+stands (client.py). Left is an edge that is killed before it has reached the new owner: its charges stay.
 """
 
 import asyncio

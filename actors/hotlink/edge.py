@@ -104,6 +104,7 @@ class Link:
         self._monotonic = (clock or SystemClock()).monotonic
         self.heard_until = 0.0  # Monotonic time. Until then the owner cannot have given this edge up.
         self.on_given_up: Callable[[], None] | None = None  # Must call start_over at once.
+        self.on_standing: Callable[[], None] | None = None  # A new connection stands, perhaps to another owner.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
         self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
         self._sequence = self._frame = 0
@@ -242,6 +243,8 @@ class Link:
 
     def stands(self, connection: "_Connection") -> None:
         self._connection = connection
+        if self.on_standing is not None:
+            self.on_standing()
         self.flush()
 
     def lost(self, connection: "_Connection") -> None:

@@ -9,11 +9,13 @@ import pytest
 from pydantic import SecretStr
 from ray.exceptions import RayError
 
+from actors.accounts import client as client_module
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.host import serve_links
 from actors.accounts.ledger import EntryType
+from actors.accounts.store import StoreUnavailable
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
@@ -114,6 +116,12 @@ class Cluster:
         assert connection is not None
         connection.abandon()
         await connection.ended.wait()
+
+    async def restart(self) -> None:
+        """An owner ends, and a new one takes its place that knows what the ledger knows."""
+        await self.handles[0].stop()
+        await until(lambda: not self.accounts._links[0].connected)
+        await self.handles[0].serve(await self.world.shard(shards=owned_shards(0, 2)))
 
     async def until_refunded(self, *charges: SettleRequest) -> None:
         await until(lambda: all(self.refunded(charge) for charge in charges))
@@ -225,16 +233,52 @@ async def test_starting_over_ends_the_old_id_at_every_owner(cluster: Cluster, mo
 async def test_the_owners_successor_refuses_what_was_refunded(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows of no fence. The ledger knows."""
+    """It knows of no fence. The ledger knows, and the edge starts over as if the fence were still there."""
     charge = await cluster.call()
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
     await cluster.cut()
     await cluster.until_refunded(charge)
-    await cluster.handles[0].stop()
-    await cluster.handles[0].serve(await cluster.world.shard(shards=owned_shards(0, 2)))
+    await cluster.restart()
     cluster.handles[0].cut = False
-    await cluster.accounts.connected()
-    assert cluster.edges == [EDGE]
-    cluster.clock.advance(5)
+    await cluster.until_started_over()
+    await cluster.call()
     assert not cluster.accounts.may_leave(charge)
     assert not await cluster.accounts.confirm(charge)
+
+
+async def test_the_owners_successor_refunds_what_a_dead_replica_had_not_delivered(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Money rule 2: an owner is killed between the charges and their delivery, and then the replica. What was
+    delivered before, meanwhile or after stays charged."""
+    slow, before, meanwhile, after, elsewhere = [await cluster.call() for _ in range(4)] + [await cluster.call(SECOND)]
+    cluster.accounts.delivered(FIRST, before.operation)
+    await cluster.restart()
+    loading = cluster.world.store.load
+
+    async def fail(pubkey: bytes, since_ms: int) -> Any:
+        monkeypatch.setattr(cluster.world.store, "load", loading)
+        cluster.accounts.delivered(FIRST, meanwhile.operation)  # Its notice overtakes the question, asked once more.
+        raise StoreUnavailable("not now")
+
+    monkeypatch.setattr(cluster.world.store, "load", fail)
+    await cluster.accounts.connected()
+    await until(lambda: cluster.accounts.reachable and not cluster.accounts._background)
+    cluster.accounts.delivered(FIRST, after.operation)
+    await until(lambda: not any(cluster.accounts._delivered) and not cluster.accounts._links[0].unanswered)
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
+    await cluster.cut()
+    await cluster.until_refunded(slow)
+    await asyncio.sleep(0.05)
+    assert not any(map(cluster.refunded, (before, meanwhile, after, elsewhere)))
+
+
+async def test_a_charge_is_kept_until_its_end(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delivered, voided, or one too many: none of them is asked for again, and memory stays bounded."""
+    monkeypatch.setattr(client_module, "UNDELIVERED_MAX", 2)
+    delivered, voided = await cluster.call(), await cluster.call()
+    cluster.accounts.delivered(FIRST, delivered.operation)
+    cluster.accounts.void(voided)
+    assert cluster.accounts._undelivered == [{}, {}]
+    charges = [await cluster.call() for _ in range(3)]
+    assert list(cluster.accounts._undelivered[0].values()) == charges[1:]

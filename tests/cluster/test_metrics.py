@@ -42,6 +42,13 @@ class Page:
                 found[labels[label]] += int(value)
         return found
 
+    def figures(self) -> Counter[str]:
+        """Every figure by its name alone, added up over processes and labels."""
+        found: Counter[str] = Counter()
+        for name, _, value in self._samples():
+            found[name] += int(value)
+        return found
+
     def processes(self) -> set[str]:
         return {labels["process"].partition("-")[0] for name, labels, _ in self._samples() if "process" in labels}
 
