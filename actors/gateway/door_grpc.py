@@ -22,7 +22,7 @@ from actors.gateway.authentication import Authenticator
 from actors.gateway.grpc_status import Explain
 from actors.gateway.requests import AsgiClient, Request
 from actors.geyser_proto import api
-from actors.identity.credentials import KEY_PREFIX
+from actors.identity.credentials import DUPLICATE_HEADER, KEY_PREFIX
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ _HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.
 _NOT_HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
 _REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default.
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "x-token is neither an API key nor a session token")
+_SENT_TWICE = Refusal(Err.AUTH_FAILED, "a credential was sent twice", hint="send one alone, as metadata x-token")
 _STARTING = (grpc_status.UNAVAILABLE, "the gateway is starting; try again")
 NOT_OFFERED = (grpc_status.UNIMPLEMENTED, "this gateway offers no gRPC streams: it has no stream source")
 _NO_REQUEST = (grpc_status.INTERNAL, "the call has no request message")
@@ -88,7 +89,9 @@ class GrpcDoor:
         caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             self._count(caller)
-            if caller.err is Err.AUTH_FAILED and _has_token(context):
+            if caller == DUPLICATE_HEADER:
+                caller = _SENT_TWICE
+            elif caller.err is Err.AUTH_FAILED and _has_token(context):
                 caller = _BAD_TOKEN
             if caller.err is Err.PAYMENT_REQUIRED:
                 await _abort(context, grpc_status.no_credentials(self._instructions))
@@ -114,13 +117,15 @@ def _has_token(context: Context) -> bool:
 def credentials(metadata: Any) -> list[tuple[bytes, bytes]]:
     """The metadata as headers. An x-token becomes the header of its kind of credential.
 
-    A token of 64 hexadecimal characters is a session token, or an API key of the older form: see other_proof.
+    A second x-token becomes the same header as the first, whatever its kind, so that it is refused as sent twice.
+    A token of 64 hexadecimal characters is a session token, or an API key of the older form: see geyser_service.
     """
     headers: list[tuple[bytes, bytes]] = []
+    is_key: bool | None = None
     for name, value in metadata:
         text = value if isinstance(value, bytes) else value.encode("latin-1", "replace")
         if name == TOKEN_METADATA:
-            is_key = text.startswith(KEY_PREFIX.encode())
+            is_key = text.startswith(KEY_PREFIX.encode()) if is_key is None else is_key
             headers.append((b"x-api-key", text) if is_key else (b"authorization", b"Bearer " + text))
         else:
             headers.append((name.encode("latin-1", "replace"), text))

@@ -53,7 +53,7 @@ class Accept(Enum):
     SESSION = "session"  # POST /auth/logout: revokes the token that it is sent with.
 
 
-_DUPLICATE_HEADER = Refusal(Err.AUTH_FAILED, "a credential header was sent twice")
+DUPLICATE_HEADER = Refusal(Err.AUTH_FAILED, "a credential header was sent twice")
 _DUPLICATE_URL_KEY = Refusal(Err.AUTH_FAILED, "the api-key parameter was sent twice")
 _BAD_KEY = Refusal(
     Err.AUTH_FAILED, f"an API key begins with {KEY_PREFIX}, or has 64 hexadecimal characters; copy it whole"
@@ -86,7 +86,7 @@ def prove(
     for name, value in headers:
         if name in _CREDENTIAL_HEADERS:
             if name in sent:
-                return _DUPLICATE_HEADER
+                return DUPLICATE_HEADER
             sent[name] = value
     if accept is Accept.ANY:
         key = sent.get(b"x-api-key")

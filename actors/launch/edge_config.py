@@ -21,6 +21,8 @@ from actors.launch.front_config import (
     PAGE_CODES,
     both_families,
     bracketed,
+    grpc_page_name,
+    grpc_pages,
 )
 
 # For a TLS handshake, and for a client that reads nothing. A stream that the server writes to is not affected.
@@ -91,17 +93,20 @@ def _frontend(settings: EdgeSettings) -> Iterator[str]:
     yield "    tcp-request connection track-sc0 src,ipmask(32,64)"
     yield f"    tcp-request connection reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
     yield "    http-request track-sc1 src,ipmask(32,64) table edge_requests"
+    # Not "application/grpc-web", which is plain HTTP.
+    yield "    acl is_grpc req.hdr(content-type) -i -m str application/grpc"
+    yield "    acl is_grpc req.hdr(content-type) -i -m beg application/grpc+ application/grpc;"
+    too_many_for_grpc = PurePath(settings.pages) / grpc_page_name(429)
     for backend in ("edge_http", "edge_grpc"):
-        yield f"    http-request deny deny_status 429 if {{ be_conn({backend}) gt {busy} }} {{ sc1_conn_cur gt {hog} }}"
+        too_many = f"{{ be_conn({backend}) gt {busy} }} {{ sc1_conn_cur gt {hog} }}"
+        yield f"    http-request return status 200 errorfile {too_many_for_grpc} if is_grpc {too_many}"
+        yield f"    http-request deny deny_status 429 if {too_many}"
     unless = ""
     if settings.trusted_proxies:
         yield f"    acl from_a_trusted_proxy src {' '.join(settings.trusted_proxies)}"
         unless = " unless from_a_trusted_proxy"
     for header in ("x-forwarded-for", "forwarded", "x-real-ip"):
         yield f"    http-request del-header {header}{unless}"
-    # Not "application/grpc-web", which is plain HTTP.
-    yield "    acl is_grpc req.hdr(content-type) -i -m str application/grpc"
-    yield "    acl is_grpc req.hdr(content-type) -i -m beg application/grpc+ application/grpc;"
     yield "    use_backend edge_grpc if is_grpc"
     yield "    default_backend edge_http"
 
@@ -117,4 +122,5 @@ def _backends(settings: EdgeSettings) -> Iterator[str]:
     server = f"send-proxy-v2 maxconn {settings.connections_max}"
     yield f"    server front unix@{folder / EDGE_HTTP_SOCKET} {server}"
     yield "backend edge_grpc"
+    yield from grpc_pages(PurePath(settings.pages))
     yield f"    server front unix@{folder / EDGE_GRPC_SOCKET} {server} proto h2"

@@ -22,9 +22,10 @@ import actors
 from actors.config import Config, ConfigError
 from actors.config_loader import load
 from actors.errors import Err, ErrorRow
+from actors.gateway import grpc_status
 from actors.gateway.headers import CORS
 from actors.identity.client_addresses import front_token
-from actors.launch.front_config import PAGE_CODES, ConfigurationDiffers, FrontSettings
+from actors.launch.front_config import PAGE_CODES, ConfigurationDiffers, FrontSettings, grpc_page_name
 from actors.launch.front_process import SETTINGS_FILE, close_folder
 from actors.local_servers.private_files import write_private
 
@@ -51,6 +52,17 @@ _ROWS = {
     503: (Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the gateway is starting, or overloaded"),
     504: (Err.TIMEOUT, "the gateway did not answer in time; an unanswered call is not charged"),
 }
+# Status of gRPC, and what to do where the answer names no time to wait.
+_GRPC_ROWS = {
+    408: (grpc_status.UNAVAILABLE, "send it again, whole"),
+    413: (grpc_status.RESOURCE_EXHAUSTED, "send a smaller one"),
+    429: (grpc_status.RESOURCE_EXHAUSTED, ""),
+    500: (grpc_status.INTERNAL, "try again, and report it where it stays"),
+    502: (grpc_status.UNAVAILABLE, ""),
+    503: (grpc_status.UNAVAILABLE, ""),
+    504: (grpc_status.UNAVAILABLE, ""),
+}
+_GRPC_ROW = (grpc_status.INTERNAL, "call a method of geyser.Geyser with a client of gRPC")
 
 
 class FrontUnusable(Exception):
@@ -70,6 +82,7 @@ def install(folder: Path, config: Config, host: str | None, websocket_port: int 
     pages.mkdir(exist_ok=True)
     for code in PAGE_CODES:
         (pages / f"{code}.http").write_bytes(page(code))
+        (pages / grpc_page_name(code)).write_bytes(grpc_page(code))
     settings = settings_of(config, pages, host, websocket_port)
     path, program = folder / SETTINGS_FILE, folder / PROGRAM
     write_private(path, json.dumps(asdict(settings)))
@@ -155,6 +168,24 @@ def page(code: int) -> bytes:
     if code in (429, 502, 503, 504):
         lines.append(f"Retry-After: {err.row.retry_seconds}")
     return "\r\n".join((*lines, "", "")).encode() + body
+
+
+def grpc_page(code: int) -> bytes:
+    """Return the same answer for a client of gRPC: a status and its text, in the head of an answer without a body.
+
+    With a body, or another status of HTTP, many clients show an error of the protocol in place of the status.
+    """
+    err, detail = _ROWS.get(code, (Err.INVALID_REQUEST, ""))
+    status, hint = _GRPC_ROWS.get(code, _GRPC_ROW)
+    hint = hint or f"try again after {err.row.retry_seconds} s"
+    lines = (
+        "HTTP/1.1 200 OK",
+        "Content-Type: application/grpc",
+        "Content-Length: 0",
+        f"grpc-status: {status}",
+        f"grpc-message: {'; '.join(part for part in (err.row.message, detail, hint) if part)}",
+    )
+    return "\r\n".join((*lines, "", "")).encode("ascii")
 
 
 def _body(code: int, err: Err, detail: str) -> dict[str, object]:

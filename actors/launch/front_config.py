@@ -172,6 +172,7 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
 
 def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
     """Rules for the port of gRPC, where Serve has one."""
+    pages = PurePath(settings.pages)
     return (
         _Rule("global", r"tune\.h2\.be\.max-concurrent-streams \d+", _ANY, _put(f"    {ONE_CLIENT_A_CONNECTION}")),
         _Rule(
@@ -185,6 +186,7 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
                 *_calls_of_an_address(settings),
                 *_whole_calls(settings),
                 _names_the_peer(settings),
+                *grpc_pages(pages),
             ],
         ),
         # Serve's own calls name its applications; its Python proxy would answer them, and take calls over.
@@ -202,9 +204,19 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
             "backend (?!http-).*",
             "http-reuse always",
             _ANY,
-            _put("    http-reuse always", f"    timeout check {_GRPC_CHECK_SECONDS}s"),
+            _put("    http-reuse always", f"    timeout check {_GRPC_CHECK_SECONDS}s", *grpc_pages(pages)),
         ),
     )
+
+
+def grpc_pages(pages: PurePath) -> Iterator[str]:
+    """Name the pages of gRPC. A backend needs them as well as its frontend: else it has those of the defaults."""
+    for code in PAGE_CODES:
+        yield f"    errorfile {code} {pages / grpc_page_name(code)}"
+
+
+def grpc_page_name(code: int) -> str:
+    return f"grpc-{code}.http"
 
 
 def _put(*lines: str) -> Callable[[re.Match[str]], Sequence[str]]:

@@ -8,7 +8,8 @@ answers, which is passed on.
 import msgspec
 
 # Numbers of gRPC's status codes; grpc.StatusCode is not imported, as this file is pure.
-INVALID_ARGUMENT, RESOURCE_EXHAUSTED, OUT_OF_RANGE, INTERNAL, UNAVAILABLE, DATA_LOSS = 3, 8, 11, 13, 14, 15
+INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, OUT_OF_RANGE = 3, 4, 8, 11
+INTERNAL, UNAVAILABLE, DATA_LOSS = 13, 14, 15
 
 
 class StreamEnd(msgspec.Struct, frozen=True):
@@ -22,6 +23,7 @@ SHUTTING_DOWN = StreamEnd(UNAVAILABLE, "server is shutting down try again later"
 BROKEN = StreamEnd(INTERNAL, "the stream broke; the log of the gateway says why")
 NOT_REACHED = StreamEnd(UNAVAILABLE, "the stream source cannot be reached at the moment; nothing is charged; try again")
 NOT_RECORDED = StreamEnd(UNAVAILABLE, "the charge could not be recorded; subscribe again")
+TOO_LATE = StreamEnd(DEADLINE_EXCEEDED, "the deadline of the call is over; nothing is charged; allow it more time")
 
 TOO_MUCH_KEPT = StreamEnd(RESOURCE_EXHAUSTED, "too many updates came before the stream could begin; subscribe again")
 

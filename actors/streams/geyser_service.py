@@ -84,7 +84,12 @@ class GeyserService:
     # --- calls that are answered once
 
     async def answer(self, rpc: api.Rpc, request: bytes, context: Any, proof: Proof, explain: Explain) -> bytes:
-        """Ask the node. What it refuses costs nothing, and ends with its own status."""
+        """Ask the node. What it refuses costs nothing, and ends with its own status.
+
+        A call whose deadline is over before its charge is posted has no answer any more, so it costs nothing either.
+        """
+        if _is_late(context):
+            await _abort(context, geyser_ends.TOO_LATE)
         charge, _ = await self._held(rpc, context, proof, explain)
         left = context.time_remaining()
         seconds = _CALL_SECONDS_MAX if left is None else min(left, _CALL_SECONDS_MAX)
@@ -96,6 +101,10 @@ class GeyserService:
         except BaseException:
             self._meters.run(self._meters.release(charge))
             raise
+        if _is_late(context):
+            # Not awaited: gRPC cancels this call at any moment now, and the hold must be let go of all the same.
+            self._meters.run(self._meters.release(charge))
+            await _abort(context, geyser_ends.TOO_LATE)
         if not await self._meters.post(charge):
             await _abort(context, geyser_ends.NOT_RECORDED)
         return answer
@@ -257,6 +266,12 @@ async def _released(meters: Meters, holding: "asyncio.Future[HeldCharge | Refusa
 def _end_of(refusal: Refusal, explain: Explain) -> StreamEnd:
     code, text = explain(refusal)
     return StreamEnd(code, text)
+
+
+def _is_late(context: Any) -> bool:
+    """Whether the deadline that the client gave for its call is over."""
+    left = context.time_remaining()
+    return left is not None and left <= 0
 
 
 async def _abort(context: Any, end: StreamEnd) -> NoReturn:

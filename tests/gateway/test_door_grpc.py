@@ -97,7 +97,10 @@ async def test_a_wallet_signs_the_path_of_the_call_and_no_body(opened: Open) -> 
             "metadata x-token. To get one: Send USDC to W.",
         ),
         ((("x-token", "nonsense"),), "x-token is neither an API key nor a session token"),
-        ((("x-token", KEY), ("x-api-key", KEY)), "x-token"),
+        ((("x-token", KEY), ("x-api-key", KEY)), "sent twice"),
+        ((("x-token", KEY), ("x-token", KEY)), "sent twice"),
+        ((("x-token", KEY), ("x-token", "nonsense")), "sent twice"),
+        ((("x-token", "ab" * 32), ("x-token", KEY)), "sent twice"),
     ],
 )
 async def test_bad_credentials_are_unauthenticated_with_the_way_out(opened: Open, metadata: Any, says: str) -> None:

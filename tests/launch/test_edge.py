@@ -237,6 +237,10 @@ async def test_row_35_requests_of_one_address_have_a_limit_whatever_their_connec
         (refused, *_), _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         answer = refused.result()
         assert (answer.status_code, answer.json()["error"]["data"]["constant"]) == (429, "RATE_LIMITED")
+        for_grpc = {"content-type": "application/grpc"}
+        answer = await last[0].post(f"{found.edge.url}/geyser.Geyser/Ping", headers=for_grpc)
+        assert (answer.status_code, answer.headers["grpc-status"], answer.content) == (200, "8", b"")
+        assert answer.headers["content-type"] == "application/grpc" and "try again" in answer.headers["grpc-message"]
         transport = httpx.AsyncHTTPTransport(verify=found.trusting(), local_address="127.0.0.5")
         async with httpx.AsyncClient(transport=transport) as other:
             assert (await other.get(f"{found.edge.url}/", headers=honest)).status_code == 200

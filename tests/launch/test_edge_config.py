@@ -43,9 +43,12 @@ def test_row_49_forwarding_headers_pass_from_trusted_proxies_only() -> None:
 
 
 def test_every_status_has_the_interfaces_page() -> None:
-    """Interface, "HTTP statuses and bodies"."""
-    pages = [line for line in lines() if line.startswith("errorfile")]
+    """Interface, "HTTP statuses and bodies"; calls of gRPC have pages of their own."""
+    found = lines()
+    pages = [line for line in found[: found.index("frontend edge")] if line.startswith("errorfile")]
     assert pages == [f"errorfile {code} /run/f/pages/{code}.http" for code in PAGE_CODES]
+    pages = [line for line in found[found.index("backend edge_grpc") :] if line.startswith("errorfile")]
+    assert pages == [f"errorfile {code} /run/f/pages/grpc-{code}.http" for code in PAGE_CODES]
 
 
 def test_row_48_the_limits_are_those_of_the_front() -> None:

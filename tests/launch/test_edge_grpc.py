@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from actors.launch import front
 from actors.launch.front_config import GRPC_REQUEST_BYTES_MAX, RATE_SECONDS
+from bench.systems import free_port
 
 from .fronts import Replica
 from .test_edge import edged
@@ -181,3 +183,50 @@ async def test_row_35_a_replica_that_is_busy_with_calls_is_not_taken_for_dead() 
                 assert await ping(b"one", wait_for_ready=True) == b"one"
                 await asyncio.sleep(0.05)
     await replica.server.stop(None)
+
+
+async def test_answers_of_haproxy_itself_are_statuses_of_grpc() -> None:
+    """No replica, a call that does not arrive, no front: UNAVAILABLE and what to do, never an error of the protocol."""
+    async with edged(Replica(), grpc_replica_port=free_port(), request_seconds_max=1) as found:
+        assert found.edge.ca_file is not None
+        trusted = grpc.ssl_channel_credentials(found.edge.ca_file.read_bytes())
+        configuration = (found.front.folder / "node" / "haproxy.cfg").read_text(encoding="utf-8")
+        plain = re.search(r"bind (127\.0\.0\.1:\d+) proto h2", configuration)
+        assert plain is not None
+        tls = f"127.0.0.1:{found.port}"
+        async with grpc.aio.insecure_channel(plain[1]) as front_itself, grpc.aio.secure_channel(tls, trusted) as edge:
+            for channel in (front_itself, edge):
+                texts = await _unavailable(channel)
+                assert all("starting" in text for text in texts), texts
+                unfinished: Any = channel.stream_unary("/geyser.Geyser/Ping")(timeout=20)
+                await unfinished.write(b"")
+                assert await unfinished.code() is grpc.StatusCode.UNAVAILABLE
+                assert "too long to arrive; send it again" in await unfinished.details()
+            with grpc.insecure_channel(plain[1]) as channel:
+                assert "try again" in await asyncio.to_thread(_unavailable_at_once, channel)
+            found.front.process.kill()
+            # The edge may end a call without a text that it had begun to pass on over its connection of before.
+            assert any("try again" in text for text in await _unavailable(edge))
+            with grpc.secure_channel(tls, trusted) as channel:
+                assert "try again" in await asyncio.to_thread(_unavailable_at_once, channel)
+
+
+async def _unavailable(channel: grpc.aio.Channel) -> set[str]:
+    """The texts of ten calls in a row and of a stream, all UNAVAILABLE."""
+    texts: set[str] = set()
+    for _ in range(10):
+        ping: Any = channel.unary_unary("/geyser.Geyser/Ping")(b"", timeout=20)
+        assert await ping.code() is grpc.StatusCode.UNAVAILABLE, await ping.details()
+        texts.add(await ping.details())
+    stream: Any = channel.stream_stream("/geyser.Geyser/Subscribe")(timeout=20)
+    assert await stream.code() is grpc.StatusCode.UNAVAILABLE
+    return texts | {await stream.details()}
+
+
+def _unavailable_at_once(channel: grpc.Channel) -> str:
+    """The same from the client that blocks."""
+    with pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary("/geyser.Geyser/Ping")(b"", timeout=20)
+    call: Any = refused.value
+    assert call.code() is grpc.StatusCode.UNAVAILABLE
+    return str(call.details())

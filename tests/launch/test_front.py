@@ -44,6 +44,19 @@ def test_a_page_is_an_error_of_the_interface(code: int) -> None:
     assert headers.get(b"retry-after") == (b"%d" % hint if code in (429, 502, 503, 504) else None)
 
 
+@pytest.mark.parametrize("code", PAGE_CODES)
+def test_a_page_for_grpc_is_a_status_without_a_body(code: int) -> None:
+    """Interface, "gRPC streaming": a body, or another status of HTTP, is an error of the protocol to many clients."""
+    head, _, body = front.grpc_page(code).partition(b"\r\n\r\n")
+    headers = headers_of(head)
+    assert head.startswith(b"HTTP/1.1 200 ") and body == b"" and headers[b"content-length"] == b"0"
+    assert headers[b"content-type"] == b"application/grpc"
+    wanted = {b"8": (413, 429), b"14": (408, 502, 503, 504)}
+    assert code in wanted.get(headers[b"grpc-status"], (code,)) and headers[b"grpc-status"] != b"0"
+    assert {408: b"14", 429: b"8", 503: b"14"}.get(code, headers[b"grpc-status"]) == headers[b"grpc-status"]
+    assert any(words in headers[b"grpc-message"] for words in (b"try again", b"send", b"call a method"))
+
+
 def test_a_503_of_the_front_is_a_json_rpc_error() -> None:
     """Interface: 503 is -32003 with `retry_after_secs`, for a start, an outage or overload."""
     body = json.loads(front.page(503).partition(b"\r\n\r\n")[2])

@@ -206,5 +206,8 @@ def test_grpc_has_the_rules_of_http_and_no_way_around_the_replicas(tmp_path: Pat
     assert any("sc0_conn_cur" in line for line in frontend)
     assert "use_backend grpc_fallback_backend" not in text and "check backup" not in text
     assert any("is_list_applications" in line and "grpc-status 12" in line for line in frontend)
+    for lines in (frontend, section(text, "backend grpc-app")):
+        pages = [line for line in lines if line.startswith("errorfile")]
+        assert pages == [f"errorfile {code} /run/pages/grpc-{code}.http" for code in front_config.PAGE_CODES]
     assert "tune.h2.be.max-concurrent-streams 1" in section(text, "global")
     assert [rpc.path for rpc in api.RPCS if rpc.is_stream] == [*front_config.GRPC_STREAMS]

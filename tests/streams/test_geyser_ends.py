@@ -15,6 +15,7 @@ from actors.streams.geyser_stream import status_of
         (geyser_ends.too_slow(7, "1 update"), grpc.StatusCode.RESOURCE_EXHAUSTED, "subscribe again with from_slot 7"),
         (geyser_ends.too_slow(None, "1 update"), grpc.StatusCode.RESOURCE_EXHAUSTED, "the client reads too slowly"),
         (geyser_ends.lost(9, "why"), grpc.StatusCode.DATA_LOSS, "updates of the slots from 9 on are lost: why"),
+        (geyser_ends.TOO_LATE, grpc.StatusCode.DEADLINE_EXCEEDED, "allow it more time"),
         (geyser_ends.SHUTTING_DOWN, grpc.StatusCode.UNAVAILABLE, "server is shutting down try again later"),
         (geyser_ends.too_many_streams(3), grpc.StatusCode.RESOURCE_EXHAUSTED, "max subscription limit exceeded: 3"),
     ],

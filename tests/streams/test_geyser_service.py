@@ -9,6 +9,7 @@ import pytest
 from solders.keypair import Keypair
 
 from actors.geyser_proto import api, geyser_pb2
+from tests.gateway.doubles import PROOF
 
 from .geyser_world import (
     GeyserWorld,
@@ -61,6 +62,34 @@ async def test_calls_are_the_nodes_answers_for_a_credit_each(world: GeyserWorld)
         await world.call(api.GET_SLOT, geyser_pb2.GetSlotRequest(commitment=7))  # type: ignore[arg-type]
     assert refused.value.code() is grpc.StatusCode.UNKNOWN
     assert sum(world.account.posted.values()) == 5 and world.account.held == {}
+
+
+class Hurried:
+    """A call with a deadline; `left`: what remains of it each time the service looks."""
+
+    def __init__(self, *left: float) -> None:
+        self._left = iter(left)
+        self.code: grpc.StatusCode | None = None
+
+    def time_remaining(self) -> float:
+        return next(self._left)
+
+    async def abort(self, code: grpc.StatusCode, text: str) -> None:
+        self.code = code
+        raise grpc.aio.AbortError(text)
+
+
+@pytest.mark.parametrize(("left", "holds"), [((0.0,), 0), ((30.0, 30.0, 0.0), 1)])
+async def test_a_call_whose_deadline_is_over_costs_nothing(
+    world: GeyserWorld, left: tuple[float, ...], holds: int
+) -> None:
+    """Money rule 1: nobody reads the answer. One that is late from the start asks nothing of the ledger."""
+    late = Hurried(*left)
+    with pytest.raises(grpc.aio.AbortError, match="nothing is charged"):
+        await world.service.answer(api.GET_SLOT, b"", late, PROOF, lambda refusal: (8, refusal.message))
+    await world.until(lambda: not world.account.held)
+    assert late.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert len(world.account.holds) == holds and world.account.posted == {}
 
 
 async def test_a_stream_costs_a_credit_and_sixty_for_each_further_minute(tmp_path: Path) -> None:
