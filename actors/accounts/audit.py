@@ -24,16 +24,16 @@ from actors.accounts.audit_database import (
     PostgresUrlOption,
     SettingsDirOption,
     XdgOption,
-    audit_console,
     database,
     folder_of,
+    report_console,
 )
 from actors.accounts.checkpoint import Checkpoint, CheckpointError, Checkpoints, CheckpointWriter, open_checkpoints
 from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
-from actors.accounts.writes import Head
+from actors.accounts.stored import stored_head
 from actors.local_servers.child_processes import ChildFailed
 from actors.local_servers.datadir import DataDirError
 from actors.units import UNITS_PER_USDC, base58_text, routing_bytes, usdc_text, virtual_shard
@@ -287,19 +287,9 @@ async def _audit_account(
         report.add(stray, ["it has entries and no account"])
     for stray in await batches.of(pubkey, keep):
         report.add(stray, ["it has batches and no account"])
-    head = Head(
-        pubkey,
-        row["seq"],
-        row["seq"],
-        row["balance"],
-        row["total_consumed"],
-        row["last_batch"],
-        row["last_ms"],
-        row["head_hash"],
-    )
     report.accounts += 1
     report.balance += row["balance"]
-    report.add(pubkey, recount.close(head, left))
+    report.add(pubkey, recount.close(stored_head(row), left))
     if row["virtual_shard"] != virtual_shard(routing_bytes(pubkey)):
         report.add(pubkey, [f"it stands in shard {row['virtual_shard']}, which is not its own"])
 
@@ -364,7 +354,7 @@ def main(
     xdg_data_home: XdgOption = "",
 ) -> None:
     """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
-    console, folder = audit_console(), folder_of(data_dir, settings_dir, xdg_data_home)
+    console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     try:
         with open_checkpoints(earlier, later, key) as checkpoints:
             report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))

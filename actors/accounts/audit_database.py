@@ -39,8 +39,8 @@ def folder_of(given: Path | None, of_settings: Path | None, xdg_data_home: str) 
     return (given or of_settings or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
 
 
-def audit_console() -> Console:
-    """Return the console of a report; where the output is no terminal, no line is cut or wrapped."""
+def report_console() -> Console:
+    """Return the console of reports and tables; where the output is no terminal, no line is cut or wrapped."""
     return Console(highlight=False, width=None if Console().is_terminal else _WIDE)
 
 

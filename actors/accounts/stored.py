@@ -1,4 +1,4 @@
-"""What the store gives back: an account as its last owner wrote it, the end of an operation, a credited transfer.
+"""Answers of the store: an account as its last owner wrote it, the end of an operation, a credited transfer.
 
 Pure. Not here: what is written (writes.py).
 """
@@ -58,7 +58,7 @@ class Stored:
 
 
 class Damaged(Exception):
-    """What the store has of one account contradicts itself; the account is halted until an operator has looked."""
+    """The rows of one account contradict each other; the account is halted until an operator has looked."""
 
 
 def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
@@ -126,6 +126,13 @@ def stored_batch(row: Any) -> Batch:
     )
 
 
+def stored_head(row: Any) -> Head:
+    """Return where the account of a row is."""
+    seq = row["seq"]
+    last = (row["total_consumed"], row["last_batch"], row["last_ms"], row["head_hash"])
+    return Head(row["pubkey"], seq, seq, row["balance"], *last)
+
+
 def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
     profile = Profile(
         row["created_at"],
@@ -137,21 +144,11 @@ def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list
         row["concurrency"],
         row["ref_bonus_bps"],
     )
-    head = Head(
-        row["pubkey"],
-        row["seq"],
-        row["seq"],
-        row["balance"],
-        row["total_consumed"],
-        row["last_batch"],
-        row["last_ms"],
-        row["head_hash"],
-    )
     chained = [(Entry(*entry[:-1]), entry[-1]) for entry in map(tuple, entries)]
     recent = [pair for pair in chained if pair[0].at_ms >= since_ms] or chained[-1:]
     return Stored(
         profile,
-        head,
+        stored_head(row),
         [stored_batch(batch) for batch in batches],
         recent,
         [Mark(*mark) for mark in marks],

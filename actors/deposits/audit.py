@@ -23,9 +23,9 @@ from actors.accounts.audit_database import (
     PostgresUrlOption,
     SettingsDirOption,
     XdgOption,
-    audit_console,
     database,
     folder_of,
+    report_console,
 )
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
@@ -261,7 +261,7 @@ def main(
     xdg_data_home: XdgOption = "",
 ) -> None:
     """Compare every transfer on the chain with the books; exit 1 on any difference, 2 if one cannot be read."""
-    console, folder = audit_console(), folder_of(data_dir, settings_dir, xdg_data_home)
+    console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     try:
         report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, node_url, start_slot))
     except (DataDirError, ChildFailed, AuditFailed) as error:

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from actors.accounts.audit_database import report_console
 from actors.launch.screen import print_document
-
-_WIDE = 100_000  # Columns of an output that has no edge; a table takes only as many as it needs.
 
 
 def print_rows(rows: dict[str, Any]) -> None:
@@ -23,7 +22,7 @@ def print_rows(rows: dict[str, Any]) -> None:
     table = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for row in rows.items():
         table.add_row(*map(_cell, row))
-    _console().print(table)
+    report_console().print(table)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -31,7 +30,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     table = Table(*(Column(heading, overflow="fold") for heading in headings))
     for row in rows:
         table.add_row(*map(_cell, row))
-    _console().print(table)
+    report_console().print(table)
 
 
 def is_for_a_terminal() -> bool:
@@ -42,10 +41,6 @@ def is_for_a_terminal() -> bool:
 def utc_text(unix_seconds: int | None) -> str:
     """Write a time for people: ISO 8601 in UTC. None is an empty text."""
     return "" if unix_seconds is None else f"{datetime.fromtimestamp(unix_seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _console() -> Console:
-    return Console(highlight=False, width=None if is_for_a_terminal() else _WIDE)
 
 
 def _cell(value: Any) -> Text:
