@@ -4,10 +4,7 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
-
-import httpx
 
 from bench.product import ROOT, Product, environment
 
@@ -40,7 +37,7 @@ def test_the_websocket_client_runs_as_printed(product: Product, tmp_path: Path) 
 
 
 def _run_charged(name: str, product: Product, folder: Path, settings: dict[str, str]) -> str:
-    """What an example prints. It is charged for what it asks."""
+    """Return the output of an example, which must be charged for its calls."""
     code = example(name)
     assert "actors" not in code
     script = folder / "client.py"
@@ -86,8 +83,6 @@ def test_the_first_commands_run_as_printed(product: Product, tmp_path: Path) -> 
             check=False,
         )
         assert done.returncode == 0, (line, done.stderr)
-        if "devnode fund" in command:
-            _wait_for_signatures(node_url, re.findall(r"[1-9A-HJ-NP-Za-km-z]{80,90}", done.stdout))
 
 
 def test_the_frame_of_signals_is_made_as_printed(product: Product, tmp_path: Path) -> None:
@@ -102,14 +97,3 @@ def test_the_frame_of_signals_is_made_as_printed(product: Product, tmp_path: Pat
         check=False,
     )
     assert done.returncode == 0 and (tmp_path / "signals.parquet").exists(), done.stderr
-
-
-def _wait_for_signatures(node_url: str, signatures: list[str]) -> None:
-    """The faucet's transactions are confirmed: the deposit is simulated at that commitment."""
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "getSignatureStatuses", "params": [signatures]}
-    for _ in range(600):
-        found = httpx.post(node_url, json=asked, timeout=90).json()["result"]["value"]
-        if all(each is not None and each["confirmationStatus"] != "processed" for each in found):
-            return
-        time.sleep(0.1)
-    raise AssertionError("the faucet's transfers were never confirmed")
