@@ -121,7 +121,7 @@ def _causes(error: ValidationError) -> list[Any]:
 
 def _sentence(row: Any, sources: Mapping[str, str]) -> str:
     name = ".".join(str(part) for part in row["loc"])
-    setting = ".".join(str(part) for part in row["loc"][:2])  # What follows is a place in its value.
+    setting = ".".join(str(part) for part in row["loc"][:2])  # Further parts are a place in its value.
     where = f" (from {sources[setting]})" if setting in sources else ""
     if row["type"] == "extra_forbidden":
         return f"{name}: no such setting{where}; `config --show` lists them all"

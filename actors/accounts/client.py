@@ -240,7 +240,7 @@ class ShardedAccounts:
                 await asyncio.sleep(_ASK_PAUSE_SECONDS)
             else:
                 if not reply.ok and operation in undelivered:
-                    self._refused(operation)  # It was refunded: the owner's predecessor had given this edge up.
+                    self._refused(operation)  # The charge was refunded: the former owner had given this edge up.
                 break
         if self._asked_again.pop(operation):
             self.delivered(charge.pubkey, operation)  # Again: the first notice may have overtaken the question.

@@ -1,4 +1,4 @@
-"""What one group commit writes, and how it looks to the database.
+"""The writes of one group commit, and their form as the database takes them.
 
 Implements: decisions, money rule 12 (every write carries the owner's epoch); the arguments of accounts_write() and
 accounts_write_entry() (functions.sql).

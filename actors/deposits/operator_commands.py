@@ -66,7 +66,7 @@ class OperatorCommands:
         outcome, _ = await self._confirming.confirm(signature)
         found = await self._store.find(self._account, signature)
         if isinstance(outcome, Refusal) and not found:
-            # Nothing is recorded of it, so there is nothing to show.
+            # The books have nothing about this transaction, so there is nothing to show.
             is_foreign = outcome.err is Err.INVALID_REQUEST
             return f"{outcome.detail}; that account is {self._account}" if is_foreign else outcome.message
         verdict = (outcome.detail or outcome.message) if isinstance(outcome, Refusal) else "credited"

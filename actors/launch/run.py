@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 _HEALTHY_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
-# What --fresh keeps, below the data folder: a key that is deleted takes with it the money of its wallet.
+# Files below the data folder that --fresh keeps: a key that is deleted takes with it the money of its wallet.
 _KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
 _STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
 _PROBE = aiohttp.ClientTimeout(total=2)

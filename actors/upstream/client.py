@@ -100,7 +100,7 @@ class NodeClient:
         """Read an answer as ReadAnswer. A result needs status 200; a JSON-RPC error may come with 4xx and 5xx too."""
         if status == _OK:
             return await self._read(request_id, headers, is_chunked, payload)
-        if status == _TOO_MANY:  # Whatever its body says: the call was not taken, so this is no answer to it.
+        if status == _TOO_MANY:  # The node has not taken the call, so no body of it is an answer.
             return replies.overloaded(_retry_seconds(headers.get("Retry-After", "")))
         if status not in _ERRORS or status in _ACCESS_REFUSED:
             return replies.UNREACHABLE

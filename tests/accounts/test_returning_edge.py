@@ -233,7 +233,7 @@ async def test_starting_over_ends_the_old_id_at_every_owner(cluster: Cluster, mo
 async def test_the_owners_successor_refuses_what_was_refunded(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows of no fence. The ledger knows, and the edge starts over as if the fence were still there."""
+    """A restarted owner knows of no fence. The ledger does, and the edge starts over as if the fence were there."""
     charge = await cluster.call()
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
     await cluster.cut()

@@ -1,4 +1,4 @@
-"""What the store gives back becomes the account and the deposit that were written."""
+"""Rows of the store become the account and the deposit that were written."""
 
 import json
 

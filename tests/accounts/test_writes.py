@@ -1,4 +1,4 @@
-"""What a group writes, and how it looks to the database."""
+"""The writes of a group, and their form as the database takes them."""
 
 import json
 
