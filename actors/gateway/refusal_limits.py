@@ -1,12 +1,15 @@
 """Limits how many refused calls one account, or one client address, may cause in a second.
 
-Implements: hostile inputs 35 and 50; decisions, "rate limit shape" (fixed windows of one second).
+Implements: hostile inputs 35, 50 and 61; decisions, "rate limit shape" (fixed windows of one second).
 Pure: time is an argument. The doors and the pipeline count refusals here; authentication.py tells callers to wait.
 
 A refused call is free, so neither credits nor the account's rate limit bounds it. It is counted here, in the replica,
 and not by the account's owner: a caller over its limit is then refused without a message to the owner, which is the one
 process that a flood must not reach. The price of this choice is that each replica counts for itself, so an account may
 cause as many refusals as the limit times the number of replicas. Admitted calls are never counted.
+
+A refused request counts by its work too: a body of 256 kB that is refused holds the event loop as long as many small
+ones do. A request counts its number of refusals, or the cost of the work on it where that is more.
 
 Refusals of a known account count for that account. A refusal that proves nothing about the caller (no credential, a bad
 one, no account behind it, a signature sent again) counts for the client's address: anybody can send those, and nobody
@@ -95,34 +98,37 @@ class RefusalLimits:
         figures: Figures | None,
         credits_remaining: int | None,
         now: int,
+        cost: int = 0,
     ) -> None:
         """Count the refusals of one request. figures: of the account, None where the owner told none.
 
-        proof None: the caller has shown no credential, or a bad one.
+        proof None: the caller has shown no credential, or a bad one. cost: of the work on the request, in units of one
+        ordinary refused call (refused_work.py); it counts where it is above the number of refusals.
         """
         found = [err for err in errs if err in COUNTED]
         if not found:
             return
         self._turn(now)
+        amount = max(len(found), cost)
         if proof is None or figures is None or Err.NONCE_REUSED in found:
-            self._count_stranger(proof, client, found)
+            self._count_stranger(proof, client, found, amount)
             return
         self._confirm(_credential(proof))
         limit = max(self._per_account, figures.rate_limit)
         told = Figures(credits_remaining or 0, figures.rate_limit, 0, now + 1)
-        self._add(routing_of(proof), len(found), limit, Wait(told, credits_remaining))
+        self._add(routing_of(proof), amount, limit, Wait(told, credits_remaining))
 
-    def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err]) -> None:
+    def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err], amount: int) -> None:
         if proof is not None and not _DISPROVED.isdisjoint(found):
             credential = _credential(proof)
             self._confirmed.discard(credential)
             self._confirmed_before.discard(credential)
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
                 # The wallet has no account and has proven its key, so it can be counted by itself.
-                self._add(routing_of(proof), len(found), self._per_account, self._strangers_wait(self._per_account))
+                self._add(routing_of(proof), amount, self._per_account, self._strangers_wait(self._per_account))
         address = UNKNOWN if client is None else self._address_of(client)
         if address != UNKNOWN:
-            self._add(address, len(found), self._per_address, self._strangers_wait(self._per_address))
+            self._add(address, amount, self._per_address, self._strangers_wait(self._per_address))
 
     def _strangers_wait(self, limit: int) -> Wait:
         return Wait(Figures(0, limit, 0, self._second + 1), None)

@@ -49,6 +49,26 @@ def test_each_refused_item_of_a_batch_is_counted():
     assert limits.wait(KEY, HERE, NOW) is not None
 
 
+@pytest.mark.parametrize("figures", [FIGURES, None], ids=["of an account", "of a stranger"])
+def test_a_refused_request_counts_by_its_cost_where_that_is_more_than_its_refusals(figures):
+    """Hostile input 61: one dear body is worth many small ones, and a cheap one still counts each refusal."""
+    for cost, errs, counted in ((5, 1, 5), (1, 3, 3), (0, 2, 2)):
+        limits = limits_of(counted, counted)
+        limits.count(KEY, HERE, [Err.INVALID_REQUEST] * errs, figures, None, NOW, cost)
+        assert limits.wait(KEY if figures else None, HERE, NOW) is not None
+        limits = limits_of(counted + 1, counted + 1)
+        limits.count(KEY, HERE, [Err.INVALID_REQUEST] * errs, figures, None, NOW, cost)
+        assert limits.wait(KEY if figures else None, HERE, NOW) is None
+
+
+def test_work_on_a_request_that_is_not_refused_is_not_counted():
+    """Rule: admitted calls pay by credits, and failures of this service are nobody's fault."""
+    limits = limits_of()
+    for errs in ((), (Err.TIMEOUT,)):
+        limits.count(KEY, HERE, errs, FIGURES, None, NOW, cost=1_000)
+    assert not limits.waiting
+
+
 @pytest.mark.parametrize("err", [err for err in Err if err not in COUNTED], ids=lambda err: err.name)
 def test_what_is_not_the_callers_fault_is_not_counted(err):
     """A node or an owner that is away must not make honest clients wait."""
