@@ -114,7 +114,7 @@ class AccountShardActor(hosting.StartingActor):
         self._shard = shard
         hosting.tune_gc()
         self._watcher = asyncio.create_task(self._watch(shard))
-        self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
+        self._reporting = asyncio.create_task(report_for_ever(config, name, metrics, serves_calls=True))
 
     async def _watch(self, shard: AccountShard) -> None:
         """End this process when its shards have a newer owner; Ray starts a new one."""

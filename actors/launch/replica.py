@@ -115,14 +115,18 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     door = HttpDoor(parts)
     pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming, door, clock, metrics)
     accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
-    # Another machine may have the same process id.
-    reporting = asyncio.create_task(report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics))
+    reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     # The meters end after all that they measure.
     first = (door.close, *optional, webhooks.stop, *signals.closers, *streaming.closers, close_keys, sends.stop)
     last = (sol_price.stop, nodes.close, pages.stop, accounts.stop, redis_client.aclose)
     return door, _closing(reporting, (*first, *last))
+
+
+async def _report(config: Config, metrics: Metrics) -> None:
+    # With the address: another machine may have the same process id.
+    await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
 
 
 def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:

@@ -22,6 +22,10 @@ _SECONDS_BUCKETS = (
     *(0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025),
     *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
+_LOOP_BUCKETS = (
+    *(0.001, 0.002, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075),
+    *(0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0),
+)
 _ROWS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
 
 
@@ -113,6 +117,16 @@ class Metrics:
         )
         self.commit_seconds = self._spread("commit_seconds", "One group commit to PostgreSQL.", _SECONDS_BUCKETS)
         self.commit_rows = self._spread("commit_rows", "Ledger entries in one group commit.", _ROWS_BUCKETS)
+        self.loop_held_seconds = self._spread(
+            "event_loop_held_seconds",
+            "Lateness of the event loop's timer while its thread worked, of every tick.",
+            _LOOP_BUCKETS,
+        )
+        self.loop_stalled_seconds = self._spread(
+            "event_loop_stalled_seconds",
+            "Lateness of the event loop's timer while its thread waited for a processor, a thread or a call.",
+            _LOOP_BUCKETS,
+        )
         self._gauges: dict[str, Gauge] = {}
 
     def call_ended(self, method: str, outcome: int, charged: int, seconds: float | None) -> None:

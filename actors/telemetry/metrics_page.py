@@ -18,6 +18,7 @@ from prometheus_client.samples import Sample
 from actors import hosting
 from actors.clock import SystemClock
 from actors.config import Config
+from actors.telemetry.loop_watch import SERVING_TICK_SECONDS, TICK_SECONDS, LoopWatch
 from actors.telemetry.metrics import NAMESPACE, Metrics
 
 logger = logging.getLogger(__name__)
@@ -106,10 +107,23 @@ def place_metrics_page(config: Config) -> None:
             logger.warning("GET /metrics is not available: %s", error)
 
 
-async def report_for_ever(config: Config, process: str, metrics: Metrics) -> None:
-    """Report this process's metrics until cancelled. A page that does not answer is looked up again the next time."""
+async def report_for_ever(config: Config, process: str, metrics: Metrics, *, serves_calls: bool = False) -> None:
+    """Report this process's metrics and watch the running event loop for them, until cancelled.
+
+    serves_calls: clients' calls wait for this loop, so the watch looks more often. A page that does not answer is
+    looked up again the next time.
+    """
     if metrics_port(config) is None:
         return
+    watch = LoopWatch(metrics, SERVING_TICK_SECONDS if serves_calls else TICK_SECONDS)
+    watch.start()
+    try:
+        await _report(process, metrics)
+    finally:
+        watch.stop()
+
+
+async def _report(process: str, metrics: Metrics) -> None:
     page, told = None, False
     while True:
         try:

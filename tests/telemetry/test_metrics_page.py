@@ -90,9 +90,12 @@ async def test_reports_go_on_after_the_page_was_away(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(metrics_page.hosting, "find", lambda name: looked_up.append(name) or name)
     monkeypatch.setattr(metrics_page.hosting, "ask", ask)
     monkeypatch.setattr(metrics_page, "REPORT_SECONDS", 0)
-    reporting = asyncio.create_task(report_for_ever(Config(), "gateway-1", Metrics()))
+    metrics = Metrics()
+    reporting = asyncio.create_task(report_for_ever(Config(), "gateway-1", metrics))
     async with asyncio.timeout(5):
         await reported.wait()
     assert len(looked_up) == 3
+    # The loop that reports is watched.
+    assert metrics.registry.get_sample_value("ledger_gateway_event_loop_held_max_seconds") is not None
     reporting.cancel()
     await asyncio.gather(reporting, return_exceptions=True)
