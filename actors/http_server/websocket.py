@@ -1,7 +1,13 @@
 """One WebSocket connection of a server: frames, pings, limits, closing. A shell around websockets' sans-I/O protocol.
 
-Implements: interface, "WebSocket /ws" (ping every 25 s); hostile input 30. The handshake is over when this begins
-(server.py). Not here: what messages mean.
+Implements: interface, "WebSocket /ws" (ping every 25 s); hostile inputs 30 and 59. The handshake is over when this
+begins (server.py). Not here: what messages mean.
+
+- Frames are counted while they are parsed. A piece of 256 KiB can hold 43,000 empty pongs: 0.2 s of parsing. So
+  it is parsed in slices of SLICE_BYTES. At the limit of frames the connection is closed with 4003, and the rest is
+  dropped unparsed. After FRAMES_AT_ONCE frames or SLICES_AT_ONCE slices the loop gets its turn; nothing more is read of
+  the client until everything that has come is parsed.
+- Frames of every kind count, those of a client that has been told of the end too.
 
 - A message above the limit is closed with 1009, a frame without a mask with 1002, text that is not UTF-8 with 1007.
 - A client that answers no ping is closed after the second one.
@@ -36,6 +42,10 @@ PING_SECONDS = 25.0
 LINGER_SECONDS = 2.0
 TAKING_SECONDS_MAX = 10.0
 BUFFERED_BYTES_MAX = 64 << 10  # Written and not taken by the client; above it the connection is full.
+SLICE_BYTES = 512  # At most 85 frames, which take half a millisecond to parse.
+FRAMES_AT_ONCE, SLICES_AT_ONCE = 32, 256  # Of one connection in one turn of the loop: 1 to 2 ms of work.
+# Read and dropped after a client broke a rule, so that it sees the close code and no reset; then nothing is read.
+DROPPED_BYTES_MAX = 1 << 20
 GOING_AWAY, INVALID_TEXT, TOO_SLOW, NO_PONG = 1001, 1007, 1013, 1011
 RATE_LIMITED = 4003  # The interface's own code.
 _UNANSWERED_PINGS_MAX = 2
@@ -98,9 +108,10 @@ class WebSocket(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_backlog", "_connections", "_discards", "_fragments", "_gives_up_at", "_handler", "_is_taken"),
-        *("_loop", "_per_second_max", "_protocol", "_resize", "_room", "_seen", "_second", "_taken_before", "_timer"),
-        *("_transport", "_unanswered_pings", "_written", "is_full", "is_given_up", "is_open"),
+        *("_backlog", "_connections", "_discards", "_dropped", "_fragments", "_gives_up_at", "_handler", "_is_held"),
+        *("_is_taken", "_loop", "_per_second_max", "_protocol", "_resize", "_room", "_seen", "_second"),
+        *("_taken_before", "_timer", "_transport", "_turn", "_unanswered_pings", "_unread", "_written"),
+        *("has_broken_a_rule", "is_full", "is_given_up", "is_open"),
     )
 
     def __init__(
@@ -117,9 +128,14 @@ class WebSocket(asyncio.Protocol):
         self._protocol = ServerProtocol(state=OPEN, max_size=message_bytes_max, logger=_frames_logger)
         self._fragments = bytearray()  # One object: a list would cost more than its bytes when they come one by one.
         self._room = 0  # Bytes that this connection has of UnfinishedMessages.
-        self._discards = False  # There was no room for its message.
+        self._unread = memoryview(b"")  # Has arrived and waits to be parsed.
+        self._turn: asyncio.Handle | None = None  # That goes on with it.
+        self._discards = False  # Nothing more is parsed.
+        self._dropped = 0
+        self._is_held = False  # The handler wants no more messages for now.
         self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
         self.is_open = True  # Until the handler is told of the end.
+        self.has_broken_a_rule = False  # The client did, and the connection ends for it.
         self.is_given_up = False  # This side ended it, and the client had broken no rule.
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None
@@ -156,12 +172,13 @@ class WebSocket(asyncio.Protocol):
         self._end()
 
     def pause_reading(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.pause_reading()
+        """No more messages for now. Those of the slice that is being parsed still come."""
+        self._is_held = True
+        self._look_at_reading()
 
     def resume_reading(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._is_held = False
+        self._look_at_reading()
 
     # --- for the server
 
@@ -175,19 +192,68 @@ class WebSocket(asyncio.Protocol):
         self._handler.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._protocol.eof_sent or self._discards:
-            return  # The rest is read, so that the client's last bytes cause no reset, and dropped.
-        has_said_all = not self.is_open  # The close frame is written.
-        self._protocol.receive_data(data)
-        for frame in self._protocol.events_received():
-            if self.is_open:
-                self._take(frame)  # type: ignore[arg-type]
-        self._write_protocols(only_end=has_said_all)
-        if self._protocol.state is not OPEN:
-            self._end()
-        unfinished = len(self._protocol.reader.buffer) + len(self._fragments)
+        if self._protocol.eof_sent:
+            return
+        if self._discards:
+            self._drop_unparsed(len(data))
+            return
+        self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
+        if self._turn is None:
+            self._parse_some()
+
+    def _parse_some(self) -> None:
+        """Parse what has arrived, until all is parsed, or it is another's turn, or no more may be taken."""
+        frames = slices = 0
+        while self._unread and not self._waits:
+            if frames >= FRAMES_AT_ONCE or slices >= SLICES_AT_ONCE:
+                self._turn = self._loop.call_soon(self._go_on)
+                break
+            piece, self._unread = self._unread[:SLICE_BYTES], self._unread[SLICE_BYTES:]
+            frames += self._parse(piece)
+            slices += 1
+        unfinished = len(self._protocol.reader.buffer) + len(self._fragments) + len(self._unread)
         if unfinished > SMALL_BYTES or self._room:
             self._find_room(unfinished)
+        self._look_at_reading()
+
+    def _go_on(self) -> None:
+        self._turn = None
+        self._parse_some()
+
+    def _parse(self, piece: memoryview) -> int:
+        """Take the frames that are complete with this piece. Returns how many it parsed."""
+        has_said_all = not self.is_open  # The close frame is written.
+        self._protocol.receive_data(bytes(piece))
+        frames = self._protocol.events_received()
+        for frame in frames:
+            if self._discards:
+                break
+            self._take(frame)  # type: ignore[arg-type]
+        self._write_protocols(only_end=has_said_all)
+        if self._protocol.state is not OPEN:
+            self.has_broken_a_rule = self.has_broken_a_rule or self._protocol.parser_exc is not None
+            self._end()
+        return len(frames)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether nothing of the client may be taken now. An end is taken always."""
+        return self.is_open and (self.is_full or self._is_held)
+
+    def _look_at_reading(self) -> None:
+        """Read of the client only when all that it sent is parsed."""
+        if self._transport.is_closing():
+            return
+        if self._unread and not self._waits and self._turn is None:
+            self._turn = self._loop.call_soon(self._go_on)
+        if self._unread or self._waits or self._dropped > DROPPED_BYTES_MAX:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _drop_unparsed(self, size: int) -> None:
+        self._dropped += size
+        self._look_at_reading()
 
     def eof_received(self) -> None:
         """The transport closes itself after this."""
@@ -197,6 +263,8 @@ class WebSocket(asyncio.Protocol):
         self._end()
         self._backlog.let_go(self)
         self._discard()
+        if self._turn is not None:
+            self._turn.cancel()
         if self._timer is not None:
             self._timer.cancel()
         if self._connections is not None:
@@ -204,14 +272,13 @@ class WebSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
-        if self.is_open:
-            self.pause_reading()
+        self._look_at_reading()
 
     def resume_writing(self) -> None:
         self.is_full = False
         self._backlog.let_go(self)
         if self.is_open:
-            self.resume_reading()
+            self._look_at_reading()
             self._handler.writable()
 
     def shutdown(self) -> None:
@@ -226,7 +293,9 @@ class WebSocket(asyncio.Protocol):
             self._second, self._seen = second, 0
         self._seen += 1
         if self._seen > self._per_second_max:
-            self._close(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
+            self.breach(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
+        elif not self.is_open:
+            return
         elif frame.opcode in _DATA:
             if frame.fin:
                 text = bytes(self._fragments + frame.data if self._fragments else frame.data)
@@ -234,11 +303,17 @@ class WebSocket(asyncio.Protocol):
                 if _is_utf8(text):
                     self._handler.message(text)
                 else:
-                    self._close(INVALID_TEXT, "the message is not valid UTF-8")
+                    self.breach(INVALID_TEXT, "the message is not valid UTF-8")
             else:
                 self._fragments += frame.data
         elif frame.opcode is Opcode.PONG:
             self._unanswered_pings = 0
+
+    def breach(self, code: int, reason: str) -> None:
+        """Close for a rule that the client broke; nothing more of it is parsed."""
+        self.has_broken_a_rule = self.has_broken_a_rule or self.is_open
+        self._close(code, reason)
+        self._discard()
 
     def _find_room(self, unfinished: int) -> None:
         wanted = unfinished if unfinished > SMALL_BYTES else 0
@@ -251,6 +326,8 @@ class WebSocket(asyncio.Protocol):
     def _discard(self) -> None:
         """Let go of what has come of a message, and of everything that comes after it."""
         self._discards = True
+        self._dropped += len(self._unread)
+        self._unread = memoryview(b"")
         self._protocol.reader.buffer.clear()
         self._fragments.clear()
         self._resize(self._room, 0)
@@ -285,7 +362,7 @@ class WebSocket(asyncio.Protocol):
         self.is_open = False
         if self._timer is not None:
             self._timer.cancel()
-        self.resume_reading()  # The client's close frame has to come.
+        self._look_at_reading()  # The client's close frame has to come.
         self._gives_up_at = self._loop.time() + TAKING_SECONDS_MAX
         self._is_taken = not self._transport.get_write_buffer_size()
         self._timer = self._loop.call_later(LINGER_SECONDS, self._linger)

@@ -281,10 +281,10 @@ async def test_row_30_pings_of_a_client_that_never_reads_cost_little(
             handler.socket.close(1000, "done")
         sending = asyncio.create_task(line.says(*[frame(9, b"p" * 125) * 400] * 200, frame(1, b"xy"), pause_seconds=0))
         async with asyncio.timeout(60):
-            while transport.is_reading() and not sending.done():  # noqa: ASYNC110  # A transport tells nobody.
+            while not handler.socket.is_full and not sending.done():  # noqa: ASYNC110  # A transport tells nobody.
                 await asyncio.sleep(0)
         assert transport.get_write_buffer_size() < 1_000_000
-        assert transport.is_reading() == is_closed
+        assert is_closed or not transport.is_reading()
         if is_closed:
             line.close()
             assert transport.get_write_buffer_size() == 0
