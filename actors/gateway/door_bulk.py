@@ -88,6 +88,8 @@ def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
 
 def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:
     """The list without repetitions, each entry where it occurs first."""
+    if jsonrpc.is_intricate(body):
+        return jsonrpc.INTRICATE
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -86,6 +86,8 @@ def parse(body: bytes, version: str | None, tools: Collection[str]) -> Message |
 
     version: of the header MCP-Protocol-Version; None: absent. tools: names of the methods that are tools.
     """
+    if jsonrpc.is_intricate(body):
+        return BadCall(_NO_ID, jsonrpc.INTRICATE)
     try:
         value = orjson.loads(body)
         if type(value) is list:

@@ -3,14 +3,17 @@
 Implements: interface specification, "Limits" (transaction size); the node's own caps on texts.
 Pure. signed_transactions.py checks signatures. Nothing here predicts whether a transaction succeeds.
 
-base58 is decoded in runs of ten digits. Decoding single digits takes 2.2 ms for the longest transaction, before the
-caller is authenticated; runs take a sixth of that.
+base58 is decoded in runs of 87 digits, each by the compiled decoder that solders has for 64 bytes, and the numbers of
+the runs are joined in pairs. The time of base58 grows with the square of the length: digit by digit in Python the
+longest transaction takes 2.2 ms, in runs of ten digits 150 us, and in these runs 50 us. The decoder that solders has
+for texts of any length (in the JSON of an account) takes 525 us.
 """
 
 import base64
 import binascii
 
 from solders.message import MessageV0
+from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 TRANSACTION_BYTES_MAX = 1_232  # Legacy and v0: one packet.
@@ -18,9 +21,12 @@ TRANSACTION_V1_BYTES_MAX = 4_096
 BASE58_CHARACTERS_MAX = 1_683  # Of 1,232 bytes. The length is checked before the text is decoded.
 BASE64_CHARACTERS_MAX = 5_464  # Of 4,096 bytes.
 _V1_FIRST_BYTE = 0x81
-_ALPHABET = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_VALUES = {digit: value for value, digit in enumerate(_ALPHABET)}
-_RUN = 10  # 58 to the tenth fits a machine word, so a run needs no long arithmetic.
+_ZERO, _ONE = "1", "2"  # Digits of base58.
+# With a digit of one in front, every run of so many digits is a number of exactly 64 bytes, as a signature is.
+_RUN = 87
+_RUN_VALUES: int = 58**_RUN
+_JOINED_VALUES = tuple(_RUN_VALUES ** (2**level) for level in range(5))  # 32 runs: 2,784 digits.
+_BASE58_DIGITS_MAX = _RUN * 2 ** len(_JOINED_VALUES)
 
 
 class TransactionRefused(Exception):
@@ -76,20 +82,26 @@ def written_keys(transaction: VersionedTransaction) -> tuple[str, ...]:
 
 
 def decode_base58(text: str) -> bytes:
-    """Decode base58. Raises ValueError for any character outside the alphabet, including white space."""
-    digits = text.encode("ascii")
-    total = 0
-    try:
-        for start in range(0, len(digits), _RUN):
-            run = digits[start : start + _RUN]
-            value = 0
-            for digit in run:
-                value = value * 58 + _VALUES[digit]
-            total = total * 58 ** len(run) + value
-    except KeyError:
-        raise ValueError("not base58") from None
-    zeros = len(digits) - len(digits.lstrip(_ALPHABET[:1]))
+    """Decode base58 of at most 2,784 digits. Raises ValueError for any character outside the alphabet, including white
+    space."""
+    assert len(text) <= _BASE58_DIGITS_MAX, len(text)
+    padded = _ZERO * (-len(text) % _RUN) + text
+    numbers = [_run(padded[start : start + _RUN]) for start in range(len(padded) - _RUN, -1, -_RUN)]
+    for values in _JOINED_VALUES:
+        if len(numbers) <= 1:
+            break
+        if len(numbers) % 2:
+            numbers.append(0)
+        numbers = [high * values + low for low, high in zip(numbers[::2], numbers[1::2], strict=True)]
+    total = numbers[0] if numbers else 0
+    zeros = len(text) - len(text.lstrip(_ZERO))
     return bytes(zeros) + total.to_bytes((total.bit_length() + 7) // 8, "big")
+
+
+def _run(digits: str) -> int:
+    """Return the number that _RUN digits stand for. Raises ValueError."""
+    number = int.from_bytes(bytes(Signature.from_string(_ONE + digits)), "big")
+    return number - _RUN_VALUES
 
 
 def _decoded(text: str, encoding: str) -> bytes:
