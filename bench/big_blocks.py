@@ -62,7 +62,7 @@ class _Chain:
 @contextmanager
 def filled(*sizes: int) -> Iterator[Filled]:
     port = free_port()
-    command = [sys.executable, "-m", "actors.devnode", "--http-port", str(port), "--ws-port", str(free_port())]
+    command = [sys.executable, "-m", "devnode", "--http-port", str(port), "--ws-port", str(free_port())]
     with tempfile.TemporaryDirectory(prefix="big-blocks-") as folder:
         process = subprocess.Popen(
             [*command, "--grpc-port", "0", "--slot-ms", "100", "--data-dir", folder],

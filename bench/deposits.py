@@ -76,7 +76,7 @@ async def rpc(session: aiohttp.ClientSession, url: str, method: str, *params: An
 
 def start_devnode(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
     ready = folder / "devnode.ready"
-    command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
+    command = [sys.executable, "-m", "devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
     process = subprocess.Popen([*command, "--slot-ms", str(_SLOT_MS), "--ready-file", str(ready)])
     deadline = time.monotonic() + _READY_SECONDS
     while not ready.exists():

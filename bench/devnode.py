@@ -68,7 +68,7 @@ class LoadFailed(Exception):
 def devnode(*flags: str) -> Iterator[System]:
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="devnode-bench-") as folder:
-        command = [sys.executable, "-m", "actors.devnode", "--data-dir", folder, "--http-port", str(port)]
+        command = [sys.executable, "-m", "devnode", "--data-dir", folder, "--http-port", str(port)]
         with running([*command, "--ws-port", str(port), *flags], {}, port) as process:
             yield System(DEVNODE, f"http://127.0.0.1:{port}", process.pid, Path(folder), f"ws://127.0.0.1:{port}")
 

@@ -29,8 +29,8 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.tpu.certificate import node_certificate
 from bench.generator import Client, Tally, percentile
+from devnode.tpu.certificate import node_certificate
 
 _WALLETS = 8
 _RECEIVERS = 16

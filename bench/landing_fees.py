@@ -178,7 +178,7 @@ class Crowded:
 def crowded_devnode(seed: int, folder: Path) -> Iterator[str]:
     """Run a devnode with a crowd; gives its URL."""
     ready = folder / "ready.json"
-    command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
+    command = [sys.executable, "-m", "devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
     command += ["--slot-ms", str(_SLOT_MS), "--crowd", str(_LOAD), "--seed", str(seed), "--ready-file", str(ready)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:

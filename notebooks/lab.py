@@ -72,7 +72,7 @@ def chain(slot_ms: int = 20, seed: int = 1) -> Iterator[Lab]:
     """Start a devnode in a temporary folder, and stop it."""
     with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
         ready = Path(folder) / "ready.json"
-        command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", f"{folder}/chain"]
+        command = [sys.executable, "-m", "devnode", "--http-port", "0", "--data-dir", f"{folder}/chain"]
         flags = ["--slot-ms", str(slot_ms), "--seed", str(seed), "--ready-file", str(ready)]
         flags += ["--grpc-replay-slots", "5000"]  # Everything that a notebook made, on a slow machine too.
         process = subprocess.Popen([*command, *flags], stderr=subprocess.DEVNULL)

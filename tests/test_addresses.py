@@ -6,8 +6,8 @@ from solders.system_program import ID as SYSTEM
 from solders.token.associated import get_associated_token_address
 
 from actors import addresses
-from actors.devnode.encoding import addresses as chain_addresses
 from actors.units import parse_pubkey
+from devnode.encoding import addresses as chain_addresses
 
 
 def key(text: str) -> Pubkey:

@@ -27,7 +27,7 @@ _SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClas
 FORBIDDEN = Refusal(
     Err.METHOD_NOT_ALLOWED,
     "requestAirdrop is not offered here",
-    hint="on the embedded chain `python -m actors.devnode fund PUBKEY --sol 1` gives SOL; elsewhere a wallet sends it",
+    hint="on the embedded chain `python -m devnode fund PUBKEY --sol 1` gives SOL; elsewhere a wallet sends it",
 )
 
 

@@ -370,8 +370,8 @@ _KNOWN = (
     ("DashboardAgent", "ray-dashboard-agent"),
     ("dashboard", "ray-dashboard"),
     ("redis-server", "redis"),
-    ("actors.devnode.execution.signature_process", "devnode-signatures"),
-    ("actors.devnode", "devnode"),
+    ("devnode.execution.signature_process", "devnode-signatures"),
+    ("devnode", "devnode"),
     ("postgres -D", "postgres"),
     ("postgres:", "postgres-worker"),
 )

@@ -120,7 +120,7 @@ def _devnode(config: Config, data: DataDir, url: str, grpc_port: int) -> Child:
             return False
 
     command = (
-        *(sys.executable, "-m", "actors.devnode"),
+        *(sys.executable, "-m", "devnode"),
         *("--http-port", str(config.devnode.http_port), "--data-dir", str(data.folder("devnode"))),
         *("--slot-ms", str(config.devnode.slot_ms)),
         *(() if config.devnode.seed is None else ("--seed", str(config.devnode.seed))),

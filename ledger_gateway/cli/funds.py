@@ -41,7 +41,7 @@ def faucet_advice(pubkey: str, units: int, asked_url: str, node_url: str | None)
     if urlsplit(asked_url).hostname not in _LOOPBACK:
         return ""
     at = "" if node_url is None or node_url.rstrip("/") == EMBEDDED_NODE else f" --url {node_url}"
-    command = f".venv/bin/python -m actors.devnode fund {pubkey} --sol 1 --usdc {usdc_text(units)}{at}"
+    command = f".venv/bin/python -m devnode fund {pubkey} --sol 1 --usdc {usdc_text(units)}{at}"
     return f" On the embedded chain: `{command}`."
 
 

@@ -12,8 +12,8 @@ from actors.deposits.chain import DepositChain, signature_of
 from actors.deposits.confirmation import Confirming
 from actors.deposits.core import FindingStatus, Part, Reason
 from actors.deposits.crediting import Crediting
-from actors.devnode.chain.chain import ForkEnd, Source
 from actors.errors import Err, Refusal
+from devnode.chain.chain import ForkEnd, Source
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.test_chain import Here
 from tests.deposits.token_making import (

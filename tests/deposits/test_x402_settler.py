@@ -14,9 +14,9 @@ from actors.deposits import transfers
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
 from actors.deposits.x402_states import PaymentState, Sighting
-from actors.devnode.encoding.addresses import USDC_MINT
 from actors.upstream import replies
 from actors.x402_types import Lack, NotSettled, Settled
+from devnode.encoding.addresses import USDC_MINT
 from tests.deposits.memory_stores import MemoryPaymentStore
 
 from .x402_world import USDC, FailingPayments, PaymentWorld, a_payment_world, with_limits

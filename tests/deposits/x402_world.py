@@ -23,10 +23,10 @@ from actors.deposits.x402_sponsor_key import Sponsor
 from actors.deposits.x402_sponsor_limits import Budgets
 from actors.deposits.x402_states import Record
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
-from actors.devnode.encoding.addresses import USDC_MINT
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from devnode.encoding.addresses import USDC_MINT
 from tests.accounts.memory_store import MemoryAccountStore
 from tests.deposits.memory_stores import MemoryPaymentStore
 from tests.devnode.local_node import LocalNode

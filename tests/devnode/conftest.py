@@ -27,7 +27,7 @@ class Process:
     def __init__(self, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
         ready = data_dir.with_suffix(".ready")
-        command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", str(data_dir)]
+        command = [sys.executable, "-m", "devnode", "--http-port", "0", "--data-dir", str(data_dir)]
         self.popen = subprocess.Popen([*command, "--slot-ms", "20", "--ready-file", str(ready), *flags])
         deadline = time.monotonic() + START_SECONDS_MAX
         while not ready.exists():

@@ -7,14 +7,14 @@ import orjson
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.admin import admin_routes
-from actors.devnode.chain.chain import Source, SubmitResult
-from actors.devnode.chain.genesis import chain_keys, leader_accounts
-from actors.devnode.encoding.wire import decode
-from actors.devnode.faults.plan import read_plan
-from actors.devnode.rpc.dispatch import Dispatcher
-from actors.devnode.rpc.node import Node
-from actors.devnode.rpc.table import METHODS
+from devnode.admin import admin_routes
+from devnode.chain.chain import Source, SubmitResult
+from devnode.chain.genesis import chain_keys, leader_accounts
+from devnode.encoding.wire import decode
+from devnode.faults.plan import read_plan
+from devnode.rpc.dispatch import Dispatcher
+from devnode.rpc.node import Node
+from devnode.rpc.table import METHODS
 from tests.devnode.local_node import SALT, LocalNode
 
 LEADERS = 3

@@ -14,15 +14,15 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from actors.devnode.chain.chain import Birth, Chain, Source
-from actors.devnode.chain.faucet import Faucet
-from actors.devnode.chain.genesis import chain_keys, genesis_accounts
-from actors.devnode.chain.records import TransactionRecord
-from actors.devnode.journal.archive import Archive
-from actors.devnode.journal.journal import Journal
-from actors.devnode.rpc.dispatch import Dispatcher
-from actors.devnode.rpc.node import Node
-from actors.devnode.rpc.table import METHODS
+from devnode.chain.chain import Birth, Chain, Source
+from devnode.chain.faucet import Faucet
+from devnode.chain.genesis import chain_keys, genesis_accounts
+from devnode.chain.records import TransactionRecord
+from devnode.journal.archive import Archive
+from devnode.journal.journal import Journal
+from devnode.rpc.dispatch import Dispatcher
+from devnode.rpc.node import Node
+from devnode.rpc.table import METHODS
 
 SALT = bytes(range(32))
 ROOT_DEPTH = 4

@@ -6,15 +6,15 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
-from actors.devnode.admin import admin_routes
-from actors.devnode.encoding.addresses import USDC_MINT
-from actors.devnode.faults.plan import FaultPlan, Once
-from actors.devnode.geyser.hub import Hub as GeyserHub
-from actors.devnode.geyser.outbox import Outbox
-from actors.devnode.pubsub.connection import Connection
-from actors.devnode.pubsub.hub import Hub as PubsubHub
-from actors.devnode.pubsub.topics import SlotTopic
-from actors.devnode.rpc.http import HttpDoor
+from devnode.admin import admin_routes
+from devnode.encoding.addresses import USDC_MINT
+from devnode.faults.plan import FaultPlan, Once
+from devnode.geyser.hub import Hub as GeyserHub
+from devnode.geyser.outbox import Outbox
+from devnode.pubsub.connection import Connection
+from devnode.pubsub.hub import Hub as PubsubHub
+from devnode.pubsub.topics import SlotTopic
+from devnode.rpc.http import HttpDoor
 
 from .local_node import LocalNode
 

@@ -17,10 +17,10 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.app import Devnode, wipe
-from actors.devnode.journal.lock import FolderTaken
-from actors.devnode.ports import PortTaken, open_udp
-from actors.devnode.settings import Settings
+from devnode.app import Devnode, wipe
+from devnode.journal.lock import FolderTaken
+from devnode.ports import PortTaken, open_udp
+from devnode.settings import Settings
 
 from .conftest import Process, StartDevnode
 from .local_node import give

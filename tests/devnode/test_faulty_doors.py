@@ -16,8 +16,8 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
 from actors.geyser_proto import geyser_pb2
+from devnode.encoding.addresses import TIP_ACCOUNTS
 from tests.devnode.geyser.wire import Stream
 from tests.devnode.tpu.conftest import TpuClient, client_configuration
 

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 import typer
 
-from actors.devnode import flags
-from actors.devnode.__main__ import _limits_in, serve
-from actors.devnode.geyser.settings import GeyserSettings
-from actors.devnode.settings import Settings, SettingsError
+from devnode import flags
+from devnode.__main__ import _limits_in, serve
+from devnode.geyser.settings import GeyserSettings
+from devnode.settings import Settings, SettingsError
 
 
 def test_every_flag_has_a_help_text() -> None:

@@ -9,13 +9,13 @@ import httpx
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.journal.journal import FILE_NAME
+from devnode.journal.journal import FILE_NAME
 
 from .conftest import StartDevnode
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "actors.devnode", *arguments]
+    command = [sys.executable, "-m", "devnode", *arguments]
     env = {**os.environ, **environment}
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=90, env=env)
 
@@ -30,7 +30,7 @@ def test_help_tells_the_gaps_and_every_flag() -> None:
 def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
     """It runs all the same, on a folder that is gone with it."""
     ready = tmp_path / "ready"
-    command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--ready-file", str(ready)]
+    command = [sys.executable, "-m", "devnode", "--http-port", "0", "--ready-file", str(ready)]
     with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
         deadline = time.monotonic() + 20
         while not ready.exists():

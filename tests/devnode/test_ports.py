@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.devnode.ports import PortTaken, address_text, open_ports, open_udp, port_of
+from devnode.ports import PortTaken, address_text, open_ports, open_udp, port_of
 
 HOST = "127.0.0.1"
 

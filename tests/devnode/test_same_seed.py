@@ -11,13 +11,13 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from actors.devnode.app import Devnode
-from actors.devnode.chain.bus import SlotDead, SlotsAbandoned, SlotSkipped
-from actors.devnode.chain.chain import Dropped, Source
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.faults.plan import read_plan
-from actors.devnode.rpc.table import METHODS
-from actors.devnode.settings import Settings
+from devnode.app import Devnode
+from devnode.chain.bus import SlotDead, SlotsAbandoned, SlotSkipped
+from devnode.chain.chain import Dropped, Source
+from devnode.chain.commitment import Commitment
+from devnode.faults.plan import read_plan
+from devnode.rpc.table import METHODS
+from devnode.settings import Settings
 
 from .local_node import give
 

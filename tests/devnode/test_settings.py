@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.devnode.settings import RETENTION_SLOTS_MIN, Settings, SettingsError
+from devnode.settings import RETENTION_SLOTS_MIN, Settings, SettingsError
 
 
 def test_every_mistake_is_reported_at_once() -> None:

@@ -20,7 +20,7 @@ from spl.token.instructions import (
 )
 from spl.token.models import TransferCheckedParams
 
-from actors.devnode.encoding.addresses import GENESIS_HASH, USDC_MINT
+from devnode.encoding.addresses import GENESIS_HASH, USDC_MINT
 
 from .conftest import Process, StartDevnode
 

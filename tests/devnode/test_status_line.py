@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.devnode.app import Devnode
-from actors.devnode.settings import Settings
-from actors.devnode.status_line import show_status
+from devnode.app import Devnode
+from devnode.settings import Settings
+from devnode.status_line import show_status
 
 
 async def test_without_a_terminal_it_is_one_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -39,7 +39,7 @@ class Devnode:
     async def start(self) -> None:
         """Until it answers."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "actors.devnode", "--http-port", str(self._port), "--slot-ms", str(SLOT_MS)),
+            *(sys.executable, "-m", "devnode", "--http-port", str(self._port), "--slot-ms", str(SLOT_MS)),
             *("--data-dir", str(self._folder), "--seed", "1", "--grpc-port", "0", "--ws-port", str(free_port())),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

@@ -124,7 +124,7 @@ def test_the_process_table_names_this_process() -> None:
 
 def test_the_process_table_tells_a_node_from_what_checks_its_signatures() -> None:
     """Rule: a name says what a process is."""
-    modules = {"devnode": "actors.devnode", "devnode-signatures": "actors.devnode.execution.signature_process"}
+    modules = {"devnode": "devnode", "devnode-signatures": "devnode.execution.signature_process"}
     children = {
         name: subprocess.Popen([sys.executable, "-c", "input()", "-m", module], stdin=subprocess.PIPE)
         for name, module in modules.items()

@@ -11,12 +11,12 @@ from solders.keypair import Keypair
 from actors.clock import SystemClock
 from actors.config import Config, PaymentsConfig, StorageConfig, UpstreamConfig
 from actors.deposits.x402_sponsor_key import key_text
-from actors.devnode.encoding.addresses import USDC_MINT
 from actors.launch import sponsor_setup
 from actors.launch.migrations import migrate_all
 from actors.launch.payments import Payments, assemble_payments
 from actors.upstream.replies import NodeAnswer, judge
 from actors.x402_types import Settled
+from devnode.encoding.addresses import USDC_MINT
 from tests.deposits.x402_making import half_signed, memo, message_of, standard, transfer_checked
 from tests.deposits.x402_world import Accounts
 from tests.devnode.conftest import StartDevnode, start_devnode  # noqa: F401 - a fixture.

@@ -11,8 +11,8 @@ from solders.system_program import TransferParams, transfer
 from spl.token import instructions as spl
 from spl.token import models
 
-from actors.devnode.encoding.addresses import NATIVE_MINT
 from actors.lookups.transfers import SolTransfer, TokenTransfer, account_keys, sol_transfers, token_transfers
+from devnode.encoding.addresses import NATIVE_MINT
 
 from .scene import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, Scene
 

@@ -13,14 +13,14 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.block_engine.endpoints import block_engine_routes
-from actors.devnode.block_engine.engine import BlockEngine
-from actors.devnode.faults.plan import FaultPlan, changed
-from actors.devnode.tpu.admission import Limits
-from actors.devnode.tpu.door import TpuDoor
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
+from devnode.block_engine.endpoints import block_engine_routes
+from devnode.block_engine.engine import BlockEngine
+from devnode.faults.plan import FaultPlan, changed
+from devnode.tpu.admission import Limits
+from devnode.tpu.door import TpuDoor
 from tests.devnode.local_node import LocalNode
 
 ROOMY = Limits(connections_per_address_and_minute=1_000)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.chain import Source
 from actors.sends.chain import Present, SendChain
 from actors.sends.core import Proof
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from devnode.chain.chain import Source
 from tests.sends.conftest import Here, signed
 
 

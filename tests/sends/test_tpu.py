@@ -13,10 +13,10 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from actors.devnode.tpu.door import TpuDoor
 from actors.sends import tpu as tpu_module
 from actors.sends.tpu import TpuQuicLeg
 from actors.upstream.replies import NodeAnswer
+from devnode.tpu.door import TpuDoor
 from tests.devnode.local_node import give
 from tests.sends.conftest import Here, signed
 

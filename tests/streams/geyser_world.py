@@ -11,10 +11,6 @@ import grpc
 
 from actors.clock import SystemClock
 from actors.config import GeyserConfig
-from actors.devnode.geyser.calls import Calls
-from actors.devnode.geyser.hub import Hub
-from actors.devnode.geyser.limits import NO_LIMITS
-from actors.devnode.geyser.service import Service
 from actors.errors import Refusal
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams.api import WINDOW, BlockPart, WindowPart
@@ -24,6 +20,10 @@ from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.meters import Meters
 from actors.streams.standing_watch import StandingWatch
+from devnode.geyser.calls import Calls
+from devnode.geyser.hub import Hub
+from devnode.geyser.limits import NO_LIMITS
+from devnode.geyser.service import Service
 from tests.devnode.local_node import LocalNode
 from tests.gateway.doubles import EDGE, PROOF, OneAccount
 

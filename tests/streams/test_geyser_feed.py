@@ -9,12 +9,12 @@ import grpc
 import pytest
 from solders.keypair import Keypair
 
-from actors.devnode.geyser.filters import read_filter
-from actors.devnode.geyser.limits import NO_LIMITS
-from actors.devnode.geyser.outbox import Outbox
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_feed
 from bench.grpc_server import started
+from devnode.geyser.filters import read_filter
+from devnode.geyser.limits import NO_LIMITS
+from devnode.geyser.outbox import Outbox
 
 from .geyser_world import (
     GeyserWorld,

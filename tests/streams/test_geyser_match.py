@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
-from actors.devnode.geyser.cuckoo import read_cuckoo
 from actors.geyser_proto import geyser_pb2
 from actors.streams.geyser_match import Cuckoo, StreamFilter
+from devnode.geyser.cuckoo import read_cuckoo
 from tests.devnode.geyser.test_cuckoo import MEMBERS, message
 
 from .geyser_world import geyser_world, settled, until_slot

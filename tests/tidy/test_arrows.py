@@ -158,7 +158,7 @@ def test_wiring_is_seen_by_serve_app_alone() -> None:
 def test_devnode_is_walled_off() -> None:
     """devnode is another program, in the place of a real node: it shares formats with the product and no code."""
     for source in product():
-        inside = source.path.startswith("actors/devnode/")
+        inside = source.path.startswith("devnode/")
         for name in imports(source):
             target = name.removeprefix("actors.")
             if target == name:

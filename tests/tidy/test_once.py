@@ -18,7 +18,7 @@ SHARED_NAMES_OF_DEVNODE = {
     "Streams": 2,
     "Subscription": 2,
 }
-DEVNODE = "actors/devnode/"
+DEVNODE = "devnode/"
 
 
 def outside() -> list[Source]:

@@ -24,7 +24,7 @@ PURE_NAMES = {
 }
 CLOCKS = {"actors/clock.py"}
 # Wiring reads the environment once and hands it down.
-ENVIRONMENT = {"serve_app.py", "actors/launch/", "actors/devnode/__main__.py"}
+ENVIRONMENT = {"serve_app.py", "actors/launch/", "devnode/__main__.py"}
 NOW_CALLS = {"now", "utcnow", "today"}
 
 

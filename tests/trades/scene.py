@@ -12,12 +12,12 @@ from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
 from actors.config import PricingConfig, TradesConfig
-from actors.devnode.chain.records import TransactionMeta
 from actors.launch_programs import pdas
 from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from devnode.chain.records import TransactionMeta
 from tests.devnode.launchpad.pad import SOL, Pad
 from tests.gateway.world import Wallet, World
 

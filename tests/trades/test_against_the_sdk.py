@@ -11,7 +11,6 @@ import pytest
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad.genesis import global_config
 from actors.errors import Refusal
 from actors.launch_programs import addresses, curve_math, fee_schedule
 from actors.launch_programs.accounts import Trader
@@ -21,6 +20,7 @@ from actors.method_requests import SellQuestion, SnipeQuestion
 from actors.trades.builders import buy_instructions, sell_instructions
 from actors.trades.quotes import Disposal, Purchase, quote_sell, quote_snipe
 from actors.trades.snapshot import CoinState, WalletState
+from devnode.launchpad.genesis import global_config
 from tests.npm import Npm
 
 SCRIPT = Path(__file__).with_name("offline_quotes.mjs")

@@ -7,10 +7,10 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.launchpad import calls
 from actors.launch_programs import addresses, curve_math, pdas
 from actors.launch_programs.instructions import Kind
 from actors.trades.sol_price import fee_credits
+from devnode.launchpad import calls
 from tests.devnode.launchpad.pad import SOL
 
 from .scene import CREDITS_PER_USDC, SOL_USD_MICRO, Text, Trading, keypair_of, refused

@@ -10,10 +10,10 @@ import pytest
 from solders.pubkey import Pubkey
 
 from actors.clock import SystemClock
-from actors.devnode.geyser.calls import Calls
-from actors.devnode.geyser.limits import NO_LIMITS
-from actors.devnode.geyser.service import Service
 from actors.webhooks.chain import ChainFollower
+from devnode.geyser.calls import Calls
+from devnode.geyser.limits import NO_LIMITS
+from devnode.geyser.service import Service
 from tests.devnode.geyser.listening import Streaming
 from tests.devnode.local_node import LocalNode
 from tests.sends.conftest import Here

@@ -9,12 +9,12 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.block_engine.bundles import Bundle, bundle_of
-from actors.devnode.block_engine.endpoints import block_engine_routes
-from actors.devnode.block_engine.engine import BlockEngine
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
-from actors.devnode.encoding.wire import Decoded, decode
-from actors.devnode.rpc.asgi import Reply
+from devnode.block_engine.bundles import Bundle, bundle_of
+from devnode.block_engine.endpoints import block_engine_routes
+from devnode.block_engine.engine import BlockEngine
+from devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.encoding.wire import Decoded, decode
+from devnode.rpc.asgi import Reply
 from tests.devnode.local_node import LocalNode, give
 
 BASE64 = {"encoding": "base64"}

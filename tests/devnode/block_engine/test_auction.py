@@ -1,8 +1,8 @@
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.block_engine.auction import Failed, Rehearsed, land, refusal, rehearse
-from actors.devnode.block_engine.bundles import Fault
+from devnode.block_engine.auction import Failed, Rehearsed, land, refusal, rehearse
+from devnode.block_engine.bundles import Fault
 
 from .conftest import Engine, bundle
 

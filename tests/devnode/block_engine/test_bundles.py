@@ -6,8 +6,8 @@ from solders.message import MessageAddressTableLookup, MessageHeader, MessageV0
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.block_engine.bundles import Bundle, Fault, bundle_id, bundle_of
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.block_engine.bundles import Bundle, Fault, bundle_id, bundle_of
+from devnode.encoding.addresses import TIP_ACCOUNTS
 
 from .conftest import Engine, decoded
 

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 from solders.pubkey import Pubkey
 
-from actors.devnode.block_engine.bundles import NEEDS_TIP
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
-from actors.devnode.faults.plan import read_plan
+from devnode.block_engine.bundles import NEEDS_TIP
+from devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.faults.plan import read_plan
 from tests.devnode.local_node import give
 
 from .conftest import BASE64, Engine, text

@@ -13,8 +13,8 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
-from actors.devnode.faults.plan import read_plan
+from devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.faults.plan import read_plan
 from tests.devnode.conftest import StartDevnode
 
 from .conftest import BASE64, Engine, text

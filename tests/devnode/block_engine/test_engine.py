@@ -4,11 +4,11 @@ from solders.keypair import Keypair
 from solders.message import MessageV1, TransactionConfig
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.block_engine.engine import LOOK_BACK_SECONDS
-from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT
-from actors.devnode.chain.chain import ForkEnd
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
-from actors.devnode.faults.plan import read_plan
+from devnode.block_engine.engine import LOOK_BACK_SECONDS
+from devnode.chain.blockhashes import BLOCKHASHES_KEPT
+from devnode.chain.chain import ForkEnd
+from devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.faults.plan import read_plan
 from tests.devnode.encoding.test_wire import memo
 
 from .conftest import Engine

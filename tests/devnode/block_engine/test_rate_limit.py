@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devnode.block_engine import rate_limit
-from actors.devnode.block_engine.rate_limit import RateLimit
+from devnode.block_engine import rate_limit
+from devnode.block_engine.rate_limit import RateLimit
 
 
 @given(per_second=st.integers(1, 50), gaps=st.lists(st.floats(0, 2), max_size=200))

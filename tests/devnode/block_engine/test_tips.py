@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devnode.block_engine.tips import WINDOW_SLOTS, TipWindow, percentile, tip_lamports
-from actors.devnode.chain.records import Block, TransactionMeta, TransactionRecord
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.block_engine.tips import WINDOW_SLOTS, TipWindow, percentile, tip_lamports
+from devnode.chain.records import Block, TransactionMeta, TransactionRecord
+from devnode.encoding.addresses import TIP_ACCOUNTS
 
 TIP = str(TIP_ACCOUNTS[3])
 

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.account_history import AccountHistory
+from devnode.chain.account_history import AccountHistory
 
 KEYS = [Pubkey.from_bytes(bytes([number]) * 32) for number in range(4)]
 

@@ -1,10 +1,10 @@
 from solders.signature import Signature
 
-from actors.devnode.chain import arrivals
-from actors.devnode.chain.arrivals import ArrivalLog, Fate
-from actors.devnode.chain.chain import Dropped, Source, Waiting
-from actors.devnode.encoding.wire import Malformed
-from actors.devnode.execution.execution import Refused
+from devnode.chain import arrivals
+from devnode.chain.arrivals import ArrivalLog, Fate
+from devnode.chain.chain import Dropped, Source, Waiting
+from devnode.encoding.wire import Malformed
+from devnode.execution.execution import Refused
 
 SIGNATURE = Signature.default()
 

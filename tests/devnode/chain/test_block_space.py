@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devnode.chain.block_space import (
+from devnode.chain.block_space import (
     TRANSACTION_UNITS_MAX,
     BlockSpace,
     SpaceLimits,

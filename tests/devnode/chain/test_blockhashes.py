@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.hash import Hash
 
-from actors.devnode.chain.blockhashes import (
+from devnode.chain.blockhashes import (
     BLOCKHASH_VALID_BLOCKS,
     BLOCKHASHES_KEPT,
     BlockhashQueue,

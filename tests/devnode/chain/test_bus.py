@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from actors.devnode.chain.bus import Bus, Closed, Lagged, SlotConfirmed, SlotFinalized, SlotOpened
+from devnode.chain.bus import Bus, Closed, Lagged, SlotConfirmed, SlotFinalized, SlotOpened
 
 
 async def test_events_arrive_in_order_and_by_kind() -> None:

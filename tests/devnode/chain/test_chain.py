@@ -6,8 +6,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
-from actors.devnode.chain.bus import (
+from devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
+from devnode.chain.bus import (
     AccountWritten,
     SignatureReceived,
     SlotConfirmed,
@@ -19,13 +19,13 @@ from actors.devnode.chain.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from actors.devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.chain.nonces import stored_value
-from actors.devnode.chain.records import TransactionRecord
-from actors.devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
-from actors.devnode.encoding.wire import Decoded, Malformed, decode
-from actors.devnode.execution.execution import Refused
+from devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
+from devnode.chain.commitment import Commitment
+from devnode.chain.nonces import stored_value
+from devnode.chain.records import TransactionRecord
+from devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
+from devnode.encoding.wire import Decoded, Malformed, decode
+from devnode.execution.execution import Refused
 from tests.devnode.execution.test_execution import advance, nonce
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give
 

@@ -2,9 +2,9 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
-from actors.devnode.chain.faucet import Faucet, FaucetError
-from actors.devnode.encoding.addresses import USDC_MINT
-from actors.devnode.parsing.token_state import holding, mint_supply
+from devnode.chain.faucet import Faucet, FaucetError
+from devnode.encoding.addresses import USDC_MINT
+from devnode.parsing.token_state import holding, mint_supply
 from tests.devnode.local_node import LocalNode
 
 

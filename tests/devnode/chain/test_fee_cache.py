@@ -1,4 +1,4 @@
-from actors.devnode.chain.fee_cache import BLOCKS_KEPT, FeeCache
+from devnode.chain.fee_cache import BLOCKS_KEPT, FeeCache
 
 
 def test_the_lowest_price_of_a_block_counts() -> None:

@@ -9,14 +9,14 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.block_engine.auction import Failed, land
-from actors.devnode.block_engine.bundles import Bundle, bundle_of
-from actors.devnode.chain.block_space import BlockSpace, SpaceLimits
-from actors.devnode.chain.chain import Source, Waiting
-from actors.devnode.chain.records import TransactionRecord
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
-from actors.devnode.encoding.wire import decode
-from actors.devnode.execution.execution import Refused
+from devnode.block_engine.auction import Failed, land
+from devnode.block_engine.bundles import Bundle, bundle_of
+from devnode.chain.block_space import BlockSpace, SpaceLimits
+from devnode.chain.chain import Source, Waiting
+from devnode.chain.records import TransactionRecord
+from devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.encoding.wire import decode
+from devnode.execution.execution import Refused
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import give
 

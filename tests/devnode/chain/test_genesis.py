@@ -1,7 +1,7 @@
 from solders.token.state import Mint
 
-from actors.devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
-from actors.devnode.encoding.addresses import NATIVE_MINT, USDC_MINT
+from devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
+from devnode.encoding.addresses import NATIVE_MINT, USDC_MINT
 
 SALT = bytes(32)
 

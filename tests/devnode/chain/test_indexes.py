@@ -3,9 +3,9 @@ from hypothesis import strategies as st
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.indexes import AccountIndexes
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
-from actors.devnode.parsing.token_state import holding
+from devnode.chain.indexes import AccountIndexes
+from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
+from devnode.parsing.token_state import holding
 
 KEYS = [Pubkey.from_bytes(bytes([number]) * 32) for number in range(1, 5)]
 

@@ -8,10 +8,10 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.chain import Dropped, ForkEnd, Source, Waiting
-from actors.devnode.chain.intake import RESEND_SLOTS
-from actors.devnode.chain.leaders import SLOTS_PER_TURN
-from actors.devnode.chain.records import TransactionRecord
+from devnode.chain.chain import Dropped, ForkEnd, Source, Waiting
+from devnode.chain.intake import RESEND_SLOTS
+from devnode.chain.leaders import SLOTS_PER_TURN
+from devnode.chain.records import TransactionRecord
 from tests.devnode.leaders import LEADERS, LedNode
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
-from actors.devnode.chain.chain import ForkEnd
-from actors.devnode.chain.commitment import Commitment, Sealed, SlotLevels
-from actors.devnode.chain.fee_cache import FeeCache
-from actors.devnode.encoding.addresses import SYSVAR_CLOCK
+from devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
+from devnode.chain.chain import ForkEnd
+from devnode.chain.commitment import Commitment, Sealed, SlotLevels
+from devnode.chain.fee_cache import FeeCache
+from devnode.encoding.addresses import SYSVAR_CLOCK
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import ROOT_DEPTH
 

@@ -3,11 +3,11 @@ import asyncio
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.chain import Source
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.chain.pacemaker import Pacemaker
-from actors.devnode.faults.plan import FaultPlan, Once, read_plan
-from actors.devnode.journal.journal import SealedSlot
+from devnode.chain.chain import Source
+from devnode.chain.commitment import Commitment
+from devnode.chain.pacemaker import Pacemaker
+from devnode.faults.plan import FaultPlan, Once, read_plan
+from devnode.journal.journal import SealedSlot
 from tests.devnode.local_node import LocalNode
 
 

@@ -1,4 +1,4 @@
-from actors.devnode.chain.performance import PerformanceSampler, Sample
+from devnode.chain.performance import PerformanceSampler, Sample
 
 
 def test_a_sample_covers_a_minute() -> None:

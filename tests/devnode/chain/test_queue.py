@@ -1,10 +1,10 @@
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain import queue
-from actors.devnode.chain.chain import Dropped, Source, SubmitResult
-from actors.devnode.chain.queue import FeeQueue, Queued
-from actors.devnode.encoding.wire import Decoded, decode
+from devnode.chain import queue
+from devnode.chain.chain import Dropped, Source, SubmitResult
+from devnode.chain.queue import FeeQueue, Queued
+from devnode.encoding.wire import Decoded, decode
 from tests.devnode.local_node import LocalNode
 
 

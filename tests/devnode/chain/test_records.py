@@ -1,6 +1,6 @@
 import msgspec
 
-from actors.devnode.chain.records import (
+from devnode.chain.records import (
     InnerInstruction,
     InnerInstructions,
     ReturnData,

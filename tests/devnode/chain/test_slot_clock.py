@@ -1,5 +1,5 @@
-from actors.devnode.chain.epochs import SLOTS_PER_EPOCH
-from actors.devnode.chain.slot_clock import SlotClock
+from devnode.chain.epochs import SLOTS_PER_EPOCH
+from devnode.chain.slot_clock import SlotClock
 
 
 def test_an_epoch_keeps_the_time_of_its_first_slot() -> None:

@@ -1,6 +1,6 @@
 from solders.signature import Signature
 
-from actors.devnode.chain.status_cache import Landed, StatusCache
+from devnode.chain.status_cache import Landed, StatusCache
 
 
 def signature(number: int) -> Signature:

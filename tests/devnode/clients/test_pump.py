@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 from solders.keypair import Keypair
 
-from actors.devnode.encoding.addresses import USDC_MINT
+from devnode.encoding.addresses import USDC_MINT
 from tests.devnode.conftest import StartDevnode
 from tests.npm import Npm
 

@@ -17,8 +17,8 @@ from solders.rpc import responses
 from solders.transaction import VersionedTransaction
 from solders.transaction_status import UiTransactionStatusMeta
 
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS, TOKEN_PROGRAM, USDC_MINT
-from actors.devnode.rpc.table import METHODS
+from devnode.encoding.addresses import TIP_ACCOUNTS, TOKEN_PROGRAM, USDC_MINT
+from devnode.rpc.table import METHODS
 from tests.devnode.execution.test_execution import v1
 from tests.devnode.local_node import LocalNode, give
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.accounts import (
+from devnode.encoding.accounts import (
     BASE58_BYTES_MAX,
     DataSlice,
     TooLargeForBase58,

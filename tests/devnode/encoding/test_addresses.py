@@ -1,4 +1,4 @@
-from actors.devnode.encoding import addresses
+from devnode.encoding import addresses
 
 
 def test_sysvars_and_programs_are_never_writable() -> None:

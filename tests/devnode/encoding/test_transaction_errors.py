@@ -1,4 +1,4 @@
-from actors.devnode.encoding.transaction_errors import error_text
+from devnode.encoding.transaction_errors import error_text
 
 
 def test_errors_have_the_texts_of_agave() -> None:

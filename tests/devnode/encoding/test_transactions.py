@@ -10,8 +10,8 @@ from solders.pubkey import Pubkey
 from solders.rpc.responses import GetTransactionResp
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.records import TransactionRecord
-from actors.devnode.encoding.transactions import (
+from devnode.chain.records import TransactionRecord
+from devnode.encoding.transactions import (
     UnsupportedVersion,
     return_data_json,
     transaction_accounts_json,

@@ -10,8 +10,8 @@ from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK
-from actors.devnode.encoding.wire import (
+from devnode.encoding.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK
+from devnode.encoding.wire import (
     PACKET_BYTES_MAX,
     PACKET_BYTES_MAX_V1,
     Decoded,

@@ -11,10 +11,10 @@ from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, UPGRADEABLE_LOADER
-from actors.devnode.execution.dumps import LOADER, DumpError, load, overlaid
-from actors.devnode.execution.vm import Vm
-from actors.devnode.settings import Dumps
+from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, UPGRADEABLE_LOADER
+from devnode.execution.dumps import LOADER, DumpError, load, overlaid
+from devnode.execution.vm import Vm
+from devnode.settings import Dumps
 from tests.devnode.local_node import LocalNode
 
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")

@@ -17,16 +17,16 @@ from solders.system_program import (
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.nonces import stored_value
-from actors.devnode.encoding.addresses import (
+from devnode.chain.nonces import stored_value
+from devnode.encoding.addresses import (
     ADDRESS_LOOKUP_TABLE_PROGRAM,
     NONCE_ACCOUNT_BYTES,
     SYSTEM_PROGRAM,
     TOKEN_PROGRAM,
     USDC_MINT,
 )
-from actors.devnode.encoding.wire import Decoded, decode
-from actors.devnode.execution.execution import Execution, Refused, load_keys, run
+from devnode.encoding.wire import Decoded, decode
+from devnode.execution.execution import Execution, Refused, load_keys, run
 from tests.devnode.local_node import LocalNode, give
 
 NEXT_NONCE = Hash.from_bytes(b"\x33" * 32)

@@ -10,8 +10,8 @@ from solders.message import MessageV0, MessageV1, TransactionConfig
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.wire import Decoded, decode
-from actors.devnode.execution.fees import HEAP_BYTES, LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
+from devnode.encoding.wire import Decoded, decode
+from devnode.execution.fees import HEAP_BYTES, LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
 from tests.devnode.encoding.test_wire import GIVE, PAYER
 
 

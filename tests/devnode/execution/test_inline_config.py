@@ -15,10 +15,10 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, UPGRADEABLE_LOADER
-from actors.devnode.encoding.wire import Decoded, decode
-from actors.devnode.execution.execution import Execution, Refused, run
-from actors.devnode.execution.inline_config import for_vm, loaded_data_bytes
+from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, UPGRADEABLE_LOADER
+from devnode.encoding.wire import Decoded, decode
+from devnode.execution.execution import Execution, Refused, run
+from devnode.execution.inline_config import for_vm, loaded_data_bytes
 from tests.devnode.encoding.test_wire import MEMO, PAYER, memo, v0
 from tests.devnode.local_node import LocalNode, give
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.devnode.execution import signature_checks
-from actors.devnode.execution.signature_checks import SignatureChecks
+from devnode.execution import signature_checks
+from devnode.execution.signature_checks import SignatureChecks
 
 from .test_signature_process import forged, transaction
 
@@ -157,7 +157,7 @@ async def test_a_process_that_cannot_start_is_not_needed(
 
 _A_NODE = """
 import asyncio
-from actors.devnode.execution.signature_checks import SignatureChecks
+from devnode.execution.signature_checks import SignatureChecks
 
 async def live():
     checks = SignatureChecks(cores=2)

@@ -13,7 +13,7 @@ from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.execution.signature_process import BAD, GOOD, LENGTH_BYTES, READY, serve, verdict
+from devnode.execution.signature_process import BAD, GOOD, LENGTH_BYTES, READY, serve, verdict
 
 
 def transaction() -> VersionedTransaction:

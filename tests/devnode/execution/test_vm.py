@@ -6,9 +6,9 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
-from actors.devnode.execution.dumps import LOADER
-from actors.devnode.execution.vm import NotLoadable, Outcome, Vm
+from devnode.encoding.addresses import SYSTEM_PROGRAM
+from devnode.execution.dumps import LOADER
+from devnode.execution.vm import NotLoadable, Outcome, Vm
 from tests.devnode.encoding.test_wire import GIVE, OTHER, PAYER, v0
 
 

@@ -1,10 +1,10 @@
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.chain import Dropped, Source
-from actors.devnode.chain.records import TransactionRecord
-from actors.devnode.execution.execution import Refused
-from actors.devnode.faults import plan as faults_plan
-from actors.devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
+from devnode.chain.chain import Dropped, Source
+from devnode.chain.records import TransactionRecord
+from devnode.execution.execution import Refused
+from devnode.faults import plan as faults_plan
+from devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
 from tests.devnode.local_node import LocalNode
 
 

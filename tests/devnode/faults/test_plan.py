@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devnode.faults import plan as faults_plan
-from actors.devnode.faults.plan import CallFate, FaultPlan, Late, Lost, Passes, PlanError, Stream, changed, read_plan
+from devnode.faults import plan as faults_plan
+from devnode.faults.plan import CallFate, FaultPlan, Late, Lost, Passes, PlanError, Stream, changed, read_plan
 
 SIGNATURES = [f"signature{number}" for number in range(2_000)]
 

@@ -6,8 +6,8 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devnode.faults import plan as faults_plan
-from actors.devnode.faults.plan import Lost, TpuFate, read_plan
+from devnode.faults import plan as faults_plan
+from devnode.faults.plan import Lost, TpuFate, read_plan
 
 LEGS = ("rpc", "tpu", "bundle")
 SIGNATURES = [f"signature {number}" for number in range(3_000)]

@@ -7,10 +7,10 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.records import Block, TokenBalance, TransactionMeta, TransactionRecord
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
-from actors.devnode.geyser.messages import AccountUpdate, TransactionUpdate
 from actors.units import UnixMillis
+from devnode.chain.records import Block, TokenBalance, TransactionMeta, TransactionRecord
+from devnode.encoding.addresses import SYSTEM_PROGRAM
+from devnode.geyser.messages import AccountUpdate, TransactionUpdate
 from tests.devnode.local_node import give
 
 SLOT = 1_234

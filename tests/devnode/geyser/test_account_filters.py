@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
-from actors.devnode.geyser.account_filters import read_account_filters
-from actors.devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter
-from actors.devnode.geyser.messages import AccountUpdate
 from actors.geyser_proto import geyser_pb2
+from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
+from devnode.geyser.account_filters import read_account_filters
+from devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter
+from devnode.geyser.messages import AccountUpdate
 
 from .samples import KEYS, account_update, closed_update
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.devnode.geyser.block_filters import read_block_filters
-from actors.devnode.geyser.limits import NO_LIMITS, BadFilter, BlockLimits
 from actors.geyser_proto import geyser_pb2
+from devnode.geyser.block_filters import read_block_filters
+from devnode.geyser.limits import NO_LIMITS, BadFilter, BlockLimits
 
 from .samples import KEYS
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.devnode.geyser.block_messages import BlockMetaUpdate, BlockShape, BlockUpdate
 from actors.geyser_proto import geyser_pb2
+from devnode.geyser.block_messages import BlockMetaUpdate, BlockShape, BlockUpdate
 
 from .samples import CREATED_MS, KEYS, SLOT, account_update, block, transaction_update
 

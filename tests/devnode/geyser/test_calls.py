@@ -4,12 +4,12 @@ import orjson
 import pytest
 from solders.hash import Hash
 
-from actors.devnode.chain.chain import ForkEnd
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.geyser.calls import Calls, Refused
-from actors.devnode.geyser.filters import LEVELS
-from actors.devnode.rpc.node import SOLANA_CORE_VERSION
 from actors.geyser_proto import geyser_pb2
+from devnode.chain.chain import ForkEnd
+from devnode.chain.commitment import Commitment
+from devnode.geyser.calls import Calls, Refused
+from devnode.geyser.filters import LEVELS
+from devnode.rpc.node import SOLANA_CORE_VERSION
 from tests.devnode.local_node import LocalNode
 
 from .listening import Streaming

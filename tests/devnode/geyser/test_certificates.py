@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from actors.clock import ManualClock
-from actors.devnode.geyser.certificates import FOLDER, LIFE_DAYS, BadCertificate, given_identity, own_identity
+from devnode.geyser.certificates import FOLDER, LIFE_DAYS, BadCertificate, given_identity, own_identity
 
 DAY_SECONDS = 86_400
 

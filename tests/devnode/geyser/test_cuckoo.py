@@ -4,9 +4,9 @@ import pytest
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK, TOKEN_PROGRAM, VOTE_PROGRAM
-from actors.devnode.geyser.cuckoo import BadCuckoo, read_cuckoo
 from actors.geyser_proto import geyser_pb2
+from devnode.encoding.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK, TOKEN_PROGRAM, VOTE_PROGRAM
+from devnode.geyser.cuckoo import BadCuckoo, read_cuckoo
 
 MEMBERS = (TOKEN_PROGRAM, SYSTEM_PROGRAM, SYSVAR_CLOCK, VOTE_PROGRAM)
 # Built from the members above by @triton-one/yellowstone-grpc 7.0.1 (CompressedAccountFilterSet).

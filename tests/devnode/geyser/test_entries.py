@@ -2,7 +2,7 @@
 
 from solders.hash import Hash
 
-from actors.devnode.geyser.entries import entries_of, entry_count
+from devnode.geyser.entries import entries_of, entry_count
 
 from .samples import block, record
 

@@ -3,7 +3,7 @@
 import pytest
 from solders.transaction_status import InstructionErrorFieldless, TransactionErrorFieldless
 
-from actors.devnode.geyser.error_bytes import _INSTRUCTION_NUMBER, _TRANSACTION_NUMBER, error_bytes
+from devnode.geyser.error_bytes import _INSTRUCTION_NUMBER, _TRANSACTION_NUMBER, error_bytes
 
 
 @pytest.mark.parametrize(

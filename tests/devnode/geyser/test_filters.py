@@ -2,12 +2,12 @@
 
 import pytest
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
-from actors.devnode.geyser.filters import Filter, read_filter
-from actors.devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter, FilterLimits
-from actors.devnode.geyser.messages import SlotUpdate, Update
 from actors.geyser_proto import geyser_pb2
+from devnode.chain.commitment import Commitment
+from devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
+from devnode.geyser.filters import Filter, read_filter
+from devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter, FilterLimits
+from devnode.geyser.messages import SlotUpdate, Update
 
 from .samples import CREATED_MS, KEYS, SLOT, account_update, block, transaction_update
 

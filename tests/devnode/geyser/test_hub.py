@@ -6,13 +6,13 @@ from itertools import pairwise
 import pytest
 from solders.keypair import Keypair
 
-from actors.devnode.chain.bus import AccountWritten
-from actors.devnode.chain.chain import ForkEnd
-from actors.devnode.encoding.addresses import SYSVAR_CLOCK
-from actors.devnode.faults.plan import CutConnections, Once, read_plan
-from actors.devnode.geyser.hub import Hub
-from actors.devnode.geyser.refusals import CUT, LAGGED_RECEIVING, SHUTTING_DOWN
 from actors.geyser_proto import geyser_pb2
+from devnode.chain.bus import AccountWritten
+from devnode.chain.chain import ForkEnd
+from devnode.encoding.addresses import SYSVAR_CLOCK
+from devnode.faults.plan import CutConnections, Once, read_plan
+from devnode.geyser.hub import Hub
+from devnode.geyser.refusals import CUT, LAGGED_RECEIVING, SHUTTING_DOWN
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
 from .listening import Listener, Request, Streaming, Update, kinds
@@ -299,7 +299,7 @@ def test_updates_without_subscribers_are_not_encoded(streaming: Streaming, monke
     def encode(*_: object) -> bytes:
         raise AssertionError("there is no subscriber")
 
-    monkeypatch.setattr("actors.devnode.geyser.messages.Update.payload", encode)
+    monkeypatch.setattr("devnode.geyser.messages.Update.payload", encode)
     local.land(local.transfer(local.wallet(), Keypair().pubkey(), 10**7))
     local.finalize()
     streaming.hub.pump()

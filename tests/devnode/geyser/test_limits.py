@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from actors.devnode.geyser.limits import (
+from devnode.geyser.limits import (
     NO_LIMITS,
     BadFilter,
     check_any,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
-from actors.devnode.geyser.messages import SlotUpdate, Update, header, sliced, timestamp
 from actors.geyser_proto import geyser_pb2
 from actors.units import UnixMillis
+from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
+from devnode.geyser.messages import SlotUpdate, Update, header, sliced, timestamp
 
 from .samples import (
     CREATED_MS,

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from actors.devnode.geyser.outbox import Ended, Outbox
-from actors.devnode.geyser.refusals import BROKEN, LAGGED_SENDING, SHUTTING_DOWN
+from devnode.geyser.outbox import Ended, Outbox
+from devnode.geyser.refusals import BROKEN, LAGGED_SENDING, SHUTTING_DOWN
 
 
 async def rest(outbox: Outbox) -> list[bytes]:

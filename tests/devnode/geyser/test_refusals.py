@@ -3,9 +3,9 @@
 import grpc
 import pytest
 
-from actors.devnode.geyser import refusals
-from actors.devnode.geyser.limits import BadFilter
-from actors.devnode.geyser.refusals import End, bad_filter, no_longer_available, unknown_commitment
+from devnode.geyser import refusals
+from devnode.geyser.limits import BadFilter
+from devnode.geyser.refusals import End, bad_filter, no_longer_available, unknown_commitment
 
 Code = grpc.StatusCode
 

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
-from actors.devnode.chain.chain import ForkEnd
-from actors.devnode.geyser.filters import LEVELS as COMMITMENTS
-from actors.devnode.geyser.refusals import NO_REPLAY, NOTHING_TO_REPLAY, no_longer_available
 from actors.geyser_proto import geyser_pb2
+from devnode.chain.chain import ForkEnd
+from devnode.geyser.filters import LEVELS as COMMITMENTS
+from devnode.geyser.refusals import NO_REPLAY, NOTHING_TO_REPLAY, no_longer_available
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
 from .listening import Listener, Request, Streaming, Update, kinds

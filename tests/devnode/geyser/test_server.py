@@ -9,11 +9,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from actors.devnode.geyser.certificates import own_identity
-from actors.devnode.geyser.server import PORT, GeyserServer
-from actors.devnode.geyser.settings import GeyserSettings
-from actors.devnode.ports import PortTaken
 from actors.geyser_proto import api, geyser_pb2
+from devnode.geyser.certificates import own_identity
+from devnode.geyser.server import PORT, GeyserServer
+from devnode.geyser.settings import GeyserSettings
+from devnode.ports import PortTaken
 from tests.devnode.conftest import StartDevnode
 
 from .listening import Streaming

@@ -7,12 +7,12 @@ import grpc
 import pytest
 from solders.keypair import Keypair
 
-from actors.devnode.geyser import service as service_module
-from actors.devnode.geyser.calls import Calls
-from actors.devnode.geyser.limits import NO_LIMITS, AccountLimits, FilterLimits
-from actors.devnode.geyser.refusals import LAGGED_SENDING, SHUTTING_DOWN
-from actors.devnode.geyser.service import Service
 from actors.geyser_proto import api, geyser_pb2
+from devnode.geyser import service as service_module
+from devnode.geyser.calls import Calls
+from devnode.geyser.limits import NO_LIMITS, AccountLimits, FilterLimits
+from devnode.geyser.refusals import LAGGED_SENDING, SHUTTING_DOWN
+from devnode.geyser.service import Service
 
 from .listening import Request, Streaming
 from .wire import Stream, call

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.devnode.geyser.limits import NO_LIMITS
-from actors.devnode.geyser.settings import GeyserSettings
-from actors.devnode.settings import Settings, SettingsError
+from devnode.geyser.limits import NO_LIMITS
+from devnode.geyser.settings import GeyserSettings
+from devnode.settings import Settings, SettingsError
 
 
 def test_the_defaults_are_those_of_yellowstone() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.geyser.slot_logs import SlotLog, SlotLogs
+from devnode.chain.commitment import Commitment
+from devnode.geyser.slot_logs import SlotLog, SlotLogs
 
 from .samples import CREATED_MS, KEYS, SLOT, account_update, block, transaction_update
 

@@ -17,15 +17,15 @@ from solders.message import (
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
-from actors.devnode.encoding.wire import AnyMessage
-from actors.devnode.geyser.storage_messages import (
+from actors.geyser_proto import solana_storage_pb2 as storage
+from devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
+from devnode.encoding.wire import AnyMessage
+from devnode.geyser.storage_messages import (
     error_message,
     is_simple_vote,
     meta_message,
     transaction_message,
 )
-from actors.geyser_proto import solana_storage_pb2 as storage
 from tests.devnode.local_node import give
 
 from .samples import KEYS, PAYER, balance, meta

@@ -1,10 +1,10 @@
 """One subscriber with and without a replay."""
 
-from actors.devnode.geyser.filters import Filter, SlotFilter
-from actors.devnode.geyser.messages import SlotUpdate
-from actors.devnode.geyser.outbox import Outbox
-from actors.devnode.geyser.subscription import Subscription
 from actors.geyser_proto import geyser_pb2
+from devnode.geyser.filters import Filter, SlotFilter
+from devnode.geyser.messages import SlotUpdate
+from devnode.geyser.outbox import Outbox
+from devnode.geyser.subscription import Subscription
 
 from .samples import CREATED_MS, account_update
 

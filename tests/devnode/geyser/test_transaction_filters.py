@@ -10,11 +10,11 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.encoding.addresses import VOTE_PROGRAM
-from actors.devnode.geyser.limits import NO_LIMITS, BadFilter, TransactionLimits
-from actors.devnode.geyser.messages import TransactionUpdate
-from actors.devnode.geyser.transaction_filters import read_transaction_filters
 from actors.geyser_proto import geyser_pb2
+from devnode.encoding.addresses import VOTE_PROGRAM
+from devnode.geyser.limits import NO_LIMITS, BadFilter, TransactionLimits
+from devnode.geyser.messages import TransactionUpdate
+from devnode.geyser.transaction_filters import read_transaction_filters
 
 from .samples import CREATED_MS, KEYS, PAYER, SIGNATURE, balance, meta, record, transaction_update
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.devnode.journal.archive import Archive
-from actors.devnode.journal.journal import Journal
+from devnode.journal.archive import Archive
+from devnode.journal.journal import Journal
 from tests.devnode.encoding.test_wire import PAYER
 
 from .test_journal import SALT, record, sealed, signature

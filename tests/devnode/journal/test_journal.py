@@ -8,8 +8,8 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.chain.records import Block, TransactionRecord
-from actors.devnode.journal.journal import (
+from devnode.chain.records import Block, TransactionRecord
+from devnode.journal.journal import (
     _DROP_ADDRESSES,
     FILE_NAME,
     LAYOUT,

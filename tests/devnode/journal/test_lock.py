@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.devnode.journal.lock import FolderLock, FolderTaken
+from devnode.journal.lock import FolderLock, FolderTaken
 
 
 def test_a_folder_has_one_owner(tmp_path: Path) -> None:

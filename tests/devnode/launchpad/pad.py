@@ -9,15 +9,15 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.records import TransactionMeta, TransactionRecord
-from actors.devnode.launchpad import calls
-from actors.devnode.launchpad.genesis import launch_accounts
-from actors.devnode.parsing.token_state import holding
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys, Trader, create_instruction, trade_instruction, trade_keys
 from actors.launch_programs.curve_account import BondingCurve, decode_curve, encode_curve
 from actors.launch_programs.events import Event, decode_event
 from actors.launch_programs.instructions import CreateArguments, Kind, TradeArguments
+from devnode.chain.records import TransactionMeta, TransactionRecord
+from devnode.launchpad import calls
+from devnode.launchpad.genesis import launch_accounts
+from devnode.parsing.token_state import holding
 from tests.devnode.local_node import LocalNode
 
 SOL = 10**9

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from solders.pubkey import Pubkey
 
-from actors.devnode.execution.vm import Vm
 from actors.launch_programs.addresses import GLOBAL, PUMP, PUMP_FEES
+from devnode.execution.vm import Vm
 from tests.devnode.conftest import Process, StartDevnode
 from tests.devnode.test_app import wait_for
 from tests.launch_programs.samples import sample
@@ -71,6 +71,6 @@ def test_files_that_cannot_be_used_end_the_start(tmp_path: Path) -> None:
     """One line, exit code 2, and no folder begun."""
     (tmp_path / "junk.so").write_bytes(b"junk")
     for flags in (("--program", f"{ADDRESS}={tmp_path / 'junk.so'}"), ("--account", str(tmp_path / "none.json"))):
-        command = [sys.executable, "-m", "actors.devnode", "--data-dir", str(tmp_path / "chain"), "--http-port", "0"]
+        command = [sys.executable, "-m", "devnode", "--data-dir", str(tmp_path / "chain"), "--http-port", "0"]
         done = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode == 2 and flags[0] in done.stderr and "Traceback" not in done.stderr

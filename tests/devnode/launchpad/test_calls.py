@@ -1,8 +1,8 @@
 import base58
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad import calls
 from actors.launch_programs.addresses import MINT_AUTHORITY, PUMP, TOKEN_2022_PROGRAM
+from devnode.launchpad import calls
 from tests.launch_programs.samples import sample
 
 A, B, C = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2, 3))

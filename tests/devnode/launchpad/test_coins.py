@@ -3,13 +3,13 @@ from dataclasses import replace
 import pytest
 from solders.account import Account
 
-from actors.devnode.chain.chain import Source
-from actors.devnode.encoding.addresses import USDC_MINT
-from actors.devnode.encoding.wire import Decoded
-from actors.devnode.launchpad.coins import LaunchError, Wanted, launch_coin
-from actors.devnode.launchpad.genesis import global_config, program_account
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.configs import encode_global
+from devnode.chain.chain import Source
+from devnode.encoding.addresses import USDC_MINT
+from devnode.encoding.wire import Decoded
+from devnode.launchpad.coins import LaunchError, Wanted, launch_coin
+from devnode.launchpad.genesis import global_config, program_account
 
 from .pad import Pad
 

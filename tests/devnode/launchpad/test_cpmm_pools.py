@@ -6,7 +6,6 @@ import pytest
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad import calls
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys
 from actors.launch_programs.cpmm import (
@@ -21,6 +20,7 @@ from actors.launch_programs.cpmm import (
 )
 from actors.launch_programs.events import log_line
 from actors.launch_programs.instructions import Kind
+from devnode.launchpad import calls
 
 from .pad import SOL, Pad
 

@@ -3,15 +3,15 @@ from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import USDC_MINT
-from actors.devnode.launchpad import calls
-from actors.devnode.launchpad.genesis import INITIAL_VIRTUAL_USDC
-from actors.devnode.parsing.token_state import mint_supply
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import FIXED, instruction
 from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.events import CreateEvent, ExtendAccountEvent, InitUserVolumeAccumulatorEvent
 from actors.launch_programs.instructions import Kind
+from devnode.encoding.addresses import USDC_MINT
+from devnode.launchpad import calls
+from devnode.launchpad.genesis import INITIAL_VIRTUAL_USDC
+from devnode.parsing.token_state import mint_supply
 
 from .pad import Pad, events
 

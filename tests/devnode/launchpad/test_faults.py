@@ -1,4 +1,4 @@
-from actors.devnode.launchpad.faults import NAMES, Fault
+from devnode.launchpad.faults import NAMES, Fault
 
 
 def test_a_numbered_fault_reads_as_anchor_writes_it() -> None:

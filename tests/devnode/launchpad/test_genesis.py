@@ -1,9 +1,11 @@
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import UPGRADEABLE_LOADER
-from actors.devnode.execution.vm import Vm
-from actors.devnode.launchpad.genesis import (
+from actors.launch_programs import addresses
+from actors.launch_programs.configs import decode_fee_config, decode_global, decode_quote_control
+from devnode.encoding.addresses import UPGRADEABLE_LOADER
+from devnode.execution.vm import Vm
+from devnode.launchpad.genesis import (
     IMITATED,
     fee_config,
     global_config,
@@ -12,8 +14,6 @@ from actors.devnode.launchpad.genesis import (
     program_account,
     program_data_address,
 )
-from actors.launch_programs import addresses
-from actors.launch_programs.configs import decode_fee_config, decode_global, decode_quote_control
 
 
 def test_all_fixed_accounts_of_a_trade_exist() -> None:

@@ -12,18 +12,18 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.chain import Source
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.chain.records import InnerInstructions, TransactionRecord
-from actors.devnode.encoding.wire import Decoded, decode
-from actors.devnode.execution.execution import Refused
-from actors.devnode.execution.simulation import preflight, simulate
-from actors.devnode.launchpad import calls
-from actors.devnode.launchpad.genesis import program_account
-from actors.devnode.launchpad.programs import NOTICE
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event, encode_event
 from actors.launch_programs.instructions import Kind
+from devnode.chain.chain import Source
+from devnode.chain.commitment import Commitment
+from devnode.chain.records import InnerInstructions, TransactionRecord
+from devnode.encoding.wire import Decoded, decode
+from devnode.execution.execution import Refused
+from devnode.execution.simulation import preflight, simulate
+from devnode.launchpad import calls
+from devnode.launchpad.genesis import program_account
+from devnode.launchpad.programs import NOTICE
 from tests.launch_programs.samples import sample
 
 from .pad import SOL, Pad, events

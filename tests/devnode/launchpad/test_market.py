@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from actors.devnode.launchpad.market import LabelledTransaction, Market, MarketError
 from actors.launch_programs import addresses
 from actors.launch_programs.cpmm import CPMM
 from actors.launch_programs.events import CompleteEvent, CompletePumpAmmMigrationEvent, CreateEvent, TradeEvent
 from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
+from devnode.launchpad.market import LabelledTransaction, Market, MarketError
 
 from .pad import Pad, events
 

@@ -2,9 +2,9 @@
 
 from solders.keypair import Keypair
 
-from actors.devnode.launchpad.market_orders import Orders, wrapping, wsol_account
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.instructions import Kind
+from devnode.launchpad.market_orders import Orders, wrapping, wsol_account
 
 from .pad import SOL, Pad
 

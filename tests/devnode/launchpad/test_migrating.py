@@ -4,12 +4,12 @@ import pytest
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import USDC_MINT
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import instruction, migrate_keys
 from actors.launch_programs.events import CompletePumpAmmMigrationEvent, CreatePoolEvent
 from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pools import decode_pool
+from devnode.encoding.addresses import USDC_MINT
 
 from .pad import SOL, Pad, events
 

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad.payments import Bill
 from actors.launch_programs.addresses import USDC_MINT
 from actors.launch_programs.curve_account import BondingCurve
+from devnode.launchpad.payments import Bill
 
 CURVE = BondingCurve(1, 1, 1, 1, 1, creator_fee_bucket=5, protocol_fee_bucket=6)
 BILL = Bill(

@@ -2,9 +2,9 @@ from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad import calls
-from actors.devnode.launchpad.pieces import Whole, run_piece
 from actors.launch_programs.addresses import SYSTEM_PROGRAM
+from devnode.launchpad import calls
+from devnode.launchpad.pieces import Whole, run_piece
 
 from .pad import SOL, Pad
 

@@ -4,13 +4,13 @@ import pytest
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad import calls
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys
 from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
 from actors.launch_programs.pool_trades import PoolArguments, PoolKind, pool_trade_instruction, pool_trade_keys
 from actors.launch_programs.pools import Pool, decode_pool
+from devnode.launchpad import calls
 
 from .pad import SOL, Pad, events
 from .test_migrating import completed, migration

@@ -3,10 +3,10 @@
 from solders.account import Account
 from solders.instruction import AccountMeta, Instruction
 
-from actors.devnode.encoding.addresses import UPGRADEABLE_LOADER
-from actors.devnode.launchpad.genesis import IMITATED, program_data_address
-from actors.devnode.launchpad.programs import NOTICE, PERFORMED, is_performed
 from actors.launch_programs.addresses import PUMP, PUMP_AMM, TOKEN_PROGRAM
+from devnode.encoding.addresses import UPGRADEABLE_LOADER
+from devnode.launchpad.genesis import IMITATED, program_data_address
+from devnode.launchpad.programs import NOTICE, PERFORMED, is_performed
 
 from .pad import Pad
 

@@ -2,10 +2,12 @@ import pytest
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad.faults import Fault
-from actors.devnode.launchpad.genesis import global_config
-from actors.devnode.launchpad.pieces import Whole
-from actors.devnode.launchpad.reading import (
+from actors.launch_programs import addresses
+from actors.launch_programs.accounts import Slot
+from devnode.launchpad.faults import Fault
+from devnode.launchpad.genesis import global_config
+from devnode.launchpad.pieces import Whole
+from devnode.launchpad.reading import (
     Passed,
     coin_of,
     fee_config_of,
@@ -14,9 +16,7 @@ from actors.devnode.launchpad.reading import (
     quote_mint_of,
     require_addresses,
 )
-from actors.devnode.launchpad.stage import Ref, Stage
-from actors.launch_programs import addresses
-from actors.launch_programs.accounts import Slot
+from devnode.launchpad.stage import Ref, Stage
 
 from .pad import Pad
 

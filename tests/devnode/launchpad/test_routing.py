@@ -3,14 +3,14 @@
 from solders.instruction import AccountMeta, Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad import calls
-from actors.devnode.launchpad.routing import ROUTER, route_instruction
 from actors.launch_programs import addresses
 from actors.launch_programs.cpmm import CPMM, CpmmKind
 from actors.launch_programs.events import TradeEvent
 from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pool_events import PoolBuyEvent
 from actors.launch_programs.pool_trades import PoolKind
+from devnode.launchpad import calls
+from devnode.launchpad.routing import ROUTER, route_instruction
 
 from .pad import SOL, Pad, events
 from .test_cpmm_pools import CpmmPad

@@ -4,12 +4,12 @@ from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.launchpad import calls
-from actors.devnode.launchpad.faults import Fault
-from actors.devnode.launchpad.pieces import Whole
-from actors.devnode.launchpad.stage import EVENT_UNITS, Ref, Stage
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP, PUMP_FEES, SYSTEM_PROGRAM
 from actors.launch_programs.events import InitUserVolumeAccumulatorEvent, decode_event
+from devnode.launchpad import calls
+from devnode.launchpad.faults import Fault
+from devnode.launchpad.pieces import Whole
+from devnode.launchpad.stage import EVENT_UNITS, Ref, Stage
 
 from .pad import SOL, Pad
 

@@ -20,12 +20,12 @@ from solders.system_program import (
 )
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.nonces import stored_value
-from actors.devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
 from actors.launch_programs import pdas
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event
 from actors.launch_programs.instructions import Kind
+from devnode.chain.nonces import stored_value
+from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
 from tests.devnode.chain.test_chain import lose
 
 from .pad import SOL, Pad

@@ -8,13 +8,13 @@ from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import USDC_MINT
-from actors.devnode.launchpad import calls
 from actors.launch_programs import addresses, curve_math, pdas
 from actors.launch_programs.accounts import SLOTS
 from actors.launch_programs.events import CompleteEvent, TradeEvent
 from actors.launch_programs.fee_schedule import Rates
 from actors.launch_programs.instructions import EXACT_IN, SELLS, TRADES, V3_TRADES, Kind
+from devnode.encoding.addresses import USDC_MINT
+from devnode.launchpad import calls
 
 from .pad import SOL, Pad, events
 

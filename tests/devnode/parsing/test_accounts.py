@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding import addresses
-from actors.devnode.parsing.accounts import parse_account
+from devnode.encoding import addresses
+from devnode.parsing.accounts import parse_account
 from tests.devnode.chain.test_nonces import VALUE, nonce_account
 from tests.devnode.local_node import LocalNode
 

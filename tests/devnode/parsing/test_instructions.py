@@ -10,8 +10,8 @@ from solders.address_lookup_table_account import derive_lookup_table_address
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, ASSOCIATED_TOKEN_PROGRAM
-from actors.devnode.parsing.instructions import ui_instruction
+from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, ASSOCIATED_TOKEN_PROGRAM
+from devnode.parsing.instructions import ui_instruction
 
 A, B, C, D = (Pubkey.from_bytes(bytes([number]) * 32) for number in range(1, 5))
 NAMES = tuple(f"account{number}" for number in range(8))

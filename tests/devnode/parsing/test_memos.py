@@ -1,7 +1,7 @@
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.parsing.memos import memo_text
+from devnode.parsing.memos import memo_text
 from tests.devnode.encoding.test_wire import MEMO
 from tests.devnode.local_node import LocalNode, give
 

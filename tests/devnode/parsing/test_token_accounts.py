@@ -3,7 +3,7 @@ import struct
 from solders.pubkey import Pubkey
 from solders.token.state import Mint, Multisig, TokenAccount, TokenAccountState
 
-from actors.devnode.parsing.token_accounts import parse_token_account
+from devnode.parsing.token_accounts import parse_token_account
 
 A, B, C = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2, 3))
 

@@ -9,8 +9,8 @@ from spl.token import instructions as spl
 from spl.token import models
 from spl.token.constants import TOKEN_PROGRAM_ID
 
-from actors.devnode.parsing.instructions import ui_instruction
-from actors.devnode.parsing.token_instructions import parse_token_instruction
+from devnode.parsing.instructions import ui_instruction
+from devnode.parsing.token_instructions import parse_token_instruction
 
 A, B, C, D, E = (Pubkey.from_bytes(bytes([number]) * 32) for number in range(1, 6))
 TOKEN = {"program_id": TOKEN_PROGRAM_ID}

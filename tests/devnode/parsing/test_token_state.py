@@ -2,8 +2,8 @@ import pytest
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import NATIVE_MINT, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
-from actors.devnode.parsing.token_state import holding, is_mint, is_token_account, mint_decimals
+from devnode.encoding.addresses import NATIVE_MINT, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from devnode.parsing.token_state import holding, is_mint, is_token_account, mint_decimals
 
 MINT, OWNER, DELEGATE = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2, 3))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import Hub
 from tests.devnode.local_node import LocalNode
 
 from .listener import Listener

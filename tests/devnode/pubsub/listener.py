@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 from solders.rpc.responses import parse_websocket_message
 
-from actors.devnode.pubsub.connection import Connection
-from actors.devnode.pubsub.hub import Hub
-from actors.devnode.pubsub.session import Session
+from devnode.pubsub.connection import Connection
+from devnode.pubsub.hub import Hub
+from devnode.pubsub.session import Session
 from tests.devnode.local_node import LocalNode
 
 

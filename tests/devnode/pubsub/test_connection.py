@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from actors.devnode.pubsub.connection import Connection
+from devnode.pubsub.connection import Connection
 
 
 async def test_texts_leave_in_order() -> None:

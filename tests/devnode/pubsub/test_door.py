@@ -15,8 +15,8 @@ from solders.signature import Signature
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from actors.devnode.pubsub.door import MESSAGE_BYTES_MAX, PubsubDoor
-from actors.devnode.pubsub.hub import Hub
+from devnode.pubsub.door import MESSAGE_BYTES_MAX, PubsubDoor
+from devnode.pubsub.hub import Hub
 from tests.devnode.conftest import Process, StartDevnode
 from tests.devnode.local_node import LocalNode
 

@@ -4,10 +4,10 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 
-from actors.devnode.chain.chain import DEAD_BLOCK, ForkEnd, Source
-from actors.devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
-from actors.devnode.faults.plan import read_plan
-from actors.devnode.rpc.tokens import get_token_accounts_by_owner
+from devnode.chain.chain import DEAD_BLOCK, ForkEnd, Source
+from devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
+from devnode.faults.plan import read_plan
+from devnode.rpc.tokens import get_token_accounts_by_owner
 from tests.devnode.local_node import LocalNode
 
 from .listener import Listener

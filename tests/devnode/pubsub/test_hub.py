@@ -5,12 +5,12 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.chain.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
-from actors.devnode.faults.plan import CutConnections, Once
-from actors.devnode.pubsub.connection import Connection
-from actors.devnode.pubsub.hub import Hub
-from actors.devnode.pubsub.topics import RootTopic, SlotTopic
-from actors.devnode.rpc.errors import RpcError
+from devnode.chain.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
+from devnode.faults.plan import CutConnections, Once
+from devnode.pubsub.connection import Connection
+from devnode.pubsub.hub import Hub
+from devnode.pubsub.topics import RootTopic, SlotTopic
+from devnode.rpc.errors import RpcError
 from tests.devnode.local_node import LocalNode
 
 from .conftest import NewListener

@@ -2,10 +2,10 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.rpc.responses import SlotUpdateNotification, parse_websocket_message
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.chain.records import Block
-from actors.devnode.pubsub import payloads
-from actors.devnode.pubsub.topics import LogsTopic, SignatureTopic, SlotsUpdatesTopic, SlotTopic
+from devnode.chain.commitment import Commitment
+from devnode.chain.records import Block
+from devnode.pubsub import payloads
+from devnode.pubsub.topics import LogsTopic, SignatureTopic, SlotsUpdatesTopic, SlotTopic
 from tests.devnode.local_node import LocalNode
 
 NOW_MS = 1_700_000_000_123

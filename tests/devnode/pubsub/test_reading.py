@@ -5,10 +5,10 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.pubsub import reading
-from actors.devnode.pubsub.topics import AccountTopic, BlockTopic, LogsTopic, ProgramTopic, Shape, SignatureTopic
-from actors.devnode.rpc.errors import RpcError
+from devnode.chain.commitment import Commitment
+from devnode.pubsub import reading
+from devnode.pubsub.topics import AccountTopic, BlockTopic, LogsTopic, ProgramTopic, Shape, SignatureTopic
+from devnode.rpc.errors import RpcError
 from tests.devnode.local_node import LocalNode
 
 KEY = Pubkey.new_unique()

@@ -3,8 +3,8 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.rpc.responses import SubscriptionResult, UnsubscribeResult, parse_websocket_message
 
-from actors.devnode.pubsub.session import SUBSCRIBE, UNSUBSCRIBE
-from actors.devnode.rpc.node import SOLANA_CORE_VERSION
+from devnode.pubsub.session import SUBSCRIBE, UNSUBSCRIBE
+from devnode.rpc.node import SOLANA_CORE_VERSION
 from tests.devnode.local_node import LocalNode
 
 from .conftest import NewListener

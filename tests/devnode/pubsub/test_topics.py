@@ -1,8 +1,8 @@
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.pubsub.topics import (
+from devnode.chain.commitment import Commitment
+from devnode.pubsub.topics import (
     AccountTopic,
     LogsTopic,
     ProgramTopic,

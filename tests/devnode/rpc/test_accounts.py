@@ -6,7 +6,7 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
+from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
 from tests.devnode.local_node import LocalNode
 
 ABSENT = "1nc1nerator11111111111111111111111111111111"

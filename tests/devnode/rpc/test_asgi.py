@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from actors.devnode.rpc.asgi import Reply, send_reply
+from devnode.rpc.asgi import Reply, send_reply
 
 
 async def sent(reply: Reply, cors: bool) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from solders.compute_budget import set_compute_unit_limit, set_compute_unit_pric
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 
-from actors.devnode.chain.genesis import FIRST_SLOT
+from devnode.chain.genesis import FIRST_SLOT
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give
 
 

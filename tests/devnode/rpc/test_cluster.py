@@ -1,7 +1,7 @@
 from solders.rpc import responses
 
-from actors.devnode.encoding.addresses import SYSVAR_EPOCH_SCHEDULE
-from actors.devnode.faults.plan import read_plan
+from devnode.encoding.addresses import SYSVAR_EPOCH_SCHEDULE
+from devnode.faults.plan import read_plan
 from tests.devnode.local_node import LocalNode
 
 

@@ -66,7 +66,7 @@ def test_notifications_are_not_answered(local: LocalNode) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_it(body: bytes) -> None:
-    from actors.devnode.rpc.dispatch import Dispatcher
+    from devnode.rpc.dispatch import Dispatcher
 
     answer = Dispatcher(None, {}).answer(body)  # type: ignore[arg-type]
     assert answer is None or b'"error"' in answer

@@ -1,4 +1,4 @@
-from actors.devnode.rpc import errors
+from devnode.rpc import errors
 
 
 def test_codes_and_texts_are_those_of_a_node() -> None:

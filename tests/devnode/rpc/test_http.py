@@ -4,9 +4,9 @@ from typing import Any
 import httpx
 import pytest
 
-from actors.devnode.faults.plan import read_plan
-from actors.devnode.rpc.asgi import Reply, Scope
-from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
+from devnode.faults.plan import read_plan
+from devnode.rpc.asgi import Reply, Scope
+from devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
 from tests.devnode.local_node import LocalNode
 
 

@@ -1,4 +1,4 @@
-from actors.devnode.rpc.node import in_context
+from devnode.rpc.node import in_context
 from tests.devnode.local_node import LocalNode
 
 

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.rpc import params as read
-from actors.devnode.rpc.errors import RpcError
+from devnode.chain.commitment import Commitment
+from devnode.rpc import params as read
+from devnode.rpc.errors import RpcError
 
 anything = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),

@@ -13,7 +13,7 @@ from solders.rpc.errors import SendTransactionPreflightFailureMessage
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.faults.plan import read_plan
+from devnode.faults.plan import read_plan
 from tests.devnode.encoding.test_wire import memo
 from tests.devnode.execution.test_execution import v1
 from tests.devnode.local_node import LocalNode, give

@@ -18,10 +18,10 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
-from actors.devnode.rpc.unfinished import Unfinished
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
+from devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
+from devnode.rpc.unfinished import Unfinished
 from tests.devnode.conftest import Process
 from tests.devnode.faulty import Faulty
 

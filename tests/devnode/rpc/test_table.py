@@ -1,4 +1,4 @@
-from actors.devnode.rpc.table import METHODS
+from devnode.rpc.table import METHODS
 from tests.devnode.local_node import LocalNode
 
 AGAVE = """

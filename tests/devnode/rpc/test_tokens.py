@@ -5,7 +5,7 @@ from solders.token.associated import get_associated_token_address
 from spl.token.instructions import approve, close_account, transfer
 from spl.token.models import ApproveParams, CloseAccountParams, TransferParams
 
-from actors.devnode.encoding.addresses import NATIVE_MINT, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, USDC_MINT
+from devnode.encoding.addresses import NATIVE_MINT, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, USDC_MINT
 from tests.devnode.local_node import LocalNode
 
 MINT = str(USDC_MINT)

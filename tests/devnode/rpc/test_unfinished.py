@@ -9,8 +9,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.commitment import Commitment
-from actors.devnode.rpc.unfinished import Unfinished
+from devnode.chain.commitment import Commitment
+from devnode.rpc.unfinished import Unfinished
 from tests.devnode.local_node import LocalNode, give
 
 PROCESSED = {"encoding": "base64", "preflightCommitment": "processed"}

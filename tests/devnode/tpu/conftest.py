@@ -20,10 +20,10 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.bus import TransactionLanded
-from actors.devnode.tpu.admission import Limits
-from actors.devnode.tpu.certificate import node_certificate
-from actors.devnode.tpu.door import ALPN, TpuDoor
+from devnode.chain.bus import TransactionLanded
+from devnode.tpu.admission import Limits
+from devnode.tpu.certificate import node_certificate
+from devnode.tpu.door import ALPN, TpuDoor
 from tests.devnode.local_node import LocalNode
 
 WAIT_SECONDS_MAX = 90

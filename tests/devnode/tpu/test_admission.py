@@ -1,7 +1,7 @@
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.tpu.admission import INTERVAL_SECONDS, Admission, Admitted, Arrivals, Limits, Throttle, TooMany
+from devnode.tpu.admission import INTERVAL_SECONDS, Admission, Admitted, Arrivals, Limits, Throttle, TooMany
 
 BIG, SMALL, TINY, UNSTAKED = (Pubkey.from_bytes(bytes((number,)) * 32) for number in range(1, 5))
 STAKES = {BIG: 75_000, SMALL: 24_999, TINY: 1}
@@ -23,7 +23,7 @@ def test_an_address_may_connect_eight_times_a_minute() -> None:
 
 def test_idle_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded, from however many addresses clients connect."""
-    monkeypatch.setattr("actors.devnode.tpu.admission._ADDRESSES_MAX", 3)
+    monkeypatch.setattr("devnode.tpu.admission._ADDRESSES_MAX", 3)
     arrivals = Arrivals(Limits())
     for number in range(10):
         arrivals.allows(str(number), number * 100.0)

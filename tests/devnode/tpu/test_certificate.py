@@ -1,7 +1,7 @@
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from solders.keypair import Keypair
 
-from actors.devnode.tpu.certificate import node_certificate, peer_identity
+from devnode.tpu.certificate import node_certificate, peer_identity
 
 from .conftest import nameless_certificate
 

@@ -9,8 +9,8 @@ from solders.keypair import Keypair
 from solders.message import MessageV1, TransactionConfig
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.tpu.connection import StreamCredit
-from actors.devnode.tpu.streams import STREAM_BYTES_MAX
+from devnode.tpu.connection import StreamCredit
+from devnode.tpu.streams import STREAM_BYTES_MAX
 from tests.devnode.encoding.test_wire import memo
 
 from .conftest import ROOMY, OpenTpu, TpuFactory, client_configuration, nameless_certificate

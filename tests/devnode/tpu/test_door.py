@@ -14,7 +14,7 @@ from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction
 
-from actors.devnode.ports import PortTaken, open_udp
+from devnode.ports import PortTaken, open_udp
 from tests.devnode.conftest import Process, StartDevnode
 
 from .conftest import OpenTpu, TpuClient, client_configuration

@@ -3,7 +3,7 @@
 from aioquic.quic.connection import QuicConnection
 from solders.keypair import Keypair
 
-from actors.devnode.faults.plan import read_plan
+from devnode.faults.plan import read_plan
 
 from .conftest import OpenTpu, client_configuration
 

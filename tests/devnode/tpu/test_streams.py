@@ -1,6 +1,6 @@
 import pytest
 
-from actors.devnode.tpu.streams import PAUSE_SECONDS_MAX, STREAM_BYTES_MAX, Streams, StreamTooLong
+from devnode.tpu.streams import PAUSE_SECONDS_MAX, STREAM_BYTES_MAX, Streams, StreamTooLong
 
 
 def test_pieces_are_put_together_by_stream() -> None:

@@ -1,0 +1,147 @@
+"""The way of a transaction from a door to the leader.
+
+Implements: each arrival is noted; faults of legs and leaders decide whether it reaches a leader. A send by RPC
+goes to the leader of the slot and to the next one, as from an Agave node; a transaction on a TPU port reaches the
+leader of that port. A leader keeps a transaction until its turn, if the turn begins within `HOLD_SLOTS_MAX` slots;
+there is no forwarding. The node sends a transaction of its RPC again every five slots, until it has landed, its
+blockhash is too old, or the re-sends that its sender allows are used up.
+Time is counted in slots; synchronous. Not here: executing (chain.py), the decisions of faults (faults/plan.py).
+"""
+
+import msgspec
+
+from actors.clock import Clock
+from devnode.chain.arrivals import Arrival, ArrivalLog
+from devnode.chain.bus import SlotsAbandoned
+from devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Unsound, Waiting
+from devnode.chain.filling import BlockFilling
+from devnode.chain.leaders import HOLD_SLOTS_MAX, LeaderSchedule
+from devnode.chain.records import TransactionRecord
+from devnode.encoding.wire import Decoded
+from devnode.execution.execution import Refused
+from devnode.faults.faults import Faults
+from devnode.faults.plan import Late, Lost
+
+RESEND_SLOTS = 5  # Agave's retry_rate_ms: 2 seconds.
+RESENDING_MAX = 10_000  # Agave's MAX_TRANSACTION_QUEUE_SIZE.
+UNTIL_EXPIRY = 2**64 - 1  # Re-sends without a limit: Agave's default.
+_FINAL_REFUSALS = ("AlreadyProcessed", "SignatureFailure")
+
+
+class Broadcast(msgspec.Struct):
+    """One transaction on its way."""
+
+    decoded: Decoded
+    source: Source
+    signatures_checked: bool
+    arrival: Arrival
+    port: int | None = None  # The leader whose TPU port it reached; None: the node sends it to the leaders itself.
+    resends: int = 0  # How often the node may still send it again by itself.
+    refusal_is_final: bool = False  # The sender is told a refusal, so it must not land afterwards.
+
+
+class Intake:
+    def __init__(
+        self, chain: Chain, filling: BlockFilling, faults: Faults, leaders: LeaderSchedule, clock: Clock
+    ) -> None:
+        self._chain, self._filling, self._faults = chain, filling, faults
+        self._leaders, self._clock = leaders, clock
+        self._arrivals = ArrivalLog()
+        self._abandoned = chain.bus.subscribe(SlotsAbandoned)
+        self._resending = 0  # Transactions that the node will send again.
+
+    def arrive(self, decoded: Decoded, source: Source) -> Arrival:
+        """Note a broadcast."""
+        slot = self._chain.levels.building.slot
+        return self._arrivals.add(source, decoded.signature, slot, self._clock.now_ms())
+
+    def arrivals(self, after: int, limit: int) -> list[Arrival]:
+        """The arrivals with a number above `after`, oldest first."""
+        for event in self._abandoned.drain():
+            assert isinstance(event, SlotsAbandoned), event
+            self._arrivals.abandon(event.slots)
+        return self._arrivals.after(after, limit)
+
+    def submit(
+        self,
+        decoded: Decoded,
+        source: Source,
+        signatures_checked: bool = False,
+        port: int | None = None,
+        resends: int = 0,
+        refusal_is_final: bool = False,
+    ) -> SubmitResult:
+        """Take one broadcast.
+
+        port: the leader whose TPU port it reached. resends: how often the node may send it again by itself.
+        refusal_is_final: the node does not send it again after a refusal, because the caller reports the refusal."""
+        arrival = self.arrive(decoded, source)
+        return self._sent(Broadcast(decoded, source, signatures_checked, arrival, port, resends, refusal_is_final))
+
+    def submit_if_sound(self, decoded: Decoded, signatures_checked: bool) -> SubmitResult | Unsound:
+        """Take a send by RPC that is checked and landed in one run, because it reaches the leader (`is_direct`)."""
+        arrival = self.arrive(decoded, Source.RPC)
+        result = self._chain.submit_if_sound(decoded, Source.RPC, signatures_checked)
+        arrival.settle(result)
+        return result
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether every send by RPC reaches the leader of the slot at once, and lands there at once."""
+        return not self._faults.befall_sends and self._filling.is_direct
+
+    def _sent(self, broadcast: Broadcast) -> SubmitResult:
+        """Send a transaction, and plan to send it again if that may help."""
+        result = self._settled(broadcast, self._passed(broadcast))
+        over = isinstance(result, TransactionRecord)
+        if isinstance(result, Refused):
+            over = broadcast.refusal_is_final or result.err in _FINAL_REFUSALS
+        broadcast.refusal_is_final = False  # The sender has its answer.
+        if broadcast.resends and not over and self._resending < RESENDING_MAX:
+            self._resending += 1
+            self._faults.hold(RESEND_SLOTS, lambda: self._send_again(broadcast))
+        return result
+
+    def _send_again(self, broadcast: Broadcast) -> None:
+        self._resending -= 1
+        decoded = broadcast.decoded
+        if decoded.signature not in self._chain.statuses and self._chain.refusal_now(decoded) is None:
+            broadcast.resends -= 1
+            self._sent(broadcast)
+
+    def _passed(self, broadcast: Broadcast) -> SubmitResult:
+        """Bring a transaction over its leg, where faults can lose or delay it."""
+        if self._faults.befall_sends:
+            fate = self._faults.send_fate(broadcast.source, str(broadcast.decoded.signature))
+            if isinstance(fate, Lost):
+                return Dropped()
+            if isinstance(fate, Late):
+                self._faults.hold(fate.slots, lambda: self._settled(broadcast, self._received(broadcast)))
+                return Waiting()
+        return self._received(broadcast)
+
+    def _received(self, broadcast: Broadcast) -> SubmitResult:
+        """Give a transaction to the leaders that it is for and that do not lose it."""
+        port = broadcast.port
+        leaders = self._leaders.this_and_next(self._faults.slot) if port is None else (port,)
+        if self._faults.befall_sends:
+            signature = str(broadcast.decoded.signature)
+            leaders = tuple(leader for leader in leaders if self._faults.reaches(leader, signature))
+        return self._at_leaders(broadcast, leaders) if leaders else Dropped()
+
+    def _at_leaders(self, broadcast: Broadcast, leaders: tuple[int, ...]) -> SubmitResult:
+        """Land the transaction if one of these leaders leads now; otherwise they keep it until a turn that is near."""
+        slot = self._faults.slot
+        if self._leaders.leader_at(slot) in leaders:
+            return self._filling.take(
+                broadcast.decoded, broadcast.source, broadcast.signatures_checked, broadcast.arrival.settle
+            )
+        wait = min(self._leaders.slots_until(leader, slot) for leader in leaders)
+        if wait > HOLD_SLOTS_MAX:
+            return Dropped()
+        self._faults.hold(wait, lambda: self._settled(broadcast, self._at_leaders(broadcast, leaders)))
+        return Waiting()
+
+    def _settled(self, broadcast: Broadcast, result: SubmitResult) -> SubmitResult:
+        broadcast.arrival.settle(result)
+        return result

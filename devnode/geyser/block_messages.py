@@ -1,0 +1,134 @@
+"""Updates of blocks, block metas and entries.
+
+Implements: their messages, as in geyser.proto; the selected parts of a block (BlockShape). Subscribers with equal
+shapes share one encoding.
+Not here: reading shapes (block_filters.py), matching (filters.py), when updates are sent (hub.py).
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from solders.pubkey import Pubkey
+
+from actors.geyser_proto import geyser_pb2, solana_storage_pb2
+from actors.units import UnixMillis
+from devnode.chain.records import Block
+from devnode.geyser.cuckoo import Cuckoo
+from devnode.geyser.entries import HASHES_PER_ENTRY, Entry, entries_of, entry_count
+from devnode.geyser.messages import AccountUpdate, Slices, TransactionUpdate, Update
+
+
+@dataclass(frozen=True, slots=True)
+class BlockShape:
+    """The parts of a block to send. Keys limit its transactions and accounts; the block itself is always sent."""
+
+    has_transactions: bool
+    has_accounts: bool
+    has_entries: bool
+    keys: frozenset[Pubkey]  # Without keys and cuckoo filter: all.
+    cuckoo: Cuckoo | None
+    slices: Slices
+
+    def transactions_of(self, update: "BlockUpdate") -> Iterator[TransactionUpdate]:
+        if self.has_transactions:
+            texts = {str(key) for key in self.keys}
+            for transaction in update.transactions:
+                keys = transaction.record.keys
+                if self._shows_all or not texts.isdisjoint(keys) or self._compressed_has(map(Pubkey.from_string, keys)):
+                    yield transaction
+
+    def accounts_of(self, update: "BlockUpdate") -> Iterator[AccountUpdate]:
+        if self.has_accounts:
+            for account in update.accounts:
+                if self._shows_all or account.pubkey in self.keys or self._compressed_has(iter((account.pubkey,))):
+                    yield account
+
+    @property
+    def _shows_all(self) -> bool:
+        return not self.keys and self.cuckoo is None
+
+    def _compressed_has(self, keys: Iterator[Pubkey]) -> bool:
+        return self.cuckoo is not None and any(bytes(key) in self.cuckoo for key in keys)
+
+
+class EntryUpdate(Update):
+    def __init__(self, slot: int, entry: Entry, created_ms: UnixMillis) -> None:
+        super().__init__(slot, created_ms)
+        self.entry = entry
+
+    def message(self) -> geyser_pb2.SubscribeUpdateEntry:
+        entry = self.entry
+        return geyser_pb2.SubscribeUpdateEntry(
+            slot=self.slot,
+            index=entry.index,
+            num_hashes=HASHES_PER_ENTRY,
+            hash=entry.hash,
+            executed_transaction_count=entry.transaction_count,
+            starting_transaction_index=entry.first_transaction,
+        )
+
+    def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
+        return geyser_pb2.SubscribeUpdate(entry=self.message())
+
+
+class BlockUpdate(Update):
+    """A sealed block with its transactions and accounts. accounts: the last write of each account."""
+
+    def __init__(
+        self,
+        block: Block,
+        transactions: tuple[TransactionUpdate, ...],
+        accounts: tuple[AccountUpdate, ...],
+        created_ms: UnixMillis,
+    ) -> None:
+        super().__init__(block.slot, created_ms)
+        self.block, self.transactions, self.accounts = block, transactions, accounts
+
+    @cached_property
+    def entries(self) -> tuple[EntryUpdate, ...]:
+        return tuple(EntryUpdate(self.slot, entry, self.created_ms) for entry in entries_of(self.block))
+
+    def _message(self, shape: "BlockShape") -> geyser_pb2.SubscribeUpdateBlock:
+        """Build the message. The counts are those of the whole block, also when only a part is sent."""
+        block = self.block
+        return geyser_pb2.SubscribeUpdateBlock(
+            slot=block.slot,
+            blockhash=block.blockhash,
+            rewards=solana_storage_pb2.Rewards(),
+            block_time=solana_storage_pb2.UnixTimestamp(timestamp=block.unix_time),
+            block_height=solana_storage_pb2.BlockHeight(block_height=block.height),
+            transactions=[update.info() for update in shape.transactions_of(self)],
+            parent_slot=block.parent_slot,
+            parent_blockhash=block.previous_blockhash,
+            executed_transaction_count=len(block.transactions),
+            updated_account_count=len(self.accounts),
+            accounts=[update.info(shape.slices) for update in shape.accounts_of(self)],
+            entries_count=entry_count(block),
+            entries=[update.message() for update in self.entries] if shape.has_entries else (),
+        )
+
+    def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
+        assert isinstance(shape, BlockShape), shape
+        return geyser_pb2.SubscribeUpdate(block=self._message(shape))
+
+
+class BlockMetaUpdate(Update):
+    def __init__(self, block: Block, created_ms: UnixMillis) -> None:
+        super().__init__(block.slot, created_ms)
+        self.block = block
+
+    def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
+        block = self.block
+        meta = geyser_pb2.SubscribeUpdateBlockMeta(
+            slot=block.slot,
+            blockhash=block.blockhash,
+            rewards=solana_storage_pb2.Rewards(),
+            block_time=solana_storage_pb2.UnixTimestamp(timestamp=block.unix_time),
+            block_height=solana_storage_pb2.BlockHeight(block_height=block.height),
+            parent_slot=block.parent_slot,
+            parent_blockhash=block.previous_blockhash,
+            executed_transaction_count=len(block.transactions),
+            entries_count=entry_count(block),
+        )
+        return geyser_pb2.SubscribeUpdate(block_meta=meta)

@@ -1,0 +1,198 @@
+"""jsonParsed of token accounts, mints and multisigs, with the extensions of Token-2022.
+
+Implements: types `account`, `mint` and `multisig` of programs spl-token and spl-token-2022. Pure.
+Extensions that are not listed here appear as `unparseableExtension`, which is the node's word for unknown extensions.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from solders.pubkey import Pubkey
+
+from devnode.encoding.accounts import ui_token_amount
+from devnode.encoding.addresses import MULTISIG_BYTES, TOKEN_ACCOUNT_BYTES
+from devnode.parsing.token_state import is_mint, is_token_account, mint_supply
+
+_STATES = ("uninitialized", "initialized", "frozen")
+_EXTENSIONS_OFFSET = TOKEN_ACCOUNT_BYTES + 1
+_NO_KEY = bytes(32)
+
+
+def parse_token_account(data: bytes, decimals_of: Callable[[Pubkey], int | None]) -> dict[str, Any] | None:
+    """Parse a token account, mint or multisig; None for other bytes and for a token account of an unknown mint."""
+    if is_token_account(data):
+        decimals = decimals_of(Pubkey.from_bytes(data[0:32]))
+        return None if decimals is None else {"info": _account(data, decimals), "type": "account"}
+    if is_mint(data):
+        return {"info": _mint(data), "type": "mint"}
+    if len(data) == MULTISIG_BYTES and data[2]:
+        return {"info": _multisig(data), "type": "multisig"}
+    return None
+
+
+def _account(data: bytes, decimals: int) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "isNative": _has_option(data, 109),
+        "mint": _key(data, 0),
+        "owner": _key(data, 32),
+        "state": _STATES[data[108]] if data[108] < len(_STATES) else _STATES[0],
+        "tokenAmount": ui_token_amount(_u64(data, 64), decimals),
+    }
+    if _has_option(data, 72):
+        info["delegate"] = _key(data, 76)
+        info["delegatedAmount"] = ui_token_amount(_u64(data, 121), decimals)
+    if _has_option(data, 109):
+        info["rentExemptReserve"] = ui_token_amount(_u64(data, 113), decimals)
+    if _has_option(data, 129):
+        info["closeAuthority"] = _key(data, 133)
+    return _with_extensions(info, data)
+
+
+def _mint(data: bytes) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "decimals": data[44],
+        "freezeAuthority": _key(data, 50) if _has_option(data, 46) else None,
+        "isInitialized": bool(data[45]),
+        "mintAuthority": _key(data, 4) if _has_option(data, 0) else None,
+        "supply": str(mint_supply(data)),
+    }
+    return _with_extensions(info, data)
+
+
+def _multisig(data: bytes) -> dict[str, Any]:
+    signers = [data[at : at + 32] for at in range(3, MULTISIG_BYTES, 32)]
+    return {
+        "isInitialized": bool(data[2]),
+        "numRequiredSigners": data[0],
+        "numValidSigners": data[1],
+        "signers": [str(Pubkey.from_bytes(signer)) for signer in signers if signer != _NO_KEY],
+    }
+
+
+def _with_extensions(info: dict[str, Any], data: bytes) -> dict[str, Any]:
+    extensions = []
+    at = _EXTENSIONS_OFFSET
+    while at + 4 <= len(data):
+        kind, length = struct.unpack_from("<HH", data, at)
+        if kind == 0:
+            break
+        extensions.append(_extension(kind, data[at + 4 : at + 4 + length]))
+        at += 4 + length
+    if extensions:
+        info["extensions"] = extensions
+    return info
+
+
+def _extension(kind: int, value: bytes) -> dict[str, Any]:
+    known = _EXTENSIONS.get(kind)
+    if known is None:
+        return {"extension": "unparseableExtension"}
+    name, read = known
+    if read is None:
+        return {"extension": name}
+    try:
+        return {"extension": name, "state": read(value)}
+    except (struct.error, ValueError, UnicodeDecodeError):
+        return {"extension": "unparseableExtension"}
+
+
+def _transfer_fee_config(value: bytes) -> dict[str, Any]:
+    return {
+        "newerTransferFee": _transfer_fee(value, 90),
+        "olderTransferFee": _transfer_fee(value, 72),
+        "transferFeeConfigAuthority": _maybe_key(value, 0),
+        "withdrawWithheldAuthority": _maybe_key(value, 32),
+        "withheldAmount": _u64(value, 64),
+    }
+
+
+def _transfer_fee(value: bytes, at: int) -> dict[str, Any]:
+    epoch, maximum_fee, basis_points = struct.unpack_from("<QQH", value, at)
+    return {"epoch": epoch, "maximumFee": maximum_fee, "transferFeeBasisPoints": basis_points}
+
+
+def _token_metadata(value: bytes) -> dict[str, Any]:
+    at = 64
+    texts = []
+    for _ in range(3):
+        text, at = _text(value, at)
+        texts.append(text)
+    (count,) = struct.unpack_from("<I", value, at)
+    at += 4
+    pairs = []
+    for _ in range(count):
+        key, at = _text(value, at)
+        item, at = _text(value, at)
+        pairs.append([key, item])
+    return {
+        "additionalMetadata": pairs,
+        "mint": _key(value, 32),
+        "name": texts[0],
+        "symbol": texts[1],
+        "updateAuthority": _maybe_key(value, 0),
+        "uri": texts[2],
+    }
+
+
+def _text(value: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from("<I", value, at)
+    return value[at + 4 : at + 4 + length].decode(), at + 4 + length
+
+
+def _interest_bearing(value: bytes) -> dict[str, Any]:
+    initialized, average, updated, current = struct.unpack_from("<qhqh", value, 32)
+    return {
+        "currentRate": current,
+        "initializationTimestamp": initialized,
+        "lastUpdateTimestamp": updated,
+        "preUpdateAverageRate": average,
+        "rateAuthority": _maybe_key(value, 0),
+    }
+
+
+_Reader = Callable[[bytes], dict[str, Any]] | None
+_EXTENSIONS: dict[int, tuple[str, _Reader]] = {
+    1: ("transferFeeConfig", _transfer_fee_config),
+    2: ("transferFeeAmount", lambda value: {"withheldAmount": _u64(value, 0)}),
+    3: ("mintCloseAuthority", lambda value: {"closeAuthority": _maybe_key(value, 0)}),
+    6: ("defaultAccountState", lambda value: {"accountState": _STATES[value[0]]}),
+    7: ("immutableOwner", None),
+    8: ("memoTransfer", lambda value: {"requireIncomingTransferMemos": bool(value[0])}),
+    9: ("nonTransferable", None),
+    10: ("interestBearingConfig", _interest_bearing),
+    11: ("cpiGuard", lambda value: {"lockCpi": bool(value[0])}),
+    12: ("permanentDelegate", lambda value: {"delegate": _maybe_key(value, 0)}),
+    13: ("nonTransferableAccount", None),
+    14: ("transferHook", lambda value: {"authority": _maybe_key(value, 0), "programId": _maybe_key(value, 32)}),
+    15: ("transferHookAccount", lambda value: {"transferring": bool(value[0])}),
+    18: (
+        "metadataPointer",
+        lambda value: {"authority": _maybe_key(value, 0), "metadataAddress": _maybe_key(value, 32)},
+    ),
+    19: ("tokenMetadata", _token_metadata),
+    20: ("groupPointer", lambda value: {"authority": _maybe_key(value, 0), "groupAddress": _maybe_key(value, 32)}),
+    22: (
+        "groupMemberPointer",
+        lambda value: {"authority": _maybe_key(value, 0), "memberAddress": _maybe_key(value, 32)},
+    ),
+}
+
+
+def _u64(data: bytes, at: int) -> int:
+    (number,) = struct.unpack_from("<Q", data, at)
+    return int(number)
+
+
+def _has_option(data: bytes, at: int) -> bool:
+    """Whether the four-byte option tag is set."""
+    return data[at : at + 4] == b"\x01\x00\x00\x00"
+
+
+def _key(data: bytes, at: int) -> str:
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
+
+
+def _maybe_key(data: bytes, at: int) -> str | None:
+    """A key of an extension; None if it is absent, which extensions write as zeros."""
+    return None if data[at : at + 32] == _NO_KEY else _key(data, at)

@@ -1,0 +1,146 @@
+"""The HTTP door: POST / for JSON-RPC, GET /health, and whatever routes are handed in.
+
+Implements: a raw ASGI application; bodies are capped like a node's (50 KiB). Browsers may call JSON-RPC from any
+origin, as on a node; other routes give no such permission.
+Not here: what the routes do.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from actors.http_server.exchange import HttpRequest
+from actors.http_server.responses import HttpResponse, refusal
+from devnode.execution.signature_checks import SignatureChecks
+from devnode.faults.door import answer_faultily
+from devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send, send_reply
+from devnode.rpc.dispatch import Dispatcher
+from devnode.rpc.errors import RpcError
+from devnode.rpc.node import Health
+from devnode.rpc.unfinished import Unfinished
+
+BODY_BYTES_MAX = 50 * 1024  # Agave's default max_request_body_size.
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\ncontent-length: "
+
+
+class TooLarge(Exception):
+    """The body is above the cap."""
+
+
+class HttpDoor:
+    """routes: (verb, path) to handler, for doors beside JSON-RPC. websocket: takes WebSocket connections, if any.
+    signature_checks: who may check the signatures of what is sent."""
+
+    body_bytes_max = BODY_BYTES_MAX
+    late = None  # Nothing is paid for here.
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        health: Health,
+        routes: Mapping[tuple[str, str], Route],
+        websocket: AsgiApp | None = None,
+        signature_checks: SignatureChecks | None = None,
+    ) -> None:
+        self.signature_checks = SignatureChecks(cores=1) if signature_checks is None else signature_checks
+        self._dispatcher, self._health, self._routes, self._websocket = dispatcher, health, routes, websocket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            if self._websocket is not None:
+                await self._websocket(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        verb, path = scope["method"], scope["path"]
+        route = self._routes.get((verb, path))
+        try:
+            if route is not None:
+                await send_reply(send, route(scope, await _body(receive)))
+            elif verb == "POST" and path == "/":
+                await self._call(await _body(receive), receive, send)
+            elif verb == "GET" and path == "/health":
+                await send_reply(send, Reply(200, self._health_text(), b"text/plain"), cors=True)
+            elif verb == "OPTIONS" and path == "/":
+                await send_reply(send, Reply(204, b"", b"text/plain"), cors=True)
+            elif path in ("/", "/health") or any(path == known for _, known in self._routes):
+                await send_reply(send, Reply(405, b"method not allowed\n", b"text/plain"))
+            else:
+                await send_reply(send, Reply(404, b"not found\n", b"text/plain"))
+        except TooLarge:
+            text = f"request body is larger than {BODY_BYTES_MAX} bytes\n".encode()
+            await send_reply(send, Reply(413, text, b"text/plain"))
+
+    async def _call(self, body: bytes, receive: Receive, send: Send) -> None:
+        faults = self._health.faults
+        if faults.befall_calls and await answer_faultily(faults, body, self._dispatcher.answer, receive, send):
+            return
+        await send_reply(send, Reply(200, self._dispatcher.answer(body) or b""), cors=True)
+
+    # --- without ASGI (actors/http_server): JSON-RPC, answered in the turn that read it. A send may wait for a check of
+    # its signatures. Measured with getAccountInfo on one core: 101 us of CPU by way of ASGI, half of that here.
+
+    def takes(self, request: HttpRequest) -> bool:
+        """While faults may make a call wait, none is taken."""
+        return request.target == b"/" and request.keep_alive and not self._health.faults.befall_calls
+
+    def answer(self, request: HttpRequest) -> "bytes | asyncio.Future[bytes]":
+        """The reply to the body of a JSON-RPC call, empty for notifications."""
+        reply = self._dispatcher.begin(request.body)
+        if not isinstance(reply, Unfinished):
+            return _whole(reply or b"")
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        finish = partial(_finish, reply, answer)
+        request.hurry = partial(finish, is_signed=False)
+        self.signature_checks.check(reply.raw, finish)
+        return answer
+
+    def too_long(self, request: HttpRequest) -> HttpResponse:
+        text = b"request body is larger than %d bytes\n" % BODY_BYTES_MAX
+        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text))]
+        return HttpResponse(413, text, headers)
+
+    def refused(self, reason: str, status: int) -> HttpResponse:
+        return refusal(reason, status)
+
+    def _health_text(self) -> bytes:
+        try:
+            self._health.check()
+        except RpcError:
+            return b"unknown" if self._health.slots_behind is None else b"behind"
+        return b"ok"
+
+
+def _finish(reply: Unfinished[bytes | None], answer: "asyncio.Future[bytes]", is_signed: bool) -> None:
+    """A client that has gone meanwhile changes nothing: what it sent was received."""
+    if not answer.done():  # Else it was finished before the check was, for the sake of the next request.
+        try:
+            answer.set_result(_whole(reply.finish(is_signed) or b""))
+        except Exception as error:  # noqa: BLE001  # The server logs it.
+            answer.set_exception(error)
+
+
+def _whole(body: bytes) -> bytes:
+    return b"%b%d\r\n\r\n%b" % (_HEAD, len(body), body)
+
+
+async def _body(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):  # Nearly every request comes in one piece.
+        if len(body) > BODY_BYTES_MAX:
+            raise TooLarge
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > BODY_BYTES_MAX:
+            raise TooLarge
+    return b"".join(parts)
