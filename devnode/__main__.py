@@ -113,7 +113,7 @@ def _faults_in(path: Path | None) -> FaultPlan:
     """Read the file of --faults. Raises SettingsError."""
     if path is None:
         return FaultPlan()
-    from devnode.faults.door import refuse_unknown_methods
+    from devnode.admin import refuse_unknown_methods
 
     try:
         return refuse_unknown_methods(read_plan(json.loads(path.read_bytes())))
@@ -134,11 +134,11 @@ def _run(settings: Settings, reset: bool) -> None:
 
     from devnode.app import Devnode, ReadyFileUnusable, wipe
     from devnode.execution.dumps import DumpError, load
-    from devnode.faults.door import BROKEN_OFF_LOG
     from devnode.geyser.certificates import BadCertificate
     from devnode.journal.journal import JournalError
     from devnode.journal.lock import FolderTaken
     from devnode.ports import PortTaken
+    from devnode.rpc.faulty_answers import BROKEN_OFF_LOG
     from devnode.status_line import show_status
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -151,7 +151,8 @@ def _run(settings: Settings, reset: bool) -> None:
 
     try:
         if reset:
-            load(settings.dumps)  # Check the files first: after an error the old chain must still exist.
+            # Check the files first: after an error the old chain must still exist.
+            load(settings.dumps.accounts, settings.dumps.programs)
             wipe(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())

@@ -18,13 +18,14 @@ from urllib.parse import parse_qs
 import orjson
 from solders.pubkey import Pubkey
 
+from devnode.block_engine.endpoints import ENGINE_METHODS
 from devnode.chain.crowd import CrowdError, with_changes
 from devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
-from devnode.faults.door import refuse_unknown_methods
 from devnode.faults.plan import FaultPlan, PlanError, changed, read_once
-from devnode.launchpad.endpoints import launch, market
+from devnode.launch_endpoints import launch, market
 from devnode.rpc.asgi import Reply, Route, Scope
 from devnode.rpc.node import Node
+from devnode.rpc.table import METHODS
 
 Action = Callable[[Node, dict[str, Any]], Reply]
 ARRIVALS_SHOWN_MAX = 10_000
@@ -32,6 +33,14 @@ ARRIVALS_SHOWN_MAX = 10_000
 
 def admin_routes(node: Node) -> dict[tuple[str, str], Route]:
     return {place: _guarded(node, action) for place, action in _ACTIONS.items()}
+
+
+def refuse_unknown_methods(plan: FaultPlan) -> FaultPlan:
+    """Return the plan. Raises PlanError if it names a method that does not exist."""
+    unknown = set(plan.calls) - {"*"} - METHODS.keys() - ENGINE_METHODS
+    if unknown:
+        raise PlanError(f"calls: no such method: {', '.join(sorted(unknown))}")
+    return plan
 
 
 def _guarded(node: Node, action: Action) -> Route:

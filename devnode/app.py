@@ -108,7 +108,7 @@ class Devnode:
             seed = settings.seed or 0
             salt = secrets.token_bytes(SALT_BYTES) if settings.seed is None else seeded_salt(seed)
             keys = chain_keys(seed, salt, settings.leaders)
-            loaded = load(settings.dumps)
+            loaded = load(settings.dumps.accounts, settings.dumps.programs)
             self._journal.begin(seed, salt)
             accounts = [*genesis_accounts(keys), *(launch_accounts() if settings.launch_programs else [])]
             chain = self._new_chain(Birth(salt, overlaid(accounts, loaded), now))

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devnode.chain.block_space import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
-from devnode.chain.blockhashes import BLOCKHASHES_KEPT
-from devnode.chain.leaders import LEADERS_MAX
 from devnode.faults.plan import FaultPlan
 from devnode.geyser.settings import GeyserSettings
+from devnode.records.blockhashes import BLOCKHASHES_KEPT
+from devnode.records.leaders import LEADERS_MAX
 
 RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # With fewer, statuses that prevent replays would be deleted too early.
 

@@ -11,11 +11,11 @@ from devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault, offere
 from devnode.block_engine.tips import tip_lamports
 from devnode.chain.block_space import counted_units
 from devnode.chain.chain import Chain, Source
-from devnode.chain.records import TransactionRecord
+from devnode.chain.rehearsal import rehearsing
 from devnode.encoding.transaction_errors import error_text
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused
-from devnode.execution.rehearsal import rehearsing
+from devnode.records.records import TransactionRecord
 
 
 @dataclass(frozen=True, slots=True)

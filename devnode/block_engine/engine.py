@@ -20,11 +20,11 @@ from devnode.block_engine.tips import TipWindow
 from devnode.chain.arrivals import Arrival
 from devnode.chain.bus import Lagged, SlotSealed
 from devnode.chain.chain import Dropped, Source
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused
 from devnode.faults.plan import Late, Passes
+from devnode.records.records import TransactionRecord
 from devnode.rpc.node import Node
 
 logger = logging.getLogger("devnode")

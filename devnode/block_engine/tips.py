@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from devnode.chain.records import Block, TransactionMeta
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, TIP_ACCOUNTS
+from devnode.records.records import Block, TransactionMeta
 
 WINDOW_SLOTS = 750
 PERCENTILES = (25, 50, 75, 95, 99)

@@ -16,8 +16,8 @@ import msgspec
 from solders.signature import Signature
 
 from devnode.chain.chain import Dropped, Source, SubmitResult, Unsound, Waiting
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.wire import Malformed
+from devnode.records.records import TransactionRecord
 
 ARRIVALS_KEPT = 30_000
 LEGS = {Source.RPC: "local_rpc", Source.BUNDLE: "jito", Source.TPU: "tpu_quic"}

@@ -15,7 +15,7 @@ import msgspec
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from devnode.chain.records import Block, TransactionRecord
+from devnode.records.records import Block, TransactionRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,8 @@ from solders.account import Account
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
-from devnode.chain import nonces
 from devnode.chain.account_history import AccountHistory
 from devnode.chain.block_space import BlockSpace, SpaceLimits
-from devnode.chain.blockhashes import (
-    BLOCKHASH_VALID_BLOCKS,
-    BlockhashQueue,
-    RecentBlockhash,
-    next_blockhash,
-)
 from devnode.chain.bus import (
     AccountWritten,
     Bus,
@@ -37,13 +30,11 @@ from devnode.chain.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from devnode.chain.commitment import Commitment, Sealed, SlotLevels
 from devnode.chain.fee_cache import FeeCache
 from devnode.chain.genesis import FIRST_SLOT
 from devnode.chain.indexes import AccountIndexes
 from devnode.chain.open_block import OpenBlock
 from devnode.chain.performance import PerformanceSampler
-from devnode.chain.records import TransactionMeta, TransactionRecord
 from devnode.chain.slot_clock import SlotClock
 from devnode.chain.status_cache import StatusCache
 from devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
@@ -52,6 +43,15 @@ from devnode.execution.execution import Execution, ReadAccount, Refused, Write, 
 from devnode.execution.vm import Vm
 from devnode.journal.journal import Restored, SealedSlot
 from devnode.launchpad.imitation import LaunchImitation
+from devnode.records import nonces
+from devnode.records.blockhashes import (
+    BLOCKHASH_VALID_BLOCKS,
+    BlockhashQueue,
+    RecentBlockhash,
+    next_blockhash,
+)
+from devnode.records.commitment import Commitment, Sealed, SlotLevels
+from devnode.records.records import TransactionMeta, TransactionRecord
 
 SLOT_HASHES_KEPT = 512
 ROOT_DEPTH = 32

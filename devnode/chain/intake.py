@@ -14,13 +14,13 @@ from actors.clock import Clock
 from devnode.chain.arrivals import Arrival, ArrivalLog
 from devnode.chain.bus import SlotsAbandoned
 from devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Unsound, Waiting
+from devnode.chain.faults import Faults
 from devnode.chain.filling import BlockFilling
-from devnode.chain.leaders import HOLD_SLOTS_MAX, LeaderSchedule
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused
-from devnode.faults.faults import Faults
 from devnode.faults.plan import Late, Lost
+from devnode.records.leaders import HOLD_SLOTS_MAX, LeaderSchedule
+from devnode.records.records import TransactionRecord
 
 RESEND_SLOTS = 5  # Agave's retry_rate_ms: 2 seconds.
 RESENDING_MAX = 10_000  # Agave's MAX_TRANSACTION_QUEUE_SIZE.

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from solders.hash import Hash
 
 from devnode.chain.block_space import BlockSpace, counted_units
-from devnode.chain.blockhashes import next_blockhash
-from devnode.chain.commitment import Sealed
-from devnode.chain.records import Block, TransactionRecord
+from devnode.records.blockhashes import next_blockhash
+from devnode.records.commitment import Sealed
+from devnode.records.records import Block, TransactionRecord
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from actors.clock import Clock
 from devnode.chain.chain import Chain, ForkEnd
-from devnode.chain.commitment import Commitment
-from devnode.faults.faults import Faults
+from devnode.chain.faults import Faults
 from devnode.journal.journal import Journal, SealedSlot
+from devnode.records.commitment import Commitment
 
 _BEHIND_BEATS_MAX = 10  # If it is further behind (a suspended laptop), it drops the missed slots.
 

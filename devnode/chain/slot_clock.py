@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from solders.clock import Clock
 
-from devnode.chain.epochs import epoch_of
+from devnode.records.epochs import epoch_of
 
 
 @dataclass(slots=True)

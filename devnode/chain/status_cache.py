@@ -10,7 +10,7 @@ from typing import Any
 
 from solders.signature import Signature
 
-from devnode.chain.blockhashes import BLOCKHASHES_KEPT
+from devnode.records.blockhashes import BLOCKHASHES_KEPT
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ them are loaded into a separate VM first, so that a chain never starts with unus
 import base64
 import binascii
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from solders.pubkey import Pubkey
 
 from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, UPGRADEABLE_LOADER
 from devnode.execution.vm import NotLoadable, Vm
-from devnode.settings import Dumps
 
 LOADER = Pubkey.from_string("BPFLoader2111111111111111111111111111111111")  # The code is in the program's account.
 DATA_BYTES_MAX = 10 * 1024 * 1024  # Solana's limit for one account.
@@ -29,15 +29,18 @@ class DumpError(Exception):
     """A file that cannot be used; the text names it and says why."""
 
 
-def load(dumps: Dumps) -> list[tuple[Pubkey, Account]]:
-    """Read all files; each program comes after the account that has its code. Raises DumpError."""
+def load(accounts: Iterable[Path] = (), programs: Iterable[str] = ()) -> list[tuple[Pubkey, Account]]:
+    """Read all files; each program comes after the account that has its code. Raises DumpError.
+
+    programs: each as ADDRESS=FILE.
+    """
     found: dict[Pubkey, tuple[Account, str]] = {}
-    for path in dumps.accounts:
+    for path in accounts:
         pubkey, account = _read_account(path)
         if pubkey in found:
             raise DumpError(f"--account {path}: {pubkey} is given twice")
         found[pubkey] = (account, f"--account {path}")
-    for text in dumps.programs:
+    for text in programs:
         pubkey, account = _read_program(text)
         found[pubkey] = (account, f"--program {text}")
     ordered = sorted(found.items(), key=lambda entry: entry[1][0].executable)

@@ -15,14 +15,14 @@ from solders.hash import Hash
 from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
 
-from devnode.chain import nonces
-from devnode.chain.records import TokenBalance, TransactionMeta
 from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, TOKEN_PROGRAMS
 from devnode.encoding.wire import Decoded, writable_indexes
 from devnode.execution.fees import LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
 from devnode.execution.inline_config import for_vm, loaded_data_bytes
 from devnode.execution.vm import Outcome, Vm
 from devnode.parsing.token_state import holding, mint_decimals
+from devnode.records import nonces
+from devnode.records.records import TokenBalance, TransactionMeta
 
 TOO_MUCH_DATA = "MaxLoadedAccountsDataSizeExceeded"
 _LOOKUP_TABLE_META_BYTES = 56

@@ -21,8 +21,8 @@ from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 
-from devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
 from devnode.encoding.addresses import SYSTEM_PROGRAM
+from devnode.records.records import InnerInstruction, InnerInstructions, ReturnData
 
 _NO_SIGNATURE = Signature.default()
 

@@ -3,7 +3,7 @@
 Implements: every decision is a function of the seed and of its subject (leg, slot, signature, method), never of a
 clock or of earlier decisions. Two runs with the same plan and the same submissions at the same slots have the same
 faults, in whatever order the submissions arrive.
-Pure. Not here: applying the decisions (faults.py, chain/pacemaker.py, door.py).
+Pure. Not here: applying the decisions (chain/faults.py, chain/pacemaker.py, rpc/faulty_answers.py).
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from devnode.chain.leaders import LEADERS_MAX
+from devnode.records.leaders import LEADERS_MAX
 
 SLOTS_MAX = 1_000  # For a delay or a lag: a client could not tell a longer one from a loss.
 FORK_BLOCKS_MAX = 8

@@ -13,10 +13,10 @@ from solders.pubkey import Pubkey
 
 from actors.geyser_proto import geyser_pb2, solana_storage_pb2
 from actors.units import UnixMillis
-from devnode.chain.records import Block
 from devnode.geyser.cuckoo import Cuckoo
 from devnode.geyser.entries import HASHES_PER_ENTRY, Entry, entries_of, entry_count
 from devnode.geyser.messages import AccountUpdate, Slices, TransactionUpdate, Update
+from devnode.records.records import Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from actors.geyser_proto import geyser_pb2
-from devnode.chain.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from devnode.geyser.filters import LEVELS
 from devnode.geyser.hub import Hub
 from devnode.geyser.refusals import NO_BLOCK, End, unknown_commitment
+from devnode.records.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from devnode.rpc.node import SOLANA_CORE_VERSION, Node
 
 PROTO_VERSION = "12.6.0"  # The version of the public format that the .proto files follow.

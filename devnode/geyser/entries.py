@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from solders.hash import Hash
 
-from devnode.chain.records import Block
+from devnode.records.records import Block
 
 HASHES_PER_ENTRY = 1
 

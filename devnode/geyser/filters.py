@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from actors.geyser_proto import geyser_pb2
-from devnode.chain.commitment import Commitment
 from devnode.geyser.account_filters import AccountFilter, read_account_filters
 from devnode.geyser.block_filters import BlockFilter, read_block_filters
 from devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate, EntryUpdate
@@ -26,6 +25,7 @@ from devnode.geyser.messages import (
     header,
 )
 from devnode.geyser.transaction_filters import TransactionFilter, read_transaction_filters
+from devnode.records.commitment import Commitment
 
 LEVELS = {
     geyser_pb2.PROCESSED: Commitment.PROCESSED,

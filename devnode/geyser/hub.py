@@ -24,8 +24,6 @@ from devnode.chain.bus import (
     SlotSealed,
     TransactionLanded,
 )
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import Block
 from devnode.faults.plan import Stream
 from devnode.geyser.filters import Filter
 from devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
@@ -34,6 +32,8 @@ from devnode.geyser.refusals import CUT, LAGGED_RECEIVING, End
 from devnode.geyser.replays import refusal, replay
 from devnode.geyser.slot_logs import REPLAY_SLOTS, SlotLog, SlotLogs
 from devnode.geyser.subscription import Subscription
+from devnode.records.commitment import Commitment
+from devnode.records.records import Block
 from devnode.rpc.node import Node
 
 logger = logging.getLogger("devnode")

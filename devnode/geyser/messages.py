@@ -15,7 +15,6 @@ from solders.signature import Signature
 
 from actors.geyser_proto import geyser_pb2
 from actors.units import UnixMillis
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
 from devnode.geyser.storage_messages import (
     error_message,
@@ -23,6 +22,7 @@ from devnode.geyser.storage_messages import (
     meta_message,
     transaction_message,
 )
+from devnode.records.records import TransactionRecord
 
 Slices = tuple[tuple[int, int], ...]  # (start, end), ascending and without overlap.
 

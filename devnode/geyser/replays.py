@@ -8,7 +8,6 @@ Not here: the logs (slot_logs.py), other subscribers (hub.py).
 
 import asyncio
 
-from devnode.chain.commitment import Commitment
 from devnode.geyser.filters import Filter
 from devnode.geyser.messages import Update
 from devnode.geyser.refusals import (
@@ -19,6 +18,7 @@ from devnode.geyser.refusals import (
 )
 from devnode.geyser.slot_logs import SlotLog, SlotLogs
 from devnode.geyser.subscription import Subscription
+from devnode.records.commitment import Commitment
 
 
 def refusal(logs: SlotLogs, level: Commitment, from_slot: int) -> End | None:

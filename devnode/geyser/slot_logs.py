@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from solders.pubkey import Pubkey
 
 from actors.units import UnixMillis
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import Block
 from devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
 from devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
+from devnode.records.commitment import Commitment
+from devnode.records.records import Block
 
 REPLAY_SLOTS = 150  # Yellowstone's default.
 REPLAY_UPDATES_MAX = 50_000  # About 50 MB of small accounts and transactions.

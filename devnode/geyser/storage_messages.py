@@ -12,11 +12,11 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.geyser_proto import solana_storage_pb2 as storage
-from devnode.chain.records import InnerInstructions, TokenBalance, TransactionMeta
 from devnode.encoding.accounts import ui_token_amount
 from devnode.encoding.addresses import VOTE_PROGRAM
 from devnode.encoding.wire import AnyMessage
 from devnode.geyser.error_bytes import error_bytes
+from devnode.records.records import InnerInstructions, TokenBalance, TransactionMeta
 
 _VOTE_SIGNATURES_MAX = 2
 

@@ -12,7 +12,6 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from actors.geyser_proto import geyser_pb2
-from devnode.chain.records import TransactionMeta
 from devnode.geyser.account_filters import checked_cuckoo
 from devnode.geyser.cuckoo import Cuckoo
 from devnode.geyser.limits import (
@@ -24,6 +23,7 @@ from devnode.geyser.limits import (
     read_keys,
 )
 from devnode.geyser.messages import TransactionUpdate
+from devnode.records.records import TransactionMeta
 
 _MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)
 _Keys = frozenset[str]  # Base58, as in records.

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from devnode.chain.records import TransactionMeta
 from devnode.journal.journal import FILE_NAME, connect, row_id, signature_key, slot_and_position
+from devnode.records.records import TransactionMeta
 
 
 @dataclass(frozen=True, slots=True)

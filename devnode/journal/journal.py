@@ -21,10 +21,10 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from devnode.chain.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
-from devnode.chain.commitment import Sealed
-from devnode.chain.records import Block, TransactionRecord
 from devnode.parsing.memos import memo_text
+from devnode.records.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
+from devnode.records.commitment import Sealed
+from devnode.records.records import Block, TransactionRecord
 
 FILE_NAME = "chain.sqlite3"
 LAYOUT = 1

@@ -19,7 +19,6 @@ from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.records import InnerInstructions, ReturnData
 from devnode.encoding.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
 from devnode.encoding.wire import AnyMessage, Decoded
 from devnode.execution.execution import LoadedKeys, load_keys
@@ -28,6 +27,7 @@ from devnode.execution.vm import Outcome, Vm
 from devnode.launchpad.pieces import Whole, run_piece
 from devnode.launchpad.programs import PERFORMED_BYTES, is_performed, lines_of, perform
 from devnode.launchpad.stage import Ref, Stage
+from devnode.records.records import InnerInstructions, ReturnData
 
 # Instructions that determine the fee: signature checks cost a fee each, and the compute budget sets limits and price.
 _CHARGED = PRECOMPILES | {COMPUTE_BUDGET_PROGRAM}

@@ -19,9 +19,9 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
 from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
 from devnode.execution.vm import Vm
+from devnode.records.records import InnerInstruction, InnerInstructions, ReturnData
 
 _SPONSOR_LAMPORTS = 10**12
 # Never verified. Not all zeros, because the VM marks refused transactions with an all-zero signature.

@@ -16,11 +16,11 @@ from solders.pubkey import Pubkey
 
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import Event, log_line, self_cpi_data
-from devnode.chain.records import InnerInstruction, ReturnData
 from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
 from devnode.execution.vm import Vm
 from devnode.launchpad.faults import Fault
 from devnode.launchpad.pieces import Whole, run_piece
+from devnode.records.records import InnerInstruction, ReturnData
 
 EVENT_UNITS = 2_125  # The compute units of the self-CPI with an event, from samples of the chain.
 

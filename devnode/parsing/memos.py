@@ -3,8 +3,8 @@
 Implements: `[length] text` for each memo instruction, joined by "; ". Pure.
 """
 
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.addresses import MEMO_PROGRAMS
+from devnode.records.records import TransactionRecord
 
 _PROGRAMS = frozenset(map(str, MEMO_PROGRAMS))
 

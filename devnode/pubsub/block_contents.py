@@ -8,7 +8,7 @@ Not here: when it is sent (feed.py).
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from devnode.encoding.transactions import (
+from devnode.parsing.transactions import (
     Shown,
     UnsupportedVersion,
     transaction_accounts_json,

@@ -28,8 +28,6 @@ from devnode.chain.bus import (
     SlotSealed,
     TransactionLanded,
 )
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import Block, TransactionRecord
 from devnode.faults.plan import Stream
 from devnode.pubsub import payloads
 from devnode.pubsub.account_contents import account_value, program_value
@@ -49,6 +47,8 @@ from devnode.pubsub.topics import (
 )
 from devnode.pubsub.votes import vote_of
 from devnode.pubsub.writes import SlotWrites
+from devnode.records.commitment import Commitment
+from devnode.records.records import Block, TransactionRecord
 from devnode.rpc.accounts import passes
 from devnode.rpc.node import Node
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from devnode.chain.records import Block, TransactionMeta
 from devnode.pubsub.topics import Topic
+from devnode.records.records import Block, TransactionMeta
 
 RECEIVED = "receivedSignature"  # The whole value is this string; the value of the result is an object.
 

@@ -11,7 +11,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from devnode.encoding.accounts import ENCODINGS as ACCOUNT_ENCODINGS
-from devnode.encoding.transactions import ENCODINGS as TRANSACTION_ENCODINGS
+from devnode.parsing.transactions import ENCODINGS as TRANSACTION_ENCODINGS
 from devnode.pubsub.topics import (
     AccountTopic,
     BlockTopic,

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from devnode.chain.commitment import Commitment
 from devnode.pubsub.topics import Topic
+from devnode.records.commitment import Commitment
 
 SUBSCRIPTIONS_MAX = 1_000_000  # Agave's default max_active_subscriptions.
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from solders.pubkey import Pubkey
 
-from devnode.chain.commitment import Commitment
+from devnode.records.commitment import Commitment
 from devnode.rpc.accounts import Filter
 
 

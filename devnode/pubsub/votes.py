@@ -8,7 +8,7 @@ Pure. Not here: when it is sent (feed.py).
 from typing import Any
 
 from devnode.chain.genesis import ChainKeys
-from devnode.chain.records import Block
+from devnode.records.records import Block
 
 
 def vote_of(keys: ChainKeys, block: Block) -> dict[str, Any]:

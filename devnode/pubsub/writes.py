@@ -11,8 +11,8 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import Chain
-from devnode.chain.commitment import Commitment
 from devnode.pubsub.topics import AccountTopic, ProgramTopic
+from devnode.records.commitment import Commitment
 
 _NOTHING: Mapping[Pubkey, Account | None] = {}
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from solders.hash import Hash, ParseHashError
 
-from devnode.chain.commitment import Commitment
 from devnode.chain.performance import SAMPLES_KEPT
-from devnode.encoding.transactions import (
+from devnode.journal.archive import StoredBlock
+from devnode.parsing.transactions import (
     ENCODINGS,
     UnsupportedVersion,
     transaction_accounts_json,
     transaction_json,
 )
-from devnode.journal.archive import StoredBlock
+from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
 from devnode.rpc.errors import (

@@ -11,18 +11,18 @@ from typing import Any
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from devnode.chain import nonces
-from devnode.chain.blockhashes import RecentBlockhash
 from devnode.chain.chain import Chain
-from devnode.chain.commitment import Commitment, Sealed
+from devnode.chain.rehearsal import Rehearsal, rehearsing
+from devnode.chain.simulation import Simulation, not_run, refused, rehearsed, with_blockhash
 from devnode.encoding.accounts import ui_account
 from devnode.encoding.addresses import SYSTEM_PROGRAM
 from devnode.encoding.transaction_errors import error_text
-from devnode.encoding.transactions import return_data_json, token_balances_json
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import durable_nonce_account
-from devnode.execution.rehearsal import Rehearsal, rehearsing
-from devnode.execution.simulation import Simulation, not_run, refused, rehearsed, with_blockhash
+from devnode.parsing.transactions import return_data_json, token_balances_json
+from devnode.records import nonces
+from devnode.records.blockhashes import RecentBlockhash
+from devnode.records.commitment import Commitment, Sealed
 from devnode.rpc import params as read
 from devnode.rpc.errors import RpcError, invalid_params
 from devnode.rpc.node import Node, in_context

@@ -9,10 +9,10 @@ getBlockProduction.
 from collections import Counter
 from typing import Any
 
-from devnode.chain.commitment import Commitment
-from devnode.chain.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
-from devnode.chain.leaders import SLOTS_PER_TURN
 from devnode.encoding.addresses import GENESIS_HASH
+from devnode.records.commitment import Commitment
+from devnode.records.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
+from devnode.records.leaders import SLOTS_PER_TURN
 from devnode.rpc import cluster_constants as made_up
 from devnode.rpc import params as read
 from devnode.rpc.errors import block_not_available, invalid_params, no_snapshot

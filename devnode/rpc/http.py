@@ -12,10 +12,10 @@ from functools import partial
 from actors.http_server.exchange import HttpRequest
 from actors.http_server.responses import HttpResponse, refusal
 from devnode.execution.signature_checks import SignatureChecks
-from devnode.faults.door import answer_faultily
 from devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send, send_reply
 from devnode.rpc.dispatch import Dispatcher
 from devnode.rpc.errors import RpcError
+from devnode.rpc.faulty_answers import answer_faultily
 from devnode.rpc.node import Health
 from devnode.rpc.unfinished import Unfinished
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from actors.clock import Clock
 from devnode.chain.chain import Chain
-from devnode.chain.commitment import Commitment
 from devnode.chain.crowd import Crowd
 from devnode.chain.faucet import Faucet
+from devnode.chain.faults import Faults
 from devnode.chain.filling import BlockFilling
 from devnode.chain.genesis import ChainKeys
 from devnode.chain.intake import Intake
-from devnode.chain.leaders import LeaderSchedule
-from devnode.faults.faults import Faults
 from devnode.journal.archive import Archive
-from devnode.launchpad.market import Market
+from devnode.market.market import Market
+from devnode.records.commitment import Commitment
+from devnode.records.leaders import LeaderSchedule
 from devnode.rpc import params as read
 from devnode.rpc.errors import min_context_slot_not_reached, node_unhealthy
 

@@ -9,7 +9,7 @@ from typing import Any
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from devnode.chain.commitment import Commitment
+from devnode.records.commitment import Commitment
 from devnode.rpc.errors import RpcError, invalid_params
 
 _U64_MAX = 2**64 - 1

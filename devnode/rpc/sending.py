@@ -14,16 +14,16 @@ from solders.message import from_bytes_versioned
 from solders.transaction import VersionedTransaction
 
 from devnode.chain.chain import Source, SubmitResult, Unsound
-from devnode.chain.commitment import Commitment
 from devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
 from devnode.chain.intake import UNTIL_EXPIRY
+from devnode.chain.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
 from devnode.encoding.transaction_errors import error_text
-from devnode.encoding.transactions import inner_instructions_json, return_data_json, token_balances_json
 from devnode.encoding.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode
 from devnode.execution.execution import Refused
 from devnode.execution.fees import compute_budget
-from devnode.execution.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
 from devnode.execution.vm import Outcome
+from devnode.parsing.transactions import inner_instructions_json, return_data_json, token_balances_json
+from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.accounts import AccountView
 from devnode.rpc.errors import internal_error, invalid_params, min_context_slot_not_reached, preflight_failure

@@ -7,9 +7,9 @@ from typing import Any
 
 from solders.signature import Signature
 
-from devnode.chain.commitment import Commitment
-from devnode.encoding.transactions import ENCODINGS, UnsupportedVersion, transaction_json
 from devnode.journal.archive import AddressEntry
+from devnode.parsing.transactions import ENCODINGS, UnsupportedVersion, transaction_json
+from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.errors import (
     invalid_params,

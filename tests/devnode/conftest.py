@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from .local_node import LocalNode
+from .pad import Pad
 
 START_SECONDS_MAX = 90
 
@@ -19,6 +20,13 @@ def local(tmp_path: Path) -> Iterator[LocalNode]:
     node = LocalNode(tmp_path)
     yield node
     node.close()
+
+
+@pytest.fixture
+def pad(tmp_path: Path) -> Iterator[Pad]:
+    pad = Pad(tmp_path)
+    yield pad
+    pad.local.close()
 
 
 class Process:

@@ -17,9 +17,9 @@ from actors.clock import ManualClock
 from devnode.chain.chain import Birth, Chain, Source
 from devnode.chain.faucet import Faucet
 from devnode.chain.genesis import chain_keys, genesis_accounts
-from devnode.chain.records import TransactionRecord
 from devnode.journal.archive import Archive
 from devnode.journal.journal import Journal
+from devnode.records.records import TransactionRecord
 from devnode.rpc.dispatch import Dispatcher
 from devnode.rpc.node import Node
 from devnode.rpc.table import METHODS

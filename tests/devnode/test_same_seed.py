@@ -14,8 +14,8 @@ from actors.clock import ManualClock
 from devnode.app import Devnode
 from devnode.chain.bus import SlotDead, SlotsAbandoned, SlotSkipped
 from devnode.chain.chain import Dropped, Source
-from devnode.chain.commitment import Commitment
 from devnode.faults.plan import read_plan
+from devnode.records.commitment import Commitment
 from devnode.rpc.table import METHODS
 from devnode.settings import Settings
 

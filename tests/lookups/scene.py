@@ -14,7 +14,7 @@ from spl.token import instructions as spl
 from spl.token import models
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
-from devnode.chain.records import TransactionRecord
+from devnode.records.records import TransactionRecord
 from tests.devnode.local_node import LocalNode
 
 _MINT_BYTES = 82

@@ -55,13 +55,19 @@ def product() -> tuple[Source, ...]:
     return sources("actors/**/*.py", "serve_app.py")
 
 
+def embedded_chain() -> tuple[Source, ...]:
+    """devnode: a program of its own, which the product starts as a process."""
+    return sources("devnode/**/*.py")
+
+
 def client() -> tuple[Source, ...]:
     """The Python client: a program of its own, which shares no code with the product."""
     return sources("ledger_gateway/**/*.py")
 
 
 def everything() -> tuple[Source, ...]:
-    return sources("actors/**/*.py", "serve_app.py", "bench/**/*.py", "tests/**/*.py", "ledger_gateway/**/*.py")
+    places = ("actors", "devnode", "bench", "tests", "ledger_gateway")
+    return sources(*(f"{place}/**/*.py" for place in places), "serve_app.py")
 
 
 def imports(source: Source) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Which way imports point: the picture of actors/README.md as data."""
 
+from collections.abc import Iterable
+
 import pytest
 
-from tests.tidy.sources import ROOT, Source, imports, over, product
+from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, product
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
@@ -26,7 +28,6 @@ LEVELS: tuple[tuple[str, ...], ...] = (
             "sends",
             "status",
             "trades",
-            "devnode",
             "streams",
             "webhooks",
             "signals",
@@ -74,6 +75,20 @@ WIRING = "launch"
 # devnode stands for a node of the network: it may know formats and the server, and nothing of the gateway's own.
 DEVNODE_IMPORTS = {"units", "clock", "hosting", "http_server", "geyser_proto", "launch_programs"}
 DEVNODE_IMPORTS |= {"local_servers.ports", "local_servers.certificates"}
+# Folders of devnode, lowest first, as in its README; "" is the process itself.
+DEVNODE_LEVELS: tuple[tuple[str, ...], ...] = (
+    ("ports",),
+    ("encoding",),
+    ("records",),
+    ("parsing", "faults"),
+    ("execution",),
+    ("launchpad", "journal"),
+    ("chain",),
+    ("market",),
+    ("rpc",),
+    ("geyser", "pubsub", "tpu", "block_engine"),
+    ("",),
+)
 
 
 def level_of(context: str) -> int:
@@ -155,19 +170,63 @@ def test_wiring_is_seen_by_serve_app_alone() -> None:
             assert seen == [], source.path
 
 
-def test_devnode_is_walled_off() -> None:
-    """devnode is another program, in the place of a real node: it shares formats with the product and no code."""
-    for source in product():
-        inside = source.path.startswith("devnode/")
-        for name in imports(source):
-            target = name.removeprefix("actors.")
-            if target == name:
-                continue
-            if inside:
-                allowed = DEVNODE_IMPORTS | {"devnode"}
-                assert any(f"{target}.".startswith(f"{place}.") for place in allowed), f"{source.path} imports {name}"
-            else:
-                assert not f"{target}.".startswith("devnode."), f"{source.path} imports {name}"
+@over(product())
+def test_the_product_imports_nothing_of_devnode(source: Source) -> None:
+    """A run starts the embedded chain as a process, as a node is another program."""
+    assert [name for name in imports(source) if name.partition(".")[0] == "devnode"] == []
+
+
+@over(embedded_chain())
+def test_devnode_knows_formats_and_the_server_alone(source: Source) -> None:
+    """devnode stands in the place of a real node: it shares formats with the product, and none of its rules."""
+    ours = [name for name in imports(source) if name.partition(".")[0] in ("actors", "serve_app")]
+    allowed = tuple(f"actors.{place}." for place in DEVNODE_IMPORTS)
+    assert [name for name in ours if not f"{name}.".startswith(allowed)] == []
+
+
+def devnode_complaints(module: str, targets: Iterable[str]) -> list[str]:
+    """The imports that point up or sideways. module: full name, as devnode.rpc.node."""
+    here = devnode_level_of(module)
+    rooms = {target: room_of(target) for target in targets if target.startswith("devnode.")}
+    return [
+        f"{module} imports {target}"
+        for target, room in rooms.items()
+        if room != room_of(module) and devnode_level_of(target) >= here
+    ]
+
+
+def room_of(module: str) -> str:
+    """The folder of a module of devnode; "" for the process itself; ports is a room below all."""
+    _, _, inside = module.partition(".")
+    room = inside.partition(".")[0]
+    return room if room == "ports" or (ROOT / "devnode" / room).is_dir() else ""
+
+
+def devnode_level_of(module: str) -> int:
+    room = room_of(module)
+    for level, names in enumerate(DEVNODE_LEVELS):
+        if room in names:
+            return level
+    raise AssertionError(f"devnode/{room}: a new folder; give it a level in tests/tidy/test_arrows.py")
+
+
+@over(embedded_chain())
+def test_arrows_within_devnode_point_down(source: Source) -> None:
+    """devnode/README.md, "Layout": a folder imports lower ones, and doors never import each other."""
+    assert devnode_complaints(source.module, imports(source)) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        ("devnode.execution.vm", "devnode.chain.chain"),
+        ("devnode.chain.chain", "devnode.rpc.node"),
+        ("devnode.geyser.hub", "devnode.pubsub.hub"),
+        ("devnode.rpc.node", "devnode.app"),
+    ],
+)
+def test_the_rule_of_devnode_finds_what_it_is_for(module: str, target: str) -> None:
+    assert devnode_complaints(module, [target])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.tidy.sources import Source, imports, over, product
+from tests.tidy.sources import Source, embedded_chain, imports, over, product
 
 # Modules that wait, act, or are different every time.
 IMPURE = {
@@ -29,14 +29,13 @@ NOW_CALLS = {"now", "utcnow", "today"}
 
 
 def is_pure(source: Source) -> bool:
-    if not source.path.startswith("actors/"):
-        return False
-    if source.path.count("/") == 1:
+    if source.path.startswith("actors/") and source.path.count("/") == 1:
         return source.stem in PURE_SHARED
     return source.stem in PURE_NAMES or "\nPure" in source.docstring or ". Pure" in source.docstring
 
 
-PURE = tuple(source for source in product() if is_pure(source))
+SUBJECTS = (*product(), *embedded_chain())
+PURE = tuple(source for source in SUBJECTS if is_pure(source))
 
 
 @over(PURE)
@@ -67,7 +66,7 @@ def test_there_are_pure_files() -> None:
     assert {"actors/accounts/core.py", "actors/accounts/credits.py", "actors/catalog.py"} <= {s.path for s in PURE}
 
 
-@over(product())
+@over(SUBJECTS)
 def test_time_is_read_in_one_place(source: Source) -> None:
     """House style, 3: time is an argument; a test that moves the clock must move all of it."""
     if source.path in CLOCKS:
@@ -87,7 +86,7 @@ def _reads_time(node: ast.AST) -> bool:
     return False
 
 
-@over(product())
+@over(SUBJECTS)
 def test_the_environment_is_read_by_wiring_alone(source: Source) -> None:
     """House style, 6: one tree, built once, passed down; nothing else reads the environment."""
     if any(source.path.startswith(allowed) for allowed in ENVIRONMENT):
@@ -103,7 +102,7 @@ def test_the_environment_is_read_by_wiring_alone(source: Source) -> None:
     assert found == []
 
 
-@over(product())
+@over(SUBJECTS)
 def test_no_bare_except(source: Source) -> None:
     """House style, 5: a failure is caught where it is understood."""
     found = [n.lineno for n in ast.walk(source.tree) if isinstance(n, ast.ExceptHandler) and n.type is None]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import Err
-from tests.tidy.sources import ROOT, Source, everything, files, over, product
+from tests.tidy.sources import ROOT, Source, embedded_chain, everything, files, over, product
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
@@ -68,20 +68,20 @@ def test_the_ratchet_only_tightens() -> None:
 
 MIRRORED = tuple(
     source
-    for source in product()
-    if source.path.startswith("actors/") and source.stem not in UNMIRRORED and not source.stem.endswith("_pb2")
+    for source in (*product(), *embedded_chain())
+    if source.path.count("/") and source.stem not in UNMIRRORED and not source.stem.endswith("_pb2")
 )
 
 
 @over(MIRRORED)
 def test_every_module_has_its_test(source: Source) -> None:
-    """House style, 8: actors/x/y.py has tests/x/test_y.py."""
-    inside = Path(source.path).relative_to("actors")
+    """House style, 8: actors/x/y.py has tests/x/test_y.py, and devnode/x/y.py has tests/devnode/x/test_y.py."""
+    inside = Path(source.path.removeprefix("actors/"))
     mirror = ROOT / "tests" / inside.with_name(f"test_{inside.name}")
     assert mirror.exists(), mirror.relative_to(ROOT)
 
 
-@over(product())
+@over((*product(), *embedded_chain()))
 def test_modules_say_what_they_are(source: Source) -> None:
     """House style, 7: what a module implements, and what may not live there; and no drawers for odds and ends."""
     assert source.stem not in FORBIDDEN_NAMES
@@ -138,7 +138,7 @@ def test_the_top_level_is_what_it_should_be() -> None:
         "constraints.txt",
         "LICENSE",
     }
-    wanted |= {"actors", "ledger_gateway", "tests", "notebooks", "bench"}
+    wanted |= {"actors", "devnode", "docs", "ledger_gateway", "tests", "notebooks", "bench"}
     ignored = {"build"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - ignored
     assert {name for name in found if not name.endswith(".egg-info")} <= wanted
@@ -147,7 +147,9 @@ def test_the_top_level_is_what_it_should_be() -> None:
 def test_an_installed_package_has_every_folder() -> None:
     """setuptools takes what is listed: a folder or a schema that is missing there works only in a clone."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    folders = {path.parent for top in ("actors", "ledger_gateway") for path in (ROOT / top).rglob("__init__.py")}
+    folders = {
+        path.parent for top in ("actors", "devnode", "ledger_gateway") for path in (ROOT / top).rglob("__init__.py")
+    }
     assert set(settings["packages"]) == {".".join(folder.relative_to(ROOT).parts) for folder in folders}
     with_sql = {path.parent for path in (ROOT / "actors").rglob("*.sql")}
     listed = {name for name, files in settings["package-data"].items() if "*.sql" in files}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.devnode.launchpad.pad import Pad
+from tests.devnode.pad import Pad
 from tests.gateway.world import a_world
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 

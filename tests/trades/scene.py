@@ -17,8 +17,8 @@ from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
-from devnode.chain.records import TransactionMeta
-from tests.devnode.launchpad.pad import SOL, Pad
+from devnode.records.records import TransactionMeta
+from tests.devnode.pad import SOL, Pad
 from tests.gateway.world import Wallet, World
 
 SOL_USD_MICRO = 150_000_000

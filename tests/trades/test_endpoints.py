@@ -16,7 +16,7 @@ from actors.trades.price_feed import SolPriceFeed
 from actors.trades.sol_price import CREDITS_MAX
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer, QuotedAnswer
-from tests.devnode.launchpad.pad import SOL, Pad
+from tests.devnode.pad import SOL, Pad
 
 from .scene import PadNode
 

@@ -11,7 +11,7 @@ from actors.launch_programs import addresses, curve_math, pdas
 from actors.launch_programs.instructions import Kind
 from actors.trades.sol_price import fee_credits
 from devnode.launchpad import calls
-from tests.devnode.launchpad.pad import SOL
+from tests.devnode.pad import SOL
 
 from .scene import CREDITS_PER_USDC, SOL_USD_MICRO, Text, Trading, keypair_of, refused
 

@@ -5,10 +5,10 @@ from solders.message import MessageV1, TransactionConfig
 from solders.transaction import VersionedTransaction
 
 from devnode.block_engine.engine import LOOK_BACK_SECONDS
-from devnode.chain.blockhashes import BLOCKHASHES_KEPT
 from devnode.chain.chain import ForkEnd
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.faults.plan import read_plan
+from devnode.records.blockhashes import BLOCKHASHES_KEPT
 from tests.devnode.encoding.test_wire import memo
 
 from .conftest import Engine

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devnode.block_engine.tips import WINDOW_SLOTS, TipWindow, percentile, tip_lamports
-from devnode.chain.records import Block, TransactionMeta, TransactionRecord
 from devnode.encoding.addresses import TIP_ACCOUNTS
+from devnode.records.records import Block, TransactionMeta, TransactionRecord
 
 TIP = str(TIP_ACCOUNTS[3])
 

@@ -6,7 +6,6 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
 from devnode.chain.bus import (
     AccountWritten,
     SignatureReceived,
@@ -20,12 +19,13 @@ from devnode.chain.bus import (
     TransactionLanded,
 )
 from devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
-from devnode.chain.commitment import Commitment
-from devnode.chain.nonces import stored_value
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Refused
+from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS
+from devnode.records.commitment import Commitment
+from devnode.records.nonces import stored_value
+from devnode.records.records import TransactionRecord
 from tests.devnode.execution.test_execution import advance, nonce
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give
 

@@ -13,10 +13,10 @@ from devnode.block_engine.auction import Failed, land
 from devnode.block_engine.bundles import Bundle, bundle_of
 from devnode.chain.block_space import BlockSpace, SpaceLimits
 from devnode.chain.chain import Source, Waiting
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import decode
 from devnode.execution.execution import Refused
+from devnode.records.records import TransactionRecord
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import give
 

@@ -10,8 +10,8 @@ from solders.transaction import VersionedTransaction
 
 from devnode.chain.chain import Dropped, ForkEnd, Source, Waiting
 from devnode.chain.intake import RESEND_SLOTS
-from devnode.chain.leaders import SLOTS_PER_TURN
-from devnode.chain.records import TransactionRecord
+from devnode.records.leaders import SLOTS_PER_TURN
+from devnode.records.records import TransactionRecord
 from tests.devnode.leaders import LEADERS, LedNode
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from solders.pubkey import Pubkey
 
-from devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
 from devnode.chain.chain import ForkEnd
-from devnode.chain.commitment import Commitment, Sealed, SlotLevels
 from devnode.chain.fee_cache import FeeCache
 from devnode.encoding.addresses import SYSVAR_CLOCK
+from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS
+from devnode.records.commitment import Commitment, Sealed, SlotLevels
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import ROOT_DEPTH
 

@@ -1,8 +1,8 @@
 from solders.hash import Hash
 
 from devnode.chain.block_space import BlockSpace, SpaceLimits
-from devnode.chain.commitment import Sealed
 from devnode.chain.open_block import OpenBlock
+from devnode.records.commitment import Sealed
 from tests.devnode.local_node import LocalNode
 
 

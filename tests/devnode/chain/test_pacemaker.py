@@ -4,10 +4,10 @@ import pytest
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import Source
-from devnode.chain.commitment import Commitment
 from devnode.chain.pacemaker import Pacemaker
 from devnode.faults.plan import FaultPlan, Once, read_plan
 from devnode.journal.journal import SealedSlot
+from devnode.records.commitment import Commitment
 from tests.devnode.local_node import LocalNode
 
 

@@ -1,5 +1,5 @@
-from devnode.chain.epochs import SLOTS_PER_EPOCH
 from devnode.chain.slot_clock import SlotClock
+from devnode.records.epochs import SLOTS_PER_EPOCH
 
 
 def test_an_epoch_keeps_the_time_of_its_first_slot() -> None:

@@ -14,7 +14,6 @@ from solders.pubkey import Pubkey
 from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, UPGRADEABLE_LOADER
 from devnode.execution.dumps import LOADER, DumpError, load, overlaid
 from devnode.execution.vm import Vm
-from devnode.settings import Dumps
 from tests.devnode.local_node import LocalNode
 
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
@@ -50,7 +49,7 @@ def written(folder: Path, content: Any, name: str = "account.json") -> Path:
     ],
 )
 def test_an_account_is_read_as_the_tools_write_it(tmp_path: Path, data: list[str]) -> None:
-    ((pubkey, account),) = load(Dumps((written(tmp_path, dump(data=data)),)))
+    ((pubkey, account),) = load((written(tmp_path, dump(data=data)),))
     assert pubkey == ADDRESS and account.data == DATA and account.owner == OWNER
     assert (account.lamports, account.executable) == (5_000_000, False)
 
@@ -77,16 +76,16 @@ def test_an_account_is_read_as_the_tools_write_it(tmp_path: Path, data: list[str
 def test_an_error_names_the_unusable_file(tmp_path: Path, content: Any, said: str) -> None:
     path = written(tmp_path, content)
     with pytest.raises(DumpError, match=said) as error:
-        load(Dumps((path,)))
+        load((path,))
     assert str(path) in str(error.value)
 
 
 def test_an_account_is_given_once(tmp_path: Path) -> None:
     paths = (written(tmp_path, dump(), "a.json"), written(tmp_path, dump(), "b.json"))
     with pytest.raises(DumpError, match="twice"):
-        load(Dumps(paths))
+        load(paths)
     with pytest.raises(DumpError, match="No such file"):
-        load(Dumps((tmp_path / "none",)))
+        load((tmp_path / "none",))
 
 
 def test_a_real_program_runs_at_its_new_address(tmp_path: Path, local: LocalNode) -> None:
@@ -94,7 +93,7 @@ def test_a_real_program_runs_at_its_new_address(tmp_path: Path, local: LocalNode
     memo = Vm().account(MEMO)
     assert memo is not None
     (tmp_path / "memo.so").write_bytes(memo.data)
-    ((pubkey, account),) = load(Dumps((), (f"{ADDRESS}={tmp_path / 'memo.so'}",)))
+    ((pubkey, account),) = load((), (f"{ADDRESS}={tmp_path / 'memo.so'}",))
     assert pubkey == ADDRESS and account.executable
     local.chain.place(pubkey, account)
     payer = local.wallet()
@@ -130,8 +129,8 @@ def test_an_upgradeable_program_needs_its_data_and_survives_a_restart(tmp_path: 
     program = Keypair().pubkey()
     program_file, code_file = as_dump(program, moved, "program.json"), as_dump(ADDRESS, code, "code.json")
     with pytest.raises(DumpError, match=str(ADDRESS)):
-        load(Dumps((program_file,)))
-    found = load(Dumps((program_file, code_file)))
+        load((program_file,))
+    found = load((program_file, code_file))
     assert [pubkey for pubkey, _ in found] == [ADDRESS, program]
     for pubkey, account in found:
         local.chain.place(pubkey, account)
@@ -147,13 +146,13 @@ def test_an_upgradeable_program_needs_its_data_and_survives_a_restart(tmp_path: 
 @pytest.mark.parametrize("text", ["x", "=file", f"{ADDRESS}=", "x=file", f"{ADDRESS}=none"])
 def test_a_program_is_an_address_and_a_file(text: str) -> None:
     with pytest.raises(DumpError, match="--program"):
-        load(Dumps((), (text,)))
+        load((), (text,))
 
 
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "junk.so").write_bytes(b"\x7fELF" + bytes(100))
     with pytest.raises(DumpError, match="not a program that can be loaded"):
-        load(Dumps((), (f"{ADDRESS}={tmp_path / 'junk.so'}",)))
+        load((), (f"{ADDRESS}={tmp_path / 'junk.so'}",))
 
 
 def test_loaded_accounts_replace_those_of_the_genesis() -> None:

@@ -17,7 +17,6 @@ from solders.system_program import (
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.nonces import stored_value
 from devnode.encoding.addresses import (
     ADDRESS_LOOKUP_TABLE_PROGRAM,
     NONCE_ACCOUNT_BYTES,
@@ -27,6 +26,7 @@ from devnode.encoding.addresses import (
 )
 from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Execution, Refused, load_keys, run
+from devnode.records.nonces import stored_value
 from tests.devnode.local_node import LocalNode, give
 
 NEXT_NONCE = Hash.from_bytes(b"\x33" * 32)

@@ -8,9 +8,9 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.units import UnixMillis
-from devnode.chain.records import Block, TokenBalance, TransactionMeta, TransactionRecord
 from devnode.encoding.addresses import SYSTEM_PROGRAM
 from devnode.geyser.messages import AccountUpdate, TransactionUpdate
+from devnode.records.records import Block, TokenBalance, TransactionMeta, TransactionRecord
 from tests.devnode.local_node import give
 
 SLOT = 1_234

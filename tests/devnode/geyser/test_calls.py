@@ -6,9 +6,9 @@ from solders.hash import Hash
 
 from actors.geyser_proto import geyser_pb2
 from devnode.chain.chain import ForkEnd
-from devnode.chain.commitment import Commitment
 from devnode.geyser.calls import Calls, Refused
 from devnode.geyser.filters import LEVELS
+from devnode.records.commitment import Commitment
 from devnode.rpc.node import SOLANA_CORE_VERSION
 from tests.devnode.local_node import LocalNode
 

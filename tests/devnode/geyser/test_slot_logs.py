@@ -2,8 +2,8 @@
 
 import pytest
 
-from devnode.chain.commitment import Commitment
 from devnode.geyser.slot_logs import SlotLog, SlotLogs
+from devnode.records.commitment import Commitment
 
 from .samples import CREATED_MS, KEYS, SLOT, account_update, block, transaction_update
 

@@ -18,7 +18,6 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.geyser_proto import solana_storage_pb2 as storage
-from devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
 from devnode.encoding.wire import AnyMessage
 from devnode.geyser.storage_messages import (
     error_message,
@@ -26,6 +25,7 @@ from devnode.geyser.storage_messages import (
     meta_message,
     transaction_message,
 )
+from devnode.records.records import InnerInstruction, InnerInstructions, ReturnData
 from tests.devnode.local_node import give
 
 from .samples import KEYS, PAYER, balance, meta

@@ -8,7 +8,6 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from devnode.chain.records import Block, TransactionRecord
 from devnode.journal.journal import (
     _DROP_ADDRESSES,
     FILE_NAME,
@@ -19,9 +18,10 @@ from devnode.journal.journal import (
     row_id,
     slot_and_position,
 )
-from tests.devnode.chain.test_records import META
+from devnode.records.records import Block, TransactionRecord
 from tests.devnode.encoding.test_wire import GIVE, PAYER, v0
 from tests.devnode.local_node import LocalNode
+from tests.devnode.records.test_records import META
 
 SALT = bytes(range(32))
 KEY = Pubkey.from_bytes(b"\x01" * 32)

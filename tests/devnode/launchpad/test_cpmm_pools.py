@@ -21,8 +21,7 @@ from actors.launch_programs.cpmm import (
 from actors.launch_programs.events import log_line
 from actors.launch_programs.instructions import Kind
 from devnode.launchpad import calls
-
-from .pad import SOL, Pad
+from tests.devnode.pad import SOL, Pad
 
 TOKENS = 10**13
 

@@ -12,8 +12,7 @@ from devnode.encoding.addresses import USDC_MINT
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import INITIAL_VIRTUAL_USDC
 from devnode.parsing.token_state import mint_supply
-
-from .pad import Pad, events
+from tests.devnode.pad import Pad, events
 
 FRESH = BondingCurve(
     *(1_073 * 10**12, 30 * 10**9, 793_100 * 10**9, 0, 10**15), initial_virtual_quote_reserves=30 * 10**9

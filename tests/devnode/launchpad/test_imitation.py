@@ -16,17 +16,16 @@ from actors.launch_programs import addresses, pdas
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event, encode_event
 from actors.launch_programs.instructions import Kind
 from devnode.chain.chain import Source
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import InnerInstructions, TransactionRecord
+from devnode.chain.simulation import preflight, simulate
 from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Refused
-from devnode.execution.simulation import preflight, simulate
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import program_account
 from devnode.launchpad.programs import NOTICE
+from devnode.records.commitment import Commitment
+from devnode.records.records import InnerInstructions, TransactionRecord
+from tests.devnode.pad import SOL, Pad, events
 from tests.launch_programs.samples import sample
-
-from .pad import SOL, Pad, events
 
 ED25519 = Pubkey.from_string("Ed25519SigVerify111111111111111111111111111")
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")

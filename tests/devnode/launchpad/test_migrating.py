@@ -10,8 +10,7 @@ from actors.launch_programs.events import CompletePumpAmmMigrationEvent, CreateP
 from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pools import decode_pool
 from devnode.encoding.addresses import USDC_MINT
-
-from .pad import SOL, Pad, events
+from tests.devnode.pad import SOL, Pad, events
 
 FEE = 15_000_001
 

@@ -5,8 +5,7 @@ from solders.pubkey import Pubkey
 from actors.launch_programs.addresses import SYSTEM_PROGRAM
 from devnode.launchpad import calls
 from devnode.launchpad.pieces import Whole, run_piece
-
-from .pad import SOL, Pad
+from tests.devnode.pad import SOL, Pad
 
 SPONSOR = Pubkey.from_bytes(b"\x55" * 32)
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")

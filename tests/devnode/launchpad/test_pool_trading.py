@@ -11,8 +11,8 @@ from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
 from actors.launch_programs.pool_trades import PoolArguments, PoolKind, pool_trade_instruction, pool_trade_keys
 from actors.launch_programs.pools import Pool, decode_pool
 from devnode.launchpad import calls
+from tests.devnode.pad import SOL, Pad, events
 
-from .pad import SOL, Pad, events
 from .test_migrating import completed, migration
 
 

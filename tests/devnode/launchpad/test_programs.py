@@ -7,8 +7,7 @@ from actors.launch_programs.addresses import PUMP, PUMP_AMM, TOKEN_PROGRAM
 from devnode.encoding.addresses import UPGRADEABLE_LOADER
 from devnode.launchpad.genesis import IMITATED, program_data_address
 from devnode.launchpad.programs import NOTICE, PERFORMED, is_performed
-
-from .pad import Pad
+from tests.devnode.pad import Pad
 
 
 def test_every_performed_program_has_an_account_without_code(pad: Pad) -> None:

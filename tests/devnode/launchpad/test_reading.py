@@ -17,8 +17,7 @@ from devnode.launchpad.reading import (
     require_addresses,
 )
 from devnode.launchpad.stage import Ref, Stage
-
-from .pad import Pad
+from tests.devnode.pad import Pad
 
 A, B = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2))
 SLOTS = (Slot("user", writable=True, signer=True), Slot("mint"), Slot("buyback", writable=True))

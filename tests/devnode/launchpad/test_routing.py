@@ -11,8 +11,8 @@ from actors.launch_programs.pool_events import PoolBuyEvent
 from actors.launch_programs.pool_trades import PoolKind
 from devnode.launchpad import calls
 from devnode.launchpad.routing import ROUTER, route_instruction
+from tests.devnode.pad import SOL, Pad, events
 
-from .pad import SOL, Pad, events
 from .test_cpmm_pools import CpmmPad
 from .test_pool_trading import PoolPad
 

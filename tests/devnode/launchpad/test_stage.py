@@ -10,8 +10,7 @@ from devnode.launchpad import calls
 from devnode.launchpad.faults import Fault
 from devnode.launchpad.pieces import Whole
 from devnode.launchpad.stage import EVENT_UNITS, Ref, Stage
-
-from .pad import SOL, Pad
+from tests.devnode.pad import SOL, Pad
 
 OWNED = Pubkey.from_bytes(b"\x31" * 32)
 OTHER = Pubkey.from_bytes(b"\x32" * 32)

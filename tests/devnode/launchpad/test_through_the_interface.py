@@ -24,11 +24,10 @@ from actors.launch_programs import pdas
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event
 from actors.launch_programs.instructions import Kind
-from devnode.chain.nonces import stored_value
 from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
+from devnode.records.nonces import stored_value
 from tests.devnode.chain.test_chain import lose
-
-from .pad import SOL, Pad
+from tests.devnode.pad import SOL, Pad
 
 
 def text(transaction: VersionedTransaction) -> str:

@@ -15,8 +15,7 @@ from actors.launch_programs.fee_schedule import Rates
 from actors.launch_programs.instructions import EXACT_IN, SELLS, TRADES, V3_TRADES, Kind
 from devnode.encoding.addresses import USDC_MINT
 from devnode.launchpad import calls
-
-from .pad import SOL, Pad, events
+from tests.devnode.pad import SOL, Pad, events
 
 RATES = Rates(95, 30)
 NOBODY = Pubkey.from_bytes(b"\x07" * 32)

@@ -5,11 +5,11 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.rpc.responses import parse_websocket_message
 
-from devnode.chain.commitment import Commitment
 from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_PROGRAMS, USDC_MINT
 from devnode.pubsub.account_contents import TOO_LARGE, account_value, program_value
 from devnode.pubsub.payloads import in_slot, notification
 from devnode.pubsub.topics import AccountTopic, ProgramTopic, Shape
+from devnode.records.commitment import Commitment
 from tests.devnode.local_node import LocalNode
 
 ENCODINGS = ("binary", "base58", "base64", "base64+zstd", "jsonParsed")

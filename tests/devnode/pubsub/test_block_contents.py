@@ -7,11 +7,11 @@ from solders.pubkey import Pubkey
 from solders.rpc.responses import parse_websocket_message
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import Block
 from devnode.pubsub.block_contents import block_value
 from devnode.pubsub.payloads import in_slot, notification
 from devnode.pubsub.topics import BlockTopic
+from devnode.records.commitment import Commitment
+from devnode.records.records import Block
 from tests.devnode.execution.test_execution import v1
 from tests.devnode.local_node import LocalNode, give
 

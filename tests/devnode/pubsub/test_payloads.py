@@ -2,10 +2,10 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.rpc.responses import SlotUpdateNotification, parse_websocket_message
 
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import Block
 from devnode.pubsub import payloads
 from devnode.pubsub.topics import LogsTopic, SignatureTopic, SlotsUpdatesTopic, SlotTopic
+from devnode.records.commitment import Commitment
+from devnode.records.records import Block
 from tests.devnode.local_node import LocalNode
 
 NOW_MS = 1_700_000_000_123

@@ -5,9 +5,9 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from devnode.chain.commitment import Commitment
 from devnode.pubsub import reading
 from devnode.pubsub.topics import AccountTopic, BlockTopic, LogsTopic, ProgramTopic, Shape, SignatureTopic
+from devnode.records.commitment import Commitment
 from devnode.rpc.errors import RpcError
 from tests.devnode.local_node import LocalNode
 

@@ -2,9 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from devnode.chain.commitment import Commitment
 from devnode.pubsub.registry import Registry
 from devnode.pubsub.topics import AccountTopic, LogsTopic, RootTopic, Shape, SlotTopic, Topic
+from devnode.records.commitment import Commitment
 
 KEYS = [Pubkey.new_unique() for _ in range(2)]
 TOPICS: list[Topic] = [

@@ -1,7 +1,6 @@
 import pytest
 from solders.pubkey import Pubkey
 
-from devnode.chain.commitment import Commitment
 from devnode.pubsub.topics import (
     AccountTopic,
     LogsTopic,
@@ -12,6 +11,7 @@ from devnode.pubsub.topics import (
     SlotTopic,
     Topic,
 )
+from devnode.records.commitment import Commitment
 
 KEY = Pubkey.new_unique()
 PLAIN = Shape("base64")

@@ -2,10 +2,10 @@ import pytest
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from devnode.chain.commitment import Commitment
 from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
 from devnode.pubsub.topics import AccountTopic, ProgramTopic, Shape
 from devnode.pubsub.writes import SlotWrites
+from devnode.records.commitment import Commitment
 from tests.devnode.local_node import LocalNode
 
 KEY, OTHER = Pubkey.new_unique(), Pubkey.new_unique()

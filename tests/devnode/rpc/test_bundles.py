@@ -10,7 +10,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.commitment import Commitment
+from devnode.records.commitment import Commitment
 from tests.devnode.local_node import LocalNode, give
 
 FREE = {"preExecutionAccountsConfigs": [], "postExecutionAccountsConfigs": []}

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from devnode.chain.commitment import Commitment
+from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.errors import RpcError
 

@@ -4,8 +4,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnode.chain.epochs import SLOTS_PER_EPOCH
-from devnode.chain.leaders import LEADERS_MAX, SLOTS_PER_TURN, LeaderSchedule
+from devnode.records.epochs import SLOTS_PER_EPOCH
+from devnode.records.leaders import LEADERS_MAX, SLOTS_PER_TURN, LeaderSchedule
 
 SALT = bytes(range(32))
 SLOTS = st.integers(0, 3 * SLOTS_PER_EPOCH)

@@ -14,10 +14,10 @@ from actors.launch_programs.accounts import Keys, Trader, create_instruction, tr
 from actors.launch_programs.curve_account import BondingCurve, decode_curve, encode_curve
 from actors.launch_programs.events import Event, decode_event
 from actors.launch_programs.instructions import CreateArguments, Kind, TradeArguments
-from devnode.chain.records import TransactionMeta, TransactionRecord
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import launch_accounts
 from devnode.parsing.token_state import holding
+from devnode.records.records import TransactionMeta, TransactionRecord
 from tests.devnode.local_node import LocalNode
 
 SOL = 10**9

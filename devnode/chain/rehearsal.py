@@ -13,10 +13,10 @@ from solders.account import Account
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
 
-from devnode.chain import nonces
 from devnode.chain.chain import Chain
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Execution, LoadedKeys, Refused, load_keys, run
+from devnode.records import nonces
 
 
 class Rehearsal:

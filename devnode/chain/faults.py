@@ -5,7 +5,7 @@ executes by itself (bundles) calls `send_fate` first and passes delayed work to 
 they send, and register in `streams`, so that faults can cut their connections; a lag needs no call, because the bus
 publishes late. A single fault is kept until the next seal takes it.
 Time is counted in slots; synchronous; the chain's thread owns it.
-Not here: settings and decisions (plan.py), setting them (admin.py), slots (chain/pacemaker.py).
+Not here: settings and decisions (faults/plan.py), setting them (admin.py), slots (pacemaker.py).
 """
 
 import heapq

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnode.chain.commitment import Commitment, Sealed, SlotLevels
+from devnode.records.commitment import Commitment, Sealed, SlotLevels
 
 
 def levels(root_depth: int = 4) -> SlotLevels:

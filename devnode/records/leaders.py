@@ -8,7 +8,7 @@ Pure. Not here: keys (genesis.py), faults of leaders (faults/plan.py).
 import hashlib
 from dataclasses import dataclass, field
 
-from devnode.chain.epochs import SLOTS_PER_EPOCH
+from devnode.records.epochs import SLOTS_PER_EPOCH
 
 SLOTS_PER_TURN = 4
 LEADERS_MAX = 32

@@ -8,10 +8,9 @@ from actors.launch_programs.configs import encode_global
 from devnode.chain.chain import Source
 from devnode.encoding.addresses import USDC_MINT
 from devnode.encoding.wire import Decoded
-from devnode.launchpad.coins import LaunchError, Wanted, launch_coin
 from devnode.launchpad.genesis import global_config, program_account
-
-from .pad import Pad
+from devnode.market.coins import LaunchError, Wanted, launch_coin
+from tests.devnode.pad import Pad
 
 ALL = [("classic", "SOL"), ("v2", "SOL"), ("v2", "WSOL"), ("v2", "USDC"), ("mayhem", "SOL")]
 

@@ -1,10 +1,10 @@
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import Dropped, Source
-from devnode.chain.records import TransactionRecord
 from devnode.execution.execution import Refused
 from devnode.faults import plan as faults_plan
 from devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
+from devnode.records.records import TransactionRecord
 from tests.devnode.local_node import LocalNode
 
 

@@ -4,9 +4,8 @@ from solders.keypair import Keypair
 
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.instructions import Kind
-from devnode.launchpad.market_orders import Orders, wrapping, wsol_account
-
-from .pad import SOL, Pad
+from devnode.market.market_orders import Orders, wrapping, wsol_account
+from tests.devnode.pad import SOL, Pad
 
 
 def test_orders_follow_the_state_of_the_chain(pad: Pad) -> None:

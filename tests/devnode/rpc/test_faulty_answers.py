@@ -13,7 +13,7 @@ import pytest
 import websockets
 from solders.pubkey import Pubkey
 
-from devnode.faults.door import garbage
+from devnode.rpc.faulty_answers import garbage
 from tests.devnode.conftest import Process
 from tests.devnode.faulty import Faulty
 

@@ -13,14 +13,14 @@ from solders.message import Message, MessageHeader, MessageV0, MessageV1
 from solders.transaction import VersionedTransaction
 
 from devnode.chain.chain import Chain
-from devnode.chain.commitment import Commitment
-from devnode.chain.records import TokenBalance
+from devnode.chain.rehearsal import Rehearsal, rehearsing
 from devnode.encoding.wire import AnyMessage, Decoded
 from devnode.execution.execution import LoadedKeys, Refused, token_balances
 from devnode.execution.fees import LOADED_DATA_BYTES_MAX, compute_budget
 from devnode.execution.inline_config import loaded_data_bytes
-from devnode.execution.rehearsal import Rehearsal, rehearsing
 from devnode.execution.vm import Outcome
+from devnode.records.commitment import Commitment
+from devnode.records.records import TokenBalance
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,23 +13,13 @@ from typing import Any
 
 import orjson
 
-from devnode.block_engine.endpoints import ENGINE_METHODS
-from devnode.faults.faults import Faults
-from devnode.faults.plan import CallFate, CallFaults, FaultPlan, PlanError
+from devnode.chain.faults import Faults
+from devnode.faults.plan import CallFate, CallFaults
 from devnode.rpc.asgi import Receive, Reply, Send, send_reply
-from devnode.rpc.table import METHODS
 
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>bad gateway</body></html>"
 # uvicorn logs this text when `_break_off` ends a response early. It is intended, so the log leaves the line out.
 BROKEN_OFF_LOG = "ASGI callable returned without completing response."
-
-
-def refuse_unknown_methods(plan: FaultPlan) -> FaultPlan:
-    """Return the plan. Raises PlanError if it names a method that does not exist."""
-    unknown = set(plan.calls) - {"*"} - METHODS.keys() - ENGINE_METHODS
-    if unknown:
-        raise PlanError(f"calls: no such method: {', '.join(sorted(unknown))}")
-    return plan
 
 
 async def answer_faultily(

@@ -4,11 +4,11 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.commitment import Commitment
+from devnode.chain.rehearsal import rehearsing
 from devnode.encoding.addresses import UPGRADEABLE_LOADER
 from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Execution, Refused
-from devnode.execution.rehearsal import rehearsing
+from devnode.records.commitment import Commitment
 from tests.devnode.encoding.test_wire import MEMO, memo
 from tests.devnode.local_node import LocalNode, give
 

@@ -1,7 +1,7 @@
 import orjson
 import pytest
 
-from devnode.launchpad.endpoints import ACTIONS_MAX, MARKETS_MAX, launch, market
+from devnode.launch_endpoints import ACTIONS_MAX, MARKETS_MAX, launch, market
 
 from .pad import Pad
 

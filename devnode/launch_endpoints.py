@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from devnode.launchpad.coins import Launched, LaunchError, Wanted, launch_coin
-from devnode.launchpad.market import Market, MarketError
+from devnode.market.coins import Launched, LaunchError, Wanted, launch_coin
+from devnode.market.market import Market, MarketError
 from devnode.rpc.asgi import Reply
 from devnode.rpc.node import Node
 

@@ -10,16 +10,16 @@ from solders.pubkey import Pubkey
 from solders.rpc.responses import GetTransactionResp
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.records import TransactionRecord
-from devnode.encoding.transactions import (
+from devnode.parsing.transactions import (
     UnsupportedVersion,
     return_data_json,
     transaction_accounts_json,
     transaction_json,
 )
-from tests.devnode.chain.test_records import META
+from devnode.records.records import TransactionRecord
 from tests.devnode.execution.test_execution import v1
 from tests.devnode.local_node import LocalNode, give
+from tests.devnode.records.test_records import META
 
 
 def as_response(body: dict[str, Any]) -> Any:

@@ -25,11 +25,11 @@ from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pool_trades import PoolKind
 from devnode.chain.chain import Chain, Source
 from devnode.chain.faucet import Faucet, FaucetError
-from devnode.chain.records import TransactionRecord
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_MINT
 from devnode.launchpad import calls
-from devnode.launchpad.market_orders import MarketCoin, Orders, wrapping
 from devnode.launchpad.routing import route_instruction
+from devnode.market.market_orders import MarketCoin, Orders, wrapping
+from devnode.records.records import TransactionRecord
 
 _WALLETS = 4
 _WALLET_LAMPORTS, _WRAPPED_LAMPORTS = 20_000 * LAMPORTS_PER_SOL, 8_000 * LAMPORTS_PER_SOL

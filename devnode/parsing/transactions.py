@@ -12,10 +12,10 @@ from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.records import InnerInstructions, ReturnData, TokenBalance, TransactionMeta
 from devnode.encoding.accounts import ui_token_amount
 from devnode.encoding.wire import AnyMessage, writable_indexes
 from devnode.parsing.instructions import ui_instruction
+from devnode.records.records import InnerInstructions, ReturnData, TokenBalance, TransactionMeta
 
 ENCODINGS = ("binary", "base64", "base58", "json", "jsonParsed")
 OUTER_STACK_HEIGHT = 1

@@ -2,8 +2,8 @@ from solders.account import Account
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
-from devnode.chain.nonces import durable_nonce, nonce_account_of, stored_value, with_value
 from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
+from devnode.records.nonces import durable_nonce, nonce_account_of, stored_value, with_value
 
 VALUE = Hash.from_bytes(b"\x07" * 32)
 

@@ -1,4 +1,4 @@
-from devnode.chain.epochs import SLOTS_PER_EPOCH, epoch_of
+from devnode.records.epochs import SLOTS_PER_EPOCH, epoch_of
 
 
 def test_positions_at_the_edges_of_an_epoch() -> None:

@@ -4,9 +4,9 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.commitment import Commitment
+from devnode.chain.simulation import preflight, sees_the_present, simulate, with_blockhash
 from devnode.encoding.wire import Decoded, decode
-from devnode.execution.simulation import preflight, sees_the_present, simulate, with_blockhash
+from devnode.records.commitment import Commitment
 from tests.devnode.local_node import LocalNode, give
 
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.hash import Hash
 
-from devnode.chain.blockhashes import (
+from devnode.records.blockhashes import (
     BLOCKHASH_VALID_BLOCKS,
     BLOCKHASHES_KEPT,
     BlockhashQueue,

@@ -1,6 +1,6 @@
 import msgspec
 
-from devnode.chain.records import (
+from devnode.records.records import (
     InnerInstruction,
     InnerInstructions,
     ReturnData,

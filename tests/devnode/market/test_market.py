@@ -8,9 +8,8 @@ from actors.launch_programs import addresses
 from actors.launch_programs.cpmm import CPMM
 from actors.launch_programs.events import CompleteEvent, CompletePumpAmmMigrationEvent, CreateEvent, TradeEvent
 from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
-from devnode.launchpad.market import LabelledTransaction, Market, MarketError
-
-from .pad import Pad, events
+from devnode.market.market import LabelledTransaction, Market, MarketError
+from tests.devnode.pad import Pad, events
 
 ACTIONS = 400
 
