@@ -56,6 +56,14 @@ class Authenticator:
                 return _told_to_wait(wait)
         return Caller(proof)
 
+    def wait_of(self, proof: Proof, client: Client) -> RefusedCaller | None:
+        """The refusal of a caller that has too many refused calls and has to wait; None: it has not. For doors that
+        authenticate once for many calls."""
+        if not self._limits.waiting:
+            return None
+        wait = self._limits.wait(proof, client, self._clock.now())
+        return None if wait is None else _told_to_wait(wait)
+
     @property
     def takes_payments(self) -> bool:
         """Whether an x402 payment decides, in place of credentials, whose account pays. Else its header is ignored."""

@@ -102,7 +102,8 @@ class WebSocketDoor:
 
         def session() -> SocketSession:
             return SocketSession(
-                proof, self._pipeline, self._late, self._errors.deposit, self._next_id, self._open(pubkey, proof)
+                *(proof, self._authenticator, self._pipeline, self._late),
+                *(self._errors.deposit, self._next_id, self._open(pubkey, proof)),
             )
 
         return Upgrade(

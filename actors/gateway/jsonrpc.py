@@ -73,7 +73,7 @@ def _invalid(detail: str) -> Refusal:
     return Refusal(Err.INVALID_REQUEST, detail)
 
 
-_NOT_JSON = _invalid("the body is not valid JSON in UTF-8, or holds a number out of range or too deep a nesting")
+NOT_JSON = _invalid("the body is not valid JSON in UTF-8, or holds a number out of range or too deep a nesting")
 _NOT_CALLS = _invalid("the body must be a JSON-RPC request object or an array of them")
 _EMPTY_BATCH = _invalid("a batch must hold at least one request")
 _LONG_BATCH = _invalid(f"a batch may hold at most {BATCH_CALLS_MAX} requests")
@@ -108,7 +108,7 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
             return BadCall(NO_ID, _LONG_BATCH)
         return [_read(bytes(raw), item) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
     except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
-        return BadCall(NO_ID, _NOT_JSON)
+        return BadCall(NO_ID, NOT_JSON)
 
 
 def id_of(body: bytes, bytes_max: int) -> bytes | None:
@@ -134,7 +134,7 @@ def _read(raw: bytes, value: Any) -> Call | BadCall:
         return BadCall(NO_ID, _AMBIGUOUS)
     is_long = len(raw) > 2 * _DEPTH_MAX  # Each level has two brackets.
     if is_long and raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX and _is_too_deep(value):
-        return BadCall(NO_ID, _NOT_JSON)
+        return BadCall(NO_ID, NOT_JSON)
     envelope = _ENVELOPE_DECODER.decode(raw)
     raw_id = bytes(envelope.id)
     fault = _fault(value, raw_id)

@@ -91,7 +91,7 @@ class Pipeline:
         """
         admitted = admit(call, self._plans) if type(call) is Call else self.admitted(call)
         if isinstance(admitted, Refusal):
-            return self.counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
+            return await self.refuse(proof, BadCall(call.id, admitted), client)
         if admitted.plan.quoted and admitted.answer is None:
             return await self.batch(proof, [call], client)  # type: ignore[list-item]  # No door admits such a call.
         if self._in_flight >= self._in_flight_max:
@@ -136,6 +136,13 @@ class Pipeline:
             return Replies((), _OWNER_GONE, None)
         finally:
             self._in_flight -= count
+
+    async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
+        """Refuse one call, and count it. cost: of the work on it (refused_work.py). As `single` does."""
+        done = await self._refuse(proof, [Reply(call.id, None, call.refusal)])
+        now = self._clock.now()
+        self._limits.count(proof, client, done.errs(), done.figures, done.credits_remaining, now, cost)
+        return done
 
     def admitted(self, call: Call | BadCall | AdmittedCall) -> AdmittedCall | Refusal:
         """Admit a call by its method and parameters, unless a door has done so."""

@@ -20,6 +20,7 @@ from actors.gateway.requests import RefusedCaller, Request
 from actors.http_server.responses import HttpResponse
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
+_PARSE_ERROR_CODE = -32700  # JSON-RPC's own, for messages of a WebSocket.
 _METHOD_NOT_FOUND_CODE = -32601
 _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
 _PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has two names for one refusal.
@@ -125,6 +126,12 @@ def _row(refusal: Refusal) -> ErrorRow:
     if refusal.retry_seconds is not None:
         return replace(row, retry_seconds=refusal.retry_seconds)
     return row
+
+
+def parse_error(refusal: Refusal, request_id: str) -> bytes:
+    """The JSON-RPC error response to a message of a WebSocket that is no JSON. Over HTTP it is a plain HTTP 400."""
+    error = error_value(refusal, request_id, {}) | {"code": _PARSE_ERROR_CODE}
+    return b'{"jsonrpc":"2.0","error":%b,"id":null}' % orjson.dumps(error)
 
 
 def code_of(refusal: Refusal) -> int | None:

@@ -1,11 +1,16 @@
 """The messages of one open socket: JSON-RPC calls, billed as over HTTP, and subscriptions.
 
-Implements: interface specification, "WebSocket /ws"; decisions, "batch replies"; hostile inputs 10, 11 and 30.
+Implements: interface specification, "WebSocket /ws"; decisions, "batch replies"; hostile inputs 10, 11, 30, 50, 59 and
+61.
 Replies come in the order in which they are ready; the id tells which call they answer. A message without an id gets an
 error, except `ping`, which clients of the chain send to keep their connection: it gets nothing. A batch is answered as
 one array, also where calls of it subscribe.
 
-When full: while CALLS_MAX messages are worked on, or the client takes nothing, no more is read of the client.
+Refused calls count for the account as over HTTP, and so does a socket that is closed for a broken rule. When full:
+
+- While CALLS_MAX messages are worked on, or the client takes nothing, no more is read of the client.
+- While the account has too many refused calls in a second, every message is answered with RATE_LIMITED, without a look
+  at it beyond its id. A socket that sends more than WAITS_MAX messages in that second is closed with 4003.
 """
 
 import asyncio
@@ -19,16 +24,22 @@ from actors.calls import Proof
 from actors.errors import Err, Refusal
 from actors.gateway import answers, jsonrpc, replies
 from actors.gateway.answers import LateAnswers
+from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.pipeline import Pipeline
-from actors.http_server.websocket import BUFFERED_BYTES_MAX, WebSocket
+from actors.gateway.refused_work import cost_of
+from actors.gateway.requests import RefusedCaller
+from actors.http_server.websocket import BUFFERED_BYTES_MAX, RATE_LIMITED, WebSocket
 from actors.upstream.replies import MADE_ID, judge
 
 logger = logging.getLogger(__name__)
 
 CALLS_MAX = 64
+WAITS_MAX = 20  # Each costs a quarter of a refused call.
+BREACH_COST = 50  # Units of a refused call, about 1 ms: of a handshake, of the frames up to the limit, and of the end.
+_ID_BYTES_MAX = 1_024  # Of a message that is refused unread: a longer one is not parsed for its id.
 _WITHDRAWN = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger has withdrawn the charge; nothing is charged for this call"
 )
@@ -39,11 +50,14 @@ _POLICY = 1008
 class StreamReply(Protocol):
     """The answer to a call that is about a subscription. body: `"result":...` or `"error":...`, as JSON.
 
-    sent: to be called once the answer is written; the first notification follows it.
+    sent: to be called once the answer is written; the first notification follows it. is_error: nothing was done.
     """
 
     @property
     def body(self) -> bytes: ...
+
+    @property
+    def is_error(self) -> bool: ...
 
     @property
     def sent(self) -> Callable[[], None] | None: ...
@@ -69,18 +83,20 @@ class SocketSession:
     def __init__(
         self,
         proof: Proof,
+        authenticator: Authenticator,
         pipeline: Pipeline,
         late: LateAnswers,
         deposit: dict[str, str],
         next_id: Callable[[], str],
         open_streams: Callable[[WebSocket], OpenStreams],
     ) -> None:
-        self._proof, self._pipeline, self._late = proof, pipeline, late
+        self._proof, self._authenticator, self._pipeline, self._late = proof, authenticator, pipeline, late
         self._deposit, self._next_id, self._open_streams = deposit, next_id, open_streams
         self._work: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[Any]] = set()  # Of it, what is cancelled when the socket ends.
         self._drained = asyncio.Event()
         self._drained.set()
+        self._waits_until, self._waits = 0, 0  # The end of a wait, and the messages that came before it.
 
     # --- told by the connection
 
@@ -90,12 +106,16 @@ class SocketSession:
         self._streams = self._open_streams(socket)
 
     def message(self, text: bytes) -> None:
+        wait = self._authenticator.wait_of(self._proof, self._client)
+        if wait is not None:
+            self._refuse_unread(text, wait)
+            return
         calls = jsonrpc.parse(text)
         if isinstance(calls, BadCall):
             if not _is_ping(text):
-                self._say(replies.error_object(calls.refusal, calls.id, self._next_id(), {}))
-            return
-        if isinstance(calls, Call):
+                cost = cost_of(body_bytes=len(text), brackets=text.count(b"[") + text.count(b"{"))
+                self._calls.add(self._begin(self._refused(calls, cost)))
+        elif isinstance(calls, Call):
             self._begin_call(calls)
         elif any(map(self._is_stream, calls)):
             self._begin(self._mixed_batch(calls))
@@ -108,10 +128,42 @@ class SocketSession:
         self._streams.writable()
 
     def closed(self) -> None:
+        if self._socket.has_broken_a_rule:
+            broken = BadCall(jsonrpc.NO_ID, Refusal(Err.RATE_LIMITED))
+            self._begin(self._count(broken, BREACH_COST))
         for task in self._calls:
             task.cancel()
         self._drained.set()
         self._streams.closed()
+
+    # --- refusals
+
+    def _refuse_unread(self, text: bytes, wait: RefusedCaller) -> None:
+        """Tell a client to wait, at a small cost; end a socket that does not."""
+        assert wait.figures is not None
+        if self._waits_until != wait.figures.rate_reset:
+            self._waits_until, self._waits = wait.figures.rate_reset, 0
+        self._waits += 1
+        if self._waits > WAITS_MAX:
+            self._socket.breach(RATE_LIMITED, "rate_limited: too many refused calls; wait for retry_after_secs")
+            return
+        raw_id = jsonrpc.id_of(text, _ID_BYTES_MAX) or jsonrpc.NO_ID
+        self._say(replies.error_object(wait, raw_id, self._next_id(), {}))
+
+    async def _refused(self, call: BadCall, cost: int) -> None:
+        """Answer a message that holds no call."""
+        done = await self._pipeline.refuse(self._proof, call, self._client, cost)
+        if done.refusal is not None:
+            self._say(replies.error_object(done.refusal, call.id, self._next_id(), self._deposit))
+            self._look_at_credential(done.refusal)
+        elif call.refusal is jsonrpc.NOT_JSON:
+            self._say(replies.parse_error(call.refusal, self._next_id()))
+        else:
+            self._say(replies.error_object(call.refusal, call.id, self._next_id(), {}))
+
+    async def _count(self, call: BadCall, cost: int = 0) -> None:
+        """Count a refusal that was told, or that nobody hears."""
+        await self._pipeline.refuse(self._proof, call, self._client, cost)
 
     # --- calls
 
@@ -152,9 +204,11 @@ class SocketSession:
         if isinstance(reply, Refusal):
             self._say(replies.error_object(reply, call.id, self._next_id(), self._deposit))
             self._look_at_credential(reply)
-            return
-        self._say(b'{"jsonrpc":"2.0",%b,"id":%b}' % (reply.body, call.id))
-        if reply.sent is not None:
+        else:
+            self._say(b'{"jsonrpc":"2.0",%b,"id":%b}' % (reply.body, call.id))
+        if isinstance(reply, Refusal) or reply.is_error:
+            await self._count(_refused_stream(call, reply))
+        elif reply.sent is not None:
             reply.sent()
 
     async def _single(self, call: Call) -> None:
@@ -193,6 +247,9 @@ class SocketSession:
         items = [next(streams if self._is_stream(call) else plain) for call in calls]
         sent = [reply.sent for reply in opened if not isinstance(reply, Refusal) and reply.sent is not None]
         await self._reply(items, is_batch=True, sent=sent)
+        for call, reply in zip(wanted, opened, strict=True):
+            if isinstance(reply, Refusal) or reply.is_error:
+                await self._count(_refused_stream(call, reply))
         for refusal in (done.refusal, *(reply for reply in opened if isinstance(reply, Refusal))):
             if refusal is not None:
                 self._look_at_credential(refusal)
@@ -261,6 +318,11 @@ class _SocketClient:
     def disconnected(self) -> bool:
         """Whether the client ended the socket, or broke a rule. False: this server gave it up with its calls."""
         return not self._socket.is_given_up
+
+
+def _refused_stream(call: Call, reply: StreamReply | Refusal) -> BadCall:
+    """A refused subscription as a call that counts: an error of a node, or of the socket's limit, as INVALID_PARAMS."""
+    return BadCall(call.id, reply if isinstance(reply, Refusal) else Refusal(Err.INVALID_PARAMS))
 
 
 def _stream_reply(raw_id: bytes, reply: StreamReply | Refusal) -> Reply:

@@ -54,6 +54,10 @@ class StreamAnswer:
     body: bytes
     sent: Callable[[], None] | None = None
 
+    @property
+    def is_error(self) -> bool:
+        return self.body.startswith(b'"error"')
+
 
 class _Subscription:
     """Also the Sink of its events."""

@@ -41,7 +41,7 @@ async def test_what_is_no_call_gets_an_error_and_costs_nothing() -> None:
     async with open_sockets() as sockets:
         wallet = await sockets.world.customer(credits=100)
         async with sockets.connect(wallet) as socket:
-            for text in ("{", "[]", '{"jsonrpc":"2.0","method":"getSlot"}', '{"id":1,"method":"getSlot"}'):
+            for text in ("[]", '{"jsonrpc":"2.0","method":"getSlot"}', '{"id":1,"method":"getSlot"}'):
                 await socket.send(text)
                 assert (await hear(socket))["error"]["code"] == -32600, text
             await socket.send('{"jsonrpc":"2.0","method":"ping"}')
@@ -170,7 +170,7 @@ async def test_a_slow_client_may_take_long_over_an_answer(monkeypatch: pytest.Mo
     monkeypatch.setattr(socket_session, "_TAKES_NOTHING_SECONDS_MAX", 0.001)
     unused: Any = None
     for per_look, is_ended in ((0, True), (BUFFERED_BYTES_MAX - 1, True), (BUFFERED_BYTES_MAX, False)):
-        session = SocketSession(unused, unused, unused, {}, lambda: "id", unused)
+        session = SocketSession(unused, unused, unused, unused, {}, lambda: "id", unused)
         slow: Any = _Slow(per_look)
         session._socket = slow
         session._drained.clear()
