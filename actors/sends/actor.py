@@ -24,7 +24,7 @@ from actors.sends.hold_endings import HoldEndings, Settles
 from actors.sends.legs import Leg
 from actors.sends.notices import SignatureNotices
 from actors.sends.statistics import LandingStatistics
-from actors.sends.store import KeptRace, LegReport, RaceStore, RacesUnavailable
+from actors.sends.store import KeptRace, RaceStore, RacesUnavailable
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
@@ -79,9 +79,15 @@ class SendRacer:
         signature = transaction.signature
         if len(self._running) >= RACES_MAX:
             return RaceRefused("too many sends are under way")
-        present = await self._chain.present(transaction.blockhash)
+        present, seen = await asyncio.gather(
+            self._chain.present(transaction.blockhash), self._chain.statuses([signature])
+        )
         if present is None:
             return RaceRefused("the node does not answer at the moment")
+        if not (seen and seen[0]) and (transaction.nonce_account or not present.knows):
+            # It may have landed long ago. With a known blockhash it cannot: nodes keep the statuses of its lifetime.
+            seen = await self._chain.statuses([signature], history=True)
+        landed = seen[0] if seen else None
         self._learn(present.slot)
         now_ms = self._clock.now_ms()
         race = core.began(
@@ -93,6 +99,7 @@ class SendRacer:
             present.knows,
             present.slot,
             now_ms,
+            landed,
         )
         ticket = Ticket(
             wanted.operation, wanted.pubkey, wanted.epoch, wanted.method, wanted.landing, wanted.base, signature, now_ms
@@ -105,8 +112,7 @@ class SendRacer:
                 return RaceRefused("too many sends of this account have no outcome yet", crowded=True)
             self._reached("stored")
             if stored.state.open:
-                running = await self._take_part(stored, transaction)
-                return await self._result(ticket, running.reports)
+                return await self._result(ticket, await self._take_part(stored, transaction, landed))
             await self.endings.settle_all(stored)
             return await self._result(ticket)
         except RacesUnavailable as error:
@@ -117,17 +123,27 @@ class SendRacer:
     async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
         """Tell of the newest call of this account for this signature. None: there is none. Raises RacesUnavailable."""
         kept = await self._store.find(signature, pubkey)
-        return None if kept is None else self._told(kept)
+        return None if kept is None else await self._told(kept)
+
+    async def has_sent(self, signature: bytes) -> bool:
+        """Return whether a leg took it in the window that is open here, or it has landed. Raises RacesUnavailable."""
+        running = self._running.get(signature)
+        if running is not None:
+            return running.sent_here
+        race = await self._store.race(signature)
+        return race is not None and race.slot > 0
 
     # --- the window of one race
 
-    async def _take_part(self, stored: Race, transaction: SignedTransaction) -> RunningRace:
+    async def _take_part(
+        self, stored: Race, transaction: SignedTransaction, landed: SendStatus | None = None
+    ) -> RunningRace:
         """Join the race, or drive it; returns when the outcome is known or the window is over."""
         running = self._running.get(stored.signature)
         if running is None:
             if core.is_over(stored, self.slot, self._clock.now_ms()):
                 stored = await self._open_window(stored)
-            running = self.drive(stored, transaction)
+            running = self.drive(stored, transaction, landed)
         await running.done.wait()
         return running
 
@@ -138,11 +154,13 @@ class SendRacer:
             return again
         return await self._store.race(race.signature) or race  # Another call has opened it, or the race has ended.
 
-    def drive(self, race: Race, transaction: SignedTransaction | None = None) -> RunningRace:
-        """Run the window of a stored race, unless it runs already."""
+    def drive(
+        self, race: Race, transaction: SignedTransaction | None = None, seen: SendStatus | None = None
+    ) -> RunningRace:
+        """Run the window of a stored race, unless it runs already. seen: its status, where it was asked just now."""
         running = self._running.get(race.signature)
         if running is None:
-            running = RunningRace(race, transaction or signed_transaction(race.transaction))
+            running = RunningRace(race, transaction or signed_transaction(race.transaction), seen=seen)
             self._running[race.signature] = running
             self._notices.follow(race.signature)
             self._needed.set()
@@ -216,18 +234,22 @@ class SendRacer:
         if landed:
             self._metrics.send_landing_seconds.observe(max(0, took_ms) / 1000)
 
-    async def _result(self, ticket: Ticket, reports: Sequence[LegReport] = ()) -> RaceResult:
-        """Read what is to be told. reports: of legs that may not be stored yet."""
+    async def _result(self, ticket: Ticket, running: RunningRace | None = None) -> RaceResult:
+        """Read what is to be told. running: of this call; its reports may not be stored yet."""
         kept = await self._store.find(ticket.signature, ticket.pubkey, ticket.operation)
         assert kept is not None, ticket
-        return self._told(kept, reports)
+        return await self._told(kept, running)
 
-    def _told(self, kept: KeptRace, reports: Sequence[LegReport] = ()) -> RaceResult:
-        running = self._running.get(kept.race.signature)
-        reports = (running.reports if running is not None else reports) or kept.reports
-        over = core.is_over(kept.race, self.slot, self._clock.now_ms())
-        confirmations = running.seen.confirmations if running is not None and running.seen is not None else None
-        return RaceResult(kept.race, kept.ticket, tuple(reports), over, confirmations)
+    async def _told(self, kept: KeptRace, running: RunningRace | None = None) -> RaceResult:
+        race = kept.race
+        running = self._running.get(race.signature, running)
+        reports = (running.reports if running is not None else ()) or kept.reports
+        over = core.is_over(race, self.slot, self._clock.now_ms())
+        seen = running.seen if running is not None else None
+        if seen is None and core.may_gain_confirmations(race, self.slot):
+            found = await self._chain.statuses([race.signature])
+            seen = found[0] if found else None
+        return RaceResult(race, kept.ticket, tuple(reports), over, None if seen is None else seen.confirmations)
 
     # --- the clock of the chain
 

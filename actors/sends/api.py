@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 RACER_ACTOR_NAME = "send-racer"
 _RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s of its class.
 _STATUS_SECONDS = 4.0
+_HAS_SENT_SECONDS = 1.0  # A send waits for it, and its bytes grow old.
 _WAY_SECONDS = 0.5  # To the racer and back, beside the time that a question has at the engine.
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
@@ -72,6 +73,10 @@ class SendsClient(hosting.ActorClient):
         """Raises RacerUnreachable."""
         found: RaceResult | None = await self._ask("status", _STATUS_SECONDS, signature, pubkey)
         return found
+
+    async def has_sent(self, signature: bytes) -> bool:
+        """Return whether a race has sent it, in its present window or before it landed. Raises RacerUnreachable."""
+        return bool(await self._ask("has_sent", _HAS_SENT_SECONDS, signature))
 
     async def ask_engine(self, call: EngineCall) -> EngineAnswer | EngineAway:
         """Raises RacerUnreachable."""
@@ -126,7 +131,7 @@ def result_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
         "confirmed": confirmed,
         "slot": race.slot or None,
         "confirmations": result.confirmations,
-        "landing_time_ms": race.ended_at_ms - race.started_at_ms if race.slot else None,
+        "landing_time_ms": race.ended_at_ms - race.started_at_ms if race.slot and not race.landed_before else None,
         "legs_attempted": attempted,
         "retry_count": race.retries,
         "charged_credits": ticket.landing if ticket.charged is None else ticket.charged,

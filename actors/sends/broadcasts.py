@@ -28,12 +28,13 @@ _UNSTORED_MAX = 5_000  # Broadcasts; above it the oldest are lost, and only the 
 @dataclass(slots=True)
 class RunningRace:
     """A race whose window is open. reports: a leg that is under way has no end yet. done: set when the outcome is known
-    or the window is over; callers wait for it."""
+    or the window is over; callers wait for it. sent_here: a leg has taken it since this process drives the race."""
 
     race: Race
     transaction: SignedTransaction
     reports: list[LegReport] = field(default_factory=list)
     seen: SendStatus | None = None
+    sent_here: bool = False
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -90,7 +91,7 @@ class Broadcasts:
         report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, said, done.refused)
         running.reports[place] = report
         if report.sent:
-            running.race = replace(running.race, sent=True)
+            running.race, running.sent_here = replace(running.race, sent=True), True
         self._statistics.leg_reported(self._clock.now_ms(), leg.name, done.submitted_ms, done.acknowledged_ms)
         self._metrics.send_legs.add((leg.name, report.result))
         return report

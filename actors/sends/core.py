@@ -8,7 +8,7 @@ do, and each function that gives a changed race stands for one durable write of 
 | State | Means | Charged |
 |---|---|---|
 | OPEN | it may have been broadcast, and may land | pending |
-| CONFIRMED | it landed and succeeded | landing for the first ticket, base for the others |
+| CONFIRMED | it landed and succeeded | landing for the first ticket, base for others; base if before the start |
 | FAILED | it landed with an error | base |
 | EXPIRED | it can never land: proven | base if it was broadcast, else nothing |
 | UNPROVEN | nothing could be proven for a day | base if it was broadcast, else nothing |
@@ -36,6 +36,7 @@ ONE_PROOF_MS = 3_600_000
 # So long after its window an open race is looked at often, then after each quarter of its further age. A durable nonce
 # may stay for a day.
 LOOK_OFTEN_MS = 300_000
+ROOTED_SLOTS = 150  # Until then a landed transaction is rooted: 31 slots, and more where slots were skipped.
 HOLD_MS = 60_000  # As long as a hold lasts: until then its credits are there to pay for a landing.
 LEGS_ROWS_MAX = 24  # The newest of the timeline: three broadcasts on a few legs, in a few windows.
 
@@ -61,6 +62,7 @@ class Race:
 
     last_valid_height: no blockhash that was known at the start is good in a higher block. nonce_account: of a durable
     nonce, which stays good until it is advanced.
+    started_slot: the first slot in which a landing may be the work of this race.
     broadcasts: begun in the present window; each is stored before its first byte leaves. sent: they left on some leg,
     and it did not refuse them.
     """
@@ -82,6 +84,11 @@ class Race:
     slot: int = 0  # In which it landed; 0 before.
     error: str = ""
     ended_at_ms: int = 0
+
+    @property
+    def landed_before(self) -> bool:
+        """Return whether the transaction was on the chain before this race began, so that the race did nothing."""
+        return 0 < self.slot < self.started_slot
 
     def check(self) -> None:
         assert 0 <= self.broadcasts <= BROADCASTS_MAX, self
@@ -158,13 +165,16 @@ def began(
     blockhash_known: bool,
     slot: int,
     now_ms: int,
+    landed: SendStatus | None = None,
 ) -> Race:
     """Make a new race. newest_height: at processed commitment; blockhash_known: that node had this blockhash.
+    landed: the status of the signature before anything is sent.
 
     A blockhash that the node knows is not newer than its newest block, so 150 more blocks bound its life.
     """
     last = newest_height + BLOCKHASH_BLOCKS + (0 if blockhash_known else UNSEEN_BLOCKS)
-    return Race(signature, transaction, blockhash, nonce_account, last, now_ms, slot, now_ms, slot, slot)
+    started = slot if landed is None else max(slot, landed.slot + 1)
+    return Race(signature, transaction, blockhash, nonce_account, last, now_ms, started, now_ms, slot, slot)
 
 
 def next_step(
@@ -245,12 +255,17 @@ def charge(race: Race, ticket: Ticket) -> int:
     assert not race.state.open, race
     match race.state:
         case RaceState.CONFIRMED:
-            return ticket.landing if ticket.first else ticket.base
+            return ticket.landing if ticket.first and not race.landed_before else ticket.base
         case RaceState.FAILED:
             return ticket.base
         case RaceState.EXPIRED | RaceState.UNPROVEN if race.sent:
             return ticket.base
     return 0
+
+
+def may_gain_confirmations(race: Race, slot: int | None) -> bool:
+    """Return whether the landed transaction of a race may not be rooted yet. Nodes count no further after that."""
+    return race.slot > 0 and (slot is None or slot < race.slot + ROOTED_SLOTS)
 
 
 def _expired(race: Race, proof: Proof) -> bool:

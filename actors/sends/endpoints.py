@@ -43,11 +43,13 @@ _FAILED_PROGRAM = re.compile(r"Program [1-9A-HJ-NP-Za-km-z]+ failed: (.+)", re.D
 
 
 class Racer(Protocol):
-    """The racer, as api.SendsClient reaches it. Both raise RacerUnreachable."""
+    """The racer, as api.SendsClient reaches it. Every method raises RacerUnreachable."""
 
     async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused: ...
 
     async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None: ...
+
+    async def has_sent(self, signature: bytes) -> bool: ...
 
 
 class SendMethods:
@@ -62,7 +64,7 @@ class SendMethods:
         marks: SendMarks | None = None,
     ) -> None:
         self._racer, self._chain, self._base = racer, chain, base_credits
-        self._clock, self._once = clock, SentOnce(marks)
+        self._clock, self._once = clock, SentOnce(racer.has_sent, marks)
 
     def handlers(self) -> dict[str, replies.MethodHandler]:
         return {"sendTransaction": self._send, "sendSmartTransaction": self._smart_send}

@@ -66,6 +66,10 @@ class SendRacerActor(hosting.StartingActor):
         await self._ready()
         return await self._racer.status(signature, pubkey)
 
+    async def has_sent(self, signature: bytes) -> bool:
+        await self._ready()
+        return await self._racer.has_sent(signature)
+
     async def ask_engine(self, call: EngineCall) -> EngineAnswer | EngineAway:
         await self._ready()
         if self._engine is None:

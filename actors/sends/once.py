@@ -5,9 +5,10 @@ node refused, or did not answer, is no send: the next call tries again.
 
 In a replica, callers with the same settings share one task: an error of the node, such as that of a preflight, must
 not reach a caller that asked for none. Between other settings, and between replicas, a mark in Redis says that a
-signature is on its way, or was sent; it costs each send one round trip to Redis before the node is asked. A race
-marks its signature too, and waits for nothing. While Redis does not answer within a moment, each replica knows of its
-own sends alone: a chain takes the same bytes twice without harm.
+signature is on its way, was sent, or has a race; it costs each send one round trip to Redis before the node is asked.
+The mark of a race is set before the racer has stored the race, so it does not say that anybody has sent: a caller that
+finds it asks the racer, and sends by itself where the racer does not answer. While Redis does not answer within a
+moment, each replica knows of its own sends alone: a chain takes the same bytes twice without harm.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ import orjson
 import redis.asyncio
 import redis.exceptions
 
+from actors.sends.api import RacerUnreachable
 from actors.sends.core import WINDOW_SLOTS
 from actors.units import base58_text
 from actors.upstream import replies
@@ -32,7 +34,7 @@ _KEPT_MAX = 20_000  # The oldest are forgotten.
 _REDIS_SECONDS = 0.1
 _LOOK_AGAIN_SECONDS = 0.05
 _LOOKS_MAX = 40  # Two seconds. The replica that sends may be dead, so its mark is ignored then.
-_SENDING, _SENT = b"sending", b"sent"
+_SENDING, _SENT, _RACING = b"sending", b"sent", b"racing"
 
 
 class SendMarks(Protocol):
@@ -43,7 +45,11 @@ class SendMarks(Protocol):
         ...
 
     async def sent(self, signature: bytes) -> None:
-        """It was sent, or is by a race: whoever is asked next answers with the signature."""
+        """It was sent: later callers are answered with the signature."""
+        ...
+
+    async def racing(self, signature: bytes) -> None:
+        """The racer is asked to send it: later callers ask the racer whether it has."""
         ...
 
     async def failed(self, signature: bytes) -> None:
@@ -68,6 +74,9 @@ class RedisSendMarks:
     async def sent(self, signature: bytes) -> None:
         await self._ask(self._client.set(_name(signature), _SENT, px=_window_ms()))
 
+    async def racing(self, signature: bytes) -> None:
+        await self._ask(self._client.set(_name(signature), _RACING, px=_window_ms()))
+
     async def failed(self, signature: bytes) -> None:
         await self._ask(self._client.delete(_name(signature)))
 
@@ -81,12 +90,16 @@ class RedisSendMarks:
 
 
 class SentOnce:
-    """Belongs to one event loop. marks: None where there is one replica."""
+    """Belongs to one event loop. race_sent: asks the racer whether it has sent a signature; raises RacerUnreachable.
+    marks: None where there is one replica."""
 
     def __init__(
-        self, marks: SendMarks | None = None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        race_sent: Callable[[bytes], Awaitable[bool]],
+        marks: SendMarks | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._marks, self._sleep = marks, sleep
+        self._race_sent, self._marks, self._sleep = race_sent, marks, sleep
         # By signature and hash of the settings, oldest first.
         self._sends: dict[tuple[bytes, bytes], tuple[float, asyncio.Task[NodeAnswer]]] = {}
         self._marking: set[asyncio.Task[None]] = set()
@@ -107,9 +120,9 @@ class SentOnce:
         return await asyncio.shield(task)
 
     def race_begins(self, signature: bytes) -> None:
-        """A race broadcasts this transaction: sends of the same bytes need not."""
+        """The racer is asked to broadcast this transaction: sends of the same bytes need not, once it has."""
         if self._marks is not None:
-            self._mark(self._marks.sent(signature))
+            self._mark(self._marks.racing(signature))
 
     def race_refused(self, signature: bytes) -> None:
         if self._marks is not None:
@@ -119,9 +132,12 @@ class SentOnce:
         assert self._marks is not None
         for _ in range(_LOOKS_MAX):
             mark = await self._marks.claim(signature)
-            if mark == _SENT:
-                return replies.made(orjson.dumps(base58_text(signature)))
             if mark is None:
+                break
+            try:
+                if mark == _SENT or (mark == _RACING and await self._race_sent(signature)):
+                    return replies.made(orjson.dumps(base58_text(signature)))
+            except RacerUnreachable:  # Perhaps the race was never stored, so nobody else may have these bytes.
                 break
             await self._sleep(_LOOK_AGAIN_SECONDS)
         answer = await send()

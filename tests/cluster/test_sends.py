@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -182,6 +183,44 @@ def test_the_racer_is_killed_at_each_step_of_a_race(product: Product, sender: Se
             copies = [one for one in sender.arrivals() if (one["leg"], one["signature"]) == (leg, signature(payment))]
             assert len(copies) <= 3, (step, copies)
     assert 50 in debits
+
+
+@pytest.mark.parametrize("method", ["sendTransaction", "sendSmartTransaction"])
+def test_bytes_of_a_race_without_a_racer_are_sent_by_the_next_send(
+    product: Product, sender: Sender, method: str
+) -> None:
+    """Row 65: the racer is killed, sendAndConfirm hears `unknown`, and the signature that the same bytes then get is of
+    a transaction that was sent: it lands, and the send is charged."""
+    (pid,) = product.running("ray::SendRacer")
+    os.kill(pid, signal.SIGKILL)
+    payment = sender.payment()
+    heard = sender.race(payment).body["result"]
+    assert heard["status"] == "unknown", heard
+    config = [{"encoding": "base64"}] if method == "sendTransaction" else []
+    answer = sender.customer.call(method, text(payment), *config)
+    assert answer.body.get("result") == signature(payment), answer.body
+    deadline = time.monotonic() + _BACK_SECONDS
+    while not on_chain(product, payment):
+        assert time.monotonic() < deadline, "a signature was told, and nobody has sent its bytes"
+        time.sleep(0.2)
+    assert 2 in sender.debits()
+
+
+def test_a_transaction_that_landed_before_costs_base_and_confirmations_are_told(
+    product: Product, sender: Sender
+) -> None:
+    """Decisions 3.10. The node's own count, and null when the transaction is final."""
+    first = sender.race(sender.payment(4_000_000)).body["result"]
+    assert first["status"] == "confirmed" and type(first["confirmations"]) is int, first
+    payment = sender.payment()
+    sent = node(product, "sendTransaction", text(payment), {"encoding": "base64"})
+    deadline = time.monotonic() + _BACK_SECONDS
+    while (node(product, "getSignatureStatuses", [sent])["value"][0] or {}).get("confirmationStatus") != "finalized":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    late = sender.race(payment).body["result"]
+    assert (late["status"], late["charged_credits"], late["legs_attempted"]) == ("confirmed", 2, []), late
+    assert late["confirmations"] is None and sorted(sender.debits()) == [2, 50]
 
 
 def test_sends_land_and_are_charged_by_their_outcome_under_losses(product: Product, sender: Sender) -> None:

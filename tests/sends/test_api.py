@@ -33,6 +33,12 @@ def test_a_confirmed_send_has_every_field_of_the_interface() -> None:
     }
 
 
+def test_a_landing_before_the_race_has_no_landing_time() -> None:
+    """The interface: send-to-confirmation time. This race has sent nothing."""
+    body = result_body(RaceResult(replace(LANDED, slot=99), a_ticket(charged=2), (), False), "sig")
+    assert body["landing_time_ms"] is None and body["confirmed"] is True and body["slot"] == 99
+
+
 @pytest.mark.parametrize(
     ("race", "over", "status", "charged", "error"),
     [

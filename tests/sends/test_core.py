@@ -30,6 +30,7 @@ from actors.sends.core import (
     charge,
     ended,
     is_over,
+    may_gain_confirmations,
     next_step,
     window_opens,
 )
@@ -199,6 +200,29 @@ def test_each_outcome_has_its_charge(
     assert charge(done, a_ticket(first=first)) == credits
     assert not done.state.open and done.ended_at_ms == NOW + 5
     assert (done.state is RaceState.FAILED) == (seen is ERRED)
+
+
+@pytest.mark.parametrize(("slot", "credits"), [(99, 2), (100, 50), (105, 50)])
+def test_a_landing_before_the_race_began_costs_base(slot: int, credits: int) -> None:
+    """Decisions 3.10. The race of this test began in slot 100."""
+    done = ended(a_race(), RaceStep.CONFIRM, replace(CONFIRMED, slot=slot), NOW + 5)
+    assert charge(done, a_ticket(first=True)) == credits
+    assert done.landed_before == (credits == 2)
+
+
+@pytest.mark.parametrize("landed_in", [90, 100, 105])
+def test_what_has_landed_when_a_race_begins_has_landed_before_it(landed_in: int) -> None:
+    """Whatever slot the node tells: the node that knows the signature may be ahead of the one that tells the slot."""
+    seen = replace(CONFIRMED, slot=landed_in)
+    race = began(b"s" * 64, b"raw", HASH, None, 1_000, True, 100, NOW, seen)
+    assert charge(ended(race, RaceStep.CONFIRM, seen, NOW), a_ticket(first=True)) == 2
+
+
+@pytest.mark.parametrize(("slot", "may"), [(None, True), (106, True), (254, True), (255, False)])
+def test_confirmations_are_asked_for_until_a_landing_is_rooted(slot: int | None, may: bool) -> None:
+    done = ended(a_race(), RaceStep.CONFIRM, CONFIRMED, NOW)
+    assert may_gain_confirmations(done, slot) == may
+    assert not may_gain_confirmations(a_race(), slot)
 
 
 def test_the_reason_of_an_expiry_is_told() -> None:

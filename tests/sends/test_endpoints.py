@@ -40,6 +40,9 @@ class Racer:
             raise RacerUnreachable("gone")
         return self.result if signature == LANDED.signature and isinstance(self.result, RaceResult) else None
 
+    async def has_sent(self, signature: bytes) -> bool:
+        raise RacerUnreachable("gone")
+
 
 class Methods:
     def __init__(self, here: Here, result: RaceResult | RaceRefused | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
+from actors.sends.api import RacerUnreachable
 from actors.sends.once import WINDOW_SECONDS, RedisSendMarks, SendMarks, SentOnce
 from actors.units import base58_text
 from actors.upstream import replies
@@ -28,9 +29,13 @@ class Node:
         return self.answer
 
 
+async def never(_: bytes) -> bool:
+    raise AssertionError("no race has this signature")
+
+
 async def test_calls_at_once_and_later_in_the_window_share_one_send() -> None:
     """Decisions: one broadcast within the window, and each call gets the signature."""
-    once, node = SentOnce(), Node()
+    once, node = SentOnce(never), Node()
     node.gate.clear()
     tasks = [asyncio.create_task(once.send(b"s", SETTINGS, node.call, 10.0)) for _ in range(5)]
     await asyncio.sleep(0)
@@ -48,7 +53,7 @@ async def test_a_refusal_reaches_only_callers_with_the_same_settings(refused: No
     """Who wants no preflight hears of no preflight. What was sent is sent for all."""
     marks, first, second = MemoryMarks(), Node(), Node()
     once, settings = (
-        SentOnce(marks, lambda _: asyncio.sleep(0)),
+        SentOnce(never, marks, lambda _: asyncio.sleep(0)),
         (b'{"skipPreflight":false}', b'{"skipPreflight":true}'),
     )
     first.answer = refused
@@ -64,7 +69,7 @@ async def test_a_refusal_reaches_only_callers_with_the_same_settings(refused: No
 
 
 async def test_what_the_node_refused_or_did_not_answer_is_tried_again() -> None:
-    once, node = SentOnce(), Node()
+    once, node = SentOnce(never), Node()
     for node.answer in (ERROR, replies.TIMED_OUT, RESULT, RESULT):
         assert await once.send(b"s", SETTINGS, node.call, 10.0) == node.answer
         await asyncio.sleep(0)
@@ -72,7 +77,7 @@ async def test_what_the_node_refused_or_did_not_answer_is_tried_again() -> None:
 
 
 async def test_a_caller_that_leaves_ends_the_send_of_nobody_else() -> None:
-    once, node = SentOnce(), Node()
+    once, node = SentOnce(never), Node()
     node.gate.clear()
     first, second = (asyncio.create_task(once.send(b"s", SETTINGS, node.call, 10.0)) for _ in range(2))
     await asyncio.sleep(0)
@@ -82,7 +87,7 @@ async def test_a_caller_that_leaves_ends_the_send_of_nobody_else() -> None:
 
 
 async def test_memory_is_bounded_by_the_window() -> None:
-    once, node = SentOnce(), Node()
+    once, node = SentOnce(never), Node()
     for number in range(50):
         await once.send(bytes([number]), SETTINGS, node.call, 10.0)
     await once.send(b"late", SETTINGS, node.call, 10.0 + WINDOW_SECONDS)
@@ -101,6 +106,9 @@ class MemoryMarks:
 
     async def sent(self, signature: bytes) -> None:
         self.marks[signature] = b"sent"
+
+    async def racing(self, signature: bytes) -> None:
+        self.marks[signature] = b"racing"
 
     async def failed(self, signature: bytes) -> None:
         self.marks.pop(signature, None)
@@ -122,6 +130,8 @@ async def test_a_mark_is_claimed_once_until_its_send_fails(marks: SendMarks) -> 
     assert sorted(map(str, claims)) == sorted(["None"] + ["b'sending'"] * 8)
     await marks.sent(b"s")
     assert await marks.claim(b"s") == b"sent"
+    await marks.racing(b"s")
+    assert await marks.claim(b"s") == b"racing"
     await marks.failed(b"s")
     assert await marks.claim(b"s") is None
     assert await marks.claim(b"other") is None
@@ -132,7 +142,7 @@ async def test_a_mark_lasts_for_a_window(redis_url: str) -> None:
     async with redis.asyncio.Redis.from_url(redis_url) as client:
         await client.flushall()
         marks = RedisSendMarks(client)
-        for step in (marks.claim, marks.sent):
+        for step in (marks.claim, marks.sent, marks.racing):
             await step(b"s")
             (name,) = await client.keys("*")
             assert 0 < await client.pttl(name) <= WINDOW_SECONDS * 1000
@@ -147,7 +157,7 @@ async def test_two_replicas_send_once() -> None:
         looks.set()
         await asyncio.sleep(0)
 
-    replicas = [SentOnce(marks, sleep) for _ in range(2)]
+    replicas = [SentOnce(never, marks, sleep) for _ in range(2)]
     first = asyncio.create_task(replicas[0].send(b"s", SETTINGS, node.call, 10.0))
     await turns()
     second = asyncio.create_task(replicas[1].send(b"s", SETTINGS, node.call, 10.0))
@@ -161,7 +171,7 @@ async def test_two_replicas_send_once() -> None:
 async def test_what_one_replica_could_not_send_another_may() -> None:
     marks, node = MemoryMarks(), Node()
     for node.answer in (ERROR, replies.TIMED_OUT, RESULT):
-        assert await SentOnce(marks).send(b"s", SETTINGS, node.call, 10.0) == node.answer
+        assert await SentOnce(never, marks).send(b"s", SETTINGS, node.call, 10.0) == node.answer
         await turns()
     assert node.calls == 3 and marks.marks == {b"s": b"sent"}
 
@@ -174,25 +184,53 @@ async def test_a_replica_that_died_while_it_sent_holds_up_nobody_for_long() -> N
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    assert await SentOnce(marks, sleep).send(b"s", SETTINGS, node.call, 10.0) == RESULT
+    assert await SentOnce(never, marks, sleep).send(b"s", SETTINGS, node.call, 10.0) == RESULT
     assert node.calls == 1 and sum(slept) == pytest.approx(2)
 
 
-async def test_a_race_sends_for_all_and_a_refused_one_for_nobody() -> None:
-    marks, node = MemoryMarks(), Node()
-    racing, sending = SentOnce(marks), SentOnce(marks)
+async def test_a_race_sends_for_all_once_it_has_sent() -> None:
+    """A caller waits for the first leg of the race. A race that the racer refused is no race."""
+    marks, node, asked = MemoryMarks(), Node(), list[bytes]()
+
+    async def race_sent(signature: bytes) -> bool:
+        asked.append(signature)
+        return len(asked) > 2
+
+    racing, sending = SentOnce(never, marks), SentOnce(race_sent, marks, lambda _: asyncio.sleep(0))
     racing.race_begins(b"s")
     await turns()
     assert (await sending.send(b"s", SETTINGS, node.call, 10.0)).value() == b'"%b"' % base58_text(b"s").encode()
+    assert node.calls == 0 and asked == [b"s"] * 3
+    racing.race_begins(b"t")
+    await turns()
     racing.race_refused(b"t")
     await turns()
     assert await sending.send(b"t", SETTINGS, node.call, 10.0) == RESULT and node.calls == 1
 
 
+@pytest.mark.parametrize("reachable", [False, True])
+async def test_no_signature_is_told_for_bytes_that_a_race_has_not_sent(reachable: bool) -> None:
+    """The racer is away, or has never stored the race: the bytes go to the node by this send, and its error is told."""
+    marks, node = MemoryMarks(), Node()
+
+    async def race_sent(_: bytes) -> bool:
+        if not reachable:
+            raise RacerUnreachable("gone")
+        return False
+
+    once = SentOnce(race_sent, marks, lambda _: asyncio.sleep(0))
+    once.race_begins(b"s")
+    await turns()
+    for node.answer in (ERROR, RESULT):
+        assert await once.send(b"s", SETTINGS, node.call, 10.0) == node.answer
+        await turns()
+    assert node.calls == 2 and marks.marks == {b"s": b"sent"}
+
+
 async def test_without_redis_each_replica_knows_of_its_own_sends(unused_tcp_port: int) -> None:
     """Nothing waits for it, and nothing fails."""
     async with redis.asyncio.Redis.from_url(f"redis://127.0.0.1:{unused_tcp_port}") as client:
-        node, replicas = Node(), [SentOnce(RedisSendMarks(client)) for _ in range(2)]
+        node, replicas = Node(), [SentOnce(never, RedisSendMarks(client)) for _ in range(2)]
         for replica in (*replicas, *replicas):
             assert await replica.send(b"s", SETTINGS, node.call, 10.0) == RESULT
         assert node.calls == 2

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import base58
 import pytest
@@ -12,18 +12,40 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.sends.actor import SendRacer
+from actors.sends.api import RacerUnreachable
 from actors.sends.chain import SendChain
 from actors.sends.core import RaceState
 from actors.sends.endpoints import SendMethods
 from actors.sends.legs import LocalRpcLeg
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
+from actors.upstream.replies import NodeAnswer
 from actors.upstream.signed_transactions import SignedTransaction
 from tests.gateway.world import Wallet, a_world, call
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 from tests.sends.conftest import Here, signed, text
 from tests.sends.memory_store import MemoryRaceStore
+from tests.sends.test_once import MemoryMarks
 from tests.sends.world import turns
+
+
+def told_signature(transaction: SignedTransaction) -> str:
+    return base58.b58encode(transaction.signature).decode()
+
+
+class Link:
+    """The racer as a replica reaches it."""
+
+    def __init__(self, racer: SendRacer) -> None:
+        self._racer, self.broken = racer, False
+
+    def __getattr__(self, method: str) -> Any:
+        async def ask(*arguments: Any) -> Any:
+            if self.broken:
+                raise RacerUnreachable("gone")
+            return await getattr(self._racer, method)(*arguments)
+
+        return ask
 
 
 class Scene:
@@ -32,8 +54,9 @@ class Scene:
         chain, clock = SendChain(here), world.clock
         self.racer = SendRacer(chain, [LocalRpcLeg(here, clock)], self.store, world.accounts, clock, open_max=2)
         self.recovery = RaceRecovery(self.racer, chain, self.store, clock)
-        methods = SendMethods(self.racer, chain, 2, clock)
-        callers.update(methods.caller_handlers())
+        self.link = Link(self.racer)
+        methods = SendMethods(cast(Any, self.link), chain, 2, clock, MemoryMarks())
+        callers.update(methods.caller_handlers() | methods.handlers())
         self.ids = itertools.count()
 
     async def slots(self, count: int) -> None:
@@ -66,8 +89,16 @@ async def scene(here: Here) -> AsyncIterator[Scene]:
 
         return ask
 
+    class Sending:
+        """The chain, and before it the methods that send."""
+
+        async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+            if method == "sendTransaction":
+                return cast(NodeAnswer, await handlers[method](params, timeout_ms))
+            return await here.call(method, params, timeout_ms)
+
     callers = {name: late(name) for name in ("sendAndConfirm", "getSendStatus")}
-    async with a_world(here, callers=callers, idempotency=MemoryIdempotencyStore()) as world:
+    async with a_world(Sending(), callers=callers, idempotency=MemoryIdempotencyStore()) as world:
         made = Scene(here, world, handlers)
         yield made
         await made.racer.close()
@@ -85,6 +116,58 @@ async def test_a_landed_send_costs_its_landing(scene: Scene) -> None:
     assert await scene.world.debits(customer) == [("sendAndConfirm", 50)]
     assert (await scene.status(customer, payment))["result"]["charged_credits"] == 50
     assert await scene.world.balance(customer) == 50
+
+
+@pytest.mark.parametrize("slots", [6, 200])
+async def test_a_transaction_that_landed_before_the_call_costs_base(scene: Scene, slots: int) -> None:
+    """Decisions 3.10: confirmed or long final. It is told at once, and nothing is sent."""
+    customer, payment = await scene.world.customer(100), scene.here.payment()
+    scene.here.local.land(VersionedTransaction.from_bytes(payment.raw))
+    await scene.slots(slots)
+    result = (await scene.send(customer, payment)).result().json()["result"]
+    assert (result["status"], result["charged_credits"], result["legs_attempted"]) == ("confirmed", 2, [])
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 2)]
+    assert "sendTransaction" not in scene.here.calls
+
+
+async def test_confirmations_are_told_as_the_node_counts_them(scene: Scene) -> None:
+    customer, payment = await scene.world.customer(100), scene.here.payment()
+    task = await scene.send(customer, payment)
+    await scene.slots(3)
+    told = task.result().json()["result"]["confirmations"]
+    assert type(told) is int and told >= 0
+    (row,) = scene.here.local.call("getSignatureStatuses", [told_signature(payment)])["value"]
+    assert (await scene.status(customer, payment))["result"]["confirmations"] == row["confirmations"] >= told
+    await scene.slots(40)
+    (row,) = scene.here.local.call("getSignatureStatuses", [told_signature(payment)])["value"]
+    assert row["confirmationStatus"] == "finalized" and row["confirmations"] is None
+    assert (await scene.status(customer, payment))["result"]["confirmations"] is None
+
+
+@pytest.mark.parametrize("node_silent", [False, True])
+async def test_bytes_that_an_absent_racer_was_asked_to_send_are_sent_or_refused_free(
+    scene: Scene, node_silent: bool
+) -> None:
+    """Row 65: sendAndConfirm hears `unknown`; sendTransaction of the same bytes is no answer for what nobody sent."""
+    customer, payment = await scene.world.customer(100), scene.here.payment()
+    scene.link.broken = True
+    assert (await scene.send(customer, payment)).result().json()["result"]["status"] == "unknown"
+    scene.here.silent = node_silent
+    body = call("sendTransaction", text(payment), {"encoding": "base64", "preflightCommitment": "processed"})
+    answer = await scene.world.rpc(customer, body)
+    if node_silent:
+        assert answer.status_code == 504 and await scene.world.debits(customer) == []
+        return
+    assert answer.json()["result"] == told_signature(payment) and scene.here.landed(payment)
+    assert await scene.world.debits(customer) == [("sendTransaction", 2)]
+
+
+async def test_bytes_that_a_race_has_sent_are_not_sent_again(scene: Scene) -> None:
+    customer, payment = await scene.world.customer(100), scene.here.payment()
+    await scene.send(customer, payment)
+    body = call("sendTransaction", text(payment), {"encoding": "base64"})
+    assert (await scene.world.rpc(customer, body)).json()["result"] == told_signature(payment)
+    assert scene.here.calls.count("sendTransaction") == 1
 
 
 async def test_the_same_bytes_from_two_accounts_are_one_landing(scene: Scene) -> None:

@@ -184,7 +184,11 @@ class World:
             return None
         age = self.slot - sent.slot
         return SendStatus(
-            sent.slot, '"Custom"' if sent.fails else None, age >= CONFIRMED_SLOTS, age >= FINAL_SLOTS, min(age, 31)
+            sent.slot,
+            '"Custom"' if sent.fails else None,
+            age >= CONFIRMED_SLOTS,
+            age >= FINAL_SLOTS,
+            None if age >= FINAL_SLOTS else age,
         )
 
 
@@ -201,7 +205,7 @@ class WorldChain:
         del blockhash
         return Present(self._world.slot, self._world.slot, True) if self._is_here() else None
 
-    async def statuses(self, signatures: list[bytes]) -> list[SendStatus | None] | None:
+    async def statuses(self, signatures: list[bytes], history: bool = False) -> list[SendStatus | None] | None:
         await asyncio.sleep(0)
         return [self._world.seen(signature) for signature in signatures] if self._is_here() else None
 
