@@ -9,6 +9,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | answers with a result                                | yes     | the result             |
 | answers with a JSON-RPC error                        | yes     | the node's error       |
 | says of a getBlock that the block is cleaned up      | no      | the node's error       |
+| says of a getBlock that the block is not available   | no      | the node's error       |
 | says that it does not have the method                | no      | the node's error       |
 | answers part of a composed method with an error      | no      | the node's error       |
 | does not answer within the class's time              | no      | TIMEOUT                |
@@ -29,7 +30,14 @@ from actors.calls import Figures, HoldReply, Outcome, SettleRequest
 from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
 from actors.gateway.admission import AdmittedCall
-from actors.upstream.replies import AnswerKind, NodeAnswer, PiecesAnswer, RefusedAnswer, is_purged_block
+from actors.upstream.replies import (
+    AnswerKind,
+    NodeAnswer,
+    PiecesAnswer,
+    RefusedAnswer,
+    is_purged_block,
+    is_unavailable_block,
+)
 
 # The same table for GET /pricing: for each outcome, whether the method's credits are charged.
 PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
@@ -37,6 +45,7 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
         "result": True,
         "upstream_error": True,
         "purged_block": False,
+        "block_not_available": False,
         "method_unknown_to_node": False,
         "composed_method_upstream_error": False,
         "bulk_item_completed": True,
@@ -101,7 +110,8 @@ def judge(method: str, ceiling: int, answer: NodeAnswer) -> Judgement:
 def _is_free(method: str, error: NodeAnswer) -> bool:
     if method in _COMPOSED or error.error_code == _METHOD_NOT_FOUND_CODE:
         return True
-    return method == "getBlock" and is_purged_block(error.error_code, error.error_message)
+    said = error.error_code, error.error_message
+    return method == "getBlock" and (is_purged_block(*said) or is_unavailable_block(*said))
 
 
 def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Judgement:

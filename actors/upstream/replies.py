@@ -28,6 +28,7 @@ _BEHIND_CODE = -32005  # "Node is behind by 200 slots", "Node is unhealthy".
 _NO_SLOT_YET_CODE, _NO_SLOT_YET_TEXT = -32016, "Minimum context slot"
 _PURGED_BLOCK_CODES = (-32001, -32004)  # Agave sends the first, the interface names the second (decisions 3.1).
 _PURGED_BLOCK_TEXT = "cleaned up"
+_UNAVAILABLE_BLOCK_CODE, _UNAVAILABLE_BLOCK_TEXT = -32004, "Block not available"
 
 
 @unique
@@ -282,6 +283,11 @@ def concerns_one_node(code: int, message: str) -> bool:
 def is_purged_block(code: int, message: str) -> bool:
     """Return whether a getBlock error says that the node no longer keeps the slot."""
     return code in _PURGED_BLOCK_CODES and _PURGED_BLOCK_TEXT in message
+
+
+def is_unavailable_block(code: int, message: str) -> bool:
+    """Return whether a getBlock error says that the node does not have the block: not yet, or never."""
+    return code == _UNAVAILABLE_BLOCK_CODE and message.startswith(_UNAVAILABLE_BLOCK_TEXT)
 
 
 def _judge_ends(body: bytes, tail: bytes, request_id: bytes, node: str, lease: Lease | None) -> NodeAnswer | None:

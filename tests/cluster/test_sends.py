@@ -29,6 +29,7 @@ from tests.product import KILL_AT
 _PROVEN_SECONDS = 240  # 150 blocks and finality, on a busy machine.
 _BACK_SECONDS = 60
 _LOSSY_SENDS = 40
+_FUNDED = {"encoding": "base64", "preflightCommitment": "confirmed"}  # Payers are funded a moment before.
 
 
 class Sender:
@@ -196,7 +197,7 @@ def test_bytes_of_a_race_without_a_racer_are_sent_by_the_next_send(
     payment = sender.payment()
     heard = sender.race(payment).body["result"]
     assert heard["status"] == "unknown", heard
-    config = [{"encoding": "base64"}] if method == "sendTransaction" else []
+    config = [_FUNDED] if method == "sendTransaction" else []
     answer = sender.customer.call(method, text(payment), *config)
     assert answer.body.get("result") == signature(payment), answer.body
     deadline = time.monotonic() + _BACK_SECONDS
@@ -213,7 +214,7 @@ def test_a_transaction_that_landed_before_costs_base_and_confirmations_are_told(
     first = sender.race(sender.payment(4_000_000)).body["result"]
     assert first["status"] == "confirmed" and type(first["confirmations"]) is int, first
     payment = sender.payment()
-    sent = node(product, "sendTransaction", text(payment), {"encoding": "base64"})
+    sent = node(product, "sendTransaction", text(payment), _FUNDED)
     deadline = time.monotonic() + _BACK_SECONDS
     while (node(product, "getSignatureStatuses", [sent])["value"][0] or {}).get("confirmationStatus") != "finalized":
         assert time.monotonic() < deadline

@@ -89,7 +89,7 @@ def _blocks(somebody: Somebody) -> dict[str, Case]:
         "getBlock": Case(
             Asked([slot], [slot, _VERSION_0]),
             [Asked([_FAR], [_FAR, _VERSION_0]), Asked([slot_v1], [slot_v1, _VERSION_0]), Asked([0], [0, _VERSION_0])],
-            free=frozenset((-32001,)),
+            free=frozenset((-32001, -32004)),
         ),
         "getBlockCommitment": Case(Asked([slot])),
         "getBlockProduction": Case(

@@ -16,6 +16,7 @@ def error(code: int, message: str) -> replies.NodeAnswer:
 
 RESULT = replies.judge(b'{"jsonrpc":"2.0","result":null,"id":1}')
 PURGED = "Block 5 cleaned up, does not exist on node. First available block: 9"
+UNAVAILABLE = "Block not available for slot 5"
 
 
 def test_a_result_costs_the_price():
@@ -35,6 +36,11 @@ def test_a_purged_block_is_refunded_and_the_nodes_error_passes_through(code):
     assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Judgement(0, Outcome.RELEASED)
 
 
+def test_a_block_that_is_not_available_is_free_and_the_nodes_error_passes_through():
+    """The interface names -32004 with 'Block', 'not available' and 'cleaned up' in one breath: a purged slot."""
+    assert outcomes.judge("getBlock", 25, error(-32004, UNAVAILABLE)) == outcomes.Judgement(0, Outcome.RELEASED)
+
+
 def test_a_refusal_of_our_own_methods_is_free_and_named():
     judged = outcomes.judge("sendAndConfirm", 50, replies.refused(Refusal(Err.CONCURRENCY_LIMITED, "too many")))
     assert judged == outcomes.Judgement(0, Outcome.RELEASED, Refusal(Err.CONCURRENCY_LIMITED, "too many"))
@@ -43,7 +49,8 @@ def test_a_refusal_of_our_own_methods_is_free_and_named():
 def test_the_refund_is_of_get_block_alone():
     """The same words from getBlockTime, or another error of getBlock, cost the price."""
     assert outcomes.judge("getBlockTime", 1, error(-32001, PURGED)).charged == 1
-    assert outcomes.judge("getBlock", 25, error(-32004, "Block not available for slot 5")).charged == 25
+    assert outcomes.judge("getBlockTime", 1, error(-32004, UNAVAILABLE)).charged == 1
+    assert outcomes.judge("getBlock", 25, error(-32009, "Slot 5 was skipped")).charged == 25
 
 
 def test_a_method_that_the_node_does_not_have_costs_nothing():
@@ -103,6 +110,7 @@ def test_what_is_published_is_what_is_done():
         "result": RESULT,
         "upstream_error": error(-32602, "x"),
         "purged_block": error(-32001, PURGED),
+        "block_not_available": error(-32004, UNAVAILABLE),
         "method_unknown_to_node": error(-32601, "Method not found"),
         "bulk_item_completed": replies.made_of_pieces(b"{}", 1, 1),
         "bulk_item_failed": replies.made_of_pieces(b"{}", 1, 0),

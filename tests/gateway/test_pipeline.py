@@ -69,9 +69,10 @@ async def test_row_14_an_upstream_error_is_charged_and_passes_through():
     assert [end.outcome for end in account.ends.values()] == [Outcome.UPSTREAM_ERROR]
 
 
-async def test_a_purged_block_is_given_and_refunded():
+@pytest.mark.parametrize("text", ["Block 5 cleaned up, does not exist on node.", "Block not available for slot 5"])
+async def test_a_block_that_the_node_does_not_have_is_told_and_free(text):
     """Interface rule 3."""
-    error = node_error(-32004, "Block 5 cleaned up, does not exist on node.")
+    error = node_error(-32004, text)
     account = OneAccount(30)
     done = await pipeline_of(account, ScriptedNode(lambda *_: error)).single(PROOF, a_call("getBlock", 5))
     assert done.items[0].answer is error

@@ -111,6 +111,19 @@ def test_a_purged_block_is_known_by_code_and_text(code, message, purged):
     assert replies.is_purged_block(code, message) is purged
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "unavailable"),
+    [
+        (-32004, "Block not available for slot 5", True),
+        (-32001, "Block not available for slot 5", False),
+        (-32004, "Block 5 cleaned up, does not exist on node. First available block: 9", False),
+        (-32004, "method is disabled in this service profile", False),
+    ],
+)
+def test_a_block_that_is_not_available_is_known_by_code_and_text(code, message, unavailable):
+    assert replies.is_unavailable_block(code, message) is unavailable
+
+
 def test_there_is_no_reply_without_an_answer():
     """A failure has no bytes that could be sent to a client by mistake."""
     for failure in (replies.GARBAGE, replies.UNREACHABLE, replies.TIMED_OUT, replies.OVERSIZED):
