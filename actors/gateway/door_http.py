@@ -190,7 +190,7 @@ class HttpDoor:
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
             return replies.plain(_IS_WEBSOCKET if path in self.websocket_paths else _NOT_SERVED, request.id)
-        served_as = "GET" if method == "HEAD" and path not in door_relay.PATHS else method
+        served_as = "GET" if method == "HEAD" else method  # Its price too: the same work is done for it.
         if served_as not in serves:
             if path == door_mcp.PATH:
                 return door_mcp.only_post(request.id)

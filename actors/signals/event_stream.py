@@ -36,8 +36,10 @@ _FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open streams of s
 _NOT_RECORDED = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged for this stream"
 )
-_NO_HEAD = Refusal(Err.INVALID_REQUEST, "a stream answers GET only, as its head alone would cost as much")
 _TOO_MANY_WALLETS = Refusal(Err.INVALID_REQUEST, f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once")
+
+
+_HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 
 
 class EventMeter(Protocol):
@@ -76,8 +78,6 @@ class SignalEventStream:
         self._streams: Counter[bytes] = Counter()  # Open ones and those that begin, of each account.
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
-        if request.is_head:
-            return _NO_HEAD
         query = dict(request.query)
         since = request.headers.get("last-event-id")
         if since is not None:
@@ -97,6 +97,9 @@ class SignalEventStream:
         charge = await self._charges.hold(request.account)
         if isinstance(charge, Refusal):
             return charge
+        if request.is_head:
+            await self._charges.release(charge)
+            return PageAnswer(_nothing(), 200, "text/event-stream", _HEADERS)
         listener, is_paid = _Listener(), False
         try:
             if not self._hub.may_watch(request.account, wanted.filter):  # With nothing awaited before it is counted.
@@ -110,9 +113,8 @@ class SignalEventStream:
                 await self._charges.release(charge)
         if not is_paid:
             return _NOT_RECORDED
-        headers = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
         proof = request.proof or ProvenProof(request.account)
-        return PageAnswer(self._pieces(listener, subscription, proof), 200, "text/event-stream", headers)
+        return PageAnswer(self._pieces(listener, subscription, proof), 200, "text/event-stream", _HEADERS)
 
     def _leave(self, account: bytes) -> None:
         self._streams[account] -= 1
@@ -143,6 +145,12 @@ class SignalEventStream:
             self._charges.leave(proof, listener)
             meter.leave(listener)
             self._leave(account)
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    """The stream of a HEAD: none begins, so none is charged."""
+    for nothing in ():
+        yield nothing
 
 
 def _error(refusal: Refusal) -> bytes:

@@ -4,6 +4,7 @@ import pytest
 
 from actors.catalog import RELAY
 from actors.gateway.door_relay import PATHS
+from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import a_world, call, constant
 
@@ -64,9 +65,19 @@ async def test_without_a_block_engine_nothing_is_sold():
         assert node.calls == [] and await world.balance(wallet) == 100
 
 
-async def test_a_head_is_no_get():
-    """It would be charged for an answer without a body."""
-    async with a_world(relay=True) as world:
-        wallet = await world.customer(100)
-        response = await world.http.head("/relay/tipFloor", headers={"x-api-key": wallet.api_key})
-        assert response.status_code == 404 and await world.balance(wallet) == 100
+async def test_a_head_answers_like_a_get_without_a_body_and_costs_as_much():
+    """The block engine is asked for it as well; without credentials, credits or an engine it is refused as a GET is."""
+    async with a_world(ScriptedNode(lambda *_: replies.made(b"[]")), relay=True) as world:
+        for path in (path for path, row in PATHS.items() if row.verb == "GET"):
+            wallet = await world.customer(2)
+            key = {"x-api-key": wallet.api_key}
+            got, head = [await world.http.request(verb, path.decode(), headers=key) for verb in ("GET", "HEAD")]
+            assert got.status_code == head.status_code == 200 and head.headers["x-credits-remaining"] == "0"
+            told = ("content-type", "content-length", "x-credits-cost", "x-ratelimit-limit")
+            assert [head.headers[name] for name in told] == [got.headers[name] for name in told]
+            assert [credits for _, credits in await world.debits(wallet)] == [1, 1]
+            assert (await world.http.head(path.decode(), headers=key)).status_code == 402
+            assert (await world.http.head(path.decode())).status_code == 402
+    async with a_world() as world:
+        wallet = await world.customer(2)
+        assert (await world.http.head("/relay/tipFloor", headers={"x-api-key": wallet.api_key})).status_code == 404

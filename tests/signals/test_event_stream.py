@@ -156,7 +156,7 @@ async def test_bad_filters_cost_nothing() -> None:
 
 
 async def test_a_stream_that_does_not_begin_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interface, "Proxy error codes": a 503 consumes no credits, whichever step fails; nor does a bare head."""
+    """Interface, "Proxy error codes": a 503 consumes no credits, whichever step fails."""
 
     async def away(*_: Any) -> Any:
         raise SignalLogUnavailable("away")
@@ -167,7 +167,6 @@ async def test_a_stream_that_does_not_begin_costs_nothing(monkeypatch: pytest.Mo
     unrecorded.stands = False
     tries: list[tuple[Charges, dict[str, Any]]] = [
         (charges, {"query": {"since": NO_CURSOR}}),
-        (charges, {"is_head": True}),
         (charges, {"query": {"wallets": ",".join(KEYS[:100])}}),
         (unrecorded, {}),
     ]
@@ -184,6 +183,21 @@ async def test_a_stream_that_does_not_begin_costs_nothing(monkeypatch: pytest.Mo
     assert isinstance(await page.answer(PageRequest(ACCOUNT)), Refusal) and charges.credits == 1_000 - 2 * 5
     other = await page.answer(PageRequest(b"o" * 32))
     assert isinstance(other, PageAnswer)  # Its own limit, not the other account's.
+
+
+async def test_a_head_answers_like_a_get_and_begins_no_stream() -> None:
+    """Its status and headers, a lack of credits included; nothing is charged, as nothing begins."""
+    charges = Charges()
+    page = SignalEventStream(await World().hub(), charges)
+    got = await page.answer(PageRequest(ACCOUNT))
+    assert isinstance(got, PageAnswer) and charges.credits == 1_000 - 5
+    head = await page.answer(PageRequest(ACCOUNT, is_head=True))
+    assert isinstance(head, PageAnswer) and not isinstance(head.body, bytes) and not isinstance(got.body, bytes)
+    assert (head.status, head.content_type, head.headers) == (got.status, got.content_type, got.headers)
+    assert [piece async for piece in head.body] == [] and charges.credits == 1_000 - 5 and not charges.watched
+    await got.body.aclose()
+    charges.credits = 4
+    assert isinstance(await page.answer(PageRequest(ACCOUNT, is_head=True)), Refusal)
 
 
 async def test_a_stream_joins_the_meter_that_is_in_use_when_it_begins() -> None:
