@@ -77,6 +77,7 @@ _NOT_MESSAGES = _invalid("the body must be a JSON-RPC message")
 _NO_BATCHES = _invalid(f"batches belong to version {BATCH_VERSION} of the protocol; send one message")
 _BAD_BATCH = _invalid(f"a batch holds 1 to {BATCH_CALLS_MAX} messages")
 _INITIALIZE_IN_BATCH = _invalid("initialize must not be part of a batch")
+_NO_NAME = '"name" is missing: name a tool, as {"name": "rpc", "arguments": {"method": "getBalance", "params": [...]}}'
 _BAD_ID = _invalid('"id" must be a string or a whole number')
 _BAD_VERSION = _invalid(f"MCP-Protocol-Version must be one of {', '.join(VERSIONS)}")
 
@@ -155,6 +156,8 @@ def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:
 
 def _call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collection[str]) -> Call | BadCall:
     name, arguments = params.get("name"), params.get("arguments")
+    if name is None:
+        return _refused(raw_id, _NO_NAME)
     if type(name) is not str or not (name == GENERIC_TOOL or name in tools):
         return _refused(raw_id, f"there is no tool of this name: {shown(name)}")
     if arguments is None:

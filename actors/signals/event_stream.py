@@ -149,8 +149,8 @@ class SignalEventStream:
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
     """The stream of a HEAD: none begins, so none is charged."""
-    for nothing in ():
-        yield nothing
+    for piece in tuple[bytes, ...]():
+        yield piece
 
 
 def _error(refusal: Refusal) -> bytes:

@@ -41,6 +41,15 @@ def test_a_method_without_parameters_needs_no_arguments() -> None:
         assert isinstance(message.call, Call) and message.call.params == b"[]"
 
 
+@pytest.mark.parametrize("params", [{}, {"method": "getBalance", "params": ["key"]}, {"name": None}])
+def test_a_tool_call_without_a_name_is_told_what_is_missing(params: dict[str, Any]) -> None:
+    """The interface speaks of `tools/call` with method and params: whoever sends just these learns where they go."""
+    parsed = read({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    assert isinstance(parsed.call, BadCall) and parsed.call.refusal.err is Err.INVALID_PARAMS and parsed.call.id == b"7"
+    said = parsed.call.refusal.detail
+    assert said.startswith('"name" is missing') and '{"name": "rpc", "arguments": {"method": "getBalance"' in said
+
+
 @pytest.mark.parametrize(
     "message",
     [
