@@ -64,7 +64,8 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
     posted = sum(reply.posted for reply in items)
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
-        return Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
+        added = served_by(answers) + (replies.retry_after_of([reply.refusal for reply in items]) if refused else [])
+        return Response(200, body, added, charges, refused=refused, posted=posted)
     parts: list[bytes | memoryview] = []
     for reply in items:
         parts.append(b"," if parts else b"[")

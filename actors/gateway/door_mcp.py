@@ -192,6 +192,8 @@ class McpDoor:
         refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
         posted = sum(end.posted for end in done.items)
         response = Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
+        if len(asked) == len(done.items):
+            response.headers += replies.retry_after_of([end.refusal for end in done.items])
         return self._with_headers(response, done, added)
 
     def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:

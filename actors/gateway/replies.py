@@ -23,6 +23,7 @@ _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the tabl
 _PARSE_ERROR_CODE = -32700  # JSON-RPC's own, for messages of a WebSocket.
 _METHOD_NOT_FOUND_CODE = -32601
 _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
+_LIMITS = (Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED)
 _PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has two names for one refusal.
 
 
@@ -137,6 +138,12 @@ def parse_error(refusal: Refusal, request_id: str) -> bytes:
 def code_of(refusal: Refusal) -> int | None:
     """The JSON-RPC code of the error table, except for the one denied method that has two rows in the interface."""
     return _METHOD_NOT_FOUND_CODE if refusal == admission.FORBIDDEN else refusal.err.row.code
+
+
+def retry_after_of(refusals: Sequence[Refusal | None]) -> HeaderList:
+    """Retry-After of a batch with these refusals: where all its calls were refused for their rate; else no header."""
+    late = [_row(refusal).retry_seconds or 1 for refusal in refusals if refusal is not None and refusal.err in _LIMITS]
+    return [headers.retry_after(max(late))] if late and len(late) == len(refusals) else []
 
 
 def closing(refusal: Refusal, request_id: str, http: int | None = None) -> Response:

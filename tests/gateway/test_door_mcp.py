@@ -148,6 +148,17 @@ async def test_a_batch_of_the_older_version_bills_each_call() -> None:
         assert (silent.status_code, silent.content) == (202, b"")
 
 
+async def test_a_batch_whose_calls_were_all_refused_for_their_rate_has_retry_after() -> None:
+    """As on POST /; not where a free message of it was answered."""
+    async with a_world(accounts={"requests_per_second": 1}) as world:
+        customer = await world.customer(30)
+        first, none, free = [
+            await post(world, [tool("getSlot", id=1), *more], customer) for more in ([], [], [request("ping", 2)])
+        ]
+        assert "retry-after" not in first.headers and none.headers["retry-after"] == "1"
+        assert none.json()[0]["error"]["data"]["retry_after_secs"] == 1 and "retry-after" not in free.headers
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -178,6 +178,19 @@ async def test_the_rate_limit_is_429_with_its_headers():
         assert await world.balance(customer) == 7
 
 
+async def test_a_batch_that_was_refused_for_its_rate_says_when_to_ask_again():
+    """Each refused item by itself, and the answer as a whole where nothing of it was admitted."""
+    async with a_world(accounts={"requests_per_second": 2}) as world:
+        customer = await world.customer(10)
+        part, none = [await world.rpc(customer, [call() for _ in range(3)]) for _ in range(2)]
+        refused = [item["error"]["data"] for item in (part.json()[2], *none.json())]
+        assert [(data["constant"], data["retry_after_secs"]) for data in refused] == [("RATE_LIMITED", 1)] * 4
+        assert "retry-after" not in part.headers and none.headers["retry-after"] == "1"
+        assert (part.status_code, none.status_code) == (200, 200) and await world.balance(customer) == 8
+        mixed = await world.rpc(customer, [call(), call("getNothing")])
+        assert "retry-after" not in mixed.headers
+
+
 async def test_the_concurrency_limit_is_429():
     """-32005 with its own message; the slot is free again when a call ends."""
     async with a_world(accounts={"concurrency": 1}) as world:
