@@ -1,4 +1,4 @@
-"""What the racer tells and charges of a landing: one before its race began, its confirmations, and what has been sent."""
+"""Landings: one before its race began, the confirmations that are told, and what counts as sent."""
 
 import pytest
 
