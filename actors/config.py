@@ -108,9 +108,9 @@ class GatewayConfig(Branch):
     mcp_origins: tuple[str, ...] = Field((), description="origins of web pages that may use /mcp, beside our own")
     mcp_refusals_as_200: bool = Field(False, description="/mcp refuses with HTTP 200, for clients that need it")
     settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="time limit for the settle of a call")
-    socket_messages_per_second_max: int = Field(
-        200, ge=10, le=100_000, description="messages of one WebSocket in a second; more close it with 4003"
-    )
+    socket_messages_per_second_max: int = Field(200, ge=10, le=100_000, description="frames of a WebSocket in a second")
+    account_handshakes_per_second: int = Field(100, ge=1, description="WebSocket handshakes of an account, per replica")
+    address_handshakes_per_second: int = Field(300, ge=1, description="the same of a client address; more get 429")
 
     def replicas_on(self, cores: int) -> int:
         """Return the number of replicas on a machine with this many cores.
@@ -282,6 +282,7 @@ class StreamsConfig(Branch):
     subscriptions_max: int = Field(100, ge=1, le=100_000, description="subscriptions of one WebSocket")
     sockets_max: int = Field(20_000, ge=1, description="open WebSockets of a replica; further ones get 503")
     sockets_per_account_max: int = Field(5_000, ge=1, description="the same for one account")
+    sockets_per_address_max: int = Field(10_000, ge=1, description="the same for one client address")
     waiting_bytes_max: int = Field(
         1 << 20, ge=1 << 16, description="notifications that wait for a client; more close its WebSocket with 1013"
     )
@@ -295,9 +296,7 @@ class WebhooksConfig(Branch):
     allow_loopback: bool = Field(
         False, description="for development: URLs of this machine, with http and any port; never in production"
     )
-    name_servers: tuple[str, ...] = Field(
-        (), description="address or address:port, asked in place of the machine's own"
-    )
+    name_servers: tuple[str, ...] = Field((), description="address or address:port, in place of the machine's own")
     ca_file: Path | None = Field(None, description="certificates (PEM) that are trusted beside the machine's own")
     kept_days: int = Field(
         7, ge=1, le=365, description="how long deliveries that ended are kept, for the log and replays"

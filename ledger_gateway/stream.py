@@ -46,6 +46,7 @@ class Stream:
         self._given_up: set[int] = set()  # Requests of this connection whose answers may still come.
         self._socket: ClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
+        self._refused: LedgerGatewayError | None = None  # Why a connection ended that is not made again.
         self._first: asyncio.Future[None] | None = None
         self._numbers = 0
         self._fruitless = 0  # Connections and attempts in a row that told nothing.
@@ -104,7 +105,7 @@ class Stream:
             self._reader = asyncio.create_task(self._run())
             await asyncio.shield(self._first)
         if self._socket is None:
-            raise Unreachable("the connection is lost at the moment", was_sent=False)
+            raise self._refused or Unreachable("the connection is lost at the moment", was_sent=False)
         await self._make(self._socket, subscription)
         self._subscriptions.append(subscription)
         return subscription
@@ -122,7 +123,10 @@ class Stream:
             await socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answered
-        except (ConnectionClosed, TimeoutError):
+        except ConnectionClosed:  # The reader learns why, and tells everything that is pending.
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await answered
+        except TimeoutError:
             raise Unreachable("the WebSocket gave no answer", was_sent=True) from None
         finally:
             self._pending.pop(number, None)
@@ -162,7 +166,11 @@ class Stream:
                 self._first.set_result(None)
             await asyncio.shield(reading)
         except ConnectionClosed as closed:
-            self._judge(closed, asyncio.get_running_loop().time() - began)
+            try:
+                self._judge(closed, asyncio.get_running_loop().time() - began)
+            except LedgerGatewayError as error:
+                reason = self._refused = error
+                raise
         except BadAnswer as error:
             reason = error
             raise

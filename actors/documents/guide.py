@@ -36,13 +36,13 @@ CLOSE_CODES = (
     ("1000", "the client ended it"),
     ("1001", "the service restarts: connect again"),
     ("1006", "the network lost it: connect again, subscribe again"),
-    ("1008", "the session has ended, or the account is suspended"),
+    ("1008", "the session token is invalid or has ended, or the account is suspended: sign in again"),
     ("1009", "a message was too long"),
     ("1011", "no pong for two pings, which come every 25 s; or an internal error"),
     ("1013", "the client reads too slowly: try again later"),
-    ("4001", "the API key was replaced"),
-    ("4002", "the balance is below 10 credits"),
-    ("4003", "too many messages in a second"),
+    ("4001", "the API key or the signature is not valid, or the key was replaced: send a valid one"),
+    ("4002", "the balance is below 10 credits, there is no account, or no credential was sent: deposit, connect again"),
+    ("4003", "too many messages, or too many refused calls, in a second"),
 )
 
 
@@ -106,6 +106,9 @@ def _websocket(offer: Offer) -> Chapter:
             "The key is sent as the header `X-Api-Key`, or as the subprotocol pair `solana-rpc`, `auth.<key>`, or as "
             "`?api-key=` in the URL. A session token is sent as `Authorization: Bearer`. Both need a balance of 10 "
             "credits.",
+            "A handshake that is refused for its credential or its account is accepted, and closed at once with the "
+            "code below: a browser sees no HTTP status. A handshake that is no WebSocket gets HTTP 400, one of too "
+            "many in a second 429, and 503 says that the service is full or not ready.",
             f"A subscription costs {native['connect_credits']} credits, and {native['notifications_per_credit']} "
             f"notifications cost 1; signals cost {signals['connect_credits']}, and {signals['event_credits']} for each "
             "signal. To unsubscribe is free, and so is a subscription that is refused.",

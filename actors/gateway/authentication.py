@@ -76,13 +76,16 @@ class Authenticator:
         """
         return await self._payments.take(request, self._clock.now())
 
-    def count_refusals(self, errs: Iterable[Err], client: Client) -> Refusal | None:
-        """Count refusals of a client that has proven nothing. A refusal in their place when there were too many."""
+    def count_refusals(self, errs: Iterable[Err], client: Client, cost: int = 0) -> Refusal | None:
+        """Count refusals of a client that has proven nothing. A refusal in their place when there were too many.
+
+        cost: of the work on the request (refused_work.py).
+        """
         now = self._clock.now()
         wait = self._limits.wait(None, client, now) if self._limits.waiting else None
         if wait is not None:
             return _told_to_wait(wait)
-        self._limits.count(None, client, errs, None, None, now)
+        self._limits.count(None, client, errs, None, None, now, cost)
         return None
 
     def count_refusal_of(self, proof: Proof, err: Err, client: Client) -> None:

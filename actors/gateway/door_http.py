@@ -148,7 +148,7 @@ class HttpDoor:
             return None
         return WebSocketDoor(
             *(dependencies.config.gateway, authenticator, dependencies.accounts, self._pipeline, self.late),
-            *(self._errors, dependencies.streams, self._next_id),
+            *(self._errors, dependencies.streams, self._next_id, self._addresses, dependencies.clock),
         )
 
     async def close(self) -> None:
@@ -293,6 +293,9 @@ class HttpDoor:
             answer = replies.internal(request.id)
         if isinstance(answer, Response):
             self._complete(answer, request.id, facts)
+        else:
+            for constant in answer.refused:
+                self._metrics.refusals.add((constant,))
         return answer
 
     def too_long(self, posted: HttpRequest) -> Response:

@@ -67,10 +67,12 @@ class Upgrade(msgspec.Struct):
     """A WebSocket handshake that a door accepts. headers: of the answer.
 
     protocol: makes the protocol of the connection from then on, given the set of the server's connections.
+    refused: constants of the error table, where the connection is accepted only to be closed; for the metrics.
     """
 
     headers: HeaderList
     protocol: Callable[[set[Any]], asyncio.Protocol]
+    refused: Sequence[str] = ()
 
 
 class AnswerWithdrawn(Exception):

@@ -7,11 +7,13 @@ accounts may go on (standing_watch.py).
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from actors.accounts.api import AccountsClient
 from actors.calls import KeyProof, Proof
 from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
+from actors.identity.client_addresses import UNKNOWN
 from actors.streams.api import SubscriptionKind
 from actors.streams.client_streams import OUT_OF_CREDITS, POLICY, ClientSocket, ClientStreams
 from actors.streams.meters import Meters
@@ -35,26 +37,33 @@ class StreamSockets:
         self._by_method = {method: kind for kind in kinds for method in (kind.subscribe, kind.unsubscribe)}
         self._open: set[ClientStreams] = set()
         self._by_account: Counter[bytes] = Counter()
+        self._by_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return self._by_account.total()
 
-    def room_for(self, pubkey: bytes) -> bool:
+    def room_for(self, pubkey: bytes, address: str) -> bool:
+        """Whether one more socket may open. address: client_addresses.UNKNOWN has no limit, as many share it."""
         config = self._config
-        return len(self) < config.sockets_max and self._by_account[pubkey] < config.sockets_per_account_max
+        return (
+            len(self) < config.sockets_max
+            and self._by_account[pubkey] < config.sockets_per_account_max
+            and (address == UNKNOWN or self._by_address[address] < config.sockets_per_address_max)
+        )
 
-    def open(self, socket: ClientSocket, pubkey: bytes, proof: Proof) -> ClientStreams:
+    def open(self, socket: ClientSocket, pubkey: bytes, proof: Proof, address: str) -> ClientStreams:
         config = self._config
         streams = ClientStreams(
             *(socket, pubkey, proof, self._meters, self._by_method),
-            *(config.subscriptions_max, config.waiting_bytes_max, self._closed),
+            *(config.subscriptions_max, config.waiting_bytes_max, partial(self._closed, address)),
         )
         self._open.add(streams)
         self._watch.join(proof, streams, lambda refusal: socket.close(*_close_of(proof, refusal)))
         self._by_account[pubkey] += 1
+        self._by_address[address] += 1
         return streams
 
-    def _closed(self, streams: ClientStreams) -> None:
+    def _closed(self, address: str, streams: ClientStreams) -> None:
         if streams not in self._open:
             return
         self._open.discard(streams)
@@ -62,6 +71,9 @@ class StreamSockets:
         self._by_account[streams.pubkey] -= 1
         if not self._by_account[streams.pubkey]:
             del self._by_account[streams.pubkey]
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
 
 
 def _close_of(proof: Proof, refusal: Refusal) -> tuple[int, str]:

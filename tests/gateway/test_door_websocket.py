@@ -8,13 +8,15 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from actors.accounts.api import SetStatus
+from actors.config import StreamsConfig
 from actors.gateway import door_websocket
-from actors.gateway.door_websocket import PATHS
+from actors.gateway.door_websocket import HANDSHAKE_COST, PATHS
 from actors.http_server import websocket
+from tests.gateway.world import Wallet
 from tests.streams.world import ask, open_sockets
 
 
@@ -69,38 +71,108 @@ async def test_every_credential_of_the_interface_opens_a_socket() -> None:
                 assert socket.subprotocol == ("solana-rpc" if "subprotocols" in way else None)
 
 
-async def test_a_refused_handshake_is_answered_as_a_refused_call() -> None:
-    """Interface, "HTTP statuses and bodies": status, body, terms; never a bare 403."""
-    async with open_sockets(accounts={"requests_per_second": 100}) as sockets:
+async def _closed(sockets: Any, wallet: Any = None, **options: Any) -> tuple[int, str]:
+    """The close code and the reason of a handshake that is accepted and closed at once."""
+    async with asyncio.timeout(10), sockets.connect(wallet, **options) as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code, closed.value.rcvd.reason
+
+
+async def test_a_refused_credential_is_a_close_code_with_its_remedy() -> None:
+    """Decisions 3.13: a browser sees no HTTP status, and takes 1006 for a lost network."""
+    async with open_sockets() as sockets:
         world = sockets.world
-        status, body, headers = await _refusal(sockets)
-        assert status == 402 and body["error"]["data"]["deposit_address"] and headers["payment-required"]
-        status, body, _ = await _refusal(sockets, additional_headers={"x-api-key": "srpc_live_" + "A" * 43})
-        assert status == 401 and body["error"]["code"] == "AUTH_FAILED"
-        poor = await world.customer(credits=9)
-        status, body, _ = await _refusal(sockets, poor)
-        assert status == 402 and body["error"]["code"] == "INSUFFICIENT_CREDITS"
-        signed = poor.headers("GET", "/ws", b"")
-        assert (await _refusal(sockets, additional_headers=signed))[0] == 402
-        status, body, _ = await _refusal(sockets, additional_headers=signed)
-        assert status == 403 and body["error"]["code"] == "NONCE_REUSED"
-        suspended = await world.customer(credits=100)
+        bad_key = "srpc_live_" + "A" * 43
+        poor, suspended = await world.customer(credits=9), await world.customer(credits=100)
         await world.shard.ask(SetStatus(suspended.pubkey, "suspended", "test"))
-        assert (await _refusal(sockets, suspended))[0] == 403
-        two = [Subprotocol(f"auth.{poor.api_key}"), Subprotocol(f"auth.{suspended.api_key}")]
-        assert (await _refusal(sockets, subprotocols=two))[0] == 401
-        world.accounts.down = True
-        assert (await _refusal(sockets, poor))[0] == 503
+        signed = poor.headers("GET", "/ws", b"")
+        rows: list[tuple[Any, dict[str, Any], int, str]] = [
+            (None, {}, 4002, "insufficient_credits: no credential was sent"),
+            (None, {"additional_headers": {"x-api-key": bad_key}}, 4001, "auth_failed"),
+            (None, {"path": f"/ws?api-key={bad_key}"}, 4001, "auth_failed"),
+            (None, {"path": "/ws?api-key=x"}, 4001, "auth_failed"),
+            (None, {"additional_headers": {"authorization": "Bearer " + "0" * 64}}, 1008, "policy_violation"),
+            (None, {"additional_headers": {"authorization": "Bearer x"}}, 1008, "policy_violation"),
+            (
+                None,
+                {"additional_headers": Wallet(999, world.clock).headers("GET", "/ws", b"")},
+                4002,
+                "insufficient_credits",
+            ),
+            (poor, {}, 4002, "insufficient_credits"),
+            (None, {"additional_headers": signed}, 4002, "insufficient_credits"),
+            (None, {"additional_headers": signed}, 4001, "auth_failed: nonce already used"),
+            (None, {"additional_headers": signed | {"x-nonce": "another"}}, 4001, "auth_failed"),
+            (suspended, {}, 1008, "policy_violation: this account is suspended"),
+            (None, {"subprotocols": [Subprotocol(f"auth.{key}") for key in (bad_key, "b")]}, 4001, "auth_failed: two"),
+        ]
+        for number, (wallet, options, code, says) in enumerate(rows):
+            closed, reason = await _closed(sockets, wallet, **options)
+            assert (closed, reason[: len(says)]) == (code, says), (number, reason)
+            sockets.world.clock.advance(1)
+        assert len(sockets.sockets) == 0
+
+
+async def test_a_browser_gets_its_subprotocol_before_it_is_refused() -> None:
+    """Without it the browser would end the handshake itself, and report 1006."""
+    async with open_sockets() as sockets:
+        pair = [Subprotocol("auth.srpc_live_" + "A" * 43), Subprotocol("solana-rpc")]
+        async with sockets.connect(None, subprotocols=pair) as socket:
+            assert socket.subprotocol == "solana-rpc"
+            await socket.wait_closed()
+            assert socket.close_code == 4001
+
+
+async def test_what_connecting_again_may_mend_keeps_its_http_status() -> None:
+    async with open_sockets(streams=StreamsConfig(sockets_per_account_max=1)) as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        async with sockets.connect(wallet):
+            assert (await _refusal(sockets, wallet))[0] == 503
+        sockets.world.accounts.down = True
+        assert (await _refusal(sockets, wallet))[0] == 503
 
 
 async def test_a_flood_of_refused_handshakes_has_to_wait() -> None:
-    """Hostile input 35: 429 with Retry-After, as for calls."""
-    async with open_sockets(gateway={"address_refusals_per_second": 2}) as sockets:
-        statuses = []
-        for _ in range(4):
-            status, _, headers = await _refusal(sockets)
-            statuses.append(status)
-        assert statuses[-1] == 429 and int(headers["retry-after"]) >= 1
+    """Hostile inputs 35 and 59: 429 with Retry-After, as for calls; each counts by its cost."""
+    async with open_sockets(gateway={"address_refusals_per_second": 2 * HANDSHAKE_COST}) as sockets:
+        assert [(await _closed(sockets))[0] for _ in range(2)] == [4002] * 2
+        status, _, headers = await _refusal(sockets)
+        assert status == 429 and int(headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("limit", ["account_handshakes_per_second", "address_handshakes_per_second"])
+async def test_row_59_a_flood_of_good_handshakes_is_refused_with_http(limit: str) -> None:
+    """And who goes on is refused before the account's owner is asked."""
+    few = {"account_refusals_per_second": HANDSHAKE_COST, "address_refusals_per_second": HANDSHAKE_COST}
+    settings = {"gateway": {limit: 3, **few}, "accounts": {"requests_per_second": 10}}
+    async with open_sockets(**settings) as sockets:
+        wallet, other = [await sockets.world.customer(credits=100) for _ in range(2)]
+        for _ in range(3):
+            async with sockets.connect(wallet) as socket:
+                await socket.ping()
+        for _ in range(2):
+            status, _, headers = await _refusal(sockets, wallet)
+            assert status == 429 and int(headers["retry-after"]) >= 1
+            sockets.world.accounts.down = limit.startswith("account")
+        sockets.world.accounts.down = False
+        if limit.startswith("account"):
+            async with sockets.connect(other) as socket:
+                assert "result" in await ask(socket, "getSlot")
+        sockets.world.clock.advance(1)
+        async with sockets.connect(wallet) as socket:
+            assert "result" in await ask(socket, "getSlot")
+
+
+async def test_open_sockets_of_one_address_leave_room_for_others() -> None:
+    async with open_sockets(streams=StreamsConfig(sockets_per_address_max=2)) as sockets:
+        one, two, three = [await sockets.world.customer(credits=100) for _ in range(3)]
+        async with sockets.connect(one), sockets.connect(two):
+            assert (await _refusal(sockets, three))[0] == 503
+        async with sockets.connect(three) as socket:
+            assert "result" in await ask(socket, "getSlot")
+        assert not sockets.sockets._by_address or set(sockets.sockets._by_address.values()) == {1}
 
 
 async def test_row_30_unfinished_messages_of_one_account_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,105 +1,37 @@
-"""Refused calls on an open socket: they are limited as over HTTP, and who goes on has to leave."""
+"""The close code and the reason of each refused handshake."""
 
-import asyncio
-from typing import Any
-
-import orjson
 import pytest
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from actors.gateway import socket_session
-from tests.streams.world import ask, hear, open_sockets
-
-UNKNOWN_METHOD = '{"jsonrpc":"2.0","id":7,"method":"getNothing"}'
-
-
-def few(refusals: int) -> dict[str, Any]:
-    """Settings: an account that may make more requests may have as many refused."""
-    return {
-        "gateway": {"account_refusals_per_second": refusals},
-        "accounts": {"requests_per_second": refusals},
-    }
-
-
-def _call(method: str, *params: Any) -> str:
-    return orjson.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).decode()
-
-
-async def _told(socket: ClientConnection, text: str) -> Any:
-    await socket.send(text)
-    said = await hear(socket)
-    return said[0] if isinstance(said, list) else said
+from actors.errors import Err, Refusal
+from actors.gateway.socket_refusals import REASON_BYTES_MAX, close_of
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("refusal", "is_token", "has_credential", "code", "says"),
     [
-        ("{", -32700),
-        ("[]", -32600),
-        ('{"jsonrpc":"2.0","method":"getSlot"}', -32600),
-        (UNKNOWN_METHOD, -32601),
-        (_call("getBalance", 7), -32602),
-        (_call("accountSubscribe", "nobody"), -32602),
-        (_call("accountUnsubscribe", 7), -32602),
-        (f"[{_call('accountSubscribe', 'nobody')},{_call('slotUnsubscribe', 7)}]", -32602),
+        (Refusal(Err.AUTH_FAILED), False, True, 4001, "auth_failed: the API key is not valid"),
+        (Refusal(Err.AUTH_FAILED, "the signature is wrong"), False, True, 4001, "auth_failed: the signature is wrong"),
+        (Refusal(Err.AUTH_FAILED), True, True, 1008, "policy_violation: the session is not valid; sign in again"),
+        (Refusal(Err.NONCE_REUSED), False, True, 4001, "auth_failed: nonce already used; sign again"),
+        (Refusal(Err.PAYMENT_REQUIRED), False, False, 4002, "insufficient_credits: no credential was sent; send"),
+        (Refusal(Err.PAYMENT_REQUIRED), False, True, 4002, "insufficient_credits: this wallet has no account; deposit"),
+        (Refusal(Err.INSUFFICIENT_CREDITS), False, True, 4002, "insufficient_credits: deposit USDC, then connect"),
+        (Refusal(Err.METHOD_NOT_ALLOWED, "it is suspended"), False, True, 1008, "policy_violation: it is suspended"),
     ],
 )
-async def test_refused_calls_on_a_socket_are_limited_as_over_http(text: str, code: int) -> None:
-    """README, "When full": beyond the limit RATE_LIMITED with a hint, without a message to the account's owner."""
-    async with open_sockets(**few(4)) as sockets:
-        wallet, other = [await sockets.world.customer(credits=100) for _ in range(2)]
-        async with sockets.connect(wallet) as socket, sockets.connect(other) as neighbour:
-            for _ in range(2 if text.startswith("[{") else 4):
-                assert (await _told(socket, text))["error"]["code"] == code
-            await asyncio.sleep(0)
-            sockets.world.accounts.down = True  # Nobody asks it.
-            waits = await _told(socket, text)
-            assert waits["error"]["code"] == -32005 and waits["error"]["data"]["retry_after_secs"] == 1
-            sockets.world.accounts.down = False
-            assert (await ask(socket, "getSlot"))["error"]["code"] == -32005
-            assert "result" in await ask(neighbour, "getSlot")
-            sockets.world.clock.advance(1)
-            assert "result" in await ask(socket, "getSlot")
+def test_a_refusal_that_connecting_again_does_not_mend_has_a_close_code(
+    refusal: Refusal, is_token: bool, has_credential: bool, code: int, says: str
+) -> None:
+    """And its reason names the remedy, in as few bytes as a close frame holds."""
+    for detailed in (refusal, Refusal(refusal.err, f"{refusal.detail}, and ü" * 20)):
+        end = close_of(detailed, is_token, has_credential)
+        assert end is not None and end[0] == code and len(end[1].encode()) <= REASON_BYTES_MAX
+    end = close_of(refusal, is_token, has_credential)
+    assert end is not None and end[1].startswith(says)
 
 
-async def test_a_socket_that_does_not_wait_is_closed_with_4003() -> None:
-    async with open_sockets(**few(4)) as sockets:
-        wallet = await sockets.world.customer(credits=100)
-        async with sockets.connect(wallet) as socket:
-            for _ in range(4 + socket_session.WAITS_MAX):
-                assert "error" in await _told(socket, UNKNOWN_METHOD)
-            with pytest.raises(ConnectionClosed) as closed:
-                await _told(socket, UNKNOWN_METHOD)
-            assert closed.value.rcvd is not None and closed.value.rcvd.code == 4003
-        with pytest.raises(InvalidStatus) as refused:
-            await sockets.connect(wallet)
-        assert refused.value.response.status_code == 429
-        assert await sockets.world.balance(wallet) == 100
-
-
-async def test_row_59_a_socket_that_breaks_a_rule_counts_by_its_cost() -> None:
-    """Who opens socket after socket to flood them is refused at the handshake."""
-    limits = {"account_refusals_per_second": 2 * socket_session.BREACH_COST, "socket_messages_per_second_max": 10}
-    async with open_sockets(gateway=limits) as sockets:
-        wallet = await sockets.world.customer(credits=100)
-        for _ in range(2):
-            async with sockets.connect(wallet) as socket:
-                for _ in range(30):
-                    await socket.pong()
-                await socket.wait_closed()
-                assert socket.close_code == 4003
-        with pytest.raises(InvalidStatus) as refused:
-            await sockets.connect(wallet)
-        assert refused.value.response.status_code == 429
-
-
-async def test_what_is_no_json_is_a_parse_error_of_nobody_and_a_long_one_counts_for_more() -> None:
-    async with open_sockets(**few(10)) as sockets:
-        wallet = await sockets.world.customer(credits=100)
-        async with sockets.connect(wallet) as socket:
-            told = await _told(socket, "{")
-            assert told["id"] is None and told["error"]["code"] == -32700
-            assert told["error"]["data"]["source"] == "gateway"
-            assert (await _told(socket, "[" + "1" * 40_000))["error"]["code"] == -32700
-            assert (await _told(socket, "{"))["error"]["code"] == -32005
+@pytest.mark.parametrize(
+    "err", [Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED, Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.INVALID_REQUEST]
+)
+def test_a_refusal_that_passes_or_is_no_websocket_keeps_its_http_status(err: Err) -> None:
+    assert close_of(Refusal(err), False, True) is None
