@@ -147,6 +147,13 @@ class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
     operations: tuple[bytes, ...]
 
 
+class UndeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
+    """All charges of this edge, at the owner that is told, whose answers have not left or that it is voiding."""
+
+    edge: bytes
+    operations: tuple[bytes, ...]
+
+
 class Noted(msgspec.Struct, frozen=True, array_like=True):
     """A notice was accepted."""
 

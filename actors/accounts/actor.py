@@ -29,6 +29,7 @@ from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
+from actors.accounts.undelivered import UndeliveredCharges, place_of
 from actors.accounts.usage_rollup import UsageRollup
 from actors.calls import HoldReply, HoldRequest, WalletProof
 from actors.clock import Clock
@@ -78,7 +79,9 @@ class AccountShard:
         )
         owner = f"{owner_name} {secrets.token_hex(8)}"
         metrics = metrics or Metrics()
-        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, sleep, metrics)
+        self.undelivered = UndeliveredCharges()
+        self._virtual_shards = virtual_shards
+        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, sleep, metrics, self.undelivered)
         self._activations = Activations(config, defaults, store, self._commits, clock, virtual_shards)
         self._activations.report_to(metrics)
         self._accounts = self._activations.accounts
@@ -105,8 +108,10 @@ class AccountShard:
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the shards over from their earlier owner. Raises StoreUnavailable."""
+        """Take the shards over from their earlier owner, with its list of undelivered charges. Raises
+        StoreUnavailable."""
         await self._commits.start()
+        self.undelivered.recall(await self._store.undelivered.recall(place_of(self._virtual_shards)))
         self._nonces.start()
         self._tasks = [asyncio.create_task(self._tick_for_ever())]
 
@@ -176,6 +181,19 @@ class AccountShard:
         for account in self._accounts.values():
             for ended in decide_edge_gone(account, edge, moment):
                 apply(account, ended)
+
+    def listed(self) -> "asyncio.Future[None]":
+        """Done when the lists of undelivered charges are durable as they are now."""
+        return self._commits.listed()
+
+    async def charged(self, operations: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The accounts, of this owner, that these operations were debited to. Raises StoreUnavailable."""
+        return await self._store.undelivered.find_charged(operations, self._virtual_shards)
+
+    async def forget_edge(self, edge: bytes) -> None:
+        """Remove the lists of an edge that is gone, when nothing of it is left. Raises StoreUnavailable."""
+        self.undelivered.forget(edge)
+        await self._store.undelivered.remove(self._commits.epoch, self._virtual_shards, edge)
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
         """The nonce of a signed request decides first, and must be kept before the call is admitted (money rule 11)."""

@@ -24,6 +24,7 @@ from actors.calls import (
     Proof,
     SettleReply,
     SettleRequest,
+    UndeliveredNotice,
     owner_of_proof,
 )
 from actors.errors import Err
@@ -385,4 +386,5 @@ HOLD = MessageKind(1, HoldRequest, HoldReply)
 SETTLE = MessageKind(2, SettleRequest, SettleReply)
 VOID = MessageKind(3, SettleRequest, SettleReply)
 DELIVERED = MessageKind(4, DeliveredNotice, Noted)
-LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED)
+UNDELIVERED = MessageKind(5, UndeliveredNotice, Noted)
+LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED, UNDELIVERED)

@@ -3,8 +3,8 @@
 Implements: api.AccountsClient over hot links (hold, settle, void, delivered) and ordinary actor calls (commands).
 Not here: any rule about credits; the owner decides.
 
-Charges that are posted and not delivered are kept here too, because an owner has them in memory only. When a link
-stands again, perhaps to a restarted owner, the client asks for each of them again, and the owner notes it (edges.py).
+Charges that are posted and not delivered are kept here too. When a link stands again, perhaps to a restarted owner, the
+client says which they are, so that the owner takes all others as delivered, and asks for each of them again (edges.py).
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from actors.accounts.api import (
     LINK_KINDS,
     SETTLE,
     SHARD_ACTOR_NAME,
+    UNDELIVERED,
     VOID,
     Command,
     OwnerReply,
@@ -29,8 +30,8 @@ from actors.accounts.api import (
     owner_of,
     refused,
 )
-from actors.accounts.edges import UNDELIVERED_MAX
 from actors.accounts.host import AccountShardActor, fingerprint
+from actors.accounts.undelivered import UNDELIVERED_MAX
 from actors.calls import (
     EDGE_BYTES,
     DeliveredNotice,
@@ -40,6 +41,7 @@ from actors.calls import (
     ProvenProof,
     SettleReply,
     SettleRequest,
+    UndeliveredNotice,
     WalletProof,
     operation_at,
     owner_of_proof,
@@ -114,6 +116,8 @@ class ShardedAccounts:
         # An owner answers in order: when a last notice is answered, even an empty one, the earlier ones have arrived.
         owners = enumerate(zip(self._links, self._delivered, strict=True))
         notices = [self._send_notice(index) for index, (link, gathered) in owners if gathered or link.unanswered]
+        # Answered when it is durable: owners that end right after this replica have no charge of it in doubt.
+        notices += [self._tell_undelivered(index) for index, link in enumerate(self._links) if link.connected]
         await asyncio.wait([*notices, *self._background, asyncio.create_task(asyncio.sleep(0))], timeout=2)
         for task in self._background:
             task.cancel()
@@ -222,11 +226,21 @@ class ShardedAccounts:
         return noted
 
     def _ask_for_undelivered(self, index: int) -> None:
-        """The link to this owner stands again. Ask for each undelivered charge: a new owner does not know of them."""
+        """The link to this owner stands again. Ask for each undelivered charge: a new owner may not know of it."""
+        self._tell_undelivered(index)
         for operation, charge in self._undelivered[index].items():
             if operation not in self._asked_again:  # Otherwise the link itself sends it again.
                 self._asked_again[operation] = False
                 self._in_background(self._ask_again(index, charge))
+
+    def _tell_undelivered(self, index: int) -> "asyncio.Future[Any]":
+        link, operations = self._links[index], set(self._undelivered[index])
+        for kind in (SETTLE, VOID):  # Of these, too, the owner must not believe that their answers have left.
+            operations |= {request.operation for request in link.unanswered_of(kind)}
+        mine = tuple(operation for operation in operations if operation[:EDGE_BYTES] == self._edge)
+        told = link.call(UNDELIVERED, UndeliveredNotice(self._edge, mine), _NOTICE_WAIT_MS)
+        told.add_done_callback(_retrieve)
+        return told
 
     async def _ask_again(self, index: int, charge: SettleRequest) -> None:
         operation, undelivered = charge.operation, self._undelivered[index]
@@ -338,3 +352,9 @@ class ShardedAccounts:
             return host, port
 
         return resolve
+
+
+def _retrieve(told: "asyncio.Future[Any]") -> None:
+    """A link that breaks tells again once it stands."""
+    if not told.cancelled():
+        told.exception()

@@ -21,7 +21,9 @@ from actors.accounts.core import is_low_crossing
 from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
+from actors.accounts.undelivered import UndeliveredCharges, place_of
 from actors.accounts.writes import Write
+from actors.calls import EDGE_BYTES
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard
 
@@ -46,17 +48,18 @@ _RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 class _Group:
     """One write being gathered: its future is done when it is durable, and shared by all who wait for it."""
 
-    __slots__ = ("accounts", "future", "write")
+    __slots__ = ("accounts", "future", "is_wanted", "write")
 
     def __init__(self) -> None:
         self.write = Write()
         self.accounts: dict[bytes, Account] = {}
+        self.is_wanted = False  # To be written even without an event, for the lists of undelivered charges.
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(_retrieve)
 
 
 class GroupCommit:
-    """forget: called with the accounts whose memory must be dropped."""
+    """forget: called with the accounts whose memory must be dropped. undelivered: written with each group."""
 
     def __init__(
         self,
@@ -67,7 +70,10 @@ class GroupCommit:
         forget: Callable[[Iterable[Account]], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         metrics: Metrics | None = None,
+        undelivered: UndeliveredCharges | None = None,
     ) -> None:
+        self._undelivered = UndeliveredCharges() if undelivered is None else undelivered
+        self._place = place_of(shards)
         self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
         self._forget, self._sleep = forget, sleep
         self._metrics = metrics or Metrics()
@@ -108,10 +114,10 @@ class GroupCommit:
         self._schedule_beat()
 
     async def stop(self) -> None:
-        """Write what gathered, then end."""
+        """Write what gathered, and the lists of undelivered charges, then end."""
         if self._beat is not None:
             self._beat.cancel()
-        last = self.pending()
+        last = self.listed() if self._undelivered.is_changed else self.pending()
         if last is not None and self.open:
             await asyncio.wait((last,), timeout=SLOW_SECONDS)
         if self._task is not None:
@@ -147,6 +153,15 @@ class GroupCommit:
             if group is not None and (pubkey in group.accounts if pubkey is not None else group.accounts):
                 return group.future
         return None
+
+    def listed(self) -> "asyncio.Future[None]":
+        """Done when the ledger's database has the lists of undelivered charges as they are now, by a group of their own
+        if no other comes."""
+        if not self.open:
+            return self.closed
+        self._gathering.is_wanted = True
+        self._wake.set()
+        return self._gathering.future
 
     @property
     def gathered(self) -> int:
@@ -188,7 +203,7 @@ class GroupCommit:
         while not self.fenced:
             await self._wake.wait()
             self._wake.clear()
-            while self._gathering.accounts and not self.fenced:
+            while (self._gathering.accounts or self._gathering.is_wanted) and not self.fenced:
                 await self._linger()
                 await self._commit()
             if self._distrusted and not self.fenced:
@@ -241,7 +256,7 @@ class GroupCommit:
 
     async def _commit(self) -> None:
         group, self._gathering = self._gathering, _Group()
-        group.write.cut(group.accounts)
+        self._cut(group)
         self._latest, self._latest_entries = group.accounts, len(group.write.entries)
         asked = self._clock.monotonic()
         self._flying, self._flying_since = group, int(asked)
@@ -262,6 +277,15 @@ class GroupCommit:
             group.future.set_result(None)
             _count(self._metrics, group.write, self._clock.monotonic() - asked)
 
+    def _cut(self, group: _Group) -> None:
+        write = group.write
+        write.cut(group.accounts)
+        write.shards = write.shards or {self._place.home}  # A group without accounts still needs an owner.
+        write.place = self._place
+        # A group of one entry has a way of its own, which takes one list; other lists wait for the next group.
+        is_single = len(write.entries) == 1
+        write.undelivered = self._undelivered.cut(write.entries[0][1].operation[:EDGE_BYTES] if is_single else None)
+
     def _fence(self) -> None:
         logger.error("%s: the shards have another owner; this one has stopped", self._owner)
         self.fenced = True
@@ -269,6 +293,7 @@ class GroupCommit:
 
     def _drop_unwritten(self, reason: str) -> None:
         self.open = False
+        self._undelivered.unwritten()
         failed = [group for group in (self._flying, self._gathering) if group is not None]
         self._flying, self._gathering, self._latest = None, _Group(), {}
         for group in failed:
@@ -301,6 +326,8 @@ class GroupCommit:
 
     def _wake_for_beat(self) -> None:
         self._beat_due = True
+        if self.open and self._undelivered.is_changed:
+            self._gathering.is_wanted = True  # No call came for a while: what was delivered since is written now.
         self._wake.set()
 
 

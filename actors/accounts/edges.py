@@ -1,6 +1,7 @@
 """The owner's side of the hot links: handles the requests of edges, and cleans up when an edge goes away.
 
-Implements: decisions, money rule 2; hostile input 57 (an edge that comes back after its charges were voided).
+Implements: decisions, money rule 2; hostile inputs 57 (an edge that comes back after its charges were voided) and 66
+(an edge and its owner die together).
 A shell. An edge is a process that answers clients; it names itself in the first half of each operation id. An edge that
 goes away leaves charges for answers that perhaps never left. They are refunded, in this order:
 
@@ -14,55 +15,42 @@ goes away leaves charges for answers that perhaps never left. They are refunded,
 So an edge that was only cut off, and comes back, cannot answer for a charge that is being refunded: before it lets a
 late answer leave it asks for the charge again (client.py, `may_leave`), and is refused.
 
-Fences and undelivered charges are in memory. An owner that is restarted needs no fences: the charges that were voided
-are marked in the ledger. It learns the undelivered charges from the edges: each asks for its own again when its link
-stands (client.py). Left is an edge that is killed before it has reached the new owner: its charges stay.
+Fences are in memory. An owner that is restarted needs none: the charges that were voided are marked in the ledger. It
+reads the undelivered charges that its predecessor listed with each group commit (undelivered.py). An edge that links to
+it says which of them are undelivered still. An edge that does not within RECALLED_SECONDS is given up like any other.
+Answers that left after the last list was written are refunded then as well: those of the time between two groups, or of
+the second between two beats of an owner without calls.
 """
 
 import asyncio
+import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import EDGE_BYTES, DeliveredNotice, HoldRequest, Noted, SettleReply, SettleRequest
+from actors.accounts.store import StoreUnavailable
+from actors.calls import (
+    EDGE_BYTES,
+    DeliveredNotice,
+    HoldRequest,
+    Noted,
+    Outcome,
+    SettleReply,
+    SettleRequest,
+    UndeliveredNotice,
+)
 from actors.hotlink.owner import StartOver
 
 logger = logging.getLogger(__name__)
 
 FENCED_MAX = 10_000  # Edges that came and went. The oldest is forgotten: its charges were voided long ago.
-UNDELIVERED_MAX = 100_000  # Of one edge; more than it can have in flight. Beyond it the oldest are taken as delivered.
+# An edge finds a restarted owner within a second or two; a machine under load takes longer. It must not be less than
+# the time for which the former owner's word lets answers leave (hotlink/edge.py, 4 s).
+RECALLED_SECONDS = 10.0
 _VOIDED_AT_ONCE_MAX = 250  # In one turn, which takes some milliseconds; calls wait for it.
 _AGAIN_SECONDS = 0.5
-
-
-class UndeliveredCharges:
-    """Charges whose answers have not left yet, by the edge that is to deliver them."""
-
-    def __init__(self) -> None:
-        self._edges: dict[bytes, dict[bytes, SettleRequest]] = {}
-
-    def posted(self, settle: SettleRequest) -> None:
-        """Keep a charge that was decided for this edge. Repeating it changes nothing."""
-        edge = self._edges.setdefault(settle.operation[:EDGE_BYTES], {})
-        edge[settle.operation] = settle
-        if len(edge) > UNDELIVERED_MAX:
-            del edge[next(iter(edge))]
-
-    def delivered(self, operations: tuple[bytes, ...]) -> None:
-        """Drop the charges of answers that have left their edge. Unknown operations are ignored."""
-        for operation in operations:
-            edge = self._edges.get(operation[:EDGE_BYTES])
-            if edge is not None:
-                edge.pop(operation, None)
-
-    def gone(self, edge: bytes) -> list[SettleRequest]:
-        """Take out the undelivered charges of an edge that is gone for good."""
-        return list(self._edges.pop(edge, {}).values())
-
-    def __len__(self) -> int:
-        return sum(map(len, self._edges.values()))
 
 
 class Edges:
@@ -70,7 +58,8 @@ class Edges:
 
     def __init__(self, shard: AccountShard, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._shard, self._sleep = shard, sleep
-        self._undelivered = UndeliveredCharges()
+        self._undelivered = shard.undelivered
+        self._awaited: set[bytes] = set()  # Edges of recalled charges that have not linked to this owner yet.
         self._fenced: dict[bytes, None] = {}  # Oldest first.
         self._voiding: set[asyncio.Task[None]] = set()  # The event loop itself keeps no reference to its tasks.
 
@@ -96,7 +85,26 @@ class Edges:
 
     def void(self, request: SettleRequest) -> Any:
         """Void an operation, of a fenced edge too: its charges are voided anyway."""
-        return self._shard.void_now(request)
+        result = self._shard.void_now(request)
+        if not isinstance(result, tuple):
+            return self._void_slowly(request, result)
+        reply, future = result
+        if reply.ok:
+            if future is None:
+                self._undelivered.delivered((request.operation,))
+            else:
+                future.add_done_callback(functools.partial(self._voided, request.operation))
+        return result
+
+    async def _void_slowly(self, request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
+        reply = await result
+        if reply.ok:
+            self._undelivered.delivered((request.operation,))
+        return reply
+
+    def _voided(self, operation: bytes, future: "asyncio.Future[None]") -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._undelivered.delivered((operation,))
 
     def delivered(self, notice: DeliveredNotice) -> Noted | StartOver:
         self._undelivered.delivered(notice.operations)
@@ -107,19 +115,43 @@ class Edges:
                 return StartOver()
         return Noted()
 
+    def undelivered(self, notice: UndeliveredNotice) -> Any:
+        """An edge whose link stands, or that is about to end, says which of its answers have not left. Answered when
+        that is durable."""
+        if notice.edge in self._fenced:
+            return StartOver()
+        self._awaited.discard(notice.edge)
+        self._undelivered.told(notice.edge, notice.operations)
+        return Noted(), self._shard.listed()
+
+    def await_recalled(self) -> None:
+        """To be called when edges can link: give those up that left undelivered charges and do not link in time."""
+        self._awaited.update(self._undelivered.recalled())
+        if self._awaited:
+            logger.info("the former owner listed undelivered charges of %d edges, which may link", len(self._awaited))
+            self._in_background(self._give_up_awaited())
+
+    async def _give_up_awaited(self) -> None:
+        await self._sleep(RECALLED_SECONDS)
+        for edge in list(self._awaited):
+            self.gone(edge)
+
     def gone(self, edge: bytes) -> None:
-        """Fence the edge, then void in the background what it did not deliver."""
+        """Fence the edge, then void in the background what it did not deliver. Repeating it changes nothing."""
+        if edge in self._fenced:
+            return
+        self._awaited.discard(edge)
         self._fenced[edge] = None
         if len(self._fenced) > FENCED_MAX:
             del self._fenced[next(iter(self._fenced))]
         self._shard.release_holds(edge)
-        undelivered = self._undelivered.gone(edge)
-        level = logging.WARNING if undelivered else logging.INFO  # A replica that is stopped in order leaves none.
-        logger.log(level, "edge %s is gone and fenced; %d undelivered charges are voided", edge.hex(), len(undelivered))
-        if undelivered:
-            task = asyncio.create_task(self._void_all(undelivered))
-            self._voiding.add(task)
-            task.add_done_callback(self._voiding.discard)
+        logger.info("edge %s is gone and fenced", edge.hex())
+        self._in_background(self._end(edge))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._voiding.add(task)
+        task.add_done_callback(self._voiding.discard)
 
     async def voided(self) -> None:
         """Wait until all voids are done."""
@@ -134,16 +166,43 @@ class Edges:
             self._undelivered.delivered((request.operation,))
         return reply
 
-    async def _void_all(self, undelivered: list[SettleRequest]) -> None:
-        """Void all. A void that the ledger cannot confirm is repeated; repeating it is harmless."""
-        left = undelivered
-        while left:
-            again: list[SettleRequest] = []
-            for start in range(0, len(left), _VOIDED_AT_ONCE_MAX):
-                again += await self._void_group(left[start : start + _VOIDED_AT_ONCE_MAX])
-            left = again
-            if left:
+    async def _end(self, edge: bytes) -> None:
+        """Void what is undelivered. A void that the ledger cannot confirm is repeated; repeating it is harmless. Until
+        a void is done its charge stays listed, for an owner that comes after this one."""
+        undelivered = self._undelivered.of(edge)
+        left = await self._with_accounts(undelivered)
+        if left:  # A replica that is stopped in order leaves none.
+            count = len(left)
+            while left:
+                again: list[SettleRequest] = []
+                for start in range(0, len(left), _VOIDED_AT_ONCE_MAX):
+                    again += await self._void_group(left[start : start + _VOIDED_AT_ONCE_MAX])
+                left = again
+                if left:
+                    await self._sleep(_AGAIN_SECONDS)
+            logger.warning("edge %s: %d undelivered charges have been voided", edge.hex(), count)
+        self._undelivered.delivered(undelivered)
+        try:
+            await self._shard.forget_edge(edge)
+        except StoreUnavailable as error:
+            logger.info("edge %s: its list stays until the next owner starts: %s", edge.hex(), error)
+
+    async def _with_accounts(self, undelivered: dict[bytes, SettleRequest | None]) -> list[SettleRequest]:
+        """The charges to void. Of recalled operations the ledger says whether, and to whom, they were charged."""
+        recalled = [operation for operation, settle in undelivered.items() if settle is None]
+        found: dict[bytes, bytes] = {}
+        while recalled:
+            try:
+                found = await self._shard.charged(recalled)
+                break
+            except StoreUnavailable as error:
+                logger.warning("%d charges wait for the ledger to be voided: %s", len(recalled), error)
                 await self._sleep(_AGAIN_SECONDS)
+        charges = [settle for settle in undelivered.values() if settle is not None]
+        released = int(Outcome.RELEASED)
+        return charges + [
+            SettleRequest(name, found[name], 0, "", 0, 0, released, 0) for name in recalled if name in found
+        ]
 
     async def _void_group(self, requests: list[SettleRequest]) -> list[SettleRequest]:
         """Decide all in one turn, so that one group commit takes them. Gives those that must be asked again."""
@@ -151,10 +210,12 @@ class Edges:
         ends = await asyncio.gather(*map(_end_of, results), return_exceptions=True)
         again = []
         for request, end in zip(requests, ends, strict=True):
-            if isinstance(end, BaseException):
-                again.append(request)
-                if not isinstance(end, OwnerUnavailable):
-                    logger.error("operation %s could not be voided", request.operation.hex(), exc_info=end)
+            if not isinstance(end, BaseException):
+                self._undelivered.delivered((request.operation,))
+                continue
+            again.append(request)
+            if not isinstance(end, OwnerUnavailable):
+                logger.error("operation %s could not be voided", request.operation.hex(), exc_info=end)
         return again
 
 

@@ -62,6 +62,19 @@ BEGIN
     RAISE EXCEPTION 'an account is not where its owner left it' USING ERRCODE = 'LG002';
 END $$;
 
+-- Keep the list of an edge's undelivered charges in place of its earlier list. A former owner changes nothing.
+CREATE OR REPLACE FUNCTION accounts_list_edge(
+    my_epoch bigint, my_home integer, my_owners integer, my_edge bytea, my_list bytea
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account_edges AS e SET epoch = my_epoch, undelivered = my_list
+    WHERE e.home = my_home AND e.edge = my_edge AND e.epoch <= my_epoch;
+    IF NOT FOUND THEN
+        INSERT INTO account_edges (home, edge, owners, epoch, undelivered)
+        VALUES (my_home, my_edge, my_owners, my_epoch, my_list) ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
 -- Write one group of an owner, whole or not at all. Gives the database's time in Unix milliseconds.
 -- rare: NULL in most groups, else {"shards": [...], "profiles": [...], "batches": [...], "marks": [...]} and perhaps
 -- "deposits", "returns" and "events": all shards of the group, accounts that are new or whose profile changed, new batches,
@@ -70,8 +83,10 @@ END $$;
 -- is written; each head checks its own shard as it is updated.
 -- Each debit (type 2) is marked in account_debits. SQLSTATE 23505 there: its operation was debited before, in whatever
 -- month and by whichever owner.
+-- edges, lists: the undelivered charges of each edge, as accounts_list_edge() takes them.
 CREATE OR REPLACE FUNCTION accounts_write(
-    my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[]
+    my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[],
+    my_home integer, my_owners integer, edges bytea[], lists bytea[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint;
@@ -120,6 +135,10 @@ BEGIN
             RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
         END IF;
     END IF;
+
+    FOR number IN 1 .. cardinality(edges) LOOP  -- One of each replica.
+        PERFORM accounts_list_edge(my_epoch, my_home, my_owners, edges[number], lists[number]);
+    END LOOP;
     RETURN extract(epoch FROM clock_timestamp()) * 1000;
 END $$;
 
@@ -127,7 +146,8 @@ END $$;
 CREATE OR REPLACE FUNCTION accounts_write_entry(
     my_epoch bigint, my_pubkey bytea, seq_before bigint, my_at_ms bigint, my_seq bigint, my_type smallint,
     my_outcome smallint, my_amount bigint, my_balance bigint, my_operation bytea, my_method text, my_description text,
-    my_parcels text, my_hash bytea, consumed bigint, my_last_batch integer, batch integer, my_remaining bigint
+    my_parcels text, my_hash bytea, consumed bigint, my_last_batch integer, batch integer, my_remaining bigint,
+    my_home integer, my_owners integer, my_edge bytea, my_list bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     IF pg_advisory_xact_lock_shared(1667851875, (my_epoch % 2147483647)::integer) IS NULL THEN
@@ -155,6 +175,10 @@ BEGIN
     UPDATE credit_batches AS c SET remaining = my_remaining WHERE c.pubkey = my_pubkey AND c.id = batch;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
+    END IF;
+
+    IF my_edge IS NOT NULL THEN
+        PERFORM accounts_list_edge(my_epoch, my_home, my_owners, my_edge, my_list);
     END IF;
     RETURN extract(epoch FROM clock_timestamp()) * 1000;
 END $$;

@@ -3,8 +3,8 @@
 -- must never change has no UPDATE, and a column that may change is named.
 
 REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_debits, account_operations, referral_codes,
-    account_deposits, account_events, account_facts, account_fact_heads, account_usage, account_usage_marks
-    FROM :"product";
+    account_deposits, account_events, account_facts, account_fact_heads, account_usage, account_usage_marks,
+    account_edges FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
@@ -25,6 +25,9 @@ GRANT SELECT, INSERT, UPDATE (seq, hash) ON account_fact_heads TO :"product";
 -- The rollup follows the ledger: it grows, and nothing of it is removed.
 GRANT SELECT, INSERT, UPDATE (calls, credits) ON account_usage TO :"product";
 GRANT SELECT, INSERT, UPDATE (at_ms, seq) ON account_usage_marks TO :"product";
+
+-- Lists of what is under way; they say which charges are refunded, and an edge's list goes with it.
+GRANT SELECT, INSERT, UPDATE (epoch, undelivered), DELETE ON account_edges TO :"product";
 
 -- Events that were told are removed after a while.
 GRANT SELECT, INSERT, UPDATE (told), DELETE ON account_events TO :"product";

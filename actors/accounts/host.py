@@ -14,7 +14,17 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Command, OwnerReply, Value
+from actors.accounts.api import (
+    DELIVERED,
+    HOLD,
+    SETTLE,
+    SHARD_ACTOR_NAME,
+    UNDELIVERED,
+    VOID,
+    Command,
+    OwnerReply,
+    Value,
+)
 from actors.accounts.edges import Edges
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import PostgresAccountStore
@@ -50,7 +60,9 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
         SETTLE: each(edges.settle),
         VOID: each(edges.void),
         DELIVERED: each(edges.delivered),
+        UNDELIVERED: each(edges.undelivered),
     }
+    edges.await_recalled()
     return LinkServer(secret, handlers, edges.gone, edges.is_fenced)
 
 

@@ -81,6 +81,17 @@ CREATE TABLE account_debits (
     at_ms     bigint NOT NULL
 );
 
+-- Charges whose answers have not reached their clients yet, as far as the owner knew when it wrote its last group: one
+-- row of each edge at each owner. The next owner voids those of an edge that does not link to it.
+CREATE TABLE account_edges (
+    home        integer NOT NULL,  -- The owner had the virtual shards home, home + owners, home + 2 * owners, ...
+    edge        bytea   NOT NULL,
+    owners      integer NOT NULL,
+    epoch       bigint  NOT NULL,
+    undelivered bytea   NOT NULL,  -- The second half (8 bytes) of each charge's operation; the first half is the edge.
+    PRIMARY KEY (home, edge)
+) WITH (fillfactor = 50, toast_tuple_target = 8160);  -- Rewritten with every group, on its own page.
+
 -- Operations that must be unique for ever, whatever month they were made in: voids, refunds, adjustments.
 CREATE TABLE account_operations (
     pubkey    bytea    NOT NULL,

@@ -21,6 +21,7 @@ from actors.accounts.ledger_time import months
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.stored import Credited, Past, Stored, stored_account, stored_batch
+from actors.accounts.undelivered_store import PostgresUndeliveredStore, UndeliveredStore
 from actors.accounts.usage_store import PostgresUsageStore, UsageStore
 from actors.accounts.writes import Write, entry_arguments, group_arguments
 from actors.storage.connections import AWAY_AT_WORK, away_as, borrowed
@@ -43,8 +44,8 @@ _WRITER_SETTINGS = (
     "SET default_transaction_isolation = 'read committed'"
 )
 _NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_WRITE_GROUP = "SELECT accounts_write($1, $2, $3, $4, $5)"
-_WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 19))})"
+_WRITE_GROUP = "SELECT accounts_write($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+_WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 23))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 # Looked up for the rows of a page alone: the refunds of an account have no bound.
 _CONSUMED = (
@@ -83,6 +84,9 @@ class AccountStore(Protocol):
 
     @property
     def usage(self) -> UsageStore: ...
+
+    @property
+    def undelivered(self) -> UndeliveredStore: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Room for entries of about this time. May be called again, by many at once."""
@@ -182,6 +186,7 @@ class PostgresAccountStore:
         self._listing = asyncio.Semaphore(1)
         self.outbox: Outbox = PostgresOutbox(self._reading)
         self.usage: UsageStore = PostgresUsageStore(self._reading, self._listing)
+        self.undelivered: UndeliveredStore = PostgresUndeliveredStore(self._reading)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
@@ -241,8 +246,7 @@ class PostgresAccountStore:
             if isinstance(error, AWAY_AT_WORK):
                 raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
             raise
-        now_ms: int = rows[0][0]
-        return now_ms
+        return int(rows[0][0])
 
     async def _open_writer(self) -> _Writer:
         connection = await self._pool.acquire(timeout=WRITE_SECONDS)
@@ -290,10 +294,8 @@ class PostgresAccountStore:
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
         async with self._reading() as connection:
-            found: bytes | None = await connection.fetchval(
-                "SELECT pubkey FROM accounts WHERE api_key_hash = $1", key_hash
-            )
-        return found
+            row = await connection.fetchrow("SELECT pubkey FROM accounts WHERE api_key_hash = $1", key_hash)
+        return None if row is None else row[0]
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:
         async with self._reading() as connection:
@@ -364,9 +366,7 @@ class PostgresAccountStore:
 
     async def add_referral(self, referral: Referral) -> bool:
         async with self._reading() as connection:
-            added = await connection.fetchval("SELECT accounts_add_referral($1, $2, $3, $4, $5)", *referral)
-        assert isinstance(added, bool)
-        return added
+            return bool(await connection.fetchval("SELECT accounts_add_referral($1, $2, $3, $4, $5)", *referral))
 
     async def find_referral(self, code: str) -> Referral | None:
         async with self._reading() as connection:

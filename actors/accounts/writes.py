@@ -16,6 +16,7 @@ from actors.accounts.account import Account, Deposit, Event, Mark, Moved, Profil
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry
 from actors.accounts.outbox import KEY_ROTATED, LOW_BALANCE
+from actors.accounts.undelivered import Listed, Place
 from actors.units import VirtualShard
 
 
@@ -42,6 +43,9 @@ class Head(NamedTuple):
     hash: bytes
 
 
+_WHOLE = Place(VirtualShard(0), 1)
+
+
 @dataclass(slots=True)
 class Write:
     """One group, written whole or not at all."""
@@ -57,6 +61,8 @@ class Write:
     returns: list[tuple[bytes, Return]] = field(default_factory=list)
     events: list[Told] = field(default_factory=list)
     before: dict[bytes, int] = field(default_factory=dict)  # Public key to the seq that the store has.
+    place: Place = _WHOLE  # Of the owner; with it the lists of edges are kept.
+    undelivered: list[Listed] = field(default_factory=list)
 
     def add(self, account: Account, event: Event) -> bool:
         """Take up an event that was just applied. False: it leaves nothing to write."""
@@ -125,13 +131,15 @@ class Write:
 
 def entry_arguments(group: Write) -> tuple[Any, ...] | None:
     """The group as accounts_write_entry() takes it: one entry that moved credits of one batch. None: it has more."""
-    if len(group.entries) != 1 or len(group.batches) != 1 or _has_rare(group):
+    if len(group.entries) != 1 or len(group.batches) != 1 or len(group.undelivered) > 1 or _has_rare(group):
         return None
+    listed = group.undelivered[0] if group.undelivered else (None, None)
     ((pubkey, entry, after),) = group.entries
     (head,) = group.heads
     (((_, number), remaining),) = group.batches.items()
     _, *moved = _entry_row(pubkey, entry, after)
-    return (pubkey, head.seq_before, *moved, head.total_consumed, head.last_batch, number, remaining)
+    figures = head.total_consumed, head.last_batch, number, remaining
+    return (pubkey, head.seq_before, *moved, *figures, *group.place, *listed)
 
 
 def group_arguments(group: Write) -> tuple[Any, ...]:
@@ -139,7 +147,8 @@ def group_arguments(group: Write) -> tuple[Any, ...]:
     entries = [_entry_row(*entry) for entry in group.entries]
     lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
     rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
-    return rare, group.heads, entries, lefts
+    edges, lists = [listed.edge for listed in group.undelivered], [listed.counters for listed in group.undelivered]
+    return rare, group.heads, entries, lefts, *group.place, edges, lists
 
 
 def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:

@@ -133,6 +133,10 @@ class Link:
     def unanswered(self) -> int:
         return len(self._calls)
 
+    def unanswered_of(self, kind: MessageKind) -> list[Any]:
+        """Requests of this kind that have no answer yet. Looks at all unanswered ones: not for the path of a call."""
+        return [call.item for call in self._calls.values() if call.lane.number == kind.number]
+
     def start_over(self, peer: bytes) -> None:
         """Continue under another name, on a new connection; unanswered requests are sent again."""
         self.peer, self.heard_until = peer, 0.0

@@ -15,7 +15,7 @@ from tests.databases import as_role
 TABLES = (
     "accounts, credit_batches, ledger, account_debits, account_operations, shard_owner, account_deposits,"
     " account_events, referral_codes, account_facts, account_fact_heads,"
-    " account_usage, account_usage_marks"
+    " account_usage, account_usage_marks, account_edges"
 )
 
 

@@ -17,6 +17,7 @@ from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement,
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
 from actors.accounts.stored import Credited, Past, Stored
+from actors.accounts.undelivered import Listed, Place
 from actors.accounts.usage import ROWS_MAX, UsageLine
 from actors.accounts.usage_store import Rolled
 from actors.accounts.writes import Head, Told, Write
@@ -50,6 +51,7 @@ class MemoryAccountStore:
         self.codes: dict[str, Referral] = {}
         self.outbox = MemoryOutbox(self._live_batches)
         self.usage = MemoryUsage(self.rows)
+        self.undelivered = MemoryUndelivered(self.debits)
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms
@@ -106,6 +108,7 @@ class MemoryAccountStore:
             self.returns[returned.operation] = returned
         for told in group.events:
             self.outbox.told(told)
+        self.undelivered.write(epoch, group.place, group.undelivered)
 
     def _check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
         if any(self.owners.get(shard, (0, ""))[0] != epoch for shard in shards):
@@ -319,6 +322,41 @@ class MemoryOutbox:
     def _add(self, event: Event) -> None:
         self._last += 1
         self._events.append(Announcement(self._last, event))
+
+
+class MemoryUndelivered:
+    """debits: the store's."""
+
+    def __init__(self, debits: Mapping[bytes, bytes]) -> None:
+        self._debits = debits
+        self.lists: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}  # (home, edge) to owners, epoch, counters.
+
+    def write(self, epoch: int, place: Place, lists: Iterable[Listed]) -> None:
+        for listed in lists:
+            if self.lists.get((place.home, listed.edge), (0, 0))[1] <= epoch:
+                self.lists[place.home, listed.edge] = place.owners, epoch, listed.counters
+
+    async def recall(self, place: Place) -> list[Listed]:
+        await asyncio.sleep(0)
+        for (home, edge), (_, _, counters) in list(self.lists.items()):
+            if home == place.home and not counters:
+                del self.lists[home, edge]
+        return [
+            Listed(edge, counters)
+            for (home, edge), (owners, _, counters) in self.lists.items()
+            if counters and (home == place.home or owners != place.owners)
+        ]
+
+    async def find_charged(self, operations: Sequence[bytes], shards: Sequence[VirtualShard]) -> dict[bytes, bytes]:
+        await asyncio.sleep(0)
+        found = {operation: self._debits[operation] for operation in operations if operation in self._debits}
+        return {operation: pubkey for operation, pubkey in found.items() if _shard(pubkey) in shards}
+
+    async def remove(self, epoch: int, shards: Sequence[VirtualShard], edge: bytes) -> None:
+        await asyncio.sleep(0)
+        for (home, name), (_, written, _) in list(self.lists.items()):
+            if home in shards and name == edge and written <= epoch:
+                del self.lists[home, name]
 
 
 def _shard(pubkey: bytes) -> VirtualShard:

@@ -12,6 +12,7 @@ from actors.accounts.api import (
     DELIVERED,
     HOLD,
     SETTLE,
+    UNDELIVERED,
     VOID,
     CreditDeposit,
     OwnerReply,
@@ -29,6 +30,7 @@ from actors.calls import (
     Noted,
     SettleReply,
     SettleRequest,
+    UndeliveredNotice,
     WalletProof,
 )
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
@@ -45,13 +47,20 @@ class Owner:
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
+        self.told: list[UndeliveredNotice] = []
         self.silent = False
         self.clock_doubt: str | None = None
         self.notices: asyncio.Queue[DeliveredNotice] = asyncio.Queue()
         self.ended: asyncio.Queue[SettleRequest] = asyncio.Queue()
         self.server = LinkServer(
             SECRET.encode(),
-            {HOLD: self._hold, SETTLE: self._settle, VOID: self._settle, DELIVERED: self._delivered},
+            {
+                HOLD: self._hold,
+                SETTLE: self._settle,
+                VOID: self._settle,
+                DELIVERED: self._delivered,
+                UNDELIVERED: self._told,
+            },
         )
         self.where: tuple[str, int] = ("127.0.0.1", 0)
 
@@ -87,6 +96,10 @@ class Owner:
         for item in items:
             self.ended.put_nowait(item)
         return [SettleReply(True, 5) for _ in items]
+
+    def _told(self, items: list[UndeliveredNotice]) -> list[Any]:
+        self.told += items
+        return [Noted() for _ in items]
 
     def _delivered(self, items: list[DeliveredNotice]) -> list[Any]:
         for item in items:

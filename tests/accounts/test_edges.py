@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.accounts import edges as module
+from actors.accounts import undelivered as undelivered_module
 from actors.accounts.api import OwnerUnavailable, SetLimits
-from actors.accounts.edges import Edges, UndeliveredCharges
+from actors.accounts.edges import Edges
 from actors.accounts.ledger import EntryType
+from actors.accounts.undelivered import UndeliveredCharges
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
 from tests.accounts.making import ALICE, pubkey_of
@@ -77,6 +79,52 @@ async def test_a_dead_edge_is_refunded_what_it_did_not_deliver() -> None:
     called.edges.gone(EDGE)  # It came back, and went again.
     await called.end()
     assert called.entries(EntryType.REFUND) == [1, 3]
+
+
+async def test_the_log_says_what_was_voided_after_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    """An operator who reads it finds the refunds in the ledger."""
+    called = await Called().start()
+    await called.post(1, 2)
+    called.world.store.gate = asyncio.Event()
+    called.edges.gone(EDGE)
+    await run_ready()
+    assert "voided" not in caplog.text
+    called.world.store.gate.set()
+    await called.edges.voided()
+    assert f"edge {EDGE.hex()}: 2 undelivered charges have been voided" in caplog.text
+    await called.end()
+
+
+async def test_a_void_that_fails_leaves_its_charge_for_the_next_owner() -> None:
+    """The owner is killed between its decision and the ledger's word."""
+    called = await Called().start()
+    await called.post(1, 2)
+    called.world.store.away = True
+    called.edges.gone(EDGE)
+    await run_ready()
+    called.world.store.away = False
+    for task in called.edges._voiding:
+        task.cancel()
+    await called.shard.stop()
+    called.shard = await called.world.shard()
+    called.edges = Edges(called.shard, called.world.pauses)
+    called.edges.await_recalled()
+    while called.edges._voiding:
+        await called.world.pauses.end()
+    assert called.entries(EntryType.REFUND) == [1, 2]
+    assert called.world.store.undelivered.lists == {}
+    await called.end()
+
+
+async def test_a_charge_that_its_edge_voids_is_listed_no_longer() -> None:
+    """Else the lists of an edge would grow with each answer that did not leave."""
+    called = await Called().start()
+    await called.post(1, 2)
+    assert (await answered(called.edges.void(called.charge(1)))).ok
+    called.shard._activations.forget(list(called.shard._accounts.values()))
+    assert (await answered(called.edges.void(called.charge(2)))).ok
+    assert len(called.shard.undelivered) == 0
+    await called.end()
 
 
 async def test_an_edge_that_comes_back_can_do_nothing_under_its_old_id() -> None:
@@ -201,11 +249,15 @@ async def test_a_restarted_owner_needs_no_fences() -> None:
     await successor.stop()
 
 
-def test_fences_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fences_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is forgotten."""
     monkeypatch.setattr(module, "FENCED_MAX", 3)
 
     class Shard:
+        undelivered = UndeliveredCharges()
+
+        async def forget_edge(self, edge: bytes) -> None: ...
+
         def release_holds(self, edge: bytes) -> None: ...
 
     edges = Edges(Shard())  # type: ignore[arg-type]
@@ -233,15 +285,20 @@ def test_what_was_posted_and_not_delivered_is_in_doubt_and_nothing_else(steps: l
             kept.delivered((charge_of(edge, number).operation,))
             expected[edge].discard(number)
     assert len(kept) == len(expected[0]) + len(expected[1])
-    assert {item.operation for item in kept.gone(EDGE)} == {charge_of(0, n).operation for n in expected[0]}
-    assert kept.gone(EDGE) == []
+    left = kept.of(EDGE)
+    assert left.keys() == {charge_of(0, n).operation for n in expected[0]}
+    kept.forget(EDGE)
+    assert kept.of(EDGE) == left, "a charge that is not voided yet is not forgotten"
+    kept.delivered(left)
+    kept.forget(EDGE)
+    assert kept.of(EDGE) == {}
     assert len(kept) == len(expected[1])
 
 
 def test_an_edge_that_never_says_anything_does_not_fill_memory(monkeypatch) -> None:
     """Rule: bounded everywhere; beyond the bound the oldest counts as delivered."""
-    monkeypatch.setattr(module, "UNDELIVERED_MAX", 3)
+    monkeypatch.setattr(undelivered_module, "UNDELIVERED_MAX", 3)
     kept = UndeliveredCharges()
     for number in range(10):
         kept.posted(charge_of(0, number))
-    assert [item.operation for item in kept.gone(EDGE)] == [charge_of(0, n).operation for n in (7, 8, 9)]
+    assert list(kept.of(EDGE)) == [charge_of(0, n).operation for n in (7, 8, 9)]

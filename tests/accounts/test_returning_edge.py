@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from ray.exceptions import RayError
 
 from actors.accounts import client as client_module
+from actors.accounts import edges as edges_module
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
@@ -271,6 +272,54 @@ async def test_the_owners_successor_refunds_what_a_dead_replica_had_not_delivere
     await cluster.until_refunded(slow)
     await asyncio.sleep(0.05)
     assert not any(map(cluster.refunded, (before, meanwhile, after, elsewhere)))
+
+
+async def test_a_replica_that_died_before_its_owner_is_refunded_what_it_did_not_deliver(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Money rule 2: the owner dies before it has given the replica up. What was delivered stays charged."""
+    monkeypatch.setattr(edges_module, "RECALLED_SECONDS", 0.05)
+    delivered, slow, elsewhere = await cluster.call(), await cluster.call(), await cluster.call(SECOND)
+    cluster.accounts.delivered(FIRST, delivered.operation)
+    await until(lambda: len(cluster.handles[0].shard.undelivered) == 1)
+    await cluster.handles[0].shard.listed()
+    for link in cluster.accounts._links:
+        await link.stop()  # Killed: it says nothing more.
+    await cluster.restart()
+    await cluster.until_refunded(slow)
+    await asyncio.sleep(0.05)
+    assert not cluster.refunded(delivered) and not cluster.refunded(elsewhere)
+
+
+async def test_the_word_of_a_living_replica_counts_more_than_the_list(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list is older than the last deliveries. The replica links in time, and dies later."""
+    monkeypatch.setattr(edges_module, "RECALLED_SECONDS", 0.3)
+    delivered, slow = await cluster.call(), await cluster.call()
+    cluster.handles[0].cut = True
+    await cluster.handles[0].stop()
+    await until(lambda: not cluster.accounts._links[0].connected)
+    cluster.accounts.delivered(FIRST, delivered.operation)  # Nobody hears its notice.
+    await cluster.handles[0].serve(await cluster.world.shard(shards=owned_shards(0, 2)))
+    assert len(cluster.handles[0].shard.undelivered) == 2, "both are in doubt"
+    cluster.handles[0].cut = False
+    await until(lambda: len(cluster.handles[0].shard.undelivered) == 1)
+    await asyncio.sleep(0.4)
+    assert not cluster.refunded(delivered) and not cluster.refunded(slow)
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
+    await cluster.cut()
+    await cluster.until_refunded(slow)
+    assert not cluster.refunded(delivered)
+
+
+async def test_a_replica_that_stops_in_order_leaves_no_doubt(cluster: Cluster) -> None:
+    """Its owners may be killed right after it: what it delivered is durable when it ends."""
+    charge = await cluster.call()
+    cluster.accounts.delivered(FIRST, charge.operation)
+    await cluster.accounts.stop()
+    lists = cluster.world.store.undelivered.lists
+    assert [counters for _, _, counters in lists.values() if counters] == []
 
 
 async def test_a_charge_is_kept_until_its_end(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,78 @@
+"""The lists of undelivered charges: what a group writes is what the next owner reads."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.accounts import undelivered as module
+from actors.accounts.undelivered import Listed, UndeliveredCharges, place_of
+from actors.calls import FIRST_ALLOWANCE, FIRST_STREAM_CHARGE, SettleRequest
+from actors.units import VirtualShard, owned_shards
+
+EDGES = (b"edge-one", b"edge-two")
+COUNTERS = (0, 1, 2, 255, 256, FIRST_STREAM_CHARGE + 1, FIRST_ALLOWANCE + 1)
+
+
+def charge_of(edge: int, counter: int) -> SettleRequest:
+    return SettleRequest(EDGES[edge] + counter.to_bytes(8, "big"), bytes(32), 1, "getSlot", 1, 1, 0, 0)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["post", "deliver", "cut", "cut one", "fail"]), st.integers(0, 1), st.sampled_from(COUNTERS)
+    )
+)
+
+
+@given(steps=steps)
+def test_what_was_cut_last_is_what_is_undelivered(steps: list[tuple[str, int, int]]) -> None:
+    """Rule (money rule 2): after a cut of all, the lists in the database name exactly the undelivered charges, however
+    many cuts of one edge and failed writes came before."""
+    kept, database = UndeliveredCharges(), {}
+    expected: dict[bytes, set[bytes]] = {edge: set() for edge in EDGES}
+    for what, edge, counter in steps:
+        charge = charge_of(edge, counter)
+        if what == "post":
+            kept.posted(charge)
+            expected[EDGES[edge]].add(charge.operation)
+        elif what == "deliver":
+            kept.delivered((charge.operation,))
+            expected[EDGES[edge]].discard(charge.operation)
+        elif what == "fail":
+            kept.cut()
+            kept.unwritten()
+        else:
+            for listed in kept.cut(EDGES[edge] if what == "cut one" else None):
+                database[listed.edge] = set(listed.operations())
+                assert database[listed.edge] == expected[listed.edge]
+    database |= {listed.edge: set(listed.operations()) for listed in kept.cut()}
+    assert not kept.is_changed
+    assert all(database.get(edge, set()) == expected[edge] for edge in EDGES)
+
+
+def test_a_list_has_a_bound_and_keeps_the_newest(monkeypatch) -> None:
+    """Rule: bounded everywhere; a page of the database holds one list."""
+    monkeypatch.setattr(module, "LISTED_MAX", 3)
+    kept = UndeliveredCharges()
+    for counter in range(10):
+        kept.posted(charge_of(0, counter))
+    ((listed),) = kept.cut()
+    assert listed.operations() == [charge_of(0, counter).operation for counter in (7, 8, 9)]
+
+
+def test_an_edge_that_links_again_says_which_recalled_charges_were_delivered() -> None:
+    """What it does not name has left; what it names, and what was posted since, may still be refunded."""
+    kept = UndeliveredCharges()
+    old = [charge_of(0, counter).operation for counter in (1, 2)]
+    kept.recall([Listed(EDGES[0], b"".join(operation[8:] for operation in old))])
+    kept.posted(charge_of(0, 256))
+    assert kept.recalled() == [EDGES[0]]
+    kept.told(EDGES[0], (old[1], charge_of(0, 255).operation))
+    assert list(kept.of(EDGES[0])) == [old[1], charge_of(0, 256).operation]
+    kept.posted(charge_of(0, 2))  # Asked for again: its account is known now.
+    assert kept.recalled() == []
+
+
+def test_a_place_says_which_shards_an_owner_has() -> None:
+    assert place_of(owned_shards(1, 3)) == (1, 3)
+    assert place_of(owned_shards(0, 1)) == (0, 1)
+    assert place_of((VirtualShard(7),)) == (7, 1024)
