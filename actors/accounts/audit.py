@@ -20,7 +20,9 @@ from rich.table import Table
 from actors.accounts import audit_facts
 from actors.accounts.account import MarkKind
 from actors.accounts.audit_database import (
+    AgainstOption,
     DataDirOption,
+    KeyOption,
     PostgresUrlOption,
     SettingsDirOption,
     XdgOption,
@@ -345,10 +347,8 @@ def main(
     later: Annotated[
         Path | None, typer.Option("--checkpoint", help="Write the newest link of every chain here, signed.")
     ] = None,
-    earlier: Annotated[
-        Path | None, typer.Option("--against", help="A checkpoint of before, whose chains must still be there.")
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="Key file of checkpoints; the first one makes it.")] = None,
+    earlier: AgainstOption = None,
+    key: KeyOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
     settings_dir: SettingsDirOption = None,
     xdg_data_home: XdgOption = "",

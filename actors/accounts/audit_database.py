@@ -29,6 +29,10 @@ DataDirOption = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Data folder of a local run, running or not."),
 ]
+AgainstOption = Annotated[
+    Path | None, typer.Option("--against", help="A checkpoint of before, whose chains must still be there.")
+]
+KeyOption = Annotated[Path | None, typer.Option("--key", help="Key file of checkpoints; the first one makes it.")]
 # The folder of the settings, where no option names one; an own PostgreSQL of the settings goes before it.
 SettingsDirOption = Annotated[Path | None, typer.Option(envvar="LEDGER_STORAGE__DATA_DIR", hidden=True)]
 XdgOption = Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)]

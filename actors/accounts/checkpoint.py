@@ -19,10 +19,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
+
+from actors.accounts.deposits import ASSIGN
 from actors.accounts.facts import ChainLink
 
 KEY_BYTES = 32
 _FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
+
+
+# The entry of a transfer before the checkpoint's link, and the link itself in the account's chain.
+_COVERED = (
+    "SELECT EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND operation_id = ANY ($2) AND seq <= $3 AND amount > 0)"
+    " AND EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND seq = $3 AND hash = $4)"
+)
 
 
 class CheckpointError(Exception):
@@ -171,6 +181,25 @@ class Checkpoint:
                 words = line.decode("ascii").split()
                 if words[0] == "account":
                     yield bytes.fromhex(words[1]), _link(words)
+
+
+class CoveredDeposits:
+    """Asks whether deposits are in the chains that a checkpoint signs. That each chain is whole is for the ledger's own
+    audit against the same checkpoint to say."""
+
+    def __init__(self, connection: asyncpg.Connection, checkpoint: Checkpoint) -> None:
+        self._connection, self._checkpoint = connection, checkpoint
+        self._asked: tuple[bytes, ChainLink | None] = b"", None
+
+    async def has(self, pubkey: bytes, operation: bytes) -> bool:
+        """Asked in the order of the public keys."""
+        if self._asked[0] != pubkey:
+            self._asked = pubkey, self._checkpoint.link_of(pubkey)[0]
+        link = self._asked[1]
+        if link is None:
+            return False
+        names = [operation, ASSIGN + operation]
+        return bool(await self._connection.fetchval(_COVERED, pubkey, names, link.seq, link.hash))
 
 
 def _link(words: list[str]) -> ChainLink:

@@ -4,6 +4,11 @@ Implements: decisions, money rules 4 and 6. Reads the chain again, transaction b
 books: every transfer on the chain must be credited once, with its amount at the rate of its day, or be listed with a
 reason; and no transfer may be credited that the chain does not have. Writes only a temporary table of its own. May run
 beside a serving instance: transactions that the watcher has not read yet are left out. Memory use does not grow.
+
+A row of the books that the chain does not explain is named: also one with a slot that the node has not reached, and
+one that the watcher has not read and the node does not know after minutes. One from before the node's history cannot be
+proven at this node and is named too, unless its entry of the ledger is in the chain of a signed checkpoint
+(`--against`): make checkpoints when this audit passes.
 """
 
 import asyncio
@@ -19,7 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts.audit_database import (
+    AgainstOption,
     DataDirOption,
+    KeyOption,
     PostgresUrlOption,
     SettingsDirOption,
     XdgOption,
@@ -27,6 +34,7 @@ from actors.accounts.audit_database import (
     folder_of,
     report_console,
 )
+from actors.accounts.checkpoint import Checkpoint, CheckpointError, CoveredDeposits, open_checkpoints
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
@@ -42,6 +50,16 @@ FAULTS_SHOWN = 50
 _READS_AT_ONCE = 32
 _EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
 _INDEX_BYTES = 4
+# A payment with a call is credited before it is final: its slot may be somewhat above the newest final one. 60 s.
+_SLOTS_AHEAD_MAX = 150
+# A signature that a node does not know when its slot or its row is so old was never on the chain.
+_UNKNOWN_SLOTS_MAX, _UNKNOWN_MS_MAX = 750, 300_000
+_REST = (
+    "SELECT d.pubkey, d.operation, d.slot, d.base_units, d.at_ms, d.assigned,"
+    " (extract(epoch FROM clock_timestamp()) * 1000)::bigint - d.at_ms AS age_ms FROM account_deposits d"
+    " WHERE d.returned_ms IS NULL AND NOT EXISTS (SELECT FROM deposits_seen s WHERE s.operation = d.operation)"
+    " ORDER BY d.pubkey, d.at_ms"
+)
 
 
 class AuditFailed(Exception):
@@ -56,7 +74,7 @@ class DepositsReport:
     credits: int = 0  # Credits for those, without bonuses.
     waiting: int = 0  # Base units that are listed for the operator.
     unexplained: int = 0  # Base units that came without a transfer; the operator may have assigned some.
-    older: int = 0  # Credited transfers that the node no longer has.
+    older: int = 0  # Credited transfers that the node no longer has, and that a checkpoint covers.
     young: int = 0  # Payments with a call, newer than the watcher's last reading.
     taken_back: int = 0  # Credits.
     faults: list[tuple[str, str]] = field(default_factory=list)  # (signature, sentence), the first FAULTS_SHOWN.
@@ -68,17 +86,23 @@ class DepositsReport:
             self.faults.append((base58_text(signature), fault))
 
 
-async def audit(connection: asyncpg.Connection, node: Node, start_slot: int = 0) -> DepositsReport:
-    """Compare every account that was ever watched. Raises AuditFailed and ChainUnavailable."""
+async def audit(
+    connection: asyncpg.Connection, node: Node, start_slot: int = 0, earlier: Checkpoint | None = None
+) -> DepositsReport:
+    """Compare every account that was ever watched. earlier: of the ledger; what it covers needs no node. Raises
+    AuditFailed and ChainUnavailable."""
     report = DepositsReport()
     chain = DepositChain(node)
     await connection.execute("CREATE TEMPORARY TABLE deposits_seen (operation bytea PRIMARY KEY)")
-    first_slot, read_until = await chain.first_slot(), 0
+    first_slot, read_until, accounts = await chain.first_slot(), 0, []
     for row in await connection.fetch("SELECT account, read_slot FROM deposit_cursor ORDER BY account"):
         read_until = max(read_until, row["read_slot"])
         account = await _account(node, row["account"])
+        accounts.append(account)
         await _audit_account(connection, chain, account, start_slot, row["read_slot"], report)
-    await _audit_rest(connection, first_slot, read_until, report)
+    covered = None if earlier is None else CoveredDeposits(connection, earlier)
+    rest = _Rest(connection, chain, accounts, first_slot, read_until, covered)
+    await rest.audit(report)
     return report
 
 
@@ -195,23 +219,70 @@ def _compare(
     report.unexplained += max(0, grown - brought)
 
 
-async def _audit_rest(connection: asyncpg.Connection, first_slot: int, read_until: int, report: DepositsReport) -> None:
-    """Report rows of the books that no transaction of the chain explains."""
-    async with connection.transaction():
-        async for row in connection.cursor(
-            "SELECT d.operation, d.slot, d.base_units, d.credits, d.returned_ms FROM account_deposits d"
-            " WHERE NOT EXISTS (SELECT FROM deposits_seen s WHERE s.operation = d.operation) ORDER BY d.at_ms"
-        ):
-            if row["returned_ms"] is not None:
+@dataclass(slots=True)
+class _Rest:
+    """Rows of the books that no transaction explains which the watcher has read."""
+
+    connection: asyncpg.Connection
+    chain: DepositChain
+    accounts: Sequence[DepositAccount]
+    first_slot: int
+    read_until: int
+    covered: CoveredDeposits | None
+    newest: int = 0
+
+    async def audit(self, report: DepositsReport) -> None:
+        self.newest = await self.chain.slot()
+        async with self.connection.transaction():
+            async for row in self.connection.cursor(_REST):
+                fault = await self._fault(row, report)
+                if fault is not None:
+                    report.add(row["operation"][:-_INDEX_BYTES], f"{usdc_text(row['base_units'])} USDC {fault}")
+        query = "SELECT COALESCE(sum(taken), 0)::bigint FROM account_deposits"
+        report.taken_back = await self.connection.fetchval(query)
+
+    async def _fault(self, row: Any, report: DepositsReport) -> str | None:
+        slot = row["slot"]
+        if slot > self.newest + _SLOTS_AHEAD_MAX:
+            return f"were credited for slot {slot}, which the chain has not reached: its newest is {self.newest}"
+        if self.first_slot <= slot <= self.read_until:
+            return "were credited that the chain does not have"
+        is_older = slot < self.first_slot
+        if is_older and self.covered and await self.covered.has(row["pubkey"], row["operation"]):
+            report.older += 1
+            return None
+        transaction = await self.chain.transaction(row["operation"][:-_INDEX_BYTES])
+        if transaction is not None:
+            if not self._is_transfer(transaction, row):
+                return "were credited, and their transaction is another"
+        elif is_older:
+            return (
+                f"were credited for slot {slot} and cannot be proven at this node, whose history begins at slot"
+                f" {self.first_slot}"
+            )
+        elif not await self._may_become_final(row):
+            return "were credited for a transaction that the node does not know"
+        report.young += not is_older
+        return None
+
+    async def _may_become_final(self, row: Any) -> bool:
+        known = await self.chain.known(row["operation"][:-_INDEX_BYTES])
+        if known is not None:
+            return not known.failed
+        slots, age_ms = self.newest - int(row["slot"]), int(row["age_ms"])
+        return slots < _UNKNOWN_SLOTS_MAX and abs(age_ms) < _UNKNOWN_MS_MAX  # A row may lie about its time.
+
+    def _is_transfer(self, transaction: dict[str, Any], row: Any) -> bool:
+        index = int.from_bytes(row["operation"][-_INDEX_BYTES:], "big")
+        for account in self.accounts:
+            executed = _read(transaction, account)
+            if executed is None:
                 continue
-            if row["slot"] < first_slot:
-                report.older += 1
-            elif row["slot"] > read_until:
-                report.young += 1
-            else:
-                amount = usdc_text(row["base_units"])
-                report.add(row["operation"][:64], f"{amount} USDC were credited that the chain does not have")
-    report.taken_back = await connection.fetchval("SELECT COALESCE(sum(taken), 0)::bigint FROM account_deposits")
+            if any((each.index, each.amount) == (index, row["base_units"]) for each in executed.transfers):
+                return True
+            if row["assigned"] and (executed.delta or 0) >= row["base_units"]:
+                return True  # It came without a transfer.
+        return False
 
 
 def show(report: DepositsReport, console: Console) -> None:
@@ -224,7 +295,7 @@ def show(report: DepositsReport, console: Console) -> None:
         table.add_row("taken back, never final", "", str(-report.taken_back))
     console.print(table)
     if report.older:
-        console.print(f"{report.older} credited transfers are older than the history of the node: not compared.")
+        console.print(f"{report.older} credited transfers are older than the node's history, and in the checkpoint.")
     if report.young:
         console.print(f"{report.young} payments with a call are younger than what the watcher has read: not compared.")
     if report.faults_total == 0:
@@ -240,13 +311,15 @@ def show(report: DepositsReport, console: Console) -> None:
     console.print("`python -m actors.accounts.audit`. Never edit the books: a correction is a new entry.")
 
 
-async def run(postgres_url: str | None, data_dir: Path, node_url: str, start_slot: int) -> DepositsReport:
+async def run(
+    postgres_url: str | None, data_dir: Path, node_url: str, start_slot: int, earlier: Checkpoint | None
+) -> DepositsReport:
     nodes = Nodes(UpstreamConfig(node_url=node_url, cache_bytes_max=0), SystemClock(), lambda *_: None)
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "deposits audit"})
         try:
             await nodes.probe()
-            return await audit(connection, nodes, start_slot)
+            return await audit(connection, nodes, start_slot, earlier)
         finally:
             await connection.close()
             await nodes.close()
@@ -257,14 +330,18 @@ def main(
     postgres_url: PostgresUrlOption = None,
     data_dir: DataDirOption = None,
     start_slot: Annotated[int, typer.Option("--start-slot", min=0, help="As payments.deposit_start_slot.")] = 0,
+    against: AgainstOption = None,
+    key: KeyOption = None,
     settings_dir: SettingsDirOption = None,
     xdg_data_home: XdgOption = "",
 ) -> None:
     """Compare every transfer on the chain with the books; exit 1 on any difference, 2 if one cannot be read."""
     console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     try:
-        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, node_url, start_slot))
-    except (DataDirError, ChildFailed, AuditFailed) as error:
+        url = None if data_dir is not None else postgres_url
+        with open_checkpoints(against, None, key) as checkpoints:
+            report = asyncio.run(run(url, folder, node_url, start_slot, checkpoints.earlier))
+    except (DataDirError, ChildFailed, AuditFailed, CheckpointError) as error:
         console.print(str(error))
         raise typer.Exit(_EXIT_UNREADABLE) from None
     except (ChainUnavailable, UnknownPosition) as error:

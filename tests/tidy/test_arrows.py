@@ -59,9 +59,9 @@ OPEN = {
     "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "frames", "owner"},
-    # The database for the audit that compares it with the chain; events of accounts, for who delivers them.
+    # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.
     # The vocabulary and limits of usage, for the page that tells it.
-    "accounts": {"audit_database", "outbox", "usage"},
+    "accounts": {"audit_database", "checkpoint", "outbox", "usage"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.
