@@ -99,10 +99,12 @@ class PaymentSettler(Protocol):
     async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
         """Settle a payment of the standard path: verify, co-sign, send, wait for the commitment, credit the payer.
 
-        address: of the client, in the form that request limits use. Each payment is answered as Settled only once.
+        address: of the client, in the form that request limits use. Each such payment is answered as Settled only once.
         """
         ...
 
     async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
-        """Settle for POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. No credits."""
+        """Settle for POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. No credits.
+
+        Asked again for a payment that was relayed before: the result of the first time."""
         ...

@@ -74,7 +74,7 @@ class Settler:
         self._rules, self._limits, self._sponsor = rules, limits, sponsor
         self._store, self._network, self._accounts, self._clock = store, network, accounts, clock
         self._sleep = sleep
-        self._under_way: dict[bytes, asyncio.Task[Settled | NotSettled]] = {}
+        self._under_way: dict[tuple[PaymentKind, bytes], asyncio.Task[Settled | NotSettled]] = {}
         self._hint: BlockhashHint | None = None
         self._hint_at = 0.0
         self._budget_spent = False  # Budget of all newcomers, as last logged.
@@ -114,8 +114,10 @@ class Settler:
     async def _settle(self, payment: Payment | Unfit, kind: PaymentKind, address: str) -> Settled | NotSettled:
         if isinstance(payment, Unfit):
             return NotSettled(Lack.INVALID, payment.reason, payment.message)
-        key = payment.message_hash
+        key = kind, payment.message_hash
         if key in self._under_way:
+            if kind is not PaymentKind.STANDARD:  # It buys nothing, so its answer can be repeated.
+                return await asyncio.shield(self._under_way[key])
             return await self._being_settled(payment)
         if len(self._under_way) >= _UNDER_WAY_MAX:
             return _unavailable("too many payments are being settled at the moment")
@@ -140,7 +142,7 @@ class Settler:
         except PaymentsUnavailable as error:
             logger.warning("a payment was not tried: %s", error)
             return _unavailable("the payment cannot be recorded at the moment")
-        if isinstance(record, NotSettled):
+        if not isinstance(record, Record):
             return record
         refused = self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
         if refused is not None:
@@ -188,11 +190,11 @@ class Settler:
         message = f"the network would refuse this transaction: {tried.error}; nothing was signed or sent"
         return NotSettled(Lack.REJECTED, "transaction_simulation_failed", message, payer=payer)
 
-    async def _claim(self, payment: Payment, kind: PaymentKind, address: str) -> Record | NotSettled:
+    async def _claim(self, payment: Payment, kind: PaymentKind, address: str) -> Record | Settled | NotSettled:
         """Claim the payment for this process. No node sees it before."""
         earlier = await self._store.find(payment.message_hash)
         if earlier is not None:
-            return _taken_before(earlier)
+            return _taken_before(earlier, kind)
         newcomer = False
         if payment.sponsored:
             standing = await self._standing(payment, address)
@@ -219,7 +221,7 @@ class Settler:
         )
         if not await self._store.claim(record, self._look_at_ms()):
             earlier = await self._store.find(payment.message_hash)
-            return _one_at_a_time(payment) if earlier is None else _taken_before(earlier)
+            return _one_at_a_time(payment) if earlier is None else _taken_before(earlier, kind)
         if payment.sponsored:
             # Count again with this one included: payments that came at the same time did not see each other.
             refused = self._refused_sponsorship(await self._standing(payment, address), payment, claimed=True)
@@ -285,12 +287,7 @@ class Settler:
 
         The record was made here, or x402_proof.py has checked it."""
         record = replace(record, slot=sighting.slot, fee_lost=False)  # It may have failed in a fork that is gone.
-        settled = Settled(
-            base58_text(record.signature),
-            base58_text(record.payer),
-            record.payer,
-            record.amount_base_units,
-        )
+        settled = _settled(record)
         if record.kind is not PaymentKind.STANDARD:
             await self._move_quietly(replace(record, state=PaymentState.FINAL))
             return settled
@@ -328,11 +325,19 @@ def _worth(receipt: DepositReceipt, record: Record) -> int:
     return receipt.credits if receipt.pubkey == record.payer and not receipt.taken_back else 0
 
 
+def _settled(record: Record) -> Settled:
+    signature, payer = base58_text(record.signature), base58_text(record.payer)
+    return Settled(signature, payer, record.payer, record.amount_base_units)
+
+
 def _duplicate(signature: str, payer: str, message: str, may_land: bool = False) -> NotSettled:
     return NotSettled(Lack.DUPLICATE, "duplicate_settlement", message, signature, payer, may_land)
 
 
-def _taken_before(record: Record) -> NotSettled:
+def _taken_before(record: Record, kind: PaymentKind) -> Settled | NotSettled:
+    """Return the answer for a payment that has a record. A relayed one buys nothing, so its answer can be repeated."""
+    if record.kind is kind is not PaymentKind.STANDARD and record.state in (PaymentState.SENT, PaymentState.FINAL):
+        return _settled(record) if record.state is PaymentState.FINAL else _pending(record)
     ends = {
         PaymentState.FAILED: "this payment was taken before and failed; make a new one",
         PaymentState.ABANDONED: "this payment was taken before and never sent; make a new one",
