@@ -53,6 +53,13 @@ class Err(Enum):
     NOT_FOUND = ErrorRow(404, None, "not found", hint="GET /capabilities lists what this service offers")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
     INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
+    # Of subscriptions on a socket. The interface gives the code and the message, which ends with both figures.
+    SUBSCRIPTION_LIMIT = ErrorRow(
+        200, -32000, "Subscription limit reached", hint="unsubscribe, or subscribe on another connection"
+    )
+    # Of a preflight that this service runs, in the form of a node's own: the message goes on with the error, and the
+    # data has the simulation's fields.
+    SIMULATION_FAILED = ErrorRow(200, -32002, "Transaction simulation failed")
     INTERNAL_ERROR = ErrorRow(200, -32603, "internal error", retry_seconds=1)
 
     @property

@@ -151,7 +151,8 @@ def _refusal(value: Any, answer: Answer) -> LedgerGatewayError:
     fields: dict[str, Any] = error if isinstance(error, dict) else {}
     data: dict[str, Any] = fields["data"] if isinstance(fields.get("data"), dict) else {}
     code = fields.get("code")
-    constant = data.get("constant") if isinstance(data.get("constant"), str) else code
+    # Beside the code in plain errors, in the data of JSON-RPC errors; the code is the name in those of older gateways.
+    constant = next((each for each in (fields.get("constant"), data.get("constant")) if isinstance(each, str)), code)
     told = fields.get("message", error if isinstance(error, str) else None)
     if answer.status < 300 and not fields:
         return BadAnswer("the answer has neither a result nor an error", answer.status)

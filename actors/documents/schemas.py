@@ -33,7 +33,8 @@ SIGNATURE: Schema = {
     "description": "64 bytes in base58",
 }
 OK: Schema = {"type": "boolean", "const": True}
-_PLAIN_NAMES = sorted({err.name for err in Err} | {"UPSTREAM_ERROR"})
+_CONSTANTS = sorted(err.name for err in Err)
+_PLAIN_NAMES = sorted({*_CONSTANTS, "UPSTREAM_ERROR"})
 
 
 def ref(name: str) -> Schema:
@@ -82,7 +83,7 @@ _ERROR_DATA = record(
         "x402": {"type": "object", "description": "terms of x402 version 2"},
     },
     source={"const": "gateway"},
-    constant={"type": "string", "enum": [*sorted(err.name for err in Err), "SIMULATION_FAILED"]},
+    constant={"type": "string", "enum": _CONSTANTS},
 )
 _OFFER: dict[str, Schema] = {"x402Version": {"const": 1}, "accepts": list_of({"type": "object"})}
 _CALL_ID: Schema = {"type": ["string", "number", "null"]}
@@ -95,6 +96,8 @@ _ERRORS: dict[str, Schema] = {
         error=record(
             {"requestId": STRING, "data": {"type": "object"}},
             code={"type": "string", "enum": _PLAIN_NAMES},
+            source={"const": "gateway"},
+            constant={"type": "string", "enum": _CONSTANTS},
             message=STRING,
         ),
     ),

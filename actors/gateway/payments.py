@@ -42,6 +42,12 @@ _PRIVATE = (b"cache-control", b"private, no-store")  # A receipt tells the payer
 _TRANSACTION_BYTES_MAX = 1_232
 _TO_BE_CREDITED = "settled; POST /account/confirm-deposit with this signature credits it once it is final"
 # HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
+_SETTLE_ERRORS = {
+    400: Err.INVALID_REQUEST,
+    429: Err.RATE_LIMITED,
+    502: Err.BACKEND_UNAVAILABLE,
+    503: Err.SERVICE_TEMPORARILY_UNAVAILABLE,
+}
 _STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
 
 NOT_BOUGHT = Refusal(Err.INSUFFICIENT_CREDITS)  # Without a detail: the interface fixes the message.
@@ -155,7 +161,10 @@ class RequestPayments:
             "network": self._networks[2],
             "message": message,
         }
-        document |= {"status": word} if http < 300 else {"error": f"{word}: {message}"}
+        if http < 300:
+            document["status"] = word
+        else:
+            document |= {"error": f"{word}: {message}", "source": "gateway", "constant": _SETTLE_ERRORS[http].name}
         added: HeaderList = [headers.NO_STORE]
         if http in (429, 503):
             document["retry_after_secs"] = seconds = 60 if http == 429 else 5

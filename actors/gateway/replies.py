@@ -84,7 +84,8 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
     hint = refusal.hint or row.hint
     message = refusal.message + (f" ({hint})" if hint and not refusal.detail else "")
     name = _PLAIN_NAMES.get(refusal.err, refusal.err.name)
-    body: dict[str, Any] = {"error": {"code": name, "message": message, "requestId": request_id}}
+    told = {"code": name, "source": "gateway", "constant": refusal.err.name, "message": message}
+    body: dict[str, Any] = {"error": told | {"requestId": request_id}}
     if _says_when(row):
         body["error"]["data"] = {"retry_after_secs": row.retry_seconds}
     if terms is not None and refusal.err in _WITH_TERMS:

@@ -24,8 +24,9 @@ class HttpResponse(msgspec.Struct):
     parts: Sequence[bytes | memoryview] = ()
 
 
-def refusal(reason: str, status: int) -> HttpResponse:
+def refusal(reason: str, status: int, source: str = "gateway") -> HttpResponse:
     """Of a request that cannot be read to its end, where no door has words of its own."""
-    body = orjson.dumps({"error": {"code": "INVALID_REQUEST", "message": reason}})
+    told = {"code": "INVALID_REQUEST", "source": source, "constant": "INVALID_REQUEST", "message": reason}
+    body = orjson.dumps({"error": told})
     length = (b"content-length", b"%d" % len(body))
     return HttpResponse(status, body, [(b"content-type", b"application/json"), length, CLOSE])

@@ -191,14 +191,13 @@ def grpc_page(code: int) -> bytes:
 def _body(code: int, err: Err, detail: str) -> dict[str, object]:
     """Return the error body. Interface, "HTTP statuses and bodies": a 503 has a JSON-RPC error, others a plain one."""
     row: ErrorRow = err.row
-    data: dict[str, object] = {"source": "gateway", "constant": err.name}
-    if row.retry_seconds is not None:
-        data["retry_after_secs"] = row.retry_seconds
+    whose: dict[str, object] = {"source": "gateway", "constant": err.name}
+    after = {} if row.retry_seconds is None else {"retry_after_secs": row.retry_seconds}
     message = f"{row.message}: {detail}" if detail else row.message
     if code == 503:
-        return {"jsonrpc": "2.0", "error": {"code": row.code, "message": message, "data": data}, "id": None}
+        return {"jsonrpc": "2.0", "error": {"code": row.code, "message": message, "data": whose | after}, "id": None}
     name = "UPSTREAM_ERROR" if code == 502 else err.name
-    return {"error": {"code": name, "message": message, "data": data}}
+    return {"error": {"code": name, **whose, "message": message} | ({"data": after} if after else {})}
 
 
 def haproxy_program() -> str:

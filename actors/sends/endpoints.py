@@ -36,7 +36,6 @@ from actors.upstream.signed_transactions import decode_signed, signed_transactio
 
 logger = logging.getLogger(__name__)
 
-_SIMULATION_FAILED = -32002
 _SIMULATE_MS = 5_000
 _NOT_SENT_HERE = Refusal(Err.INVALID_PARAMS, "this account has sent no transaction of this signature")
 _FAILED_PROGRAM = re.compile(r"Program [1-9A-HJ-NP-Za-km-z]+ failed: (.+)", re.DOTALL)  # As the node logs it.
@@ -152,8 +151,7 @@ class SendMethods:
             return replies.GARBAGE
         if error is None:
             return None
-        message = f"Transaction simulation failed: {_said_of(error, simulated.get('logs'))}"
-        return replies.own_error(_SIMULATION_FAILED, message, "SIMULATION_FAILED", simulated)
+        return replies.own_error(Err.SIMULATION_FAILED, _said_of(error, simulated.get("logs")), simulated)
 
 
 def _said_of(error: Any, logs: Any) -> str:

@@ -155,7 +155,8 @@ async def _nothing() -> AsyncGenerator[bytes, None]:
 
 def _error(refusal: Refusal) -> bytes:
     """The last event: in the form of the interface's HTTP errors."""
-    told = {"code": refusal.err.name, "message": refusal.detail or refusal.message}
+    name = refusal.err.name
+    told = {"code": name, "source": "gateway", "constant": name, "message": refusal.detail or refusal.message}
     return b"event: error\ndata: %b\n\n" % orjson.dumps({"error": told})
 
 

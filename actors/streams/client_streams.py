@@ -123,7 +123,7 @@ class ClientStreams:
             return wanted
         limit = self._subscriptions_max
         if len(self._subscriptions) + self._opening >= limit:
-            return StreamAnswer(_error(-32000, f"Subscription limit reached ({limit}/{limit})"))
+            return StreamAnswer(_limit_reached(limit))
         self._opening += 1
         try:
             return await self._subscribe(kind, wanted)
@@ -255,9 +255,10 @@ class ClientStreams:
             self.socket.close(POLICY, f"policy_violation: {refusal.message}")
 
 
-def _error(code: int, message: str) -> bytes:
-    data = {"source": "gateway", "constant": "SUBSCRIPTION_LIMIT"}
-    return b'"error":' + orjson.dumps({"code": code, "message": message, "data": data})
+def _limit_reached(limit: int) -> bytes:
+    row = Err.SUBSCRIPTION_LIMIT.row
+    data = {"source": "gateway", "constant": Err.SUBSCRIPTION_LIMIT.name, "hint": row.hint}
+    return b'"error":' + orjson.dumps({"code": row.code, "message": f"{row.message} ({limit}/{limit})", "data": data})
 
 
 def _is_plain(value: int | str) -> bool:

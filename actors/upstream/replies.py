@@ -238,9 +238,11 @@ def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
     return NodeAnswer(AnswerKind.ERROR, body, *_MADE_ID, code, message)
 
 
-def own_error(code: int, message: str, constant: str, more: Mapping[str, Any]) -> NodeAnswer:
+def own_error(err: Err, detail: str, more: Mapping[str, Any]) -> NodeAnswer:
     """Make an error of this service in a node's own form: its data says whose it is (decisions 3.2), beside more."""
-    return made_error(code, message, msgspec.json.encode({**more, "source": "gateway", "constant": constant}))
+    assert err.row.code is not None, err
+    data = msgspec.json.encode({**more, "source": "gateway", "constant": err.name})
+    return made_error(err.row.code, Refusal(err, detail).message, data)
 
 
 def made_deferred(result: bytes, final: bool = False, posted: int = 0) -> DeferredAnswer:

@@ -106,7 +106,7 @@ class HttpDoor:
         return HttpResponse(413, text, headers)
 
     def refused(self, reason: str, status: int) -> HttpResponse:
-        return refusal(reason, status)
+        return refusal(reason, status, source="node")
 
     def _health_text(self) -> bytes:
         try:

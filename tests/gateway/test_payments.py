@@ -341,6 +341,7 @@ async def test_settle_errors(world, desk, lack, status):
     assert response.status_code == status
     assert (told["success"], told["transaction"]) == (False, lack.signature)
     assert lack.reason in told["error"] and lack.message in told["error"]
+    assert told["source"] == "gateway" and told["constant"] in Err.__members__
     assert (status in (429, 503)) == ("retry-after" in response.headers)
 
 

@@ -19,6 +19,7 @@ def test_every_row_has_a_body_at_its_status(err):
     assert response.status == err.row.http
     if err.row.code is None:
         assert body["error"]["code"] == err.name
+        assert (body["error"]["source"], body["error"]["constant"]) == ("gateway", err.name)
         assert body["error"]["requestId"] == "req-1"
         assert "jsonrpc" not in body
     else:
@@ -77,7 +78,8 @@ def test_every_error_that_passes_by_itself_says_retry_after_secs(err):
 
 def test_a_plain_502_is_named_as_the_interface_has_it():
     """Interface, "HTTP statuses and bodies": UPSTREAM_ERROR where the body is a plain error."""
-    assert orjson.loads(replies.plain(Refusal(Err.BACKEND_UNAVAILABLE), "r").body)["error"]["code"] == "UPSTREAM_ERROR"
+    error = orjson.loads(replies.plain(Refusal(Err.BACKEND_UNAVAILABLE), "r").body)["error"]
+    assert (error["code"], error["constant"], error["source"]) == ("UPSTREAM_ERROR", "BACKEND_UNAVAILABLE", "gateway")
 
 
 def test_request_airdrop_is_403_with_the_code_of_a_denied_method():
@@ -109,5 +111,11 @@ def test_an_unknown_fault_is_500_and_says_nothing_but_the_id():
     response = replies.internal("req-9")
     assert response.status == 500
     assert orjson.loads(response.body) == {
-        "error": {"code": "INTERNAL_ERROR", "message": "internal error", "requestId": "req-9"}
+        "error": {
+            "code": "INTERNAL_ERROR",
+            "source": "gateway",
+            "constant": "INTERNAL_ERROR",
+            "message": "internal error",
+            "requestId": "req-9",
+        }
     }
