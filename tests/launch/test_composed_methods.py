@@ -34,7 +34,7 @@ QUESTIONS = {
 class Nobody:
     """In the place of a racer that is not asked here."""
 
-    race = status = void = None
+    race = status = has_sent = None
 
 
 async def test_no_composed_method_reaches_a_node_under_its_own_name() -> None:
@@ -44,7 +44,7 @@ async def test_no_composed_method_reaches_a_node_under_its_own_name() -> None:
     assert composed - set(CALLER_METHODS) == {name for name in QUESTIONS if not name.startswith("bulk/")}
     for method, question in QUESTIONS.items():
         node, nobody = PortedNode(interfere=lambda *_: replies.UNREACHABLE), Nobody()
-        sends = SendMethods(nobody, SendChain(node), nobody.void, 2, ManualClock())
+        sends = SendMethods(nobody, SendChain(node), 2, ManualClock())
         await with_own_methods(node, Config(), sends).call(method, encoded(question), 1_000)
         assert node.calls
         assert not any(asked == method for asked, _, _ in node.calls)
