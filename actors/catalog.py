@@ -131,12 +131,14 @@ class BulkRow:
     credits_per_item: Credits
     items_max: int
     timeout_ms: int
+    commitments: tuple[str, ...]  # Those that a request may name; the first one where it names none.
 
 
+_OF_STATE, _OF_HISTORY = ("finalized", "confirmed", "processed"), ("confirmed", "finalized")
 BULK: tuple[BulkRow, ...] = (
-    BulkRow("bulk/getBalances", "addresses", "address", Credits(1), 1_000, 30_000),
-    BulkRow("bulk/getTokenBalances", "owners", "owner", Credits(5), 100, 30_000),
-    BulkRow("bulk/getTransactions", "signatures", "signature", Credits(5), 100, 30_000),
+    BulkRow("bulk/getBalances", "addresses", "address", Credits(1), 1_000, 30_000, _OF_STATE),
+    BulkRow("bulk/getTokenBalances", "owners", "owner", Credits(5), 100, 30_000, _OF_STATE),
+    BulkRow("bulk/getTransactions", "signatures", "signature", Credits(5), 100, 30_000, _OF_HISTORY),
 )
 
 

@@ -106,9 +106,10 @@ class SellQuestion(msgspec.Struct, frozen=True):
 
 
 class BulkQuestion(msgspec.Struct, frozen=True):
-    """A bulk look-up of these addresses, owners or signatures, each once."""
+    """A bulk look-up of these addresses, owners or signatures, each once, at one commitment."""
 
     items: tuple[str, ...]
+    commitment: str = "finalized"
 
 
 Question = (

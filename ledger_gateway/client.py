@@ -225,14 +225,14 @@ class Gateway:
 
     # --- look-ups
 
-    async def bulk_balances(self, addresses: Sequence[str]) -> Bulk:
-        return await self._bulk("/bulk/getBalances", {"addresses": list(addresses)})
+    async def bulk_balances(self, addresses: Sequence[str], commitment: str | None = None) -> Bulk:
+        return await self._bulk("/bulk/getBalances", {"addresses": list(addresses)}, commitment)
 
-    async def bulk_token_balances(self, owners: Sequence[str]) -> Bulk:
-        return await self._bulk("/bulk/getTokenBalances", {"owners": list(owners)})
+    async def bulk_token_balances(self, owners: Sequence[str], commitment: str | None = None) -> Bulk:
+        return await self._bulk("/bulk/getTokenBalances", {"owners": list(owners)}, commitment)
 
-    async def bulk_transactions(self, signatures: Sequence[str]) -> Bulk:
-        return await self._bulk("/bulk/getTransactions", {"signatures": list(signatures)})
+    async def bulk_transactions(self, signatures: Sequence[str], commitment: str | None = None) -> Bulk:
+        return await self._bulk("/bulk/getTransactions", {"signatures": list(signatures)}, commitment)
 
     async def page(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """Return the JSON of a free page, such as /health, /pricing or /capabilities."""
@@ -343,7 +343,8 @@ class Gateway:
         entries: list[Record] = decode(found.get("entries"), list[kind], Answer(200, {}, b""))  # type: ignore[valid-type]
         return entries
 
-    async def _bulk(self, path: str, content: Mapping[str, Any]) -> Bulk:
+    async def _bulk(self, path: str, content: Mapping[str, Any], commitment: str | None) -> Bulk:
+        content = content if commitment is None else {**content, "commitment": commitment}
         return await self._record(Bulk, "POST", path, _encoded(content), again=Repeatable.CHARGED)
 
     async def _document(

@@ -116,6 +116,7 @@ class Bulk(msgspec.Struct, frozen=True):
 
     results: list[dict[str, Any]]
     errors: list[dict[str, Any]] = []
+    commitment: str = ""  # Of the whole answer; older gateways do not name it.
 
 
 class Webhook(msgspec.Struct, frozen=True):

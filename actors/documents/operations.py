@@ -114,7 +114,10 @@ def _bulk(row: catalog.BulkRow) -> Operation:
         ref(answer),
         Access.ACCOUNT,
         f"{row.credits_per_item} {unit} for each {row.item} that is answered",
-        body(**{row.items: list_of(item, minItems=1, maxItems=row.items_max)}),
+        body(
+            {"commitment": {"type": "string", "enum": list(row.commitments), "default": row.commitments[0]}},
+            **{row.items: list_of(item, minItems=1, maxItems=row.items_max)},
+        ),
         refusals=_OF_CALLS,
         is_call=True,
         example={row.items: [EXAMPLE_SIGNATURE if item is SIGNATURE else EXAMPLE_KEY]},

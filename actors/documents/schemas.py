@@ -290,7 +290,9 @@ _STATUS: dict[str, Schema] = {
 
 def _bulk(item: str, field: str, value: Schema) -> Schema:
     return record(
-        results=list_of(record(**{item: STRING, field: value})), errors=list_of(record(**{item: STRING}, error=STRING))
+        commitment=STRING,
+        results=list_of(record(**{item: STRING, field: value})),
+        errors=list_of(record(**{item: STRING}, error=STRING)),
     )
 
 

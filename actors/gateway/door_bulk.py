@@ -78,25 +78,32 @@ def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
 
 def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
     """INVALID_REQUEST with the index of the first bad entry, or what the pipeline needs to hold, ask and settle."""
-    items = _listed(body, row)
-    if isinstance(items, Refusal):
-        return items
-    ceiling = row.credits_per_item * len(items)
+    asked = _asked(body, row)
+    if isinstance(asked, Refusal):
+        return asked
+    ceiling = row.credits_per_item * len(asked.items)
     plan = Plan(row.name, ceiling, row.timeout_ms, (HoldItem(row.name, ceiling),), sends=False)
-    return AdmittedCall(jsonrpc.NO_ID, plan, encoded(BulkQuestion(items)))
+    return AdmittedCall(jsonrpc.NO_ID, plan, encoded(asked))
 
 
-def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:
-    """The list without repetitions, each entry where it occurs first."""
+def _asked(body: bytes, row: BulkRow) -> BulkQuestion | Refusal:
+    """The list without repetitions, each entry where it occurs first, and the commitment."""
     if jsonrpc.is_intricate(body):
         return jsonrpc.INTRICATE
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         return _refused("the body is not valid JSON in UTF-8")
-    # Exactly one name: an ignored option would be charged for, and a second list would be ambiguous.
-    if type(value) is not dict or list(value) != [row.items] or type(value[row.items]) is not list:
-        return _refused(f'the body must be {{"{row.items}": [...]}}')
+    # No other names: an ignored option would be charged for, and a second list would be ambiguous.
+    if (
+        type(value) is not dict
+        or not value.keys() <= {row.items, "commitment"}
+        or type(value.get(row.items)) is not list
+    ):
+        return _refused(f'the body must be {{"{row.items}": [...]}}, with an optional "commitment"')
+    commitment = value.get("commitment", row.commitments[0])
+    if commitment not in row.commitments:
+        return _refused(f"commitment: {params_values.shown(commitment)} is none of {', '.join(row.commitments)}")
     listed = value[row.items]
     if not 1 <= len(listed) <= row.items_max:
         return _refused(f"{row.items}: {len(listed)} entries, 1 to {row.items_max} are allowed")
@@ -105,9 +112,9 @@ def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:
             _CHECKS[row.item](item, f"{row.items}[{index}]")
         except params_values.InvalidError as fault:
             return _refused(str(fault))
-    if body.count(b":") != 1:  # Entries have no colons, so each colon follows a name.
-        return _refused(f"{row.items} occurs twice")
-    return tuple(dict.fromkeys(listed))
+    if body.count(b":") != len(value):  # Entries and commitments have no colons, so each colon follows a name.
+        return _refused("a name occurs twice")
+    return BulkQuestion(tuple(dict.fromkeys(listed)), commitment)
 
 
 def _refused(detail: str) -> Refusal:

@@ -34,7 +34,23 @@ def test_a_list_is_one_hold_of_its_items_prices(row):
     assert admitted.plan.ceiling == row.credits_per_item
     (item,) = admitted.plan.items
     assert (item.method, item.ceiling) == (row.name, row.credits_per_item)
-    assert msgspec.json.decode(admitted.params, type=BulkQuestion) == BulkQuestion((one_of(row),))
+    wanted = BulkQuestion((one_of(row),), row.commitments[0])
+    assert msgspec.json.decode(admitted.params, type=BulkQuestion) == wanted
+
+
+@pytest.mark.parametrize("row", BULK, ids=lambda row: row.name)
+def test_a_list_may_name_its_commitment(row):
+    """Each that its question to the node can have; any other word, type or second name is refused for free."""
+    for commitment in row.commitments:
+        admitted = admit(orjson.dumps({"commitment": commitment, row.items: [one_of(row)]}), row)
+        assert isinstance(admitted, AdmittedCall) and admitted.plan.ceiling == row.credits_per_item
+        assert msgspec.json.decode(admitted.params, type=BulkQuestion).commitment == commitment
+    for wrong in ["recent", "", None, 1, ["confirmed"], {}] + ["processed"] * (row is TRANSACTIONS):
+        refusal = admit(orjson.dumps({row.items: [one_of(row)], "commitment": wrong}), row)
+        assert isinstance(refusal, Refusal) and refusal.detail.startswith("commitment: "), wrong
+    twice = b'{"%b":["%b"],"commitment":"finalized","commitment":"confirmed"}'
+    refusal = admit(twice % (row.items.encode(), one_of(row).encode()), row)
+    assert isinstance(refusal, Refusal) and "twice" in refusal.detail
 
 
 def test_the_paths_and_prices_are_the_published_ones():

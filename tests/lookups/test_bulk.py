@@ -16,9 +16,9 @@ from tests.ported_node import PortedNode, node_error, node_result
 from .scene import TOKEN_PROGRAM_ID, Scene
 
 
-async def asked(node: PortedNode, name: str, *items: str) -> tuple[Any, tuple[int, int]]:
+async def asked(node: PortedNode, name: str, *items: str, commitment: str = "finalized") -> tuple[Any, tuple[int, int]]:
     """(body, (pieces, done))."""
-    answer = await BulkLookups(Asker(node, 100)).handlers()[name](encoded(BulkQuestion(items)), 30_000)
+    answer = await BulkLookups(Asker(node, 100)).handlers()[name](encoded(BulkQuestion(items, commitment)), 30_000)
     assert isinstance(answer, PiecesAnswer)
     return orjson.loads(answer.value()), (answer.pieces, answer.done)
 
@@ -58,6 +58,23 @@ async def test_too_few_balances_are_no_balances(scene: Scene):
     body, pieces = await asked(node, "bulk/getBalances", *strangers(2))
     assert (body["results"], pieces) == ([], (2, 0))
     assert "could not be understood" in body["errors"][0]["error"]
+
+
+async def test_a_bulk_answer_names_the_commitment_that_the_node_was_asked_at(scene: Scene):
+    """Every question of the list has it: what was confirmed a moment ago is told with `confirmed` alone."""
+    mint = scene.mint(6)
+    scene.holds(scene.bert, mint, 2_500_000)
+    asks = {
+        "bulk/getBalances": ("getMultipleAccounts", str(scene.bert.pubkey())),
+        "bulk/getTokenBalances": ("getTokenAccountsByOwner", str(scene.bert.pubkey())),
+        "bulk/getTransactions": ("getTransaction", "5" * 87),
+    }
+    for name, (method, item) in asks.items():
+        for commitment in ("finalized", "confirmed"):
+            node = PortedNode(scene.local)
+            body, _ = await asked(node, name, item, commitment=commitment)
+            assert body["commitment"] == commitment
+            assert {params[-1]["commitment"] for params in node.asked(method)} == {commitment}
 
 
 async def test_token_balances_of_each_owner(scene: Scene):
