@@ -141,6 +141,24 @@ class SettleReply(msgspec.Struct, frozen=True, array_like=True):
     credits_remaining: int | None
 
 
+class StreamTime(msgspec.Struct, frozen=True, array_like=True):
+    """The unpaid time of a gRPC stream. operation: of the charge with which that stream began.
+
+    left_ms None: a stream begins, and takes the time that an ended stream of the account has left. Else: a stream has
+    ended, and leaves so much for the next one. Idempotent by operation, each of both.
+    """
+
+    operation: bytes
+    pubkey: bytes
+    left_ms: int | None
+
+
+class StreamTimeReply(msgspec.Struct, frozen=True, array_like=True):
+    """taken_ms: time that the stream begins with; 0 where there was none, and for a stream that has ended."""
+
+    taken_ms: int
+
+
 class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
     """The answers to these operations have been sent to their clients."""
 

@@ -29,9 +29,10 @@ from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
+from actors.accounts.stream_times import StreamTimes
 from actors.accounts.undelivered import UndeliveredCharges, place_of
 from actors.accounts.usage_rollup import UsageRollup
-from actors.calls import HoldReply, HoldRequest, WalletProof
+from actors.calls import HoldReply, HoldRequest, StreamTime, StreamTimeReply, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
@@ -103,6 +104,7 @@ class AccountShard:
         self.ask, self.ask_many = commands.ask, commands.ask_many
         self._maintenance = Maintenance(store, clock, self._commits, self._activations, virtual_shards)
         self._usage = UsageRollup(store.usage, clock, self._accounts)
+        self._stream_times = StreamTimes()
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -146,6 +148,7 @@ class AccountShard:
             for account in [account for account in self._accounts.values() if is_due(account, moment)]:
                 self._activations.end_due(account, moment)
         self._activations.evict_idle(moment.steady)
+        self._stream_times.forget(moment.steady)
         await self._nonces.tick()
         await self._sessions.flush()
         await self._maintenance.tick()
@@ -194,6 +197,9 @@ class AccountShard:
         """Remove the lists of an edge that is gone, when nothing of it is left. Raises StoreUnavailable."""
         self.undelivered.forget(edge)
         await self._store.undelivered.remove(self._commits.epoch, self._virtual_shards, edge)
+
+    def stream_time(self, request: StreamTime) -> StreamTimeReply:
+        return self._stream_times.tell(request, self._activations.moment().steady)
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
         """The nonce of a signed request decides first, and must be kept before the call is admitted (money rule 11)."""

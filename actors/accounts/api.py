@@ -1,9 +1,9 @@
 """What others may ask of the owner of an account, and the client they hold.
 
 Implements: design, section 4; interface, "Account endpoints". No rules live here.
-Hold, settle, void and delivered travel over the hot link (hotlink/). Everything else is a command: a value that the
-client passes to the owner by an ordinary actor call, and that commands.py carries out. To add one: its class here, its
-case in commands.py.
+Hold, settle, void, delivered and the time of streams travel over the hot link (hotlink/). Everything else is a command:
+a value that the client passes to the owner by an ordinary actor call, and that commands.py carries out. To add one: its
+class here, its case in commands.py.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,8 @@ from actors.calls import (
     Proof,
     SettleReply,
     SettleRequest,
+    StreamTime,
+    StreamTimeReply,
     UndeliveredNotice,
     owner_of_proof,
 )
@@ -349,6 +351,10 @@ class AccountsClient(OwnersClient, Protocol):
         """Post or release; for a post, returns when it is durable. Raises OwnerUnavailable when that stays unknown."""
         ...
 
+    async def stream_time(self, request: StreamTime) -> StreamTimeReply:
+        """Take or leave the unpaid time of streams. Raises OwnerUnavailable; the owner may have done it."""
+        ...
+
     def void(self, request: SettleRequest) -> None:
         """In the background, until it succeeds: this operation must end costing nothing (charged is ignored).
 
@@ -387,4 +393,5 @@ SETTLE = MessageKind(2, SettleRequest, SettleReply)
 VOID = MessageKind(3, SettleRequest, SettleReply)
 DELIVERED = MessageKind(4, DeliveredNotice, Noted)
 UNDELIVERED = MessageKind(5, UndeliveredNotice, Noted)
-LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED, UNDELIVERED)
+STREAM_TIME = MessageKind(7, StreamTime, StreamTimeReply)
+LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED, UNDELIVERED, STREAM_TIME)

@@ -1,6 +1,7 @@
 """The client that edges hold: routes every request to the owner of its account.
 
-Implements: api.AccountsClient over hot links (hold, settle, void, delivered) and ordinary actor calls (commands).
+Implements: api.AccountsClient over hot links (hold, settle, void, delivered, the time of streams) and ordinary actor
+calls (commands).
 Not here: any rule about credits; the owner decides.
 
 Charges that are posted and not delivered are kept here too. When a link stands again, perhaps to a restarted owner, the
@@ -21,6 +22,7 @@ from actors.accounts.api import (
     LINK_KINDS,
     SETTLE,
     SHARD_ACTOR_NAME,
+    STREAM_TIME,
     UNDELIVERED,
     VOID,
     Command,
@@ -41,6 +43,8 @@ from actors.calls import (
     ProvenProof,
     SettleReply,
     SettleRequest,
+    StreamTime,
+    StreamTimeReply,
     UndeliveredNotice,
     WalletProof,
     operation_at,
@@ -170,6 +174,14 @@ class ShardedAccounts:
             undelivered[request.operation] = request
             if len(undelivered) > UNDELIVERED_MAX:
                 del undelivered[next(iter(undelivered))]
+        return reply
+
+    async def stream_time(self, request: StreamTime) -> StreamTimeReply:
+        owner = owner_index_of(request.pubkey, len(self._links))
+        try:
+            reply: StreamTimeReply = await self._sent(STREAM_TIME, owner, request, self._settle_wait_ms)
+        except _NO_REPLY as error:
+            raise self._unavailable(request.operation, error) from error
         return reply
 
     def void(self, request: SettleRequest) -> None:

@@ -39,6 +39,7 @@ from actors.calls import (
     Outcome,
     SettleReply,
     SettleRequest,
+    StreamTime,
     UndeliveredNotice,
 )
 from actors.hotlink.owner import StartOver
@@ -82,6 +83,11 @@ class Edges:
                 self._undelivered.posted(request)
             return result
         return self._settle_slowly(request, result)
+
+    def stream_time(self, request: StreamTime) -> Any:
+        if request.operation[:EDGE_BYTES] in self._fenced:
+            return StartOver()
+        return self._shard.stream_time(request)
 
     def void(self, request: SettleRequest) -> Any:
         """Void an operation, of a fenced edge too: its charges are voided anyway."""

@@ -19,6 +19,7 @@ from actors.accounts.api import (
     HOLD,
     SETTLE,
     SHARD_ACTOR_NAME,
+    STREAM_TIME,
     UNDELIVERED,
     VOID,
     Command,
@@ -61,6 +62,7 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
         VOID: each(edges.void),
         DELIVERED: each(edges.delivered),
         UNDELIVERED: each(edges.undelivered),
+        STREAM_TIME: each(edges.stream_time),
     }
     edges.await_recalled()
     return LinkServer(secret, handlers, edges.gone, edges.is_fenced)

@@ -1,14 +1,15 @@
 """The service `geyser.Geyser` for clients of the gateway: what each stream and call costs, and the node's answers.
 
-Implements: interface, "Signal billing": 1 credit for each established stream and each call, and 60 for every further
-minute in which a stream is open; decisions, money rules 1 and 10. A stream is established when its first request is
-accepted; what ends before, and a call that the node refuses, costs nothing. A minute is paid when it begins.
-A shell. Not here: who the caller is (gateway/door_grpc.py), one stream (geyser_stream.py).
+Implements: interface, "Signal billing": 1 credit for each established stream and each call; decisions, money rules 1
+and 10. A call that the node refuses costs nothing.
+A shell. Not here: who the caller is (gateway/door_grpc.py), one stream (geyser_stream.py), what it costs while it is
+open (geyser_charges.py).
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from google.protobuf.message import DecodeError
@@ -20,6 +21,7 @@ from actors.config import GeyserConfig
 from actors.errors import Err, Refusal
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_ends
+from actors.streams.geyser_charges import GeyserCharges
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_feeds import GeyserFeeds, SourceRefused
 from actors.streams.geyser_queues import GeyserQueues
@@ -31,12 +33,9 @@ from actors.streams.standing_watch import StandingWatch
 
 logger = logging.getLogger(__name__)
 
-REQUEST_CREDITS, MINUTE_CREDITS = STREAMS["grpc"]["request_credits"], STREAMS["grpc"]["interval_credits"]
-MINUTE_NAME = "grpc/minute"
+REQUEST_CREDITS = STREAMS["grpc"]["request_credits"]
 _CALL_SECONDS_MAX = 30.0
-_FIRST_REQUEST_SECONDS = 30.0  # A stream without a request is charged after so long: its hold does not last.
 _CLOSE_SECONDS = 2.0
-_LEDGER_TRIES, _LEDGER_WAIT_SECONDS = 10, 1.0
 
 Explain = Callable[[Refusal], tuple[int, str]]  # The gRPC status and text of a refusal of the account.
 
@@ -137,7 +136,29 @@ class GeyserService:
             await self._meters.release(charge)
             await _abort(context, end)
         self._open[account] = self._open.get(account, 0) + 1
-        paying = _Paying(self._meters, charge, explain, self._minute_seconds)
+        try:
+            end = await self._run(rpc, requests, context, proof, charge, explain)
+            if end.code:
+                # The status follows what the client has not read yet. Until it has left, the stream counts as open, as
+                # gRPC holds its last update; the front cuts a client off that reads nothing for too long.
+                await _abort(context, end)
+        finally:
+            self._open[account] -= 1
+            if not self._open[account]:
+                del self._open[account]
+
+    async def _run(
+        self,
+        rpc: api.Rpc,
+        requests: AsyncIterator[bytes],
+        context: Any,
+        proof: Proof,
+        charge: HeldCharge,
+        explain: Explain,
+    ) -> StreamEnd:
+        """Serve one stream until it ends; nothing of it is charged or kept in a queue after that."""
+        account = charge.pubkey
+        paying = GeyserCharges(self._meters, charge, partial(_end_of, explain=explain), self._minute_seconds)
         watched: Proof = ProvenProof(account) if isinstance(proof, WalletProof) else proof
         try:
             # Headers at once: some clients wait for them before they write.
@@ -155,16 +176,11 @@ class GeyserService:
             self._streams[paying] = ends, task
             paying.on_end = lambda end: ends(end, True)
             self._credentials.join(watched, paying, lambda refusal: ends(_end_of(refusal, explain), True))
-            end = await run(requests, context.write)
+            return await run(requests, context.write)
         finally:
             self._streams.pop(paying, None)
             self._credentials.leave(watched, paying)
             paying.stop()
-            self._open[account] -= 1
-            if not self._open[account]:
-                del self._open[account]
-        if end.code:
-            await _abort(context, end)
 
     def _why_not(self, account: bytes) -> StreamEnd | None:
         """Why this account gets no further stream here."""
@@ -193,68 +209,6 @@ class GeyserService:
         except asyncio.CancelledError:  # The client left: its hold is let go of when it is there.
             self._meters.run(_released(self._meters, holding))
             raise
-
-
-class _Paying:
-    """The charges of one stream: its credit once, then its minutes."""
-
-    def __init__(self, meters: Meters, charge: HeldCharge, explain: Explain, minute_seconds: float) -> None:
-        self._meters, self._charge, self._explain = meters, charge, explain
-        self._minute_seconds = minute_seconds
-        self._is_settled = False
-        self.on_end: Callable[[StreamEnd], None] | None = None
-        self._task = asyncio.create_task(self._pay_late())
-
-    async def establish(self) -> StreamEnd | None:
-        """Charge for the stream, once. A StreamEnd: the charge could not be recorded."""
-        if self._is_settled:
-            return None
-        self._is_settled = True
-        if not await self._meters.post(self._charge):
-            return geyser_ends.NOT_RECORDED
-        if self._task is not asyncio.current_task():
-            self._task.cancel()
-        self._task = asyncio.create_task(self._pay_minutes())
-        return None
-
-    def stop(self) -> None:
-        self._task.cancel()
-        if not self._is_settled:
-            self._is_settled = True
-            self._meters.run(self._meters.release(self._charge))
-
-    async def _pay_late(self) -> None:
-        await asyncio.sleep(_FIRST_REQUEST_SECONDS)
-        end = await self.establish()
-        if end is not None:
-            self._finish(end)
-
-    async def _pay_minutes(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
-        while True:
-            due += self._minute_seconds  # Not from the last payment on: minutes must not grow by what payments take.
-            await asyncio.sleep(due - loop.time())
-            end = await self._pay_minute()
-            if end is not None:
-                self._finish(end)
-                return
-
-    async def _pay_minute(self) -> StreamEnd | None:
-        proof = ProvenProof(self._charge.pubkey)
-        for _ in range(_LEDGER_TRIES):
-            held = await self._meters.hold(proof, MINUTE_NAME, MINUTE_CREDITS, takes_rate_unit=False)
-            if isinstance(held, HeldCharge):
-                if await self._meters.post(held):
-                    return None
-            elif held.err is not Err.SERVICE_TEMPORARILY_UNAVAILABLE:
-                return _end_of(held, self._explain)
-            await asyncio.sleep(_LEDGER_WAIT_SECONDS)
-        return geyser_ends.NOT_RECORDED
-
-    def _finish(self, end: StreamEnd) -> None:
-        if self.on_end is not None:
-            self.on_end(end)
 
 
 async def _released(meters: Meters, holding: "asyncio.Future[HeldCharge | Refusal]") -> None:

@@ -12,6 +12,7 @@ A part that cannot be posted, because its owner is away for too long or has give
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from actors.calls import (
     Proof,
     ProvenProof,
     SettleRequest,
+    StreamTime,
     operation_at,
 )
 from actors.clock import Clock
@@ -277,6 +279,25 @@ class Meters:
                 *(0, _RELEASED, settle.held_at),
             )
         )
+
+    # --- the unpaid time of streams
+
+    async def take_time(self, charge: HeldCharge) -> float:
+        """Take the time that an ended stream of the account has left, for the stream of this charge; in seconds.
+
+        0 where the owner does not answer, in the customer's favour.
+        """
+        try:
+            reply = await self._accounts.stream_time(StreamTime(charge.settle.operation, charge.pubkey, None))
+        except OwnerUnavailable:
+            return 0.0
+        return reply.taken_ms / 1000
+
+    async def leave_time(self, charge: HeldCharge, seconds: float) -> None:
+        """Leave the unpaid time of a stream that has ended. Lost where the owner does not answer."""
+        request = StreamTime(charge.settle.operation, charge.pubkey, int(seconds * 1000))
+        with contextlib.suppress(OwnerUnavailable):
+            await self._accounts.stream_time(request)
 
     # --- of this folder
 

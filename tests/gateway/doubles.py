@@ -11,7 +11,18 @@ from solders.message import Message
 from solders.transaction import Transaction
 
 from actors.accounts.api import AccountStanding, OwnerReply, OwnerUnavailable
-from actors.calls import Figures, HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, operation_at
+from actors.accounts.stream_times import StreamTimes
+from actors.calls import (
+    Figures,
+    HoldReply,
+    HoldRequest,
+    KeyProof,
+    SettleReply,
+    SettleRequest,
+    StreamTime,
+    StreamTimeReply,
+    operation_at,
+)
 from actors.clock import ManualClock
 from actors.gateway.jsonrpc import Call
 from actors.gateway.pipeline import Pipeline
@@ -45,6 +56,8 @@ class OneAccount:
         self.rate_left = 1_000
         self.settle_says_no = False
         self.in_doubt: set[bytes] = set()  # Operations of which the owner does not say that they stay charged.
+        self.stream_times = StreamTimes()
+        self.before_stream_time = None
         self.before_hold = self.before_settle = self.after_settle = self.before_confirm = None
 
     @property
@@ -100,6 +113,10 @@ class OneAccount:
         self.credits -= request.charged
         self.ends[request.operation] = request
         assert self.available >= 0
+
+    async def stream_time(self, request: StreamTime) -> StreamTimeReply:
+        await _maybe(self.before_stream_time, request)
+        return self.stream_times.tell(request, 0)
 
     def may_leave(self, charge: SettleRequest) -> bool:
         return charge.operation not in self.in_doubt

@@ -157,7 +157,13 @@ def test_the_published_prices_are_the_interfaces() -> None:
             "available": False,
         },
         "signals": {"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0, "available": False},
-        "grpc": {"request_credits": 1, "interval_credits": 60, "interval_seconds": 60, "available": False},
+        "grpc": {
+            "request_credits": 1,
+            "interval_credits": 60,
+            "interval_seconds": 60,
+            "unpaid_seconds_kept": 600,
+            "available": False,
+        },
     }
     assert document["outcomes"] == {"result": {"charged": True}, "timeout": {"charged": False}}
 
