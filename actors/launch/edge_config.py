@@ -25,8 +25,9 @@ from actors.launch.front_config import (
     grpc_pages,
 )
 
-# For a TLS handshake, and for a client that reads nothing. A stream that the server writes to is not affected.
-_CLIENT_SECONDS = 30
+# For a TLS handshake, and for a client that reads nothing: as the front, so that the status of a gRPC stream that fell
+# behind waits as long for its client. A stream that the server writes to is not affected.
+_CLIENT_SECONDS = IDLE_SECONDS
 _ANSWER_SECONDS = 65  # The front gives up first, after 60 s, and says so in the interface's words.
 _TUNNEL_SECONDS = 90  # A WebSocket without a message; the gateway pings every 25 s.
 _QUEUE_SECONDS = 2

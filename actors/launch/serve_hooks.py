@@ -25,7 +25,10 @@ GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    # While a client reads nothing, HAProxy reads nothing of that client's connection here, pings included. With less
+    # than the 75 s for which the front waits (front_config.IDLE_SECONDS), the connection would be cut before the client
+    # reads again, and the status that waits behind its updates with it.
+    ("grpc.keepalive_timeout_ms", 90_000),
 )
 
 

@@ -13,7 +13,7 @@ from uvicorn.config import HTTP_PROTOCOLS
 from actors.config import ServeConfig
 from actors.gateway.serve_edge import ServeEdge
 from actors.http_server.server import HttpServer
-from actors.launch import cluster, serve_hooks
+from actors.launch import cluster, edge_config, front_config, serve_hooks
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +81,13 @@ async def test_row_58_the_grpc_server_of_a_replica_listens_where_fronts_reach_it
     assert asked == bound_to
     assert dict(serve_hooks.GRPC_OPTIONS)["grpc.max_receive_message_length"] == 4 << 20
     assert [*serve_hooks.GRPC_OPTIONS] == grpc_util.DEFAULT_GRPC_SERVER_OPTIONS
+
+
+def test_a_replica_waits_longer_for_the_front_than_the_front_for_a_client() -> None:
+    """Hostile input 73: while a client reads nothing, HAProxy answers no ping of the replica on its connection. Cut off
+    before the client reads again, the stream would end without its status."""
+    assert dict(serve_hooks.GRPC_OPTIONS)["grpc.keepalive_timeout_ms"] > front_config.IDLE_SECONDS * 1000
+    assert edge_config._CLIENT_SECONDS >= front_config.IDLE_SECONDS
 
 
 @pytest.mark.parametrize(("module", "name"), [("default_impl", "add_grpc_address"), ("grpc_util", "start_grpc_server")])
