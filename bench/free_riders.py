@@ -26,6 +26,7 @@ _WALLETS_OF_ONE: Final = 100  # Of one webhook, and of one subscription.
 _WEBHOOKS_OF_RIDER: Final = 5  # 500 wallets, as many as an account may name.
 _SUBSCRIPTIONS_OF_RIDER: Final = 10  # 1,000 wallets, as many as an account may watch.
 _RIDER_CREDITS: Final = 70  # What opens a socket and pays for ten subscriptions.
+TAKEN: Final = "taken"
 _SLOW_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 30
 
@@ -71,24 +72,24 @@ def fill_webhook_places(product: Product) -> tuple[Counter[int], int]:
         places.give_back()
 
 
-def subscribe(socket: ClientConnection) -> bool:
-    """Ask for the signals of 100 wallets; return whether they are watched."""
+def subscribe(socket: ClientConnection) -> str:
+    """Ask for the signals of 100 wallets; return "taken", or why not."""
     call = {"jsonrpc": "2.0", "id": 1, "method": "subscribeSignal", "params": [{"wallets": some_wallets()}]}
     socket.send(json.dumps(call))
     while True:
         said: dict[str, Any] = json.loads(socket.recv(_ANSWER_SECONDS))
         if said.get("id") == 1:
-            return "result" in said
+            return TAKEN if "result" in said else str(said["error"]["message"])
 
 
-def fill_signal_places(product: Product) -> tuple[Counter[bool], bool]:
+def fill_signal_places(product: Product) -> tuple[Counter[str], str]:
     """Let accounts with a few credits watch as many wallets as they may; then one that has many asks too.
 
-    Return how many of their subscriptions were taken, and whether the last one was.
+    Return what became of their subscriptions, and of the last one.
     """
     riders, newcomer = [Customer(product) for _ in range(RIDERS)], Customer(product)
     newcomer.grant(10_000)
-    got: Counter[bool] = Counter()
+    got: Counter[str] = Counter()
     with ExitStack() as sockets:
         for rider in riders:
             rider.grant(_RIDER_CREDITS)
@@ -96,8 +97,8 @@ def fill_signal_places(product: Product) -> tuple[Counter[bool], bool]:
                 socket = sockets.enter_context(_open(product, rider))
                 for _ in range(_SUBSCRIPTIONS_OF_RIDER):
                     got[subscribe(socket)] += 1
-            except (OSError, WebSocketException):
-                got[False] += 1
+            except (OSError, WebSocketException) as error:
+                got[type(error).__name__] += 1
         return got, subscribe(sockets.enter_context(_open(product, newcomer)))
 
 

@@ -18,7 +18,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.assaults import Assault, assault, target_of
+from bench import free_riders
+from bench.assaults import Assault, assault, kill_replica, target_of
 from bench.attackers.__main__ import ATTACKERS
 from bench.loop_figures import held_loops
 from bench.product import Product, ProductFailed, free_ports
@@ -30,6 +31,7 @@ RESULTS = Path(__file__).with_name("results") / "starvation.json"
 _CREDITS = 1_000_000
 _POSTED_SECONDS = 12.0  # Streams post what they delivered every ten seconds.
 _BACK_SECONDS = 15.0
+_EVENTS, _TOLD_SECONDS = 20, 60.0
 _MEGABYTE = 1 << 20
 _SETTINGS = {"LEDGER_GATEWAY__REPLICAS": "2", "LEDGER_WEBHOOKS__ALLOW_LOOPBACK": "true"}
 
@@ -88,6 +90,31 @@ def _paid(attacker: Customer) -> int:
     return found
 
 
+def show_free_riders(product: Product, console: Console) -> None:
+    """Print whether those who pay nothing took what all share."""
+    got, newcomer = free_riders.fill_webhook_places(product)
+    console.print(
+        f"webhooks for 100 wallets, accounts without a credit: {dict(got)}; then one with credits: {newcomer}"
+    )
+    taken, last = free_riders.fill_signal_places(product)
+    console.print(f"subscribeSignal for 100 wallets, accounts with few credits: {dict(taken)}; then a rich one: {last}")
+    given, paid = free_riders.deliveries_without_credits(product, _EVENTS, _TOLD_SECONDS)
+    console.print(f"deliveries to accounts without a credit: {given}; to one with credits: {paid}")
+
+
+def show_kill(product: Product, console: Console, seconds: float) -> None:
+    """Print what the kill of a replica did to the victim."""
+    victim = Victim(product.http_url, customer_with_credits(product).api_key)
+    try:
+        seen = kill_replica(product, victim, seconds)
+    finally:
+        victim.close()
+    console.print(
+        f"a replica killed: {dict(seen.failures)} of {len(seen.calls)} calls failed, "
+        f"within {seen.failing_seconds:.1f} s; with one retry {dict(seen.failures_after_retry)}"
+    )
+
+
 def table_of(rows: Sequence[Row]) -> Table:
     table = Table(title="A victim's 50 getSlot a second, alone and beside each attacker", show_lines=False)
     table.add_column("attacker")
@@ -118,6 +145,7 @@ def main(
     only: Annotated[str, typer.Option(help="Attackers, separated by commas.")] = ",".join(ATTACKERS),
     seconds: Annotated[float, typer.Option(min=1, help="Length of each attack.")] = 10.0,
     quiet_seconds: Annotated[float, typer.Option(min=1, help="The victim alone, before each attack.")] = 5.0,
+    others: Annotated[bool, typer.Option(help="Also shared places, deliveries without credits, and a kill.")] = True,
     results: Annotated[Path, typer.Option(help="Where the figures are written as JSON.")] = RESULTS,
 ) -> None:
     """Attack a product on this machine; takes about ten minutes."""
@@ -136,6 +164,9 @@ def main(
                 console.print(table_of([row]))
                 saw, failures = row.assault.saw, dict(row.assault.attacked.failures)
                 console.print(f"the attacker saw {saw}; the victim {failures}", markup=False)
+            if others:
+                show_free_riders(product, console)
+                show_kill(product, console, seconds)
     except ProductFailed as error:
         console.print(str(error), markup=False)
         raise typer.Exit(1) from None

@@ -18,7 +18,8 @@ from bench.attackers.target import Attack, ask_for_ever, post
 _CONNECTIONS: Final = 16
 _STRANGERS: Final = 200
 _UNREAD: Final = 400
-_LARGE_UNREAD: Final = 30
+_LARGE_PER_SECOND: Final = 3
+_LARGE_ACCOUNTS: Final = 5  # Of 0.8 MB each.
 _BATCH: Final = 100
 _BODY_BYTES_MAX: Final = 262_144  # gateway.body_bytes_max.
 _TRANSACTION_BYTES: Final = 1_232
@@ -88,13 +89,30 @@ async def unread_mcp_lists(attack: Attack) -> None:
 
 
 async def unread_answers(attack: Attack) -> None:
-    """Thirty of the largest answers that a call can buy, which are never read."""
-    body = json.dumps(_call("getMultipleAccounts", [_large_account()] * _BATCH, {"encoding": "base64"})).encode()
-    await _never_read(attack, _LARGE_UNREAD, itertools.repeat(post("/", body, attack.target.keys[0])))
+    """Connections that each buy an answer of 4 MB and read nothing of it: three more in each second.
+
+    Larger or more of them would rather starve the embedded node, which the victim asks too: it takes 20 ms a megabyte.
+    """
+    accounts = [_large_account()] * _LARGE_ACCOUNTS
+    request = post(
+        "/", json.dumps(_call("getMultipleAccounts", accounts, {"encoding": "base64"})).encode(), attack.target.keys[0]
+    )
+    writers = []
+    try:
+        while attack.left_seconds:
+            _, writer = await attack.target.connect()
+            writers.append(writer)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # Of a connection, which has it.
+            writer.write(request)
+            attack.seen["sent"] += 1
+            await asyncio.sleep(min(attack.left_seconds, 1 / _LARGE_PER_SECOND))
+    finally:
+        for writer in writers:
+            writer.transport.abort()
 
 
 def _large_account() -> str:
-    """Return where the chain keeps the bytes of a large program; a hundred of them are an answer of 82 MB."""
+    """Return where the chain keeps the bytes of a large program."""
     program, loader = Pubkey.from_string(TOKEN_2022_PROGRAM), Pubkey.from_string(_UPGRADEABLE_LOADER)
     return str(Pubkey.find_program_address([bytes(program)], loader)[0])
 
