@@ -139,10 +139,7 @@ class Pipeline:
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
         """Refuse one call, and count it. cost: of the work on it (refused_work.py). As `single` does."""
-        done = await self._refuse(proof, [Reply(call.id, None, call.refusal)])
-        now = self._clock.now()
-        self._limits.count(proof, client, done.errs(), done.figures, done.credits_remaining, now, cost)
-        return done
+        return self.counted(proof, client, await self._refuse(proof, [Reply(call.id, None, call.refusal)]), cost)
 
     def admitted(self, call: Call | BadCall | AdmittedCall) -> AdmittedCall | Refusal:
         """Admit a call by its method and parameters, unless a door has done so."""
@@ -217,9 +214,9 @@ class Pipeline:
         if unpaid and isinstance(proven, ProvenProof):
             await self.quoted.count_unpaid(proven.pubkey, unpaid)
 
-    def counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
-        """Count the refusals of these replies against the caller, and give the replies back."""
-        self._limits.count(proof, client, done.errs(), done.figures, done.credits_remaining, self._clock.now())
+    def counted(self, proof: Proof, client: Client | None, done: Replies, cost: int = 0) -> Replies:
+        """Count the refusals of these replies against the caller, and give the replies back. cost: as in `refuse`."""
+        self._limits.count(proof, client, done.errs(), done.figures, done.credits_remaining, self._clock.now(), cost)
         return done
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from actors.calls import Proof
+from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
 from actors.gateway import answers, jsonrpc, replies
 from actors.gateway.answers import LateAnswers
@@ -96,6 +96,7 @@ class SocketSession:
         self._calls: set[asyncio.Task[Any]] = set()  # Of it, what is cancelled when the socket ends.
         self._drained = asyncio.Event()
         self._drained.set()
+        self._figures: Figures | None = None  # Of the account, once its owner has told them.
         self._waits_until, self._waits = 0, 0  # The end of a wait, and the messages that came before it.
 
     # --- told by the connection
@@ -114,7 +115,7 @@ class SocketSession:
         if isinstance(calls, BadCall):
             if not _is_ping(text):
                 cost = cost_of(body_bytes=len(text), brackets=text.count(b"[") + text.count(b"{"))
-                self._calls.add(self._begin(self._refused(calls, cost)))
+                self._refuse(calls, cost)
         elif isinstance(calls, Call):
             self._begin_call(calls)
         elif any(map(self._is_stream, calls)):
@@ -130,7 +131,7 @@ class SocketSession:
     def closed(self) -> None:
         if self._socket.has_broken_a_rule:
             broken = BadCall(jsonrpc.NO_ID, Refusal(Err.RATE_LIMITED))
-            self._begin(self._count(broken, BREACH_COST))
+            self._count(broken, BREACH_COST)
         for task in self._calls:
             task.cancel()
         self._drained.set()
@@ -150,20 +151,29 @@ class SocketSession:
         raw_id = jsonrpc.id_of(text, _ID_BYTES_MAX) or jsonrpc.NO_ID
         self._say(replies.error_object(wait, raw_id, self._next_id(), {}))
 
-    async def _refused(self, call: BadCall, cost: int) -> None:
-        """Answer a message that holds no call."""
-        done = await self._pipeline.refuse(self._proof, call, self._client, cost)
-        if done.refusal is not None:
-            self._say(replies.error_object(done.refusal, call.id, self._next_id(), self._deposit))
-            self._look_at_credential(done.refusal)
-        elif call.refusal is jsonrpc.NOT_JSON:
+    def _refuse(self, call: BadCall, cost: int = 0) -> None:
+        """Answer a call that is refused for free. At once, as its credential is checked while the socket is open: calls
+        that waited for the owner would all get past the limit."""
+        if call.refusal is jsonrpc.NOT_JSON:
             self._say(replies.parse_error(call.refusal, self._next_id()))
         else:
             self._say(replies.error_object(call.refusal, call.id, self._next_id(), {}))
+        self._count(call, cost)
 
-    async def _count(self, call: BadCall, cost: int = 0) -> None:
+    def _count(self, call: BadCall, cost: int = 0) -> None:
         """Count a refusal that was told, or that nobody hears."""
-        await self._pipeline.refuse(self._proof, call, self._client, cost)
+        if self._figures is None:
+            self._begin(self._count_first(call, cost))
+        else:
+            done = Replies([Reply(call.id, None, call.refusal)], None, self._figures, self._figures.credits_remaining)
+            self._pipeline.counted(self._proof, self._client, done, cost)
+
+    async def _count_first(self, call: BadCall, cost: int) -> None:
+        """The owner tells the figures of the account, which the limit depends on."""
+        done = await self._pipeline.refuse(self._proof, call, self._client, cost)
+        self._figures = done.figures or self._figures
+        if done.refusal is not None:
+            self._look_at_credential(done.refusal)
 
     # --- calls
 
@@ -175,7 +185,11 @@ class SocketSession:
         if self._is_stream(call):
             self._begin(self._stream(call))
         else:
-            self._calls.add(self._begin(self._single(call)))
+            admitted = self._pipeline.admitted(call)
+            if isinstance(admitted, Refusal):
+                self._refuse(BadCall(call.id, admitted))
+            else:
+                self._calls.add(self._begin(self._single(call)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
@@ -207,7 +221,7 @@ class SocketSession:
         else:
             self._say(b'{"jsonrpc":"2.0",%b,"id":%b}' % (reply.body, call.id))
         if isinstance(reply, Refusal) or reply.is_error:
-            await self._count(_refused_stream(call, reply))
+            self._count(_refused_stream(call, reply))
         elif reply.sent is not None:
             reply.sent()
 
@@ -249,7 +263,7 @@ class SocketSession:
         await self._reply(items, is_batch=True, sent=sent)
         for call, reply in zip(wanted, opened, strict=True):
             if isinstance(reply, Refusal) or reply.is_error:
-                await self._count(_refused_stream(call, reply))
+                self._count(_refused_stream(call, reply))
         for refusal in (done.refusal, *(reply for reply in opened if isinstance(reply, Refusal))):
             if refusal is not None:
                 self._look_at_credential(refusal)
