@@ -90,11 +90,12 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class AccountStanding(msgspec.Struct, frozen=True):
-    """Whether an account may go on with what it has open. balance: with everything that is held."""
+    """Whether an account may go on with what it has open. balance: with everything that is held; available: without."""
 
     pubkey: bytes
     balance: int
     is_active: bool
+    available: int = 0
 
 
 class Adjustment(msgspec.Struct, frozen=True):

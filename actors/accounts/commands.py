@@ -185,8 +185,8 @@ class Commands:
             proof = ProvenProof(pubkey)
         account = await self._reader(proof)
         if isinstance(account, Account):
-            is_active = account.profile.status == ACTIVE
-            return self._reply(account, api.AccountStanding(account.pubkey, account.purse.balance, is_active))
+            is_active, purse = account.profile.status == ACTIVE, account.purse
+            return self._reply(account, api.AccountStanding(account.pubkey, purse.balance, is_active, purse.available))
         return api.refused(Err.PAYMENT_REQUIRED) if account.refusal == Err.ACCOUNT_NOT_FOUND.name else account
 
     async def _issue_key(self, proof: Proof, ref_code: str | None) -> Reply:

@@ -47,7 +47,7 @@ class MeteredSignals:
 
     def open(self, meters: Meters, accounts: AccountsClient) -> None:
         """Begin, once meters and accounts are assembled."""
-        self.meters, self.watch = meters, StandingWatch(accounts)
+        self.meters, self.watch = meters, StandingWatch(accounts, spending=meters)
         self.watch.start()
 
     async def close(self) -> None:

@@ -87,15 +87,23 @@ class Allowance:
     def not_held(self) -> None:
         self._outstanding -= 1
 
-    def parts_to_end(self, now: float, all_of_them: bool = False) -> list[tuple[HeldPart, int]]:
+    @property
+    def spent_credits(self) -> int:
+        """The whole credits that are delivered, and not charged in any part that has ended."""
+        spent = sum(part.ceiling * UNITS_PER_CREDIT - part.left_units for part in self._parts)
+        return (spent + self._carried_units) // UNITS_PER_CREDIT
+
+    def parts_to_end(self, now: float, all_of_them: bool = False, at_once: bool = False) -> list[tuple[HeldPart, int]]:
         """Take out the parts that are used up or too old, each with the credits to charge; 0: release it.
 
-        all_of_them: the streams have ended. Each part counts as a post under way: `posted` must follow.
+        all_of_them: the streams have ended. at_once: also the part of which a whole credit is spent, as the account has
+        few credits left. Each part counts as a post under way: `posted` must follow.
         """
         ended: list[tuple[HeldPart, int]] = []
         while self._parts:
             part = self._parts[0]
-            if part.left_units and now - part.since < PART_SECONDS_MAX and not all_of_them:
+            is_over = not part.left_units or now - part.since >= PART_SECONDS_MAX or all_of_them
+            if not is_over and not (at_once and self.spent_credits):
                 break
             spent = part.ceiling * UNITS_PER_CREDIT - part.left_units
             credits, rest = divmod(spent, UNITS_PER_CREDIT)

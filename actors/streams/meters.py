@@ -1,6 +1,6 @@
 """Holds and posts what streams cost, through the owner of each account: by allowance for events, or at once.
 
-Implements: decisions, money rules 1 and 10; interface, "WebSocket /ws" and "Signal billing". A shell around
+Implements: decisions, money rules 1 and 10, and 3.11; interface, "WebSocket /ws" and "Signal billing". A shell around
 allowance.py. One `Meters` serves all streams of a process, whatever their door.
 
 An allowance belongs to one account and one name in the ledger, and all streams of this process share it, so that a
@@ -107,6 +107,15 @@ class Meter:
         if self._waiting:
             self._hold()
 
+    @property
+    def spent_credits(self) -> int:
+        """Delivered, and not on its way to the owner."""
+        return self._allowance.spent_credits
+
+    def post_spent(self) -> None:
+        """Post what is delivered now, and not when its part is old."""
+        self._end_parts(at_once=True)
+
     def end(self) -> None:
         """Post everything; for the orderly end of the process."""
         self._end_parts(all_of_them=True)
@@ -157,8 +166,8 @@ class Meter:
             if stream in self._streams:
                 self._streams[stream][0]()
 
-    def _end_parts(self, all_of_them: bool = False) -> None:
-        for part, credits in self._allowance.parts_to_end(self._meters.clock.monotonic(), all_of_them):
+    def _end_parts(self, all_of_them: bool = False, at_once: bool = False) -> None:
+        for part, credits in self._allowance.parts_to_end(self._meters.clock.monotonic(), all_of_them, at_once):
             self._meters.run(self._end_part(part, credits))
 
     async def _end_part(self, part: HeldPart, credits: int) -> None:
@@ -182,7 +191,7 @@ class Meters:
         self._accounts, self.clock, self._edge = accounts, clock, edge
         self._metrics = metrics or Metrics()
         self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
-        self._meters: dict[tuple[bytes, str], Meter] = {}
+        self._meters: dict[bytes, dict[str, Meter]] = {}  # By account, then by name.
         self._work: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
 
@@ -193,7 +202,7 @@ class Meters:
         """Post every allowance, and wait for the posts."""
         if self._looking is not None:
             self._looking.cancel()
-        for meter in list(self._meters.values()):
+        for meter in self._all():
             meter.end()
         while self._work:
             await asyncio.wait(self._work)
@@ -206,20 +215,37 @@ class Meters:
 
     def open(self, pubkey: bytes, name: str) -> Meter:
         """The meter that all streams of this account and name share. name: the method that the ledger shows."""
-        key = (pubkey, name)
-        meter = self._meters.get(key)
+        meters = self._meters.setdefault(pubkey, {})
+        meter = meters.get(name)
         if meter is None:
-            meter = self._meters[key] = Meter(self, pubkey, name)
+            meter = meters[name] = Meter(self, pubkey, name)
         return meter
 
     def close(self, meter: Meter) -> None:
-        key = (meter.pubkey, meter.name)
-        if self._meters.get(key) is meter:
-            del self._meters[key]
+        meters = self._meters.get(meter.pubkey, {})
+        if meters.get(meter.name) is meter:
+            del meters[meter.name]
+            if not meters:
+                del self._meters[meter.pubkey]
 
     def look(self) -> None:
-        for meter in list(self._meters.values()):
+        for meter in self._all():
             meter.look()
+
+    def _all(self) -> list[Meter]:
+        return [meter for meters in self._meters.values() for meter in meters.values()]
+
+    def unposted_credits(self, pubkey: bytes) -> int:
+        """What all streams of an account in this process have delivered, and the owner has not been told yet.
+
+        Credits whose post is on its way do not count: the owner's balance may have them already.
+        """
+        return sum(meter.spent_credits for meter in self._meters.get(pubkey, {}).values())
+
+    def post_spent(self, pubkey: bytes) -> None:
+        """Tell the owner now what the streams of an account have delivered: the account has few credits left."""
+        for meter in list(self._meters.get(pubkey, {}).values()):
+            meter.post_spent()
 
     # --- charges at once
 
@@ -259,8 +285,10 @@ class Meters:
             reply = await self._accounts.ask(ReadStanding(ProvenProof(charge.pubkey)))
         except OwnerUnavailable:
             reply = None
-        if reply is not None and reply.value is not None and reply.value.balance - credits >= BALANCE_MIN:
-            return charge
+        if reply is not None and reply.value is not None:
+            left = reply.value.balance - credits - self.unposted_credits(charge.pubkey)
+            if left >= BALANCE_MIN:
+                return charge
         await self.release(charge)
         if reply is None:
             return _AWAY

@@ -32,7 +32,7 @@ class StreamSockets:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._config, self._meters = config, meters
-        self._watch = StandingWatch(accounts, sleep)
+        self._watch = StandingWatch(accounts, sleep, spending=meters)
         self.start, self.stop, self.check = self._watch.start, self._watch.stop, self._watch.check
         self._by_method = {method: kind for kind in kinds for method in (kind.subscribe, kind.unsubscribe)}
         self._open: set[ClientStreams] = set()

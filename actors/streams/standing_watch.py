@@ -2,13 +2,19 @@
 
 Implements: interface, "WebSocket minimum balance" and the close codes; hostile input 31. A shell.
 The owners of accounts are asked once for all streams of a credential, every CHECK_SECONDS, in one message to each
-owner. An owner that does not answer ends nothing: meanwhile no allowance is held, so
-nothing is delivered on trust. Not here: how a stream ends.
+owner. An owner that does not answer ends nothing: meanwhile no allowance is held, so nothing is delivered on trust.
+
+Streams deliver from allowances, which their owner counts as balance until they are posted. So what this process has
+delivered is taken from the balance that the owner tells. What other processes have delivered is at most what the owner
+has on hold: where the balance without all holds is below the minimum, each process posts at once what it has
+delivered, and asks about that account every LOOK_SECONDS. Not here: how a stream ends.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from actors.accounts.api import AccountsClient, AccountStanding, OwnerReply, ReadStanding
 from actors.calls import KeyProof, Proof
@@ -16,8 +22,10 @@ from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)
 
-CHECK_SECONDS = 0.7  # A stream ends within a second of its reason.
+LOOK_SECONDS = 0.2
+CHECK_SECONDS = 3 * LOOK_SECONDS  # A stream ends within a second of its reason, also of one in another process.
 BALANCE_MIN = 10  # Interface, "WebSocket minimum balance".
+_LOOKS_A_CHECK = round(CHECK_SECONDS / LOOK_SECONDS)
 _ASKED_AT_ONCE_MAX = 2_000
 _KEY_REPLACED = Refusal(Err.AUTH_FAILED, "the API key was replaced")
 _SESSION_OVER = Refusal(Err.AUTH_FAILED, "the session has ended")
@@ -26,8 +34,19 @@ _SUSPENDED = Refusal(Err.METHOD_NOT_ALLOWED, "this account is suspended")
 OnEnd = Callable[[Refusal], None]
 
 
+class Spending(Protocol):
+    """The credits that streams of this process have delivered and not posted (meters.py)."""
+
+    def unposted_credits(self, pubkey: bytes) -> int: ...
+
+    def post_spent(self, pubkey: bytes) -> None: ...
+
+
 class StandingWatch:
-    """Belongs to one event loop. balance_min: a stream with less ends. prolongs_sessions: as calls do."""
+    """Belongs to one event loop. balance_min: a stream with less ends. prolongs_sessions: as calls do.
+
+    spending: None where streams do not pay from allowances.
+    """
 
     def __init__(
         self,
@@ -36,10 +55,13 @@ class StandingWatch:
         *,
         balance_min: int = BALANCE_MIN,
         prolongs_sessions: bool = False,
+        spending: Spending | None = None,
     ) -> None:
         self._accounts, self._sleep = accounts, sleep
         self._balance_min, self._prolongs_sessions = balance_min, prolongs_sessions
+        self._spending = spending
         self._by_proof: dict[Proof, dict[object, OnEnd]] = {}
+        self._near: set[Proof] = set()  # Of accounts whose streams may be near the minimum.
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -60,36 +82,55 @@ class StandingWatch:
             streams.pop(stream, None)
             if not streams:
                 del self._by_proof[proof]
+                self._near.discard(proof)
 
     async def check(self) -> None:
         """Ask once whether the accounts of all streams may go on, and end the streams of those that may not."""
-        proofs = list(self._by_proof)
+        await self._check(list(self._by_proof))
+
+    async def check_near(self) -> None:
+        """The same for the accounts that may be near the minimum."""
+        await self._check(list(self._near))
+
+    async def _check(self, proofs: list[Proof]) -> None:
         for start in range(0, len(proofs), _ASKED_AT_ONCE_MAX):
             part = proofs[start : start + _ASKED_AT_ONCE_MAX]
             replies = await self._accounts.ask_many([ReadStanding(proof, self._prolongs_sessions) for proof in part])
             for proof, reply in zip(part, replies, strict=True):
-                refusal = _refusal_of(proof, reply, self._balance_min)
+                refusal = _refusal_of(proof, reply, self._balance_min, self._unposted(proof, reply.value))
                 if refusal is not None:
                     for on_end in list(self._by_proof.get(proof, {}).values()):
                         on_end(refusal)
 
+    def _unposted(self, proof: Proof, standing: AccountStanding | None) -> int:
+        """The credits that are delivered here and still in the balance. Posts them where few are left."""
+        if self._spending is None or standing is None or proof not in self._by_proof:
+            return 0
+        unposted = self._spending.unposted_credits(standing.pubkey)
+        if standing.available < self._balance_min:
+            self._near.add(proof)
+            self._spending.post_spent(standing.pubkey)
+        else:
+            self._near.discard(proof)
+        return unposted
+
     async def _check_for_ever(self) -> None:
-        while True:
-            await self._sleep(CHECK_SECONDS)
+        for look in itertools.count(1):
+            await self._sleep(LOOK_SECONDS)
             try:
-                await self.check()
+                await (self.check_near() if look % _LOOKS_A_CHECK else self.check())
             except Exception:  # After a bug streams must still be checked.
                 logger.exception("open streams could not be checked")
 
 
-def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding], balance_min: int) -> Refusal | None:
-    """Why the streams of this credential end. None: they go on."""
+def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding], balance_min: int, unposted: int) -> Refusal | None:
+    """Why the streams of this credential end. None: they go on. unposted: credits of the balance that are delivered."""
     if reply.refusal == Err.AUTH_FAILED.name:
         return _KEY_REPLACED if isinstance(proof, KeyProof) else _SESSION_OVER
     if reply.value is None:
         return None
     if not reply.value.is_active:
         return _SUSPENDED
-    if reply.value.balance < balance_min:
+    if reply.value.balance - unposted < balance_min:
         return Refusal(Err.INSUFFICIENT_CREDITS, f"an open stream needs a balance of {balance_min} credits")
     return None

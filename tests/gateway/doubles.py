@@ -85,7 +85,9 @@ class OneAccount:
         """Answer ReadStanding for each."""
         if self.refusal is not None:
             return [OwnerReply(refusal=self.refusal)] * len(commands)
-        return [OwnerReply(AccountStanding(PUBKEY, self.available, is_active=True))] * len(commands)
+        return [OwnerReply(AccountStanding(PUBKEY, self.available, is_active=True, available=self.available))] * len(
+            commands
+        )
 
     def _admit(self, operation, item) -> str | None:
         if operation in self.held:

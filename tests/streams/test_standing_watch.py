@@ -59,3 +59,48 @@ async def test_streams_that_are_paid_by_the_minute_need_no_balance_and_prolong_t
         owners.replies[KEY] = reply
         await watch.check()
     assert owners.uses == {True} and told == []
+
+
+class Spent:
+    """What streams of this process have delivered and not posted."""
+
+    def __init__(self) -> None:
+        self.credits, self.posts = 0, 0
+
+    def unposted_credits(self, pubkey: bytes) -> int:
+        return self.credits
+
+    def post_spent(self, pubkey: bytes) -> None:
+        self.posts += 1
+
+
+async def test_near_the_minimum_what_is_delivered_is_posted_and_the_account_is_asked_for_more_often() -> None:
+    """Decisions 3.11: other processes learn by the post what this one has delivered, and this one what they have."""
+    owners, spent, told = Owners(), Spent(), list[Refusal]()
+    watch = StandingWatch(owners, spending=spent)  # type: ignore[arg-type]
+    watch.join(KEY, "one", told.append)
+    watch.join(WALLET, "two", told.append)
+
+    def stand(balance: int, available: int) -> None:
+        owners.replies[KEY] = OwnerReply(AccountStanding(b"a" * 32, balance, True, available))
+
+    owners.replies[WALLET] = OwnerReply(AccountStanding(b"b" * 32, 1_000, True, 1_000))
+    stand(60, BALANCE_MIN)  # Whatever the others deliver of what they hold, enough is left.
+    await watch.check()
+    await watch.check_near()
+    assert spent.posts == 0 and owners.asked == [[KEY, WALLET]]
+    stand(60, BALANCE_MIN - 1)
+    await watch.check()
+    await watch.check_near()
+    assert spent.posts == 2 and owners.asked[2:] == [[KEY]] and told == []
+    stand(1_060, 1_009)
+    await watch.check_near()
+    await watch.check_near()
+    assert spent.posts == 2 and owners.asked[3:] == [[KEY]]
+    spent.credits = 50
+    stand(60, 10)
+    await watch.check()
+    assert told == []
+    stand(59, 10)
+    await watch.check()
+    assert [refusal.err for refusal in told] == [Err.INSUFFICIENT_CREDITS]
