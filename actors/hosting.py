@@ -21,6 +21,7 @@ _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
 _PLACE_TRIES = 3
 _PULSE_SECONDS = 5.0
+_STARTING_PULSES = 3
 
 
 class ActorUnreachable(Exception):
@@ -122,6 +123,7 @@ class ActorClient:
         self._handle = handle
         self._task: asyncio.Task[None] | None = None
         self.state: Mapping[str, Any] = {}  # The latest health; empty while the actor does not answer.
+        self._has_answered, self._unanswered = False, 0
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._pulse())
@@ -131,12 +133,19 @@ class ActorClient:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether the actor never answered, and has had little time to do so."""
+        return not self._has_answered and self._unanswered < _STARTING_PULSES
+
     async def _pulse(self) -> None:
         while True:
             try:
                 self.state = await ask(self._handle, "health")
+                self._has_answered, self._unanswered = True, 0
             except ActorUnreachable:
                 self.state = {}
+                self._unanswered += 1
             await asyncio.sleep(_PULSE_SECONDS)
 
 

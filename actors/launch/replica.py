@@ -265,7 +265,8 @@ class LivePages:
         committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
         relay = self.sends is None or self.sends.relay_reachable
         streaming = self.yellowstone is None or self.yellowstone.is_up
-        self._take_in(self._health.after_services(Services(committing, reachable, relay, streaming)))
+        signals = self._signals is None or self._signals.are_read
+        self._take_in(self._health.after_services(Services(committing, reachable, relay, streaming, signals)))
 
     def _take_in(self, health: Health) -> None:
         before, self._health = self._health.status, health

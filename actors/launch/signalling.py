@@ -5,6 +5,7 @@ rule is in signals/.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,7 @@ from actors.streams.standing_watch import OnEnd, StandingWatch
 
 _APPLICATION = "ledger-gateway signals"
 _CONNECTIONS_MAX = 2
+_SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time between two looks at a classifier.
 Close = Callable[[], Awaitable[None]]
 
 
@@ -92,14 +94,27 @@ class Signals:
     classifiers: Sequence[hosting.ActorClient]
     closers: Sequence[Close]
 
-    def sources(self) -> tuple[str, int | None]:
-        """Return the source that the classifiers read (`blocks` where one of them polls; `none` where one has none),
-        and how many slots the slowest is behind it, None where that is not known."""
+    def sources(self) -> dict[str, Any]:
+        """Return what GET /health tells of signals. source: `blocks` where one classifier polls; `none` where one has
+        none. lag_slots: how far the slowest is behind; None: not known. gap: the newest that one of them had to tell
+        since it started, where there is one."""
         states = [classifier.state for classifier in self.classifiers]
         names = {str(state.get("source", "none")) for state in states}
         lags = [state.get("lag_slots") for state in states]
-        source = next(name for name in ("none", "blocks", "yellowstone") if name in names)
-        return source, None if None in lags else max(int(lag) for lag in lags if lag is not None)
+        gaps = [gap for state in states if (gap := state.get("gap")) is not None]
+        found = {
+            "source": next(name for name in ("none", "blocks", "yellowstone") if name in names),
+            "lag_slots": None if None in lags else max(int(lag) for lag in lags if lag is not None),
+        }
+        return found | ({"gap": max(gaps, key=lambda gap: gap["to_slot"])} if gaps else {})
+
+    @property
+    def are_read(self) -> bool:
+        """Whether every classifier has a source; one that starts, or changes its source, counts as having one."""
+        return all(
+            classifier.is_starting or classifier.state.get("source_away_seconds", math.inf) < _SOURCE_AWAY_SECONDS
+            for classifier in self.classifiers
+        )
 
 
 async def assemble_signals(

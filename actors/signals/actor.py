@@ -1,11 +1,13 @@
 """The classifier: follows the chain, writes the signals of its programs into the log.
 
-Implements: interface, "Signal kinds"; hostile input 32 (signals of lost forks are corrected). A shell: classify.py says
-what a signal is, slots.py which slots are lost, log.py writes each signal once.
+Implements: interface, "Signal kinds"; hostile inputs 32 (signals of lost forks are corrected) and 69. A shell:
+classify.py says what a signal is, slots.py which slots are lost, log.py writes each signal once.
 
-The stored position is a final slot: every signal up to it is in the log, and nothing of it can change. A new classifier
-resumes there, and reads again what is not final yet; the log knows those signals, so nothing is lost or doubled. The
-stream is the first source. While it is away blocks are polled; slots that the stream has no more are read as blocks;
+Each of its slices (positions.py) has a stored position, a final slot: every signal up to it is in the log, and nothing
+of it can change. A new classifier claims its slices and resumes at the lowest of their positions. It reads again what
+is not final yet; the log knows those signals, so nothing is lost or doubled. A position that is lost is told as a gap,
+and the classifier begins with what happens now. One whose slices another classifier has claimed ends. The stream is the
+first source. While it is away blocks are polled; slots that the stream has no more are read as blocks;
 slots that no node has any more are a gap in the log, which subscribers are told of.
 
 A plain class. host.py makes it a Ray actor; tests use it directly.
@@ -22,7 +24,8 @@ from actors.clock import Clock
 from actors.signals.classify import classify
 from actors.signals.events import SignalEvent
 from actors.signals.history import HistoryUnavailable, SignalHistory
-from actors.signals.log import LogEntry, PositionLost, SignalGap, SignalLog, SignalLogUnavailable
+from actors.signals.log import LogEntry, PositionLost, SignalGap, SignalLog, SignalLogUnavailable, SliceTaken
+from actors.signals.positions import WALLETS_SLICE, Claim
 from actors.signals.restoring import restore
 from actors.signals.slots import SlotTree
 from actors.signals.sources import (
@@ -46,17 +49,20 @@ _WALLETS_SECONDS = 1.0
 _POLLING_SECONDS = 10.0  # Without a stream, blocks are polled for so long; then the stream is tried again.
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CANCEL_AGAIN_SECONDS = 1.0
+_LOST_IN_A_ROW_MAX = 3  # Then a position that Redis does not keep is given up.
+_POSITION_LOST = "the position in the chain was lost"
 # Opens the source of blocks up to a slot, or for ever.
 OpenBlocks = Callable[[int | None], ChainSource]
 
 
 class SignalClassifier:
-    """Of some programs. watches_wallets: this one also reports the activity of wallets; one of all classifiers does."""
+    """Of some slices. name: for logs. on_fenced: called when another classifier has claimed a slice of this one, which
+    then does nothing any more."""
 
     def __init__(
         self,
-        partition: str,
-        programs: Sequence[str],
+        name: str,
+        slices: Sequence[str],
         stream: ChainSource | None,
         open_blocks: OpenBlocks,
         log: SignalLog,
@@ -64,23 +70,30 @@ class SignalClassifier:
         clock: Clock,
         *,
         large_swap_lamports: int,
-        watches_wallets: bool = True,
+        on_fenced: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._partition, self._programs = partition, frozenset(known_key(text) for text in programs)
+        self._name, self._slices = name, tuple(slices)
         self._stream, self._open_blocks, self._log, self._history = stream, open_blocks, log, history
         self._clock, self._sleep = clock, sleep
-        self._large, self._watches = large_swap_lamports, watches_wallets
+        self._large, self._watches, self._on_fenced = large_swap_lamports, WALLETS_SLICE in slices, on_fenced
         self._wallets: frozenset[bytes] = frozenset()
         self._wallet_texts: frozenset[str] = frozenset()
         self._source: ChainSource | None = None
         self._tree = SlotTree()
         self._by_slot: dict[int, list[SignalEvent]] = {}  # Of slots that are not final.
+        self._claims: tuple[Claim, ...] = ()
+        self._must_claim = True  # At the beginning, and once Redis has lost a position.
+        self._due: list[tuple[int, bytes | None]] = []  # From after which slot each program is read; None: wallets.
+        self._all_due_after = 0
         self._position = self._slot = 0
-        self._known_position = 0
+        self._gap_after: int | None = None  # The position is lost: all after this slot is missing. None: it is known.
+        self._lost_in_a_row = 0
         self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # Entries that a lost log may have had alone.
         self.fault = ""
         self.counts = {"transactions": 0, "signals": 0, "corrections": 0}
+        self._newest_gap: SignalGap | None = None
+        self._heard = clock.monotonic()  # When the source told something last.
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -98,10 +111,17 @@ class SignalClassifier:
             _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_SECONDS)
 
     def health(self) -> dict[str, Any]:
-        """source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none."""
+        """source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none.
+
+        source_away_seconds: since when it has none; 0: it has one. gap: the newest one that it has told.
+        """
         head = None if self._source is None else self._source.head()
+        away = 0.0 if self._source is not None else self._clock.monotonic() - self._heard
+        gap = self._newest_gap
         return {
-            "partition": self._partition,
+            "name": self._name,
+            "source_away_seconds": away,
+            "gap": None if gap is None else {"from_slot": gap.from_slot, "to_slot": gap.to_slot, "reason": gap.reason},
             "source": "none" if self._source is None else self._source.name,
             "slot": self._slot,
             "position": self._position,
@@ -118,29 +138,48 @@ class SignalClassifier:
                 await self.follow()
                 attempt = 0
                 continue
+            except SliceTaken as error:
+                self.fault = f"another classifier has claimed {error}"
+                logger.error("signals %s end: %s", self._name, self.fault)
+                self._on_fenced()
+                return
             except (SignalLogUnavailable, HistoryUnavailable, PositionLost, SourceUnavailable) as error:
+                self._must_claim = isinstance(error, PositionLost)
+                self._lost_in_a_row += self._must_claim
                 self.fault = f"{type(error).__name__}: {error}"
-                logger.warning("signals %s wait: %s", self._partition, self.fault)
+                logger.warning("signals %s wait: %s", self._name, self.fault)
             except Exception as error:  # A bug must not end the classifier; health and logs report it.
                 self.fault = f"{type(error).__name__}: {error}"
-                logger.exception("the classifier of signals %s failed", self._partition)
+                logger.exception("the classifier of signals %s failed", self._name)
             finally:
-                self._source = None
+                self._lose_source()
             attempt = 0 if self._slot > slot else attempt + 1
             await self._sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
 
     async def follow(self) -> None:
         """Resume at the stored position and follow the chain until the source ends."""
-        position = 0
+        known, is_lost = {claim.slice: claim.position for claim in self._claims}, False
         if not await self._log.is_whole():
-            known = self._known_position
-            position = await restore(self._log, self._history, self._partition, tuple(self._written), known)
-        self._position = self._known_position = position or await self._log.position(self._partition)
+            self._must_claim = True
+            await restore(self._log, self._history, tuple(self._written), known)
+        if self._must_claim:
+            self._claims, is_lost = await self._log.claim(self._slices, known)
+            self._must_claim, is_lost = False, is_lost or self._lost_in_a_row >= _LOST_IN_A_ROW_MAX
+        self._resume()
         self._tree = SlotTree()
         self._by_slot = {}
-        for entry in await self._log.latest(_TAIL_ENTRIES):
+        latest = await self._log.latest(_TAIL_ENTRIES)
+        for entry in latest:
             if entry.event is not None and entry.change != "removed" and entry.event.slot > self._position:
                 self._by_slot.setdefault(entry.event.slot, []).append(entry.event)
+        if is_lost:
+            newest = max((entry.event.slot for entry in latest if entry.event is not None), default=0)
+            self._gap_after = self._position or newest
+            logger.error(
+                "signals %s: the position is lost; slots from %d to now are a gap", self._name, self._gap_after
+            )
+        if self._gap_after is not None:
+            self._position = 0
         from_slot = self._position + 1 if self._position else None
         if self._stream is not None:
             try:
@@ -153,12 +192,12 @@ class SignalClassifier:
                 self.fault = f"the stream: {error}"
             except SourceUnavailable as error:
                 self.fault = f"the stream: {error}"
-            logger.warning("signals %s: blocks are polled, as the stream is away: %s", self._partition, self.fault)
+            logger.warning("signals %s: blocks are polled, as the stream is away: %s", self._name, self.fault)
         await self._poll()
 
     async def _poll(self) -> None:
         """Follow blocks; for a while only, where there is a stream to come back."""
-        position = await self._log.position(self._partition)
+        position = self._position
         limit = contextlib.nullcontext() if self._stream is None else asyncio.timeout(_POLLING_SECONDS)
         try:
             async with limit:
@@ -176,17 +215,46 @@ class SignalClassifier:
             await self._note_gap(from_slot - 1, error.first)
 
     async def _note_gap(self, position: int, first: int) -> None:
-        gap = SignalGap(position + 1, first - 1, "no node has these slots any more")
-        logger.error("signals %s: slots %d to %d cannot be read", self._partition, gap.from_slot, gap.to_slot)
-        await self._log.report_gap(self._partition, gap)
+        await self._tell_gap(SignalGap(position + 1, first - 1, "no node has these slots any more"))
+
+    async def _tell_gap(self, gap: SignalGap) -> None:
+        logger.error("signals %s: slots %d to %d are missing: %s", self._name, gap.from_slot, gap.to_slot, gap.reason)
+        await self._log.report_gap(self._claims, gap)
+        self._newest_gap = gap
+        self._claims = tuple(claim._replace(position=max(claim.position, gap.to_slot)) for claim in self._claims)
 
     async def _consume(self, source: ChainSource, from_slot: int | None) -> None:
-        self._source = source
+        self._lose_source()
         await source.watch(self._wallet_texts)
         async with contextlib.aclosing(source.updates(from_slot)) as found:
             async for updates in found:
+                self._source = source  # Not before: a source that tells nothing is none.
+                if self._gap_after is not None:
+                    await self._begin_now(self._gap_after, source.head())
                 await self.take(updates)
                 self.fault = ""
+
+    async def _begin_now(self, gap_after: int, head: int) -> None:
+        """The position was lost: tell what may be missing. Of the newest slot that the source knows, it may have told
+        a part before this classifier listened."""
+        if gap_after < head < _SLOT_MAX:
+            await self._tell_gap(SignalGap(gap_after + 1, head, _POSITION_LOST))
+        self._gap_after, self._lost_in_a_row = None, 0
+
+    def _lose_source(self) -> None:
+        if self._source is not None:
+            self._source, self._heard = None, self._clock.monotonic()
+
+    def _resume(self) -> None:
+        """Begin at the lowest position. A slice that is further does not get its signals again: they may be so old
+        that the log does not know them any more."""
+        claims = self._claims
+        self._position = min(claim.position for claim in claims)
+        self._all_due_after = max(claim.position for claim in claims)
+        self._due = [
+            (claim.position, None if claim.slice == WALLETS_SLICE else known_key(claim.slice)) for claim in claims
+        ]
+        self._programs = frozenset(program for _, program in self._due if program is not None)
 
     async def take(self, updates: Sequence[Update]) -> None:
         """Classify a batch and write its signals; then correct those of slots that are lost."""
@@ -194,25 +262,27 @@ class SignalClassifier:
         lost: list[int] = []
         position = self._position
         for update in updates:
-            slot = update.transaction.slot if isinstance(update, TransactionSeen) else update.slot
+            slot = _slot_of(update)
             if not self._is_plausible(slot):
                 self.fault = f"the source told slot {slot} after slot {self._slot}; it is ignored"
-            elif isinstance(update, TransactionSeen):
+                continue
+            position = position or max(0, slot - 1)  # A new log begins here, whatever is killed next.
+            if isinstance(update, TransactionSeen):
                 events += self._classified(update)
             else:
                 lost += self._noted(update)
                 if update.state is SlotState.FINALIZED:
                     position = max(position, update.slot)
         if events or position > self._position:
-            cursors = await self._log.append(self._partition, self._known_position, position, events)
+            cursors = await self._log.append(self._claims, position, events)
             fresh = [LogEntry(cursor, "event", event) for cursor, event in zip(cursors, events, strict=True) if cursor]
             self._written.extend(fresh)
             self.counts["signals"] += len(fresh)
-            self._position = position
-            self._known_position = max(self._known_position, position)
+            self._position, self._lost_in_a_row = position, 0
+            self._claims = tuple(claim._replace(position=max(claim.position, position)) for claim in self._claims)
         for slot in lost:
             if fallen := self._by_slot.pop(slot, None):
-                self.counts["corrections"] += len(await self._log.correct(slot, fallen))
+                self.counts["corrections"] += len(await self._log.correct(self._claims, slot, fallen))
         for slot in [slot for slot in self._by_slot if slot <= self._position]:
             del self._by_slot[slot]
 
@@ -225,12 +295,12 @@ class SignalClassifier:
         transaction = update.transaction
         self.counts["transactions"] += 1
         self._slot = max(self._slot, transaction.slot)
-        events = classify(
-            transaction,
-            large_swap_lamports=self._large,
-            watched_wallets=self._wallets,
-            programs=self._programs,
-        )
+        programs, wallets = self._programs, self._wallets
+        if transaction.slot <= self._all_due_after:
+            due = [program for after, program in self._due if after < transaction.slot]
+            programs = frozenset(program for program in due if program is not None)
+            wallets = wallets if None in due else frozenset()
+        events = classify(transaction, large_swap_lamports=self._large, watched_wallets=wallets, programs=programs)
         if events:
             self._by_slot.setdefault(transaction.slot, []).extend(events)
         return events
@@ -261,3 +331,7 @@ class SignalClassifier:
         self._wallets = frozenset(key for text in wallets if (key := key_bytes(text)) is not None)
         if self._source is not None:
             await self._source.watch(wallets)
+
+
+def _slot_of(update: Update) -> int:
+    return update.transaction.slot if isinstance(update, TransactionSeen) else update.slot

@@ -1,11 +1,14 @@
 """The classifiers as Ray actors: placed, restarted and found by name.
 
 Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py and
-archive.py. After the loss of a machine there may be two of one partition for a while: the log writes each signal once.
+archive.py. After the loss of a machine there may be two of one name for a while: the log takes writes only of the one
+that claimed its slices last.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from actors import hosting
@@ -14,29 +17,26 @@ from actors.config import Config
 from actors.signals.actor import SignalClassifier
 from actors.signals.archive import SignalArchive
 from actors.signals.block_source import BlockSource
-from actors.signals.classify import PROGRAMS
 from actors.signals.geyser_source import GeyserSource
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.log import RedisSignalLog
+from actors.signals.positions import WALLETS_SLICE, slices_of
 from actors.storage.connections import checked_redis, connect_postgres
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 
-_SOURCES = ("none", "blocks", "yellowstone")  # As the metric `signals_source` numbers them.
+_SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
 ACTOR_PREFIX = "signal-classifier-"
 OpenNode = Callable[[Config], Awaitable[Node]]
-
-
-def programs_of(index: int, classifiers: int) -> tuple[str, ...]:
-    """Return the programs of one of so many classifiers: every n-th."""
-    return PROGRAMS[index::classifiers]
 
 
 class SignalClassifierActor(hosting.StartingActor):
     """open_node: given by the wiring, because this context may not know how nodes are reached. The first of all
     classifiers also reports wallets and keeps the history."""
+
+    _archive: SignalArchive | None = None
 
     def __init__(self, config: Config, fingerprint: str, index: int, open_node: OpenNode) -> None:
         super().__init__(fingerprint)
@@ -53,7 +53,8 @@ class SignalClassifierActor(hosting.StartingActor):
         logs.set_up(config.telemetry, name, config.telemetry.log_dir)
         redis = await checked_redis(config.storage.redis_url.get_secret_value())
         log = RedisSignalLog(redis, config.signals.stream_entries_max)
-        node, programs = await self._open_node(config), programs_of(self._index, config.signals.classifiers)
+        node, slices = await self._open_node(config), slices_of(self._index, config.signals.classifiers)
+        programs = tuple(each for each in slices if each != WALLETS_SLICE)
         url, token = config.upstream.yellowstone_url, config.upstream.yellowstone_token
         stream = None
         if url is not None:
@@ -63,14 +64,13 @@ class SignalClassifierActor(hosting.StartingActor):
         )
         history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
-            *(f"{self._index}/{config.signals.classifiers}", programs, stream),
+            *(f"{self._index}/{config.signals.classifiers}", slices, stream),
             lambda until: BlockSource(node, programs, until=until),
             *(log, history, clock),
             large_swap_lamports=config.signals.large_swap_lamports,
-            watches_wallets=self._index == 0,
+            on_fenced=_end_process,
         )
         self._classifier.start()
-        self._archive: SignalArchive | None = None
         if self._index == 0:
             self._archive = SignalArchive(
                 *(log, history, clock),
@@ -79,13 +79,28 @@ class SignalClassifierActor(hosting.StartingActor):
             )
             self._archive.start()
         metrics = Metrics()
-        health = self._classifier.health
-        text = "Slots from the newest block that was read to the newest that is known."
-        metrics.watch("signals_lag_slots", text, lambda: float(health()["lag_slots"] or 0))
-        text = f"Source of the blocks, by number: {', '.join(f'{at} {name}' for at, name in enumerate(_SOURCES))}."
-        metrics.watch("signals_source", text, lambda: float(_SOURCES.index(health()["source"])))
+        watch_classifier(metrics, self._classifier.health)
         self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
         hosting.tune_gc()
+
+
+def watch_classifier(metrics: Metrics, health: Callable[[], Mapping[str, Any]]) -> None:
+    """Report the source of a classifier and its lag. Without a source the lag is not known: NaN, never 0."""
+
+    def lag() -> float:
+        slots = health()["lag_slots"]
+        return math.nan if slots is None else float(slots)
+
+    text = "Slots from the newest block that was read to the newest that is known; NaN: there is no source."
+    metrics.watch("signals_lag_slots", text, lag)
+    text = f"Source of the blocks: {', '.join(f'{number} {name}' for name, number in _SOURCES.items())}."
+    metrics.watch("signals_source", text, lambda: float(_SOURCES[health()["source"]]))
+
+
+def _end_process() -> None:
+    """End a classifier that is fenced. Ray starts it again only where it is still the actor of its name: one on a
+    machine that was cut off, or of another number of classifiers, ends for good."""
+    os._exit(1)
 
 
 def place_classifiers(config: Config, fingerprint: str, open_node: OpenNode) -> Sequence[Any]:

@@ -2,28 +2,33 @@
 
 Implements: decisions, "one signal", "cursors and gaps"; hostile input 32.
 The log is a Redis stream; a cursor is the id of its entry. A signal is written once, however often it is reported: a
-script looks it up and writes it in one step, together with the position of the classifier that reports it. So a
-classifier that is killed, or a Redis that lost its last second, resumes at a position that fits the log.
+script looks it up and writes it in one step, together with the positions of the classifier that reports it. So a
+classifier that is killed, or a Redis that lost its last second, resumes at a position that fits the log. positions.py
+says which positions a classifier has; a classifier whose slices another one has claimed can write nothing.
 When a fork takes a slot away, its signals get a correction: `removed`, or `moved` where another slot has the same
 transaction. A removed signal that lands again is `restored`. Only the first report costs anything.
 
-Redis 6.2 is enough. Decides nothing else; history.py keeps what leaves the stream.
+The scripts are in log_scripts.py. Decides nothing else; history.py keeps what leaves the stream.
 """
 
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
 from redis.asyncio import Redis
+from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
+from actors.signals import log_scripts as scripts
 from actors.signals.events import SignalEvent
+from actors.signals.positions import Claim, SliceClaims, plan
 
-STREAM, POSITIONS, WALLETS = "signals:log", "signals:positions", "signals:wallets"
+STREAM, POSITIONS, EPOCHS = "signals:log", "signals:positions", "signals:epochs"
+WALLETS = "signals:wallets"
 BEGAN = "signals:began"  # Unix milliseconds since which this Redis has all data of signals; missing: it is empty.
 _SEEN = "signals:seen:"
 SEEN_SECONDS = 24 * 3_600  # A transaction cannot land again later than two minutes after it was first seen.
@@ -31,99 +36,9 @@ NO_CURSOR = "0-0"
 _COMMAND_SECONDS_MAX = 5.0
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,14})-(0|[1-9][0-9]{0,9})")
 _WALLET_SECONDS = 60
-_RECENT_SLOTS = 1_000
 SUBSCRIBED_WALLETS_MAX = 10_000  # No subscription is taken that would make them more.
 _WALLETS_MAX = 15_000  # With those of webhooks (webhooks/commands.py).
 
-# KEYS: stream, positions, then one for each event. ARGV: partition, position of before, position, lifetime of what was
-# seen, length of the stream; then slot and body of each event. Gives the cursor of each event, "" where it was known.
-_APPEND = """
-local before = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
-if before < tonumber(ARGV[2]) then return {'lost', tostring(before)} end
-local given = {'ok'}
-for i = 3, #KEYS do
-  local slot, body = ARGV[2 * i], ARGV[2 * i + 1]
-  local seen = redis.call('GET', KEYS[i])
-  if not seen or seen == '-' then
-    given[#given + 1] = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[5], '*',
-                                   'c', seen and 'restored' or 'event', 'b', body)
-    redis.call('SET', KEYS[i], slot, 'EX', ARGV[4])
-  else
-    given[#given + 1] = ''
-    if not string.find(',' .. seen .. ',', ',' .. slot .. ',', 1, true) then
-      redis.call('SET', KEYS[i], seen .. ',' .. slot, 'EX', ARGV[4])
-    end
-  end
-end
-if tonumber(ARGV[3]) > before then redis.call('HSET', KEYS[2], ARGV[1], ARGV[3]) end
-return given
-"""
-# KEYS: stream, then one for each event. ARGV: slot that was lost, lifetime, length; then for each event the body of
-# before and the place of the slot in it, as text before and after it.
-_CORRECT = """
-local given = {}
-for i = 2, #KEYS do
-  local body, head, tail = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  local seen = redis.call('GET', KEYS[i])
-  local left, was_first, found = {}, false, false
-  if seen and seen ~= '-' then
-    for slot in string.gmatch(seen, '[^,]+') do
-      if slot == ARGV[1] then
-        found = true
-        was_first = #left == 0
-      else
-        left[#left + 1] = slot
-      end
-    end
-  end
-  if found then
-    if #left == 0 then
-      redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'c', 'removed', 'b', body)
-      redis.call('SET', KEYS[i], '-', 'EX', ARGV[2])
-      given[#given + 1] = 'removed'
-    else
-      redis.call('SET', KEYS[i], table.concat(left, ','), 'EX', ARGV[2])
-      if was_first then
-        redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'c', 'moved', 'b', head .. left[1] .. tail)
-        given[#given + 1] = 'moved'
-      end
-    end
-  end
-end
-return given
-"""
-# KEYS: stream, then one for each entry. ARGV: lifetime of what was seen; then cursor, change, body and slots of each
-# entry. Entries that are not after the last one are in the stream already.
-_RESTORE = """
-for i = 2, #KEYS do
-  local id, change, body, slots = ARGV[4 * i - 6], ARGV[4 * i - 5], ARGV[4 * i - 4], ARGV[4 * i - 3]
-  redis.pcall('XADD', KEYS[1], id, 'c', change, 'b', body)
-  if slots ~= '' then redis.call('SET', KEYS[i], slots, 'EX', ARGV[1], 'NX') end
-end
-return #KEYS
-"""
-# KEYS: positions, began. ARGV: partition, position.
-_WHOLE = """
-local before = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0')
-local now = redis.call('TIME')
-redis.call('SET', KEYS[2], now[1] .. string.sub(string.format('%06d', now[2]), 1, 3), 'NX')
-if before == 0 and tonumber(ARGV[2]) > 0 then
-  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-  return tonumber(ARGV[2])
-end
-return before
-"""
-# KEYS: wallets. ARGV: now, until, the most; then wallets. Gives 1 if they are watched.
-_WATCH_MORE = """
-local fresh = 0
-for i = 4, #ARGV do
-  local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
-  if not score or tonumber(score) < tonumber(ARGV[1]) then fresh = fresh + 1 end
-end
-if fresh > 0 and redis.call('ZCOUNT', KEYS[1], ARGV[1], '+inf') + fresh > tonumber(ARGV[3]) then return 0 end
-for i = 4, #ARGV do redis.call('ZADD', KEYS[1], ARGV[2], ARGV[i]) end
-return 1
-"""
 _RESTORED_AT_ONCE = 500
 
 
@@ -132,7 +47,11 @@ class SignalLogUnavailable(Exception):
 
 
 class PositionLost(Exception):
-    """The log is older than the caller: it lost what was written last. Resume at its position."""
+    """The log is older than the caller: it lost what was written last. Claim the slices again and resume there."""
+
+
+class SliceTaken(Exception):
+    """Another classifier has claimed a slice of the caller, which may write nothing any more."""
 
 
 class SignalGap(msgspec.Struct, frozen=True):
@@ -206,39 +125,37 @@ def seen_slots(entries: Sequence[LogEntry]) -> dict[tuple[str, str, str], str]:
 
 
 class SignalLog(Protocol):
-    async def append(
-        self, partition: str, known_position: int, position: int, events: Sequence[SignalEvent]
-    ) -> list[str | None]:
-        """Write the events that are new, and move the partition's position, in one step.
+    async def claim(self, slices: Sequence[str], known: Mapping[str, int]) -> SliceClaims:
+        """Take these slices over from whichever classifier had them. known: positions that the caller remembers.
 
-        Returns the cursor of each event, None where it was written before. Raises PositionLost when the stored position
-        is below known_position, and SignalLogUnavailable.
+        A claim begins at the stored position, or at the known one where that is lower: reading again changes nothing.
         """
         ...
 
-    async def correct(self, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+    async def append(self, claims: Sequence[Claim], position: int, events: Sequence[SignalEvent]) -> list[str | None]:
+        """Write the events that are new, and move the positions of the claims, in one step.
+
+        Returns the cursor of each event, None where it was written before. Raises PositionLost when a stored position
+        or epoch is below the claim's, SliceTaken, and SignalLogUnavailable. So do the other two that take claims.
+        """
+        ...
+
+    async def correct(self, claims: Sequence[Claim], lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
         """Write a correction for each of these events that were in a lost slot. Doing it again changes nothing."""
         ...
 
-    async def report_gap(self, partition: str, gap: SignalGap) -> None:
-        """Write that a range of slots could not be read, and move the partition's position to its end."""
-        ...
-
-    async def position(self, partition: str) -> int:
-        """Return the slot up to which everything of this partition is in the log; 0: nothing is known.
-
-        A partition that is new begins where the others are.
-        """
+    async def report_gap(self, claims: Sequence[Claim], gap: SignalGap) -> None:
+        """Write that a range of slots could not be read, and move the positions to its end."""
         ...
 
     async def is_whole(self) -> bool:
         """Return whether it was begun, and has not been lost since."""
         ...
 
-    async def restore(self, partition: str, position: int, entries: Sequence[LogEntry]) -> int:
+    async def restore(self, positions: Mapping[str, int], entries: Sequence[LogEntry]) -> None:
         """Write entries that the log has lost, oldest first, with their cursors, and begin it.
 
-        Returns the position of the partition: the given one where the log has none. Doing it again changes nothing.
+        positions: for slices that have none. Doing it again changes nothing.
         """
         ...
 
@@ -272,54 +189,52 @@ class SignalLog(Protocol):
 class RedisSignalLog:
     def __init__(self, client: Redis, length_max: int = 200_000) -> None:
         self._redis, self._length_max = client, length_max
-        self._append, self._correct = client.register_script(_APPEND), client.register_script(_CORRECT)
-        self._watch_more = client.register_script(_WATCH_MORE)
-        self._restore, self._whole = client.register_script(_RESTORE), client.register_script(_WHOLE)
+        self._append, self._correct, self._gap = (
+            client.register_script(scripts.GUARD + each) for each in (scripts.APPEND, scripts.CORRECT, scripts.GAP)
+        )
+        self._claim, self._watch_more = (
+            client.register_script(scripts.CLAIM),
+            client.register_script(scripts.WATCH_MORE),
+        )
+        self._restore, self._whole = client.register_script(scripts.RESTORE), client.register_script(scripts.WHOLE)
 
-    async def append(
-        self, partition: str, known_position: int, position: int, events: Sequence[SignalEvent]
-    ) -> list[str | None]:
-        keys = [STREAM, POSITIONS, *(seen_key(event) for event in events)]
-        given: list[Any] = [partition, known_position, position, SEEN_SECONDS, self._length_max]
+    async def claim(self, slices: Sequence[str], known: Mapping[str, int]) -> SliceClaims:
+        async with _away():
+            found = {_text(field): _text(slot) for field, slot in (await self._redis.hgetall(POSITIONS)).items()}
+            planned = plan(found, slices, known, is_empty=not await self._redis.xlen(STREAM))
+            given: list[Any] = [len(slices), *slices]
+            for name, slot in planned.adopted.items():
+                given += [name, slot]
+            answer = [_text(each) for each in await self._claim([POSITIONS, EPOCHS], given)]
+            if planned.dropped:
+                await self._redis.hdel(POSITIONS, *planned.dropped)
+        claims = []
+        for name, stored, epoch in zip(slices, answer[::2], answer[1::2], strict=True):
+            position = int(stored) if stored.isdigit() else 0
+            claims.append(Claim(name, int(epoch), min(position, known.get(name) or position)))
+        return SliceClaims(tuple(claims), planned.is_lost)
+
+    async def append(self, claims: Sequence[Claim], position: int, events: Sequence[SignalEvent]) -> list[str | None]:
+        given: list[Any] = [position, SEEN_SECONDS, self._length_max]
         for event in events:
             given += [event.slot, _encode_event(event)]
-        async with _away():
-            answer = [_text(each) for each in await self._append(keys, given)]
-        if answer[0] == "lost":
-            raise PositionLost(f"{partition}: {answer[1]}")
-        return [cursor or None for cursor in answer[1:]]
+        return [cursor or None for cursor in await _guarded(self._append, claims, events, given)]
 
-    async def correct(self, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
-        keys = [STREAM, *(seen_key(event) for event in events)]
+    async def correct(self, claims: Sequence[Claim], lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
         given: list[Any] = [lost_slot, SEEN_SECONDS, self._length_max]
         for event in events:
             body = _encode_event(msgspec.structs.replace(event, slot=lost_slot))
             given += [body, *_around_slot(event)]
-        async with _away():
-            return [_text(each) for each in await self._correct(keys, given)]
+        return await _guarded(self._correct, claims, events, given)
 
-    async def report_gap(self, partition: str, gap: SignalGap) -> None:
-        async with _away():
-            pipe = self._redis.pipeline(transaction=True)
-            pipe.xadd(STREAM, {"c": "gap", "b": _encode_gap(gap)}, maxlen=self._length_max, approximate=True)
-            pipe.hset(POSITIONS, partition, str(gap.to_slot))
-            await pipe.execute()
-
-    async def position(self, partition: str) -> int:
-        async with _away():
-            found = await self._redis.hgetall(POSITIONS)
-        positions = {_text(name): int(slot) for name, slot in found.items()}
-        if partition in positions or not positions:
-            return positions.get(partition, 0)
-        # Another number of partitions than before: begin where the slowest of the recent ones was.
-        newest = max(positions.values())
-        return min(slot for slot in positions.values() if slot > newest - _RECENT_SLOTS)
+    async def report_gap(self, claims: Sequence[Claim], gap: SignalGap) -> None:
+        await _guarded(self._gap, claims, (), [gap.to_slot, self._length_max, _encode_gap(gap)])
 
     async def is_whole(self) -> bool:
         async with _away():
             return bool(await self._redis.exists(BEGAN))
 
-    async def restore(self, partition: str, position: int, entries: Sequence[LogEntry]) -> int:
+    async def restore(self, positions: Mapping[str, int], entries: Sequence[LogEntry]) -> None:
         slots = seen_slots(entries)
         for start in range(0, len(entries), _RESTORED_AT_ONCE):
             keys, given = [STREAM], list[Any]([SEEN_SECONDS])
@@ -330,7 +245,7 @@ class RedisSignalLog:
             async with _away():
                 await self._restore(keys, given)
         async with _away():
-            return int(await self._whole([POSITIONS, BEGAN], [partition, position]))
+            await self._whole([POSITIONS, BEGAN], [each for pair in positions.items() for each in pair])
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         async with _away():
@@ -367,6 +282,23 @@ class RedisSignalLog:
         async with _away():
             found = await self._redis.zrevrangebyscore(WALLETS, "+inf", now, start=0, num=_WALLETS_MAX)
         return frozenset(_text(each) for each in found)
+
+
+async def _guarded(
+    script: AsyncScript, claims: Sequence[Claim], events: Sequence[SignalEvent], given: Sequence[Any]
+) -> list[str]:
+    """Run a script that begins with GUARD."""
+    keys = [STREAM, POSITIONS, EPOCHS, *(seen_key(event) for event in events)]
+    async with _away():
+        answer = [
+            _text(each)
+            for each in await script(keys, [len(claims), *(part for claim in claims for part in claim), *given])
+        ]
+    if answer[0] == "lost":
+        raise PositionLost(answer[1])
+    if answer[0] == "fenced":
+        raise SliceTaken(answer[1])
+    return answer[1:]
 
 
 def _around_slot(event: SignalEvent) -> tuple[bytes, bytes]:

@@ -3,16 +3,17 @@
 Implements: decisions, "cursors and gaps", "one signal", for a Redis that comes back empty. A shell; doing it again
 changes nothing.
 The newest entries come back with their cursors, so that old cursors go on where they were, new cursors are later ones,
-and a signal that is read from the chain again is known. The classifier then reads again from the position that is
-returned. Entries that were in Redis alone, and that no living classifier wrote, come back with another cursor; the
-history is a second behind at most while PostgreSQL answers.
+and a signal that is read from the chain again is known. The classifiers then read again from the restored positions.
+Entries that were in Redis alone, and that no living classifier wrote, come back with another cursor; the history is a
+second behind at most while PostgreSQL answers.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from actors.signals.history import SignalHistory
 from actors.signals.log import LogEntry, SignalLog, cursor_key
+from actors.signals.positions import SLICES
 
 logger = logging.getLogger(__name__)
 
@@ -23,23 +24,24 @@ _PAGE = 1_000
 
 
 async def restore(
-    log: SignalLog, history: SignalHistory, partition: str, written: Sequence[LogEntry], known_position: int
-) -> int:
-    """Return the slot after which this partition has to be read again; 0: nothing was ever known.
+    log: SignalLog, history: SignalHistory, written: Sequence[LogEntry], known: Mapping[str, int]
+) -> None:
+    """Restore the log, and give each slice the position after which it is read again; none in a new installation.
 
-    written: the newest entries that this classifier wrote, oldest first. known_position: its position, where it lives;
-    else 0. Raises SignalLogUnavailable and HistoryUnavailable; the log is not whole then.
+    written: the newest entries that this classifier wrote, oldest first. known: the positions of its slices, where it
+    lives. Raises SignalLogUnavailable and HistoryUnavailable; the log is not whole then.
     """
     archived = (await history.archived()).cursor
     await history.add([entry for entry in written if cursor_key(entry.cursor) > cursor_key(archived)])
     entries = await _tail(history)
     slots = [entry.event.slot for entry in entries if entry.event is not None]
     # Not before the oldest known signal: a chain that is younger has no such slots, and they are no gap.
-    position = known_position or max(0, max(slots, default=0) - AGAIN_SLOTS, min(slots, default=0) - 1)
-    found = await log.restore(partition, position, entries)
+    again = max(0, max(slots, default=0) - AGAIN_SLOTS, min(slots, default=0) - 1)
+    # Those of other classifiers too. Another one that lives and remembers less begins there (SignalLog.claim).
+    positions = dict.fromkeys(SLICES, again) | {name: slot for name, slot in known.items() if slot}
+    await log.restore({name: slot for name, slot in positions.items() if slot}, entries)
     if entries:
-        logger.warning("the log of signals is restored: %d entries, read again after slot %d", len(entries), found)
-    return found
+        logger.warning("the log of signals is restored: %d entries, read again after slot %d", len(entries), again)
 
 
 async def _tail(history: SignalHistory) -> list[LogEntry]:

@@ -14,7 +14,7 @@ failure changes nothing.
 | any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
 | starting, ok  | degraded | a primary node failed 3 probes in a row (no answer, or it calls itself unhealthy or     |
 |               |          | behind), or lags above the limit; or Redis, the block engine or the stream source is    |
-|               |          | down                                                                                    |
+|               |          | down; or a classifier of signals has no source of blocks                                |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -42,10 +42,11 @@ class Services:
     redis_reachable: bool
     relay_reachable: bool = True  # Also where no block engine is configured. Calls go on without it.
     streams_reachable: bool = True  # The source of the Yellowstone stream; also where none is configured.
+    signals_read: bool = True  # Every classifier of signals has a source; also where there are no signals.
 
     @property
     def all_up(self) -> bool:
-        return self.stores_up and self.relay_reachable and self.streams_reachable
+        return self.stores_up and self.relay_reachable and self.streams_reachable and self.signals_read
 
     @property
     def stores_up(self) -> bool:

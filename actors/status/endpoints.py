@@ -30,14 +30,14 @@ def health_document(
     doors: Doors,
     clocks_disagree: bool = False,
     sponsor_low: bool | None = None,
-    signals: tuple[str, int | None] | None = None,
+    signals: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Build the health document.
 
     now, started_at: Unix seconds; started_at is when the service started. clocks_disagree: the clock of an account
     owner and the database's differ, so no credits expire. sponsor_low: the x402 sponsor lacks money; None: x402 is off.
-    signals: the source of signals, and how many slots they are behind it. Calls continue in all these cases, so the
-    status depends on none.
+    signals: what is told of the source of signals (launch/signalling.py). Calls continue in all these cases. Of these
+    facts the status depends on the source of signals alone (core.py).
     """
     flags = products.services(doors)
     del flags["archive_history"]  # Interface: in the capabilities document only.
@@ -63,7 +63,7 @@ def health_document(
     if sponsor_low is not None:
         document["sponsor_balance_low"] = sponsor_low
     if signals is not None:
-        document["signals"] = {"source": signals[0], "lag_slots": signals[1]}
+        document["signals"] = dict(signals)
     return document
 
 

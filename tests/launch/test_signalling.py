@@ -13,6 +13,7 @@ from actors.launch.signalling import MeteredSignals, assemble_signals
 from actors.pages import Page, PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.log import RedisSignalLog
+from actors.signals.positions import Claim
 from actors.streams.meters import Meters
 from tests.gateway.test_wire import listening
 from tests.gateway.world import a_world
@@ -54,7 +55,7 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
     """The pages are there, and read the log that the classifiers write."""
     client = Redis.from_url(redis_url)
     await client.flushall()
-    await RedisSignalLog(client).append("p", 0, 0, [signal(1)])
+    await RedisSignalLog(client).append([Claim("p")], 0, [signal(1)])
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url), redis_url=SecretStr(redis_url)))
     placed: list[tuple[Any, ...]] = []
 

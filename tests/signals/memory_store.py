@@ -15,15 +15,18 @@ from actors.signals.log import (
     PositionLost,
     SignalGap,
     SignalLogUnavailable,
+    SliceTaken,
     cursor_key,
     seen_slots,
 )
+from actors.signals.positions import Claim, SliceClaims, plan
 
 
 class MemorySignalLog:
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
         self.positions: dict[str, int] = {}
+        self.epochs: dict[str, int] = {}
         self.seen: dict[tuple[str, str, str], list[int]] = {}
         self.wallets: dict[str, int] = {}
         self.has_begun = True
@@ -37,12 +40,35 @@ class MemorySignalLog:
         self._changed.set()
         return cursor
 
-    async def append(
-        self, partition: str, known_position: int, position: int, events: Sequence[SignalEvent]
-    ) -> list[str | None]:
-        before = self.positions.get(partition, 0)
-        if before < known_position:
-            raise PositionLost(partition)
+    async def claim(self, slices: Sequence[str], known: Mapping[str, int]) -> SliceClaims:
+        texts = {name: str(slot) for name, slot in self.positions.items()}
+        planned = plan(texts, slices, known, is_empty=not self.entries)
+        for name in planned.dropped:
+            del self.positions[name]
+        self.positions = {**planned.adopted, **self.positions}
+        claims = []
+        for name in slices:
+            self.epochs[name] = self.epochs.get(name, 0) + 1
+            stored = self.positions.get(name, 0)
+            stored = stored if isinstance(stored, int) else 0
+            claims.append(Claim(name, self.epochs[name], min(stored, known.get(name) or stored)))
+        return SliceClaims(tuple(claims), planned.is_lost)
+
+    def _guard(self, claims: Sequence[Claim]) -> None:
+        for name, epoch, position in claims:
+            newest = self.epochs.get(name, 0)
+            if newest > epoch:
+                raise SliceTaken(name)
+            if newest < epoch or self.positions.get(name, 0) < position:
+                raise PositionLost(name)
+
+    def _move(self, claims: Sequence[Claim], position: int) -> None:
+        for claim in claims:
+            if position > self.positions.get(claim.slice, 0):
+                self.positions[claim.slice] = position
+
+    async def append(self, claims: Sequence[Claim], position: int, events: Sequence[SignalEvent]) -> list[str | None]:
+        self._guard(claims)
         given: list[str | None] = []
         for event in events:
             slots = self.seen.get(event.identity)
@@ -53,10 +79,11 @@ class MemorySignalLog:
                 given.append(None)
                 if event.slot not in slots:
                     slots.append(event.slot)
-        self.positions[partition] = max(before, position)
+        self._move(claims, position)
         return given
 
-    async def correct(self, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+    async def correct(self, claims: Sequence[Claim], lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+        self._guard(claims)
         given = []
         for event in events:
             slots = self.seen.get(event.identity, [])
@@ -72,17 +99,15 @@ class MemorySignalLog:
                 given.append("moved")
         return given
 
-    async def report_gap(self, partition: str, gap: SignalGap) -> None:
+    async def report_gap(self, claims: Sequence[Claim], gap: SignalGap) -> None:
+        self._guard(claims)
         self._add("gap", None, gap)
-        self.positions[partition] = gap.to_slot
-
-    async def position(self, partition: str) -> int:
-        return self.positions.get(partition, min(self.positions.values(), default=0))
+        self._move(claims, gap.to_slot)
 
     async def is_whole(self) -> bool:
         return self.has_begun
 
-    async def restore(self, partition: str, position: int, entries: Sequence[LogEntry]) -> int:
+    async def restore(self, positions: Mapping[str, int], entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             if not self.entries or cursor_key(entry.cursor) > cursor_key(self.entries[-1].cursor):
                 self.entries.append(entry)
@@ -92,11 +117,12 @@ class MemorySignalLog:
                 slots = seen_slots(entries)[entry.event.identity]
                 self.seen.setdefault(entry.event.identity, [] if slots == "-" else [int(slots)])
         self.has_begun = True
-        return self.positions.setdefault(partition, position) if position else self.positions.get(partition, 0)
+        self.positions = {**positions, **self.positions}
 
     def lose_everything(self) -> None:
         """Redis comes back empty."""
-        self.entries, self.positions, self.seen, self.wallets, self.has_begun = [], {}, {}, {}, False
+        self.entries, self.seen, self.wallets, self.has_begun = [], {}, {}, False
+        self.positions, self.epochs = {}, {}
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         found = [entry for entry in self.entries if cursor_key(entry.cursor) > cursor_key(after)][:count]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,9 @@ from actors.clock import ManualClock
 from actors.signals.actor import SignalClassifier
 from actors.signals.classify import PROGRAMS
 from actors.signals.families import moonshot
-from actors.signals.log import NO_CURSOR, LogEntry
+from actors.signals.log import NO_CURSOR, LogEntry, PositionLost
 from actors.signals.observations import instruction
+from actors.signals.positions import SLICES, Claim, slices_of
 from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 from actors.signals.transaction import Transaction, key_text
 from tests.signals.made import key, numbered
@@ -64,10 +66,13 @@ def classifier(
     stream: ScriptedSource | None,
     blocks: ScriptedSource | None = None,
     history: MemorySignalHistory | None = None,
+    slices: Sequence[str] = SLICES,
+    clock: ManualClock | None = None,
+    **others: Any,
 ) -> SignalClassifier:
     fallback, history = blocks or ScriptedSource([], "blocks"), history or MemorySignalHistory()
-    parts = ("p", PROGRAMS, stream, lambda _: fallback, log, history, ManualClock())
-    return SignalClassifier(*parts, large_swap_lamports=1)
+    parts = ("p", slices, stream, lambda _: fallback, log, history, clock or ManualClock())
+    return SignalClassifier(*parts, large_swap_lamports=1, **others)
 
 
 async def _follow(log: MemorySignalLog, stream: ScriptedSource, blocks: ScriptedSource | None = None) -> None:
@@ -145,22 +150,22 @@ async def test_a_fork_that_is_lost_while_nobody_looks_is_corrected() -> None:
 
 async def test_slots_that_the_stream_has_no_more_are_read_as_blocks() -> None:
     log = MemorySignalLog()
-    log.positions["p"] = 12
+    log.positions = dict.fromkeys(SLICES, 12)
     stream = ScriptedSource([update for update in CHAIN if not isinstance(update, int)], first=20)
     blocks = ScriptedSource([launch(15, 15), *slots(15, SlotState.FINALIZED)], "blocks")
     await _follow(log, stream, blocks)
     assert (stream.asked, blocks.asked) == ([13], [13])
-    assert await log.position("p") == 15
+    assert set(log.positions.values()) == {15}
 
 
 async def test_slots_that_no_node_has_are_a_gap() -> None:
     """Subscribers are told what is missing; the classifier goes on behind it."""
     log = MemorySignalLog()
-    log.positions["p"] = 12
+    log.positions = dict.fromkeys(SLICES, 12)
     await classifier(log, ScriptedSource(CHAIN, first=20), ScriptedSource([], "blocks", first=20)).follow()
     (entry,) = await log.read(NO_CURSOR, 9)
     assert entry.gap is not None and (entry.gap.from_slot, entry.gap.to_slot) == (13, 19)
-    assert await log.position("p") == 19
+    assert set(log.positions.values()) == {19}
 
 
 async def test_without_a_stream_blocks_are_polled_and_it_shows() -> None:
@@ -231,7 +236,113 @@ async def test_a_slot_far_ahead_does_not_move_the_position() -> None:
     script = [*CHAIN[:40], *slots(far, SlotState.PROCESSED, SlotState.FINALIZED), launch(9, far), *CHAIN[40:]]
     await _follow(log, ScriptedSource(script))
     assert _kept(await log.read(NO_CURSOR, 1_000)) == _kept(await _uninterrupted())
-    assert 10 < await log.position("p") < 40
+    assert all(10 < position < 40 for position in log.positions.values())
     fresh = MemorySignalLog()
     await _follow(fresh, ScriptedSource([*slots(far, SlotState.FINALIZED), *CHAIN]))
     assert _kept(await fresh.read(NO_CURSOR, 1_000)) == _kept(await _uninterrupted())
+
+
+async def test_classifiers_whose_number_changes_take_over_where_the_others_were() -> None:
+    """Hostile input 69: 1, 3, 2 and 1 classifiers, each reading some of the chain; nothing lost, nothing twice."""
+    log, seen = MemorySignalLog(), 0
+    market = [*CHAIN]
+    for count, ends in ((1, 25), (3, 50), (2, 80), (1, len(market))):
+        for index in range(count):
+            stream = ScriptedSource(market)
+            stream.cuts = [ends - 5 * index]  # Not all get equally far.
+            with pytest.raises(SourceUnavailable):
+                await classifier(log, stream, slices=slices_of(index, count)).follow()
+        entries = await log.read(NO_CURSOR, 1_000)
+        assert len(entries) == len({entry.event.identity for entry in entries if entry.event}) >= seen
+        seen = len(entries)
+    expected = {entry.event.identity for entry in await _uninterrupted() if entry.event}
+    assert {entry.event.identity for entry in entries if entry.event} == expected
+
+
+async def test_a_slice_that_is_further_gets_nothing_again() -> None:
+    """What is so old that the log does not know it any more would else be told twice."""
+    log = MemorySignalLog()
+    await _follow(log, ScriptedSource(CHAIN))
+    count, position = len(log.entries), max(log.positions.values())
+    log.seen.clear()
+    log.positions |= {PROGRAMS[0]: 12}
+    await _follow(log, ScriptedSource([update for update in CHAIN if _at(update) <= position]))
+    assert len(log.entries) == count and set(log.positions.values()) == {position}
+
+
+def _at(update: Update) -> int:
+    return update.slot if isinstance(update, SlotSeen) else update.transaction.slot
+
+
+async def test_a_position_that_is_lost_is_a_gap_and_an_end_of_nothing() -> None:
+    """The classifier goes on from now, subscribers are told, and so is health."""
+    log = MemorySignalLog()
+    await _follow(log, ScriptedSource(CHAIN[:30]))
+    newest, log.positions = max(entry.event.slot for entry in log.entries if entry.event), {}
+    before, stream = len(log.entries), ScriptedSource(CHAIN[90:])
+    stream.head = lambda: 30  # type: ignore[method-assign]
+    one = classifier(log, stream)
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable):
+            await one.follow()
+    gap, *after = log.entries[before:]
+    assert gap.gap is not None and (gap.gap.from_slot, gap.gap.to_slot) == (newest + 1, 30)
+    assert one.health()["gap"]["to_slot"] == 30 and after and all(entry.gap is None for entry in after)
+    assert stream.asked == [None, min(log.positions.values()) + 1] and min(log.positions.values()) > 30
+
+
+async def test_a_position_that_redis_never_keeps_is_given_up() -> None:
+    """Without an end, PositionLost again and again would be an end of all signals."""
+
+    class Forgetful(MemorySignalLog):
+        forgets = 4
+
+        def _guard(self, claims: Sequence[Claim]) -> None:
+            if self.forgets:
+                self.forgets -= 1
+                raise PositionLost("p")
+            super()._guard(claims)
+
+    log = Forgetful()
+    log.positions = dict.fromkeys(SLICES, 12)
+    pauses, done = list[float](), asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 10:
+            done.set()
+            await asyncio.Event().wait()
+
+    one = classifier(log, ScriptedSource(CHAIN), sleep=sleep, slices=PROGRAMS)
+    one.start()
+    await done.wait()
+    await one.stop()
+    assert len({entry.event.identity for entry in log.entries if entry.event}) == one.health()["signals"] > 0
+    assert max(log.positions.values()) > 12
+
+
+async def test_a_fenced_classifier_ends_and_writes_nothing() -> None:
+    log, ended = MemorySignalLog(), asyncio.Event()
+    one = classifier(log, ScriptedSource(CHAIN), on_fenced=ended.set)
+    original = log.claim
+
+    async def claim_and_be_overtaken(*given: Any) -> Any:
+        taken = await original(*given)
+        await original([SLICES[3]], {})
+        return taken
+
+    log.claim = claim_and_be_overtaken  # type: ignore[method-assign, assignment]
+    one.start()
+    await ended.wait()
+    await one.stop()
+    assert log.entries == [] and "claimed" in one.health()["fault"] and one.health()["source"] == "none"
+
+
+async def test_health_tells_since_when_there_is_no_source() -> None:
+    """A source counts once it tells something, so that one that never answers is none."""
+    clock = ManualClock()
+    one = classifier(MemorySignalLog(), ScriptedSource([]), clock=clock)
+    with pytest.raises(SourceUnavailable):
+        await one.follow()
+    clock.advance(7)
+    assert (one.health()["source"], one.health()["source_away_seconds"]) == ("none", 7)

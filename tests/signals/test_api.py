@@ -5,6 +5,7 @@ import pytest
 
 from actors.signals.api import LoggedSignal, SignalReader
 from actors.signals.log import NO_CURSOR, SignalGap
+from actors.signals.positions import Claim
 from actors.signals.replays import Replays
 from tests.signals.test_hub import World
 from tests.signals.test_log import signal
@@ -41,7 +42,7 @@ async def test_corrections_have_the_cause_of_their_signal_and_are_not_first() ->
     """Hostile input 32: nobody pays twice for one signal."""
     world = World()
     await world.write(1, slot=100)
-    await world.log.correct(100, [signal(0, slot=100)])
+    await world.log.correct([Claim("p")], 100, [signal(0, slot=100)])
     first, removed = (await _reader(world).read(NO_CURSOR, 10)).signals
     assert (first.cause, first.is_first) == (removed.cause, True) and not removed.is_first
     assert orjson.loads(removed.body)["correction"] == "removed"
@@ -50,7 +51,7 @@ async def test_corrections_have_the_cause_of_their_signal_and_are_not_first() ->
 async def test_what_is_lost_is_told_and_passed() -> None:
     """A gap of the chain is an entry of the log; dropped days are one of the stores."""
     world = World()
-    await world.log.report_gap("p", SignalGap(5, 9, "gone"))
+    await world.log.report_gap([Claim("p")], SignalGap(5, 9, "gone"))
     world.history.kept_from_ms = 1_600_000_000_000
     page = await _reader(world).read("1500000000000-0", 10)
     gaps = [orjson.loads(gap)["gap"] for gap in page.gaps]

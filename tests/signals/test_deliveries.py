@@ -97,7 +97,7 @@ async def test_while_a_redis_has_lost_its_data_nothing_can_be_billed(redis_url: 
     deliveries = RedisDeliveries(client)
     with pytest.raises(SignalLogUnavailable):
         await deliveries.doubtful()
-    await RedisSignalLog(client).restore("p", 0, [])
+    await RedisSignalLog(client).restore({}, [])
     began_ms, found = await deliveries.now_ms(), await deliveries.doubtful()
     assert found.covers(f"{began_ms - 3_600_000}-5", signal()) and not found.covers(f"{began_ms + 60_000}-0", signal())
     assert not found.covers(f"{began_ms - 30 * 3_600_000}-0", signal())

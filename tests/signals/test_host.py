@@ -1,14 +1,16 @@
-"""The programs are shared among classifiers, each once."""
+"""The classifiers as actors: what they report."""
 
-import pytest
+from prometheus_client import generate_latest
 
-from actors.signals.classify import PROGRAMS
-from actors.signals.host import programs_of
+from actors.signals.host import watch_classifier
+from actors.telemetry.metrics import Metrics
+from tests.signals.memory_store import MemorySignalLog
+from tests.signals.test_actor import ScriptedSource, classifier
 
 
-@pytest.mark.parametrize("classifiers", [1, 2, 5, 12])
-def test_every_program_has_one_classifier(classifiers: int) -> None:
-    """Decisions: partitioned by program; none has nothing to do."""
-    parts = [programs_of(index, classifiers) for index in range(classifiers)]
-    assert sorted(program for part in parts for program in part) == sorted(PROGRAMS)
-    assert all(parts)
+async def test_metrics_of_a_classifier_without_a_source_are_no_zeros() -> None:
+    """0 slots behind would look well: the lag is not known (NaN), and the source is below 0."""
+    one, metrics = classifier(MemorySignalLog(), ScriptedSource([])), Metrics()
+    watch_classifier(metrics, one.health)
+    page = generate_latest(metrics.registry).decode()
+    assert "signals_lag_slots NaN" in page and "signals_source -1.0" in page

@@ -13,6 +13,7 @@ from actors.signals.deliveries import LEASE_MS
 from actors.signals.filters import SignalFilter
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, SignalHub
 from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
+from actors.signals.positions import Claim
 from actors.signals.replays import ReplayPage, Replays
 from actors.signals.subscription import AHEAD_MAX, REPLAY_MAX
 from tests.signals.memory_store import MemoryDeliveries, MemorySignalHistory, MemorySignalLog
@@ -63,7 +64,7 @@ class World:
 
     async def write(self, count: int, **fields: Any) -> None:
         signals = [signal(number, **fields) for number in range(self.written, self.written + count)]
-        await self.log.append("p", 0, 0, signals)
+        await self.log.append([Claim("p")], 0, signals)
         self.written += count
 
     async def publish(self, hub: SignalHub) -> None:
@@ -231,7 +232,7 @@ async def test_a_slow_subscriber_is_bounded_and_misses_nothing() -> None:
 async def test_what_no_store_has_is_a_gap_notice_and_free() -> None:
     """Decisions, "cursors and gaps"."""
     world, client = World(), Client()
-    await world.log.report_gap("p", SignalGap(5, 9, "gone"))
+    await world.log.report_gap([Claim("p")], SignalGap(5, 9, "gone"))
     world.history.kept_from_ms = 1_600_000_000_000
     hub = await world.hub()
     await subscribe(hub, client, "1500000000000-0")
@@ -247,7 +248,7 @@ async def test_corrections_are_told_and_free() -> None:
     hub = await world.hub()
     await subscribe(hub, client)
     await world.write(1, slot=100)
-    await world.log.correct(100, [signal(0, slot=100)])
+    await world.log.correct([Claim("p")], 100, [signal(0, slot=100)])
     await world.publish(hub)
     assert [each.get("correction") for each in client.got] == [None, "removed"]
     assert client.charged == 1
@@ -334,7 +335,7 @@ async def test_after_redis_lost_everything_a_cursor_goes_on_and_nothing_is_bille
     again = Client()
     await subscribe(hub, again, cursor)  # Before anybody has restored the log: from the history.
     world.deliveries.began_ms = 1_700_000_000_000 - LEASE_MS
-    await world.log.restore("p", 0, await world.history.read(NO_CURSOR, 100))
+    await world.log.restore({}, await world.history.read(NO_CURSOR, 100))
     later = Client()
     await subscribe(hub, later, cursor)
     await world.write(2)
@@ -353,7 +354,7 @@ async def test_a_signal_that_a_lost_log_has_again_is_told_once() -> None:
     await world.publish(hub)
     world.log.lose_everything()
     world.log.has_begun = True
-    await world.log.append("p", 0, 0, [signal(1), signal(2)])
+    await world.log.append([Claim("p")], 0, [signal(1), signal(2)])
     await world.publish(hub)
     assert [each["mint"] for each in client.got] == ["M0", "M1", "M2"] and client.charged == 3
 

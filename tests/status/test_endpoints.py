@@ -60,7 +60,7 @@ def test_the_health_document_when_all_is_well() -> None:
 def test_health_tells_which_source_signals_are_read_from() -> None:
     """Interface, "Health document": beside its fields, and whatever the status is."""
     assert "signals" not in health_document(OK, NOW, STARTED, Doors())
-    document = health_document(OK, NOW, STARTED, Doors(), signals=("blocks", None))
+    document = health_document(OK, NOW, STARTED, Doors(), signals={"source": "blocks", "lag_slots": None})
     assert document["signals"] == {"source": "blocks", "lag_slots": None} and document["status"] == "ok"
 
 

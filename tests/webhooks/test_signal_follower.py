@@ -10,6 +10,7 @@ import pytest
 from actors.clock import ManualClock
 from actors.signals.api import AWAY, SignalReader
 from actors.signals.log import RedisSignalLog, SignalGap, SignalLog, SignalLogUnavailable
+from actors.signals.positions import Claim
 from actors.signals.replays import Replays
 from actors.storage.connections import connect_redis
 from actors.webhooks.registrations import Webhook, WebhookFilter
@@ -74,7 +75,7 @@ async def test_whatever_is_killed_or_away_each_signal_is_queued_once(seed: int) 
     while calm < 60:
         if written < 120:
             count = dice.randrange(4)
-            await log.append("p", 0, 0, [signal(written + n) for n in range(count)])
+            await log.append([Claim("p")], 0, [signal(written + n) for n in range(count)])
             written += count
         else:
             calm += 1
@@ -97,10 +98,10 @@ async def test_corrections_and_gaps_are_told_free_and_the_body_is_what_subscribe
     await a_webhook(store, kinds=("newPair",))
     follower = SignalFollower(store, reader(log, history), ManualClock(), away=AWAY, wait_ms=1)
     await follower.follow_once()
-    await log.append("p", 0, 0, [signal(1, slot=100)])
-    await log.correct(100, [signal(1, slot=100)])
-    await log.append("p", 0, 0, [signal(1, slot=101)])
-    await log.report_gap("p", SignalGap(102, 109, "no node has these slots any more"))
+    await log.append([Claim("p")], 0, [signal(1, slot=100)])
+    await log.correct([Claim("p")], 100, [signal(1, slot=100)])
+    await log.append([Claim("p")], 0, [signal(1, slot=101)])
+    await log.report_gap([Claim("p")], SignalGap(102, 109, "no node has these slots any more"))
     await follower.follow_once()
     first, removed, restored, gap = sorted(
         store.events.values(), key=lambda event: json.loads(event.body).get("cursor", "9")

@@ -1,0 +1,103 @@
+"""The number of classifiers changes from start to start, under signals: none lost, none twice."""
+
+import contextlib
+import json
+import threading
+import urllib.request
+from typing import Any
+
+import pytest
+
+from actors.signals.classify import PROGRAMS, observe
+from actors.signals.from_json import read_json
+from actors.signals.observations import What
+from actors.signals.transaction import key_text
+from bench.product import Product
+from tests.cluster.test_faults import eventually
+from tests.signals import chain_calls
+
+pytestmark = pytest.mark.stops
+_COUNTS = (3, 2, 1)  # The product of the tests has one before.
+_PAGE = 500
+_WAIT_SECONDS = 90
+
+
+class Launches:
+    """Makes coins until it is stopped; what fails while the chain is away is left out."""
+
+    def __init__(self, chain: str) -> None:
+        self._chain, self._is_over = chain, threading.Event()
+        self.known: list[str] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            with contextlib.suppress(OSError, ValueError, AssertionError):
+                self.known.append(chain_calls.launch(self._chain)["mint"])
+            self._is_over.wait(0.2)
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+def _created(chain: str) -> set[str]:
+    """The chain's own list: the coins and pools that its confirmed transactions have made."""
+    found: set[str] = set()
+    for program in PROGRAMS:
+        for row in chain_calls.rpc(chain, "getSignaturesForAddress", program, {"commitment": "confirmed"}):
+            options = {"encoding": "json", "maxSupportedTransactionVersion": 0, "commitment": "confirmed"}
+            answer = chain_calls.rpc(chain, "getTransaction", row["signature"], options)
+            transaction = read_json(answer["slot"], answer)
+            assert transaction is not None
+            found |= {
+                key_text(seen.mint)
+                for seen in observe(transaction)
+                if seen.what is What.CREATED and seen.mint is not None
+            }
+    return found
+
+
+def _answer(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def _told(product: Product) -> list[str]:
+    """Every newPair since the first one, oldest first, page by page."""
+    found, cursor = list[str](), "0-0"
+    while True:
+        page = _answer(f"{product.http_url}/signals/recent?kinds=newPair&limit={_PAGE}&since={cursor}")
+        found += [each["mint"] for each in page["events"]]
+        if page["next_cursor"] is None or page["next_cursor"] == cursor or not page["events"]:
+            return found
+        cursor = page["next_cursor"]
+
+
+def test_one_three_two_and_one_classifiers_tell_each_coin_once(product: Product) -> None:
+    """Hostile input 69: work is taken over from where it was, and health tells the truth meanwhile."""
+    chain, before = product.ready["node_url"], product._settings
+    launches = Launches(chain)
+    try:
+        assert eventually(lambda: len(launches.known) > 3, _WAIT_SECONDS)
+        for count in _COUNTS:
+            product.stop()
+            product._settings = {**before, "LEDGER_SIGNALS__CLASSIFIERS": str(count)}
+            known = len(launches.known)
+            product.start()
+            assert eventually(lambda known=known: len(launches.known) > known + 3, _WAIT_SECONDS)
+            newest = launches.known[-1]
+            assert eventually(lambda newest=newest: newest in _told(product), _WAIT_SECONDS), count
+            assert len(product.running("SignalClassifierActor")) == count
+            health = _answer(f"{product.http_url}/health")
+            assert (health["status"], health["signals"]["source"]) == ("ok", "yellowstone"), health
+            assert "gap" not in health["signals"]
+    finally:
+        launches.stop()
+        product._settings = before
+    expected = _created(chain)
+    assert set(launches.known) <= expected and len(launches.known) > 15
+    assert eventually(lambda: expected <= set(_told(product)), _WAIT_SECONDS), expected - set(_told(product))
+    told = _told(product)
+    assert len(told) == len(set(told)) and set(told) == expected
