@@ -116,7 +116,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         # port of a replica that is gone is not used again in that time, as that process still knows it.
         "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": str(_OLD_FRONT_SECONDS),
         "RAY_SERVE_PORT_QUARANTINE_S": str(_OLD_FRONT_SECONDS + 30),
-        # HAProxy must stop using a killed replica within a second, not after two checks of five seconds.
+        # The pause before the first of two checks of a killed replica; by default five seconds.
         "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
         # Otherwise Serve's HTTP server believes the X-Forwarded-For header of every local connection.
         "FORWARDED_ALLOW_IPS": "255.255.255.255",

@@ -69,11 +69,14 @@ class FrontUnusable(Exception):
     """HAProxy cannot run as this service needs it; the text says why, and what to do."""
 
 
-def install(folder: Path, config: Config, host: str | None, websocket_port: int | None = None) -> Path:
+def install(
+    folder: Path, config: Config, host: str | None, websocket_port: int | None = None, has_spare: bool = False
+) -> Path:
     """Write the program that Serve starts in place of HAProxy, and return its path. Raises FrontUnusable.
 
     folder: of this run, or of this machine; it is closed to other users. host: the address that clients connect to;
     None: the one in Serve's own configuration. websocket_port: a second port with the same rules; None: there is none.
+    has_spare: only the first replica gets calls, and the next one as soon as the first is down.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     close_folder(folder)
@@ -83,7 +86,7 @@ def install(folder: Path, config: Config, host: str | None, websocket_port: int 
     for code in PAGE_CODES:
         (pages / f"{code}.http").write_bytes(page(code))
         (pages / grpc_page_name(code)).write_bytes(grpc_page(code))
-    settings = settings_of(config, pages, host, websocket_port)
+    settings = settings_of(config, pages, host, websocket_port, has_spare)
     path, program = folder / SETTINGS_FILE, folder / PROGRAM
     write_private(path, json.dumps(asdict(settings)))
     # -I -S: only the standard library, and no settings from the environment.
@@ -92,7 +95,9 @@ def install(folder: Path, config: Config, host: str | None, websocket_port: int 
     return program
 
 
-def settings_of(config: Config, pages: Path, host: str | None, websocket_port: int | None = None) -> FrontSettings:
+def settings_of(
+    config: Config, pages: Path, host: str | None, websocket_port: int | None, has_spare: bool
+) -> FrontSettings:
     assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
     return FrontSettings(
         haproxy=haproxy_program(),
@@ -105,6 +110,7 @@ def settings_of(config: Config, pages: Path, host: str | None, websocket_port: i
         request_seconds_max=config.serve.request_seconds_max,
         grpc_requests_per_address=GRPC_CALLS_PER_SECOND,
         trusted_proxies=config.identity.trusted_proxies,
+        has_spare=has_spare,
     )
 
 

@@ -50,8 +50,11 @@ GRPC_REQUEST_BYTES_MAX = 1024  # Of all other calls. Their largest has 60 bytes.
 # HAProxy has one buffer for what a replica says on a stream. While a client leaves it full, HAProxy reads nothing more
 # of that connection, so another client's stream on it would stand still.
 ONE_CLIENT_A_CONNECTION = "tune.h2.be.max-concurrent-streams 1"
-# A replica that is busy with many calls answers late, and is not dead. Serve's limit is the pause between two checks.
-_GRPC_CHECK_SECONDS = 3
+# Time for the answer to a health check. A busy replica answers late, and is not dead. HAProxy itself would give it the
+# pause between two checks (1 s). A dead one refuses the connection, which ends a check at once; so the longer limit
+# delays only the notice of a replica that hangs: two checks of 3 s, and the pauses before them.
+_CHECK_SECONDS = 3
+_CHECK = f"    timeout check {_CHECK_SECONDS}s"
 _LOOPBACK = "127.0.0.1"
 _PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
 
@@ -74,6 +77,7 @@ class FrontSettings:
     request_seconds_max: int
     grpc_requests_per_address: int  # In a second, as a mean of RATE_SECONDS.
     trusted_proxies: tuple[str, ...]  # Addresses and networks that many clients come from: without that limit.
+    has_spare: bool  # Only the first replica gets calls; the next one does as soon as the first is down.
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,21 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
         ),
         # Serve's Python proxy would take over when no replica is up: it queues without bound. A 503 says when to retry.
         _Rule("backend http-.*", r"server \S+ \S+ check backup", _ANY, _put()),
-        _Rule("backend http-.*", "http-reuse always", _ANY, _put("    http-reuse always", *_backend(pages))),
+        _Rule("backend http-.*", "http-reuse always", _ANY, _put("    http-reuse always", _CHECK, *_backend(pages))),
+        *([_spares("backend http-.*"), _spares("backend (?!http-|grpc_fallback).*")] if settings.has_spare else []),
     )
+
+
+def _spares(section: str) -> _Rule:
+    """Return the rule that makes every replica but the first one of these sections a spare."""
+    found = 0
+
+    def replace(match: re.Match[str]) -> Sequence[str]:
+        nonlocal found
+        found += 1
+        return [f"    {match[0]}{' backup' if found > 1 else ''}"]
+
+    return _Rule(section, r"server \S+ \S+( proto h2)? check( observe .*)?", _ANY, replace)
 
 
 def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
@@ -204,7 +221,7 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
             "backend (?!http-).*",
             "http-reuse always",
             _ANY,
-            _put("    http-reuse always", f"    timeout check {_GRPC_CHECK_SECONDS}s", *grpc_pages(pages)),
+            _put("    http-reuse always", _CHECK, *grpc_pages(pages)),
         ),
     )
 

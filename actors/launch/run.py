@@ -170,6 +170,7 @@ class _Run:
         self._secrets = wallets.load_or_make(data.folder("secrets"))
         self._embedded_chain = config.upstream.node_url is None
         self._edge: edge.Edge | None = None
+        self._cores = os.cpu_count() or 1
         host = config.serve.plain_host
         host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
         self._http_url = f"http://{host}:{config.serve.http_port}"
@@ -224,7 +225,13 @@ class _Run:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
-                front_program = front.install(run_folder, config, config.serve.plain_host, config.serve.http_port + 1)
+                front_program = front.install(
+                    run_folder,
+                    config,
+                    config.serve.plain_host,
+                    config.serve.http_port + 1,
+                    config.gateway.has_spare_on(self._cores),
+                )
                 if config.serve.tls:
                     self._edge = edge.install(run_folder, config, self._data.folder("tls"))
                 environment = cluster.ray_environment(config.serve, run_folder)
@@ -245,8 +252,11 @@ class _Run:
             head.during(lambda: place_metrics_page(config))
             has_grpc = config.upstream.yellowstone_url is not None
             head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
-        replicas = config.gateway.replicas_on(os.cpu_count() or 1)
-        with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
+        replicas = config.gateway.replicas_on(self._cores)
+        names = f"{replicas} replica{'s' if replicas > 1 else ''}"
+        if config.gateway.has_spare_on(self._cores):
+            names = "a replica and a spare one"
+        with self._screen.step(f"starting the gateway, {names}"):
             if self._stop.is_set():
                 return False
             self._application_runs = True

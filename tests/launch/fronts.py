@@ -37,17 +37,36 @@ class Replica:
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
     behave: Behave | None = None
+    check_seconds: float = 0.0  # How late it answers a health check.
+    checked: asyncio.Event = field(default_factory=asyncio.Event)  # It has answered one.
+    server: asyncio.Server | None = None
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 if head.startswith(b"GET /-/healthz"):
+                    await asyncio.sleep(self.check_seconds)
                     writer.write(ok(b"success"))
+                    self.checked.set()
                     continue
                 self.requests.append(head)
                 if not await (self.behave or answer_whole)(head, reader, writer):
                     return
+
+    async def listen(self) -> asyncio.Server:
+        server = self.server = await asyncio.start_server(self.serve, "127.0.0.1")
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    def die(self) -> None:
+        """As a killed process: connections break off, and new ones are refused."""
+        assert self.server is not None
+        self.server.close()
+        for writer in self.writers:
+            writer.transport.abort()
 
 
 async def answer_whole(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -102,8 +121,11 @@ def rendered(
     metrics_port: int,
     grpc_replica_port: int = 0,
     grpc_port: int = 0,
+    second_port: int = 0,
 ) -> Path:
-    """What Serve writes for one application with one replica, or with none (0). Without gRPC where both ports are 0."""
+    """What Serve writes for one application with one replica, or with none (0). Without gRPC where both ports are 0.
+
+    second_port: of a second replica, 0: there is none."""
     has_grpc = bool(grpc_port or grpc_replica_port)
     settings = HAProxyConfig(
         http_options=HTTPOptions(host="127.0.0.1", port=port),
@@ -122,13 +144,16 @@ def rendered(
         has_received_routes=True,
         has_received_servers=True,
     )
-    servers = [ServerConfig("replica-1", "127.0.0.1", replica_port)] if replica_port else []
+    listening = [port for port in (replica_port, second_port) if port]
+    servers = [ServerConfig(f"replica-{number}", "127.0.0.1", port) for number, port in enumerate(listening, 1)]
     fallback = ServerConfig("proxy", "127.0.0.1", 1)
     backend = BackendConfig("http-app", "/", app_name="app", servers=servers, fallback_server=fallback)
     backends = {backend.name: backend}
     if has_grpc:
-        server = ServerConfig("grpc-1", "127.0.0.1", grpc_replica_port or replica_port)
-        backends["grpc-app"] = replace(backend, name="grpc-app", servers=[server], protocol=RequestProtocol.GRPC)
+        servers = [ServerConfig("grpc-1", "127.0.0.1", grpc_replica_port or replica_port)]
+        if second_port:
+            servers.append(ServerConfig("grpc-2", "127.0.0.1", second_port))
+        backends["grpc-app"] = replace(backend, name="grpc-app", servers=servers, protocol=RequestProtocol.GRPC)
     path = folder / "haproxy.cfg"
     api = HAProxyApi(settings, backends, str(path))
     if has_grpc:
@@ -139,20 +164,23 @@ def rendered(
 
 @contextlib.asynccontextmanager
 async def running(
-    replica: Replica | None = None, websocket_port: int | None = None, grpc_replica_port: int = 0, **serve: Any
+    replica: Replica | None = None,
+    websocket_port: int | None = None,
+    grpc_replica_port: int = 0,
+    spare: Replica | None = None,
+    **serve: Any,
 ) -> AsyncIterator[Front]:
-    """HAProxy as Serve would start it. replica: None: there is none. serve: settings of that branch."""
+    """HAProxy as Serve would start it. replica: None: there is none. spare: of this replica. serve: settings of that
+    branch."""
     # Not below pytest's own folder: the path of a socket has room for a short one only.
     with tempfile.TemporaryDirectory(prefix="front-") as name:
         folder = Path(name)
-        program = front.install(folder, settled(**serve), None, websocket_port)
+        program = front.install(folder, settled(**serve), None, websocket_port, has_spare=spare is not None)
         (folder / "node").mkdir()
-        server = None
-        if replica is not None:
-            server = await asyncio.start_server(replica.serve, "127.0.0.1")
-            replica.port = server.sockets[0].getsockname()[1]
-        ports = free_ports()
-        path = rendered(folder / "node", ports[0], replica.port if replica else 0, *ports[1:], grpc_replica_port)
+        servers = [await one.listen() for one in (replica, spare) if one is not None]
+        ports, second_port = free_ports(), spare.port if spare else 0
+        replica_port = replica.port if replica else 0
+        path = rendered(folder / "node", ports[0], replica_port, *ports[1:], grpc_replica_port, 0, second_port)
         process = await asyncio.create_subprocess_exec(program, "-db", "-f", path, "-dR", stderr=subprocess.PIPE)
         try:
             found = Front(ports[0], folder, replica or Replica(), process)
@@ -162,7 +190,7 @@ async def running(
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.communicate()
-            if server is not None:
+            for server in servers:
                 server.close()
 
 

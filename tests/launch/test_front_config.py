@@ -19,6 +19,7 @@ def told(
     websocket_port: int | None = None,
     edge_folder: str | None = None,
     trusted_proxies: tuple[str, ...] = (),
+    has_spare: bool = False,
     **settings: int,
 ) -> FrontSettings:
     return FrontSettings(
@@ -32,6 +33,7 @@ def told(
         request_seconds_max=settings.get("request_seconds_max", 5),
         grpc_requests_per_address=settings.get("grpc_requests_per_address", 500),
         trusted_proxies=trusted_proxies,
+        has_spare=has_spare,
     )
 
 
@@ -145,6 +147,33 @@ def test_serves_own_proxy_takes_no_calls(by_serve: str) -> None:
     """It queues without bound when no replica is up; the front says 503 at once."""
     assert "check backup" in by_serve
     assert "backup" not in rewrite(by_serve, told(), _FILES_MAX)
+
+
+@pytest.mark.parametrize("has_spare", [True, False])
+def test_the_second_replica_is_a_spare_where_one_is_wanted(tmp_path: Path, has_spare: bool) -> None:
+    """A spare gets no call while the first replica lives; where all replicas are to work, none is a spare."""
+    by_serve = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_port=8082, second_port=9001).read_text("utf-8")
+    text = rewrite(by_serve, told(has_spare=has_spare), _FILES_MAX)
+    for backend in ("backend http-app", "backend grpc-app"):
+        servers = [line for line in section(text, backend) if line.startswith("server ")]
+        assert [line.endswith(" backup") for line in servers] == [False, has_spare]
+
+
+def test_a_busy_replica_has_time_for_a_health_check(tmp_path: Path) -> None:
+    """Without a limit of its own HAProxy takes the pause between two checks (1 s), in which a busy loop may not answer.
+    A check of a dead replica ends at once. The same for HTTP and gRPC."""
+    text = rewrite(rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_port=8082).read_text("utf-8"), told(), _FILES_MAX)
+    for backend in ("backend http-app", "backend grpc-app"):
+        assert section(text, backend).count("timeout check 3s") == 1
+
+
+def test_only_a_refused_connection_is_tried_again(by_serve: str) -> None:
+    """No byte of a paid call reaches two replicas: another one is tried when the connection could not be made, and not
+    when a replica broke off."""
+    lines = section(rewrite(by_serve, told(), _FILES_MAX), "defaults")
+    assert [line for line in lines if line.startswith(("retry-on", "option redispatch"))] == [
+        *("option redispatch 1", "retry-on conn-failure"),
+    ]
 
 
 def test_the_front_says_under_one_name_who_its_peer_is(by_serve: str) -> None:

@@ -49,6 +49,44 @@ async def test_without_a_replica_the_front_says_503_as_the_interface_has_it() ->
         assert time.monotonic() - began < 2
 
 
+async def test_a_spare_answers_as_soon_as_the_replica_is_dead() -> None:
+    """A spare gets no call before. The first call after the death is answered too: its connection is refused, no byte
+    of it reached a replica, and it is tried again."""
+    replica, spare = Replica(), Replica()
+    async with running(replica, spare=spare) as found:
+        for _ in range(3):
+            assert (await found.ask(_POST))[0] == 200
+        assert (len(replica.requests), len(spare.requests)) == (3, 0)
+        replica.die()
+        for _ in range(3):
+            assert (await found.ask(_POST))[0] == 200
+        assert (len(replica.requests), len(spare.requests)) == (3, 3)
+
+
+async def test_a_call_that_reached_a_replica_is_not_sent_to_another() -> None:
+    """A paid call would be executed twice: the client hears that the replica broke off, and decides."""
+
+    async def break_off(_head: bytes, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> bool:
+        return False
+
+    replica, spare = Replica(behave=break_off), Replica()
+    async with running(replica, spare=spare) as found:
+        assert error_of(await found.ask(_POST), 502)["code"] == "UPSTREAM_ERROR"
+        assert (len(replica.requests), spare.requests) == (1, [])
+
+
+async def test_a_replica_that_is_busy_for_half_a_second_stays() -> None:
+    """Health checks every 0.1 s here, as every second in a run: a late answer is no death, so no spare takes over."""
+    replica, spare = Replica(), Replica()
+    async with running(replica, spare=spare) as found:
+        replica.check_seconds = 0.5
+        for _ in range(4):  # Two late ones in a row would be enough to take it out.
+            replica.checked.clear()
+            await replica.checked.wait()
+        assert (await found.ask(_POST))[0] == 200
+        assert (len(replica.requests), spare.requests) == (1, [])
+
+
 async def test_what_is_not_json_never_reaches_a_client() -> None:
     """Interface: errors have the interface's bodies, whoever behind the front made them; what the gateway says itself
     is not touched."""
