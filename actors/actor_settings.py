@@ -39,7 +39,7 @@ def part_of(config: Config, names: Iterable[str]) -> Config:
         fields = wanted.setdefault(branch, set())
         fields.update([field] if field else vars(getattr(config, branch)))
     branches = {branch: _with_only(getattr(config, branch), fields) for branch, fields in wanted.items()}
-    part = _with_only(config, branches)
+    part: Config = _with_only(config, branches)
     vars(part).update(branches)
     return part
 

@@ -11,8 +11,10 @@ import logging
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+from actors.actor_settings import differences
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +30,31 @@ class ActorUnreachable(Exception):
     """The actor did not answer in time; it may or may not have done the work."""
 
 
-def place(plain_class: type, name: str, fingerprint: str, *arguments: Any, calls_at_once: int | None = None) -> Any:
-    """Return the named actor of this class; start it where it does not run.
+class Reference:
+    """The actor that has a name now. A handle of Ray's is of one actor: when that is replaced, the handle stays dead.
+
+    handle: of the actor, where it is known already.
+    """
+
+    def __init__(self, name: str, handle: Any = None, find: Callable[[str], Any] | None = None) -> None:
+        self._name, self._handle, self._find = name, handle, find
+
+    async def handle(self) -> Any:
+        """Raises ActorUnreachable when no actor has the name."""
+        if self._handle is None:
+            # In a thread: the call blocks for as long as Ray's own processes do not answer.
+            self._handle = await asyncio.to_thread(self._find or find, self._name)
+        return self._handle
+
+    def forget(self) -> None:
+        """Look the name up again before the next call."""
+        self._handle = None
+
+
+def place(
+    plain_class: type, name: str, fingerprint: str, *arguments: Any, calls_at_once: int | None = None
+) -> Reference:
+    """Return a reference to the named actor of this class; start the actor where it does not run.
 
     calls_at_once: calls above this number wait inside Ray. None: Ray's default, 1,000 for classes with async methods.
 
@@ -56,10 +81,12 @@ def place(plain_class: type, name: str, fingerprint: str, *arguments: Any, calls
             .remote(*arguments)
         )
         try:
-            if ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS) == fingerprint:
-                return handle
+            found = str(ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS))
         except RayError:
-            return handle  # It is restarting; the next call of `place` checks it again.
+            return Reference(name, handle)  # It is restarting; the next call of `place` checks it again.
+        if found == fingerprint:
+            return Reference(name, handle)
+        logger.warning("%s is replaced: it has other settings (%s)", name, differences(found, fingerprint))
         ray.kill(handle, no_restart=True)
     raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
 
@@ -75,13 +102,20 @@ def remove_others(prefix: str, names: Collection[str]) -> None:
 
 
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
-    """Make one ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow."""
-    from ray.exceptions import RayError
+    """Make one ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow.
 
+    handle: a Reference, or a handle of Ray's.
+    """
+    from ray.exceptions import ActorDiedError, RayError
+
+    reference = handle if isinstance(handle, Reference) else None
     try:
         async with asyncio.timeout(wait_seconds):
-            return await getattr(handle, method).remote(*arguments)
+            found = handle if reference is None else await reference.handle()
+            return await getattr(found, method).remote(*arguments)
     except (RayError, TimeoutError) as error:
+        if isinstance(error, ActorDiedError) and reference is not None:
+            reference.forget()
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
 
 

@@ -42,7 +42,9 @@ def changed(branch: str, **fields: object) -> Config:
     [
         pytest.param(changed("pricing", base_credits=3), set(), id="a price of a call"),
         pytest.param(changed("gateway", replicas=5, body_bytes_max=1_024), set(), id="settings of replicas"),
-        pytest.param(changed("storage", postgres_migrations_url=SecretStr("postgresql://o@db/x")), set(), id="owner role"),
+        pytest.param(
+            changed("storage", postgres_migrations_url=SecretStr("postgresql://o@db/x")), set(), id="owner role"
+        ),
         pytest.param(changed("payments", sponsor_key=SecretStr("another")), set(), id="sponsor's key"),
         pytest.param(changed("payments", credits_per_usdc=1), {"account owner"}, id="price of credits"),
         pytest.param(changed("accounts", concurrency=1), {"account owner"}, id="limits of accounts"),
@@ -70,7 +72,7 @@ def test_a_changed_setting_replaces_the_actors_that_use_it(settings: Config, rep
 def test_a_fingerprint_reveals_no_secret(uses: tuple[str, ...]) -> None:
     """Not in clear, and not by trying values either: whoever tries them needs the cluster's secret as well."""
     found = fingerprint(SETTINGS, uses)
-    assert not any(text in found for text in (PASSWORD, "s" * 8, "db", "store"))
+    assert not any(text in found for text in (PASSWORD, "s" * 8, "postgresql", "redis"))
     branches = {word.partition(":")[0] for word in found.split(" ")[1:]}
     other = fingerprint(changed("storage", cluster_secret=SecretStr("t" * 32)), uses)
     assert set(differences(found, other).split(", ")) == branches, "every hash is keyed"
@@ -80,13 +82,16 @@ def test_an_actor_cannot_read_a_setting_that_it_does_not_name() -> None:
     """Otherwise a setting could be used and not be in the fingerprint."""
     part = pickle.loads(pickle.dumps(part_of(SETTINGS, ("telemetry", "storage.redis_url"))))
     assert part.storage.redis_url == SETTINGS.storage.redis_url and part.telemetry == SETTINGS.telemetry
-    for read in (lambda: part.storage.postgres_url, lambda: part.pricing):
+    for model, name in ((part.storage, "postgres_url"), (part, "pricing")):
         with pytest.raises(AttributeError):
-            read()
+            getattr(model, name)
     assert SETTINGS.storage.postgres_url is not None, "the whole settings keep theirs"
 
 
 def test_what_differs_is_named_for_the_log() -> None:
-    one, other = fingerprint(SETTINGS, ("storage", "signals")), fingerprint(changed("signals", classifiers=2), ("storage", "signals"))
+    one, other = (
+        fingerprint(SETTINGS, ("storage", "signals")),
+        fingerprint(changed("signals", classifiers=2), ("storage", "signals")),
+    )
     assert differences(one, other) == "signals"
     assert differences(one, one.replace(one.split(" ")[0], "9.9.9")) == "release"

@@ -5,6 +5,7 @@ import gc
 from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError
 
 from actors import hosting
 
@@ -22,6 +23,46 @@ async def test_a_silent_actor_is_unreachable_in_time() -> None:
     """Rule: no call waits for ever; what is not known is said to be not known."""
     with pytest.raises(hosting.ActorUnreachable):
         await hosting.ask(_Silent(), "method", wait_seconds=0.01)
+
+
+class _Actor:
+    """A handle of Ray's: of one actor, which answers its number until it is killed for good."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.is_dead, self.method = number, False, self
+
+    async def remote(self) -> int:
+        if self.is_dead:
+            raise ActorDiedError
+        return self.number
+
+
+async def test_an_actor_that_was_replaced_is_found_again_by_its_name() -> None:
+    """Rule: a new deployment replaces an actor, and those that hold a handle of the former one go on with the new one.
+    The call that met the dead one is not made again: the former actor may have done its work."""
+    actors = [_Actor(1)]
+    reference = hosting.Reference("name", actors[0], lambda _: actors[-1])
+    assert await hosting.ask(reference, "method") == 1
+    actors[0].is_dead = True
+    actors.append(_Actor(2))
+    with pytest.raises(hosting.ActorUnreachable):
+        await hosting.ask(reference, "method")
+    assert await hosting.ask(reference, "method") == 2
+
+
+async def test_a_name_without_an_actor_is_looked_up_again_at_the_next_call() -> None:
+    found: list[_Actor] = []
+
+    def find(name: str) -> _Actor:
+        if not found:
+            raise hosting.ActorUnreachable(name)
+        return found[0]
+
+    reference = hosting.Reference("name", find=find)
+    with pytest.raises(hosting.ActorUnreachable, match="name"):
+        await hosting.ask(reference, "method")
+    found.append(_Actor(3))
+    assert await hosting.ask(reference, "method") == 3
 
 
 def test_memory_is_settled_for_a_process_that_lives_long() -> None:

@@ -32,8 +32,9 @@ from actors.accounts.api import (
     owner_of,
     refused,
 )
-from actors.accounts.host import AccountShardActor, fingerprint
+from actors.accounts.host import USES, AccountShardActor
 from actors.accounts.undelivered import UNDELIVERED_MAX
+from actors.actor_settings import fingerprint, part_of
 from actors.calls import (
     EDGE_BYTES,
     DeliveredNotice,
@@ -71,11 +72,20 @@ _FORGET_TRIES = 3  # A hold that nobody uses expires by itself; a void only ends
 
 def place_shards(config: Config) -> list[Any]:
     """Handles of all shard actors, placing those that do not exist yet. Needs a connected Ray."""
-    names = [SHARD_ACTOR_NAME.format(index=index) for index in range(config.accounts.shard_actors)]
+    names = _names(config)
     hosting.remove_others(SHARD_ACTOR_NAME.format(index=""), names)
-    return [
-        hosting.place(AccountShardActor, name, fingerprint(config), config, index) for index, name in enumerate(names)
-    ]
+    mine, part = fingerprint(config, USES), part_of(config, USES)
+    return [hosting.place(AccountShardActor, name, mine, part, mine, index) for index, name in enumerate(names)]
+
+
+def find_shards(config: Config) -> list[Any]:
+    """Return references to all shard actors. For other actors: each keeps the settings that it was made with, and must
+    not replace the owners that a newer deployment has placed."""
+    return [hosting.Reference(name) for name in _names(config)]
+
+
+def _names(config: Config) -> list[str]:
+    return [SHARD_ACTOR_NAME.format(index=index) for index in range(config.accounts.shard_actors)]
 
 
 class ShardedAccounts:

@@ -5,11 +5,9 @@ The shell around the shell: every rule is below actor.py. Not here: how edges fi
 """
 
 import asyncio
-import hashlib
 import logging
 import os
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from actors import hosting
@@ -29,6 +27,7 @@ from actors.accounts.api import (
 from actors.accounts.edges import Edges
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import PostgresAccountStore
+from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
@@ -42,15 +41,18 @@ from actors.units import owned_shards
 logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 0.5
-
-
-def fingerprint(config: Config) -> str:
-    """Changes with the version and with every setting but the secrets, which are masked here."""
-    try:
-        installed = version("ledger-gateway")
-    except PackageNotFoundError:  # Run from a clone that is not installed.
-        installed = "not installed"
-    return f"{installed} {hashlib.sha256(config.model_dump_json().encode()).hexdigest()}"
+# The settings of an owner; it is replaced when one of them changes.
+USES = (
+    *OF_EVERY_ACTOR,
+    "accounts",
+    "identity",
+    "payments.credit_expiry_days",
+    "payments.credits_per_usdc",
+    "storage.cluster_secret",
+    "storage.postgres_pool_size",
+    "storage.postgres_url",
+    "storage.redis_url",
+)
 
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
@@ -72,8 +74,8 @@ class AccountShardActor(hosting.StartingActor):
     """Owns the virtual shards v with v % actors == index. Starts with its first request, so a restarted owner takes
     the next epoch as soon as an edge asks for its address."""
 
-    def __init__(self, config: Config, index: int) -> None:
-        super().__init__(fingerprint(config))
+    def __init__(self, config: Config, fingerprint: str, index: int) -> None:
+        super().__init__(fingerprint)
         self._config, self._index = config, index
         self._shard: AccountShard | None = None
         self._address: tuple[str, int] | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import OwnersClient
+from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.actor import DepositWatcher
@@ -33,6 +34,19 @@ from actors.x402_types import mint_of
 _CONNECTIONS_MAX = 4
 OpenAccounts = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
+# The settings of the watcher and of what the wiring opens for it; it is replaced when one of them changes.
+USES = (
+    *OF_EVERY_ACTOR,
+    *OF_OWNERS_CLIENTS,
+    "payments.deposit_poll_seconds",
+    "payments.deposit_start_slot",
+    "payments.deposit_wallet",
+    "payments.minimum_deposit_base_units",
+    "payments.network",
+    "payments.usdc_mint",
+    "storage.postgres_url",
+    "upstream",
+)
 
 
 class DepositWatcherActor(hosting.StartingActor):
@@ -104,8 +118,8 @@ class DepositWatcherActor(hosting.StartingActor):
         hosting.tune_gc()
 
 
-def place_watcher(config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:
+def place_watcher(config: Config, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:
     """Return the handle of the one watcher, which is started where there is none. Needs a connected Ray."""
-    return hosting.place(
-        DepositWatcherActor, WATCHER_ACTOR_NAME, fingerprint, config, fingerprint, open_accounts, open_node
-    )
+    mine = fingerprint(config, USES)
+    arguments = part_of(config, USES), mine, open_accounts, open_node
+    return hosting.place(DepositWatcherActor, WATCHER_ACTOR_NAME, mine, *arguments)

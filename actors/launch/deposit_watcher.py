@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.accounts.api import OwnersClient
-from actors.accounts.client import ShardedAccounts, place_shards
-from actors.accounts.host import fingerprint
+from actors.accounts.client import ShardedAccounts, find_shards
 from actors.calls import EDGE_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
@@ -23,7 +22,7 @@ from actors.upstream.replies import Node
 
 async def open_accounts(config: Config) -> OwnersClient:
     """Return a client of the account owners that uses ordinary actor calls; its hot links are never started."""
-    return ShardedAccounts(config, await asyncio.to_thread(place_shards, config), os.urandom(EDGE_BYTES))
+    return ShardedAccounts(config, find_shards(config), os.urandom(EDGE_BYTES))
 
 
 async def open_node(config: Config) -> Node:
@@ -39,6 +38,6 @@ async def watch_deposits(config: Config, place: Callable[..., Any] = place_watch
     if config.payments.deposit_wallet is None:
         return None
     # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
-    client = DepositsClient(await asyncio.to_thread(place, config, fingerprint(config), open_accounts, open_node))
+    client = DepositsClient(await asyncio.to_thread(place, config, open_accounts, open_node))
     client.start()
     return client

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.accounts.api import AccountsClient
-from actors.accounts.client import ShardedAccounts, place_shards
-from actors.accounts.host import fingerprint
+from actors.accounts.client import ShardedAccounts, find_shards
 from actors.calls import EDGE_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
@@ -26,7 +25,7 @@ from actors.upstream.replies import Node
 
 async def open_settling(config: Config) -> Settles:
     """With links: holds are ended over them."""
-    accounts = ShardedAccounts(config, await asyncio.to_thread(place_shards, config), os.urandom(EDGE_BYTES))
+    accounts = ShardedAccounts(config, find_shards(config), os.urandom(EDGE_BYTES))
     accounts.start()
     await accounts.connected()
     return accounts
@@ -49,7 +48,7 @@ async def assemble_sends(
 ) -> tuple[SendsClient, SendMethods]:
     """The racer as a replica holds it, placed where there is none, and the methods that need it."""
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
-    client = SendsClient(await asyncio.to_thread(place, config, fingerprint(config), open_settling, open_nodes))
+    client = SendsClient(await asyncio.to_thread(place, config, open_settling, open_nodes))
     client.start()
     chain = SendChain(nodes, nodes.single_nodes)
     return client, SendMethods(client, chain, config.pricing.base_credits, SystemClock(), marks)

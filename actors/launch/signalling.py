@@ -12,7 +12,6 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import AccountsClient
-from actors.accounts.host import fingerprint
 from actors.calls import Proof, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
@@ -126,7 +125,7 @@ async def assemble_signals(
     """Return this replica's hub, its pages and its kind of subscription."""
     assert config.storage.postgres_url is not None
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
-    handles = await asyncio.to_thread(place, config, fingerprint(config), open_node)
+    handles = await asyncio.to_thread(place, config, open_node)
     classifiers = [hosting.ActorClient(handle) for handle in handles]
     for classifier in classifiers:
         classifier.start()

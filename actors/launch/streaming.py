@@ -11,7 +11,6 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import AccountsClient
-from actors.accounts.host import fingerprint
 from actors.clock import Clock
 from actors.config import Config
 from actors.hotlink.edge import Link
@@ -55,7 +54,7 @@ async def assemble_streams(
     if not offers_streams(config) and not keeps_window(config):
         return Streaming(meters, None, None, [meters.stop])
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
-    handle = await asyncio.to_thread(place, config, fingerprint(config), open_node)
+    handle = await asyncio.to_thread(place, config, open_node)
 
     async def resolve() -> tuple[str, int]:
         try:

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from actors.accounts.host import fingerprint
 from actors.config import Config
 from actors.launch.deposit_watcher import open_accounts, open_node
 from actors.launch.signalling import open_signal_reader
@@ -30,7 +29,7 @@ async def assemble_webhooks(
 ) -> tuple[WebhooksClient, list[Page]]:
     """The dispatcher as a replica holds it, placed where there is none, and the pages that ask it."""
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
-    arguments = config, fingerprint(config), open_accounts, open_node, open_feed
+    arguments = config, open_accounts, open_node, open_feed
     client = WebhooksClient(await asyncio.to_thread(place, *arguments))
     client.start()
     return client, WebhookPages(client.ask).pages()

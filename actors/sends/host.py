@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from actors import hosting
+from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.sends.actor import RACES_MAX, SendRacer
@@ -37,6 +38,8 @@ _CONNECTIONS_MAX = 16
 OpenSettling = Callable[[Config], Awaitable[Settles]]
 # The nodes as one, and each by itself.
 OpenNodes = Callable[[Config], Awaitable[tuple[Node, Sequence[Node]]]]
+# The settings of the racer and of what the wiring opens for it; it is replaced when one of them changes.
+USES = (*OF_EVERY_ACTOR, *OF_OWNERS_CLIENTS, "sends", "storage.postgres_url", "upstream")
 
 
 class SendRacerActor(hosting.StartingActor):
@@ -149,9 +152,10 @@ def _legs(
     return legs
 
 
-def place_racer(config: Config, fingerprint: str, open_settling: OpenSettling, open_nodes: OpenNodes) -> Any:
+def place_racer(config: Config, open_settling: OpenSettling, open_nodes: OpenNodes) -> Any:
     """Return the handle of the one racer, which is started where there is none. Needs a connected Ray."""
-    arguments = config, fingerprint, open_settling, open_nodes
+    mine = fingerprint(config, USES)
+    arguments = part_of(config, USES), mine, open_settling, open_nodes
     # A call of each race waits in the actor, and statuses and health must still be answered.
     calls = 2 * RACES_MAX
-    return hosting.place(SendRacerActor, RACER_ACTOR_NAME, fingerprint, *arguments, calls_at_once=calls)
+    return hosting.place(SendRacerActor, RACER_ACTOR_NAME, mine, *arguments, calls_at_once=calls)

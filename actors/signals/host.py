@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from actors import hosting
+from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.signals.actor import SignalClassifier
@@ -30,6 +31,8 @@ from actors.upstream.replies import Node
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
 ACTOR_PREFIX = "signal-classifier-"
 OpenNode = Callable[[Config], Awaitable[Node]]
+# The settings of a classifier and of what the wiring opens for it; it is replaced when one of them changes.
+USES = (*OF_EVERY_ACTOR, "signals", "storage.postgres_url", "storage.redis_url", "upstream")
 
 
 class SignalClassifierActor(hosting.StartingActor):
@@ -103,11 +106,12 @@ def _end_process() -> None:
     os._exit(1)
 
 
-def place_classifiers(config: Config, fingerprint: str, open_node: OpenNode) -> Sequence[Any]:
+def place_classifiers(config: Config, open_node: OpenNode) -> Sequence[Any]:
     """Return the handles of all classifiers, which are started where they do not run. Needs a connected Ray."""
     names = [f"{ACTOR_PREFIX}{index}" for index in range(config.signals.classifiers)]
     hosting.remove_others(ACTOR_PREFIX, names)
+    mine, part = fingerprint(config, USES), part_of(config, USES)
     return [
-        hosting.place(SignalClassifierActor, name, fingerprint, config, fingerprint, index, open_node)
+        hosting.place(SignalClassifierActor, name, mine, part, mine, index, open_node)
         for index, name in enumerate(names)
     ]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from actors import hosting
 from actors.accounts.api import OwnersClient
+from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
 from actors.catalog import WEBHOOK_DELIVERY_CREDITS
 from actors.clock import SystemClock
 from actors.config import Config
@@ -41,6 +42,17 @@ OpenNode = Callable[[Config], Awaitable[Node]]
 
 # The log of signals, and what it raises while its stores do not answer.
 OpenFeed = Callable[[Config], Awaitable[tuple[SignalFeed, tuple[type[Exception], ...]]]]
+# The settings of the dispatcher and of what the wiring opens for it; it is replaced when one of them changes.
+USES = (
+    *OF_EVERY_ACTOR,
+    *OF_OWNERS_CLIENTS,
+    "serve.public_url",
+    "signals.stream_entries_max",
+    "storage.postgres_url",
+    "storage.redis_url",
+    "upstream",
+    "webhooks",
+)
 
 
 class WebhookDispatcherActor(hosting.StartingActor):
@@ -114,9 +126,8 @@ def egress_rules(config: Config) -> EgressRules:
     return EgressRules(frozenset(settings.ports), settings.allow_loopback, (own,) if own else ())
 
 
-def place_dispatcher(
-    config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed
-) -> Any:
+def place_dispatcher(config: Config, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed) -> Any:
     """Return the handle of the one dispatcher, which is started where there is none. Needs a connected Ray."""
-    arguments = config, fingerprint, open_owners, open_node, open_feed
-    return hosting.place(WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, fingerprint, *arguments)
+    mine = fingerprint(config, USES)
+    arguments = part_of(config, USES), mine, open_owners, open_node, open_feed
+    return hosting.place(WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, mine, *arguments)

@@ -2,9 +2,16 @@
 
 from typing import Any
 
-from actors.accounts.host import fingerprint
-from actors.config import Config, PaymentsConfig
+import pytest
+from pydantic import SecretStr
+
+from actors.accounts.api import OwnerUnavailable, SetStatus
+from actors.actor_settings import part_of
+from actors.config import AccountsConfig, Config, PaymentsConfig, StorageConfig
+from actors.deposits import host as deposits
 from actors.launch.deposit_watcher import open_accounts, open_node, watch_deposits
+from actors.sends import host as sends
+from actors.webhooks import host as webhooks
 
 
 async def test_without_a_deposit_wallet_nothing_is_watched() -> None:
@@ -14,8 +21,18 @@ async def test_without_a_deposit_wallet_nothing_is_watched() -> None:
     assert placed == []
 
 
+@pytest.mark.parametrize("uses", [deposits.USES, sends.USES, webhooks.USES], ids=["watcher", "racer", "dispatcher"])
+async def test_other_actors_find_the_owners_and_never_place_them(uses: tuple[str, ...]) -> None:
+    """Rule: an actor keeps the settings that it was made with. If it placed owners by them, it would replace those of a
+    newer deployment. Without a cluster, placing fails; finding waits for the first question."""
+    config = Config(storage=StorageConfig(cluster_secret=SecretStr("s" * 32)), accounts=AccountsConfig(shard_actors=3))
+    accounts = await open_accounts(part_of(config, uses))
+    with pytest.raises(OwnerUnavailable, match="not connected to a cluster"):
+        await accounts.ask(SetStatus(b"a" * 32, "suspended", "test"))
+
+
 async def test_the_watcher_follows_its_settings() -> None:
-    """Rule: an actor that was made with other settings is replaced; its fingerprint says so."""
+    """Rule: it is placed with the settings of this replica, of which it gets those that it uses."""
     config = Config(payments=PaymentsConfig(deposit_wallet="4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"))
     placed: list[Any] = []
 
@@ -25,4 +42,4 @@ async def test_the_watcher_follows_its_settings() -> None:
     client = await watch_deposits(config, place=place)
     assert client is not None
     await client.stop()
-    assert placed == [(config, fingerprint(config), open_accounts, open_node)]
+    assert placed == [(config, open_accounts, open_node)]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from actors.accounts.host import fingerprint
 from actors.config import Config
 from actors.launch.sending import assemble_sends, open_nodes, open_settling
 
@@ -12,7 +11,7 @@ class Anything:
 
 
 async def test_the_racer_follows_its_settings() -> None:
-    """Rule: an actor that was made with other settings is replaced; its fingerprint says so."""
+    """Rule: it is placed with the settings of this replica, of which it gets those that it uses."""
     placed: list[Any] = []
 
     def place(*arguments: Any) -> Any:
@@ -21,7 +20,7 @@ async def test_the_racer_follows_its_settings() -> None:
     anything: Any = Anything()
     client, methods = await assemble_sends(Config(), anything, anything, None, place=place)
     await client.stop()
-    assert placed == [(Config(), fingerprint(Config()), open_settling, open_nodes)]
+    assert placed == [(Config(), open_settling, open_nodes)]
     assert set(methods.caller_handlers()) | set(methods.handlers()) == {
         *("sendAndConfirm", "getSendStatus", "sendSmartTransaction", "sendTransaction"),
     }

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from actors.accounts.host import fingerprint
 from actors.config import Config
 from actors.launch.deposit_watcher import open_accounts, open_node
 from actors.launch.webhooks import assemble_webhooks, open_feed
 
 
 async def test_the_dispatcher_follows_its_settings() -> None:
-    """Rule: an actor that was made with other settings is replaced; its fingerprint says so. Its pages are served."""
+    """Rule: it is placed with this replica's settings, of which it gets those that it uses. Its pages are served."""
     placed: list[Any] = []
 
     def place(*arguments: Any) -> Any:
@@ -17,7 +16,7 @@ async def test_the_dispatcher_follows_its_settings() -> None:
 
     client, pages = await assemble_webhooks(Config(), place=place)
     await client.stop()
-    assert placed == [(Config(), fingerprint(Config()), open_accounts, open_node, open_feed)]
+    assert placed == [(Config(), open_accounts, open_node, open_feed)]
     assert {page.endpoint for page in pages} >= {
         *("POST /webhooks", "GET /webhooks", "DELETE /webhooks/{id}", "POST /webhooks/{id}/rotate-secret"),
     }

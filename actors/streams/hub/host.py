@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import hosting
+from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
@@ -23,6 +24,8 @@ from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 
 OpenNode = Callable[[Config], Awaitable[Node]]
+# The settings of the hub and of what the wiring opens for it; it is replaced when one of them changes.
+USES = (*OF_EVERY_ACTOR, "geyser", "storage.cluster_secret", "streams", "upstream")
 
 
 class StreamHubActor(hosting.StartingActor):
@@ -89,6 +92,7 @@ def stream_urls(config: Config) -> list[StreamUrl]:
     ]
 
 
-def place_hub(config: Config, fingerprint: str, open_node: OpenNode) -> Any:
+def place_hub(config: Config, open_node: OpenNode) -> Any:
     """The handle of the one hub, which is started where there is none. Needs a connected Ray."""
-    return hosting.place(StreamHubActor, HUB_ACTOR_NAME, fingerprint, config, fingerprint, open_node)
+    mine = fingerprint(config, USES)
+    return hosting.place(StreamHubActor, HUB_ACTOR_NAME, mine, part_of(config, USES), mine, open_node)
