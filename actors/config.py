@@ -112,22 +112,6 @@ class GatewayConfig(Branch):
     account_handshakes_per_second: int = Field(100, ge=1, description="WebSocket handshakes of an account, per replica")
     address_handshakes_per_second: int = Field(300, ge=1, description="the same of a client address; more get 429")
 
-    def replicas_on(self, cores: int) -> int:
-        """Return the number of replicas on a machine with this many cores.
-
-        At full load a replica uses one core, and the account owners, HAProxy and PostgreSQL another. At least two, as a
-        single one that is killed leaves nobody who answers until another has started (8 to 18 s).
-        """
-        return self.replicas or max(2, cores // 2)
-
-    def has_spare_on(self, cores: int) -> bool:
-        """Return whether the second of two replicas gets no calls while the first one lives.
-
-        More replicas send smaller frames: on two cores, two replicas took a seventh more processor time for each call
-        than one. A spare takes 190 MB, a fiftieth of a core, and no time of a call.
-        """
-        return self.replicas is None and cores // 2 < 2
-
 
 class NodeConfig(Branch):
     """One of several nodes. Its URLs may contain keys, so they are secrets; logs and answers show its name."""

@@ -101,6 +101,26 @@ def remove_others(prefix: str, names: Collection[str]) -> None:
             ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
+def process_ids() -> dict[str, int]:
+    """Return the process id of each actor of the product by the actor's name. One that does not answer is left out."""
+    import ray
+
+    found = ray.util.list_named_actors(all_namespaces=True)
+    names = sorted(one["name"] for one in found if one["namespace"] == NAMESPACE)
+
+    async def pid_of(name: str) -> int | None:
+        try:
+            return int(await ask(Reference(name), "process_id"))
+        except ActorUnreachable:
+            return None
+
+    async def all_of_them() -> list[int | None]:
+        return await asyncio.gather(*map(pid_of, names))
+
+    pids = zip(names, asyncio.run(all_of_them()), strict=True)
+    return {name: pid for name, pid in pids if pid is not None}
+
+
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
     """Make one ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow.
 
@@ -131,6 +151,9 @@ class StartingActor(ABC):
 
     async def fingerprint(self) -> str:
         return self._fingerprint
+
+    async def process_id(self) -> int:
+        return os.getpid()
 
     async def _ready(self) -> None:
         if self._starting is None:

@@ -113,7 +113,7 @@ async def _read(channel: grpc.aio.Channel, token: str, rate: int, number: int, c
 
 async def steps(product: Product, source: str, relay: str, seconds: float) -> list[Step]:
     target, key = str(product.ready["grpc_target"]), product.api_key
-    pid = int(product.ready["pids"]["gateway-replica"])
+    pid = int(product.ready["pids"]["gateway-1"])
     return [
         await measure("direct, one stream", source, key, 1, 0, seconds, False, None),
         await measure("bare relay, one stream", relay, key, 1, 0, seconds, False, None),

@@ -12,6 +12,7 @@ from ray import serve
 
 from actors.config import Config
 from actors.gateway import serve_edge
+from actors.gateway.replicas import replicas_on
 
 ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.
 
@@ -58,7 +59,7 @@ def application(config: Config, assemble: Assemble) -> Any:
     """The bound Serve application."""
     deployment = serve.deployment(Gateway).options(
         name="Gateway",
-        num_replicas=config.gateway.replicas_on(os.cpu_count() or 1),
+        num_replicas=replicas_on(os.cpu_count() or 1, config.gateway),
         max_ongoing_requests=ONGOING_MAX,
         max_queued_requests=-1,
         graceful_shutdown_timeout_s=10,

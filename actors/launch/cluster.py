@@ -327,8 +327,12 @@ def _name(process: psutil.Process) -> str:
     return _unless_ended(lambda: str(process.name()), "")
 
 
-def process_table() -> dict[str, int]:
-    """Return the process id of every process of this run by name, for the ready file and for measurements."""
+def process_table(actors: Mapping[str, int]) -> dict[str, int]:
+    """Return the process id of every process of this run by name, for the ready file and for measurements.
+
+    actors: process ids by the names of actors, which their command lines do not show.
+    """
+    known_actors = {pid: name for name, pid in actors.items()}
     ourselves = psutil.Process()
     table: dict[str, int] = {"launcher": ourselves.pid}
     parent = ourselves.parent()
@@ -338,8 +342,8 @@ def process_table() -> dict[str, int]:
         line = _command(process) or program
         if not line:
             continue  # The process has ended.
-        name = next((known for mark, known in _KNOWN if mark in line), program)
-        unique, number = name, 1
+        name = known_actors.get(process.pid) or next((known for mark, known in _KNOWN if mark in line), program)
+        unique, number = (f"{name}-1", 2) if name == _REPLICA else (name, 1)
         while unique in table:
             unique = f"{name}-{number}"
             number += 1
@@ -348,12 +352,10 @@ def process_table() -> dict[str, int]:
 
 
 _SUPERVISOR = "actors.launch.supervisor_process"
+_REPLICA = "gateway"
 _KNOWN = (
     (_SUPERVISOR, "supervisor"),
-    ("ray::AccountShardActor", "account-shard"),
-    ("ray::DepositWatcherActor", "deposit-watcher"),
-    ("ray::MetricsPageActor", "metrics-page"),
-    ("ray::ServeReplica", "gateway-replica"),
+    ("ray::ServeReplica", _REPLICA),
     ("ray::ServeController", "serve-controller"),
     ("ray::HAProxyManager", "haproxy-manager"),
     ("ray::ProxyActor", "serve-fallback-proxy"),

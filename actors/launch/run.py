@@ -18,10 +18,12 @@ from typing import Any
 
 import aiohttp
 
+from actors import hosting
 from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, shown_url
 from actors.config_loader import Loaded, load
+from actors.gateway.replicas import has_spare_on, replicas_on
 from actors.launch import (
     cluster,
     demo,
@@ -225,13 +227,7 @@ class _Run:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
-                front_program = front.install(
-                    run_folder,
-                    config,
-                    config.serve.plain_host,
-                    config.serve.http_port + 1,
-                    config.gateway.has_spare_on(self._cores),
-                )
+                front_program = self._install_front(run_folder, config)
                 if config.serve.tls:
                     self._edge = edge.install(run_folder, config, self._data.folder("tls"))
                 environment = cluster.ray_environment(config.serve, run_folder)
@@ -252,9 +248,9 @@ class _Run:
             head.during(lambda: place_metrics_page(config))
             has_grpc = config.upstream.yellowstone_url is not None
             head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
-        replicas = config.gateway.replicas_on(self._cores)
+        replicas = replicas_on(self._cores, config.gateway)
         names = f"{replicas} replica{'s' if replicas > 1 else ''}"
-        if config.gateway.has_spare_on(self._cores):
+        if has_spare_on(self._cores, config.gateway):
             names = "a replica and a spare one"
         with self._screen.step(f"starting the gateway, {names}"):
             if self._stop.is_set():
@@ -273,7 +269,7 @@ class _Run:
         if config.payments.network != "mainnet":  # There credits are worth money, and none are given away.
             with self._screen.step("preparing the demo account"):
                 account = head.during(lambda: self._prepare_demo(config))
-        self._show(config, account)
+        self._show(head, config, account)
         return True
 
     def _start_stores(self, config: Config) -> Config:
@@ -289,6 +285,10 @@ class _Run:
             asyncio.run(sponsor_setup.prepare_embedded(started))
         return started
 
+    def _install_front(self, run_folder: Path, config: Config) -> Path:
+        has_spare = has_spare_on(self._cores, config.gateway)
+        return front.install(run_folder, config, config.serve.plain_host, config.serve.http_port + 1, has_spare)
+
     def _prepare_demo(self, config: Config) -> Demo:
         """Return the demo account. The first start makes it."""
         wallet, folder = self._secrets.demo, self._data.folder("secrets")
@@ -300,7 +300,7 @@ class _Run:
         grant = AdjustCredits(account, demo.DEMO_CREDITS, reason, "demo:first-grant")
         return Demo(wallet.pubkey, api_key, operator.ask_owner_here(config.accounts.shard_actors, grant).balance)
 
-    def _show(self, config: Config, account: Demo | None) -> None:
+    def _show(self, head: cluster.RayHead, config: Config, account: Demo | None) -> None:
         serve, node_url = config.serve, config.upstream.node_url
         assert node_url is not None
         grpc_target = f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}"
@@ -317,7 +317,7 @@ class _Run:
                 "pubkey": account and account.pubkey,
                 "secret_key": account and self._secrets.demo.secret_key,
                 "data_dir": str(self._data.path),
-                "pids": cluster.process_table(),
+                "pids": cluster.process_table(head.during(hosting.process_ids)),
             }
             write_private(self._options.ready_file, json.dumps(content, indent=2))
         seconds = self._clock.monotonic() - self._began

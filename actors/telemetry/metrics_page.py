@@ -8,6 +8,7 @@ When the actor is lost, it starts again empty, and the next reports fill it.
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -72,6 +73,9 @@ class MetricsPageActor:
 
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    def process_id(self) -> int:
+        return os.getpid()
 
     def report(self, process: str, families: list[Metric]) -> None:
         now = self._clock.monotonic()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.config import Config, GatewayConfig
+from actors.config import Config
 from actors.gateway.actor import ONGOING_MAX, _Door, application
 
 
@@ -49,15 +49,6 @@ async def test_a_call_before_start_up_is_a_bug() -> None:
 
     with pytest.raises(AssertionError, match="before start-up"):
         await _Door(Config(), assemble)({"type": "http"}, None, None)
-
-
-def test_replicas_follow_the_cores_unless_they_are_set() -> None:
-    """Rule: a default that suits the machine, and with which no killed replica was the only one; the operator's number
-    wins. Where the machine has room for one, the second is a spare."""
-    assert [GatewayConfig().replicas_on(cores) for cores in (1, 2, 4, 16)] == [2, 2, 2, 8]
-    assert [GatewayConfig().has_spare_on(cores) for cores in (1, 2, 4, 16)] == [True, True, False, False]
-    assert GatewayConfig(replicas=3).replicas_on(2) == 3 and GatewayConfig(replicas=1).replicas_on(2) == 1
-    assert not GatewayConfig(replicas=2).has_spare_on(2), "the operator wants both to work"
 
 
 def test_serve_never_queues_before_the_door() -> None:

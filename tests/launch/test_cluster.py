@@ -117,9 +117,22 @@ def test_with_a_ray_that_is_gone_the_rest_is_ended_and_nothing_is_asked() -> Non
 
 def test_the_process_table_names_this_process() -> None:
     """Rule: the ready file gives the process id of everything started, by name, no two alike."""
-    table = cluster.process_table()
+    table = cluster.process_table({})
     assert table["launcher"] == psutil.Process().pid
     assert len(set(table.values())) == len(table)
+
+
+def test_the_process_table_names_an_actor_as_the_metrics_do() -> None:
+    """Rule: a name says what a process is. The command line of an actor's process has the name of its class, or of the
+    method that runs; the actor's own name is the one of its log and of its figures."""
+    marks = ("ray::SendRacerActor.race", "ray::ServeReplica:x", "ray::ServeReplica:x", "ray::Unknown")
+    children = [subprocess.Popen([sys.executable, "-c", "input()", mark], stdin=subprocess.PIPE) for mark in marks]
+    table = cluster.process_table({"send-racer": children[0].pid, "ended-since": 1 << 22})
+    for child in children:
+        child.communicate(b"\n")
+    names = ("send-racer", "gateway-1", "gateway-2", "ray-worker")
+    assert [table.get(name) for name in names] == [child.pid for child in children]
+    assert "ended-since" not in table
 
 
 def test_the_process_table_tells_a_node_from_what_checks_its_signatures() -> None:
@@ -129,7 +142,7 @@ def test_the_process_table_tells_a_node_from_what_checks_its_signatures() -> Non
         name: subprocess.Popen([sys.executable, "-c", "input()", "-m", module], stdin=subprocess.PIPE)
         for name, module in modules.items()
     }
-    table = cluster.process_table()
+    table = cluster.process_table({})
     for child in children.values():
         child.communicate(b"\n")
     assert {name: table[name] for name in children} == {name: child.pid for name, child in children.items()}

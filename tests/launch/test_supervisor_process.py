@@ -213,7 +213,7 @@ from actors.launch import cluster, supervisor_process
 def work():
     while b"actors.launch.supervisor_process" not in open(f"/proc/{os.getppid()}/cmdline", "rb").read():
         os.sched_yield()  # It has not become that program yet.
-    print(json.dumps(cluster.process_table()))
+    print(json.dumps(cluster.process_table({})))
     return 0
 
 supervisor_process.supervised(work)

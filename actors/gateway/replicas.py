@@ -1,0 +1,21 @@
+"""How many replicas a machine runs, and whether one of them is a spare. Pure."""
+
+from actors.config import GatewayConfig
+
+
+def replicas_on(cores: int, config: GatewayConfig) -> int:
+    """Return the number of replicas on a machine with this many cores.
+
+    At full load a replica uses one core, and the account owners, HAProxy and PostgreSQL another. At least two, as a
+    single one that is killed leaves nobody who answers until another has started (8 to 18 s).
+    """
+    return config.replicas or max(2, cores // 2)
+
+
+def has_spare_on(cores: int, config: GatewayConfig) -> bool:
+    """Return whether the second of two replicas gets no calls while the first one lives.
+
+    More replicas send smaller frames: on two cores, two replicas took a seventh more processor time for each call than
+    one. A spare takes 190 MB, a fiftieth of a core, and no time of a call.
+    """
+    return config.replicas is None and cores // 2 < 2
