@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from actors.accounts.account import Account, Defaults, Event, Moment, Profile, ProfileSet, apply, new_account
-from actors.accounts.api import OwnerUnavailable, WrongOwner
+from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_due
 from actors.accounts.expiring_map import ExpiringMap
@@ -32,6 +32,14 @@ _EVICTED_SHARE = 50  # When memory is full, one in so many accounts leaves: the 
 _EVICTION_SECONDS = 5
 
 Found = TypeVar("Found")
+
+
+class WrongOwner(OwnerUnavailable):
+    """The request was sent to an owner that does not have this account."""
+
+    def __init__(self, pubkey: bytes) -> None:
+        super().__init__(f"account {pubkey.hex()} has another owner")
+        self.pubkey = pubkey
 
 
 class Activations:
@@ -250,7 +258,7 @@ class Activations:
         """Raises WrongOwner for an account of another owner. The store would refuse its writes, which this owner would
         take for the end of its own ownership."""
         if virtual_shard(routing_bytes(pubkey)) not in self._shards:
-            raise WrongOwner(f"account {pubkey.hex()} has another owner; the request was sent to the wrong one")
+            raise WrongOwner(pubkey)
 
     async def _read(self, pubkey: bytes) -> Account | None:
         self.check_owned(pubkey)

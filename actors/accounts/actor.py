@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from actors.accounts.account import Account, Defaults, Moment, apply
-from actors.accounts.activations import Activations
+from actors.accounts.activations import Activations, WrongOwner
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit
@@ -246,6 +246,8 @@ class AccountShard:
                 if self._accounts.get(account.pubkey) is account:
                     reply = self.hold_now(request)  # In memory now, so this does not come back here.
                     return reply if isinstance(reply, HoldReply) else await reply
+        except WrongOwner as error:
+            return self._refused(_UNAVAILABLE, error.pubkey)  # A legacy key: the edge asks that account's owner.
         except (OwnerUnavailable, IdentityStoreUnavailable) as error:
             logger.info("a call was not admitted: %s", error)
         return self._refused(_UNAVAILABLE)

@@ -48,6 +48,7 @@ class OwnerReply(msgspec.Struct, Generic[Value], frozen=True):
     refusal: str | None = None
     detail: str = ""
     figures: Figures | None = None
+    elsewhere: bytes = b""  # The account of the key, when another owner has it: ask that one.
 
 
 def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
@@ -253,6 +254,13 @@ class SetStatus(OfAccount[AccountState], frozen=True):
     reason: str
 
 
+class ImportKey(OfAccount[AccountState], frozen=True):
+    """Operator: the account's key is from now on a legacy one, of which only hash and first characters are told."""
+
+    key_hash: bytes
+    key_prefix: str
+
+
 class SetLimits(OfAccount[AccountState], frozen=True):
     """Operator: limits of this account alone. None: the default from now on; UNSET: stays as it is."""
 
@@ -383,10 +391,6 @@ class AccountsClient(OwnersClient, Protocol):
 
 class OwnerUnavailable(AskAgain):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
-
-
-class WrongOwner(OwnerUnavailable):
-    """The request was sent to an owner that does not have this account."""
 
 
 HOLD = MessageKind(1, HoldRequest, HoldReply)

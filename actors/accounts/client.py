@@ -15,6 +15,8 @@ import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import msgspec
+
 from actors import hosting
 from actors.accounts.api import (
     DELIVERED,
@@ -25,6 +27,7 @@ from actors.accounts.api import (
     STREAM_TIME,
     UNDELIVERED,
     VOID,
+    ByProof,
     Command,
     OwnerReply,
     OwnerUnavailable,
@@ -33,6 +36,7 @@ from actors.accounts.api import (
     refused,
 )
 from actors.accounts.host import USES, AccountShardActor
+from actors.accounts.key_locations import KeyLocations
 from actors.accounts.undelivered import UNDELIVERED_MAX
 from actors.actor_settings import fingerprint, part_of
 from actors.calls import (
@@ -120,6 +124,7 @@ class ShardedAccounts:
         self._delivered: list[list[bytes]] = [[] for _ in handles]
         self._notice_is_due = [False for _ in handles]
         self._background: set[asyncio.Task[None]] = set()
+        self._locations = KeyLocations(len(handles))
 
     def start(self) -> None:
         for link in self._links:
@@ -162,6 +167,8 @@ class ShardedAccounts:
         return all(state["committing"] for state in states)
 
     async def hold(self, request: HoldRequest) -> HoldReply:
+        if self._locations:
+            request = msgspec.structs.replace(request, proof=self._locations.locate(request.proof))
         owner = owner_of_proof(request.proof, len(self._links))
         try:
             reply: HoldReply = await self._sent(HOLD, owner, request, self._hold_wait_ms)
@@ -171,6 +178,8 @@ class ShardedAccounts:
         except asyncio.CancelledError:
             self._forget(request)
             raise
+        if reply.refusal is not None and self._locations.learn(request.proof, reply.pubkey):
+            return await self.hold(request)
         return reply
 
     async def settle(self, request: SettleRequest) -> SettleReply:
@@ -302,11 +311,15 @@ class ShardedAccounts:
             link.start_over(self._edge)
 
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
+        if self._locations and isinstance(command, ByProof):
+            command = msgspec.structs.replace(command, proof=self._locations.locate(command.proof))
         handle = self._handles[owner_of(command, len(self._handles))]
         try:
             reply: OwnerReply[Value] = await hosting.ask(handle, "ask", command)
         except hosting.ActorUnreachable as error:
             raise OwnerUnavailable(f"{type(command).__name__}: {error}") from error
+        if reply.elsewhere and isinstance(command, ByProof) and self._locations.learn(command.proof, reply.elsewhere):
+            return await self.ask(command)
         return reply
 
     async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:

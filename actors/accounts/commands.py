@@ -14,12 +14,12 @@ from typing import Any
 
 from actors.accounts import api
 from actors.accounts.account import ACTIVE, Account, MarkKind, ProfileSet
-from actors.accounts.activations import Activations
+from actors.accounts.activations import Activations, WrongOwner
+from actors.accounts.api_keys import ApiKeys
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import (
     adjusted_before,
     decide_adjust,
-    decide_key,
     decide_limits,
     decide_status,
     figures,
@@ -78,6 +78,7 @@ class Commands:
         self._store, self._settle, self._random_bytes = store, settle, random_bytes
         self._challenge_seconds = challenge_seconds
         self._long_reads = LongReads(activations.until_written)
+        self._api_keys = ApiKeys(activations, store)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
     async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
@@ -87,6 +88,8 @@ class Commands:
             return api.refused(Err.INVALID_REQUEST, mistake)
         try:
             return await self._carry_out(command)
+        except WrongOwner as error:
+            return api.OwnerReply(refusal=Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, elsewhere=error.pubkey)
         except (api.OwnerUnavailable, StoreUnavailable, IdentityStoreUnavailable) as error:
             logger.info("%s: %s", type(command).__name__, error)
             return api.refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
@@ -123,6 +126,9 @@ class Commands:
             case api.SetStatus(pubkey, status, reason):
                 logger.warning("account %s: status %s (%s)", base58_text(pubkey), status, reason[:200])
                 return await self._change(pubkey, lambda account: decide_status(account, status))
+            case api.ImportKey():
+                account = await self._api_keys.import_key(command)
+                return account if isinstance(account, api.OwnerReply) else self._reply(account, _state(account))
             case api.SetLimits(pubkey, per_second, concurrency):
                 return await self._change(pubkey, lambda account: decide_limits(account, per_second, concurrency))
             case api.CreditDeposit() | api.AssignDeposit():
@@ -202,14 +208,8 @@ class Commands:
         if account is None:
             account = self._activations.open_account(proof.pubkey, referral)
         self._activations.check_current(account)
-        earlier = account.profile.key_hash
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
-        prefix = key_prefix(text)
-        written = self._activations.record(
-            account, decide_key(account, key_hash(text), prefix, self._activations.moment())
-        )
-        self._activations.key_changed(account, earlier)
-        await asyncio.shield(written)
+        await self._api_keys.replace(account, key_hash(text), key_prefix(text))
         return self._reply(account, text)
 
     async def _charge(self, command: api.ChargeOperations) -> Reply:

@@ -13,6 +13,7 @@ from actors.accounts.api import (
     ChargeOperations,
     Command,
     CreditDeposit,
+    ImportKey,
     PaidTransfer,
     ReadLedger,
     ReadUsage,
@@ -27,6 +28,7 @@ from actors.calls import OPERATION_BYTES
 
 PAGE_MAX = 500
 _OFFSET_MAX = 10**9
+_HASH_BYTES, _PREFIX_MAX = 32, 32
 _REF_CODE_MAX = 64
 _REASON_MAX = 200
 _OPERATION_MAX = 128
@@ -54,6 +56,8 @@ def mistake_in(command: Command[Any]) -> str | None:
             return f"each operation has {OPERATION_BYTES} bytes, and costs 1 to {ADJUSTMENT_MAX} credits"
         case SetStatus(_, status) if status not in (ACTIVE, SUSPENDED):
             return f"the status must be {ACTIVE} or {SUSPENDED}"
+        case ImportKey(_, key_hash, prefix) if len(key_hash) != _HASH_BYTES or not _is_line(prefix, 1, _PREFIX_MAX):
+            return "a key is named by the 32 bytes of its hash and its first characters"
         case SetLimits(_, int(per_second)) if not 1 <= per_second <= _PER_SECOND_MAX:
             return f"requests per second must be 1 to {_PER_SECOND_MAX}"
         case SetLimits(_, _, int(concurrency)) if not 1 <= concurrency <= _CONCURRENCY_MAX:

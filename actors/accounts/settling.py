@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from actors.accounts.account import Account, BatchesRecalled, Moment, Moved, apply
-from actors.accounts.activations import Activations
-from actors.accounts.api import OwnerUnavailable, WrongOwner
+from actors.accounts.activations import Activations, WrongOwner
+from actors.accounts.api import OwnerUnavailable
 from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import Settlement, decide_recall, decide_settle, decide_void, is_due

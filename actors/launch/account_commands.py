@@ -4,14 +4,17 @@ Implements: launch/README.md (commands). Each command prints its result and the 
 Not here: the rules; the account's owner applies them, and operator.py asks it.
 """
 
+import getpass
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from msgspec import UNSET
 
-from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, SetLimits, SetStatus
+from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, ImportKey, SetLimits, SetStatus
 from actors.gateway.account_pages import batches_body, last_deposit_body
+from actors.identity.credentials import TOKEN_CHARACTERS, key_hash, key_prefix, parse_api_key
 from actors.launch import operator
 from actors.launch.money_commands import ask_owner
 from actors.launch.screen import DataDirOption, print_document, say
@@ -25,6 +28,7 @@ _StatusReason = Annotated[str, typer.Option("--reason", help="Kept in the log of
 _Limit = Annotated[int | None, typer.Option(min=1, help="Left out: stays as it is.")]
 _NEXT_CHANGE = "Next: `accounts grant`, `accounts limits` and `accounts suspend` change this account."
 _NEXT_ENTRY = "Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it."
+_NEXT_KEY = "Next: the former key is refused from now on; POST /account/api-key replaces the imported one."
 _NEXT_SUSPENDED = "Next: its paid calls are refused; `accounts resume PUBKEY --reason WHY` accepts them again."
 
 
@@ -76,6 +80,13 @@ def add_accounts(cli: typer.Typer) -> None:
         done = "limits are the defaults" if default else "limits set"
         _print_account(state, done, "Next: they hold from the account's next call on.", only=("pubkey", *given))
 
+    @accounts.command("import-key")
+    def import_key(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
+        """Make a legacy API key (64 hexadecimal characters) the account's one key. It is read from standard input."""
+        text = _key_from_input()
+        state = ask_owner(data_dir, lambda: ImportKey(operator.account_of(pubkey), key_hash(text), key_prefix(text)))
+        _print_account(state, f"imported the key {key_prefix(text)}...", _NEXT_KEY, only=("pubkey", "status"))
+
     @accounts.command()
     def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
         """Print balance, status and limits of an account."""
@@ -99,6 +110,17 @@ def add_account_shortcuts(cli: typer.Typer) -> None:
     def suspend(pubkey: _Pubkey, reason: _StatusReason, data_dir: DataDirOption = None) -> None:
         """Refuse every paid call of an account, as `accounts suspend` does."""
         _suspend(data_dir, pubkey, reason)
+
+
+def _key_from_input() -> str:
+    """Read a key from standard input: on the command line other users of the machine, and its history, would see it."""
+    if sys.stdin.isatty():
+        text = getpass.getpass("legacy API key: ").strip()
+    else:
+        text = sys.stdin.readline(4 * TOKEN_CHARACTERS).strip()
+    if len(text) != TOKEN_CHARACTERS or parse_api_key(text) is None:
+        raise typer.BadParameter(f"wanted {TOKEN_CHARACTERS} hexadecimal characters on standard input")
+    return text
 
 
 def _adjust(data_dir: Path | None, pubkey: str, amount: int, reason: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from actors.actor_settings import part_of
 from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits import host
 from actors.deposits.host import DepositWatcherActor
@@ -32,7 +33,7 @@ async def actor(postgres_url: str, owner_url: str, monkeypatch: pytest.MonkeyPat
 
     payments = PaymentsConfig(network="devnet", deposit_wallet=ACCOUNT.wallet)
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)), payments=payments)
-    made: Any = DepositWatcherActor(config, "fingerprint", open_accounts, open_node)
+    made: Any = DepositWatcherActor(part_of(config, host.USES), "fingerprint", open_accounts, open_node)
     made.chain, made.accounts = chain, accounts
     yield made
     await made._watcher.stop()

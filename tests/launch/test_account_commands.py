@@ -1,5 +1,6 @@
 """Guards the operator's commands on accounts: what they say was done is what the owner did."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -8,7 +9,7 @@ from msgspec import UNSET
 from typer.testing import CliRunner
 
 from actors.accounts.account import Deposit
-from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, SetLimits
+from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, ImportKey, SetLimits
 from actors.accounts.credits import Batch, Source
 from actors.units import Credits, UnixSeconds, base58_text
 from tests.launch.test_cli import CLI
@@ -96,3 +97,25 @@ def test_an_account_is_shown_to_people_and_to_programs(monkeypatch: pytest.Monke
         "credited_at": 1_795_438_463,
     }
     assert [batch["remaining"] for batch in document["credit_batches"]] == [9]
+
+
+LEGACY = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize("given", [f"{LEGACY}\n", f"  {LEGACY}"])
+def test_a_legacy_key_is_imported_as_a_hash(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """Rule: the key is read from standard input, and leaves this process as a hash and its first characters alone."""
+    asked = Asked(monkeypatch, STATE)
+    done = runner.invoke(CLI, ["accounts", "import-key", PUBKEY], input=given)
+    assert done.exit_code == 0, done.output
+    (command,) = asked.calls
+    assert command == ImportKey(RAW, hashlib.sha256(LEGACY.encode()).digest(), LEGACY[:20])
+    assert LEGACY not in done.output and LEGACY[:20] in done.output
+
+
+@pytest.mark.parametrize("given", ["", "srpc_live_abc", LEGACY[:-1], LEGACY[:-1] + "g", LEGACY + "0"])
+def test_what_is_no_legacy_key_is_not_imported(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    asked = Asked(monkeypatch, STATE)
+    done = runner.invoke(CLI, ["accounts", "import-key", PUBKEY], input=given)
+    assert done.exit_code != 0 and "64 hexadecimal characters" in done.output
+    assert not asked.calls and (not given or given not in done.output)

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
+from actors.actor_settings import part_of
 from actors.addresses import TIP_ACCOUNTS
 from actors.calls import SettleReply, SettleRequest
 from actors.config import Config, SendsConfig, StorageConfig
@@ -49,7 +50,7 @@ async def actor(
 
     sends = SendsConfig(block_engine_url=engine_server.url, block_engine_requests_per_second=100)
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)), sends=sends)
-    made: Any = SendRacerActor(config, "fingerprint", open_settling, open_nodes)
+    made: Any = SendRacerActor(part_of(config, host.USES), "fingerprint", open_settling, open_nodes)
     made.accounts = accounts
     yield made
     for task in made._tasks:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from actors.actor_settings import part_of
 from actors.config import Config, ServeConfig, StorageConfig, WebhooksConfig
 from actors.telemetry import logs
 from actors.upstream import replies
@@ -54,7 +55,7 @@ async def test_the_first_call_starts_it_and_its_commands_work(
     async def open_feed(_: Config) -> Any:
         return QuietFeed(), ()
 
-    made = WebhookDispatcherActor(config, "fingerprint", open_owners, open_node, open_feed)
+    made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", open_owners, open_node, open_feed)
     customer = await world.gateway.customer(5)
     fields = {"url": target.url, "filter_type": "my_account"}
     created = await made.ask(CreateWebhook(customer.pubkey, fields=fields))

@@ -7,12 +7,13 @@ import pytest
 from pydantic import SecretStr
 
 from actors import hosting
+from actors.actor_settings import part_of
 from actors.config import Config, NodeConfig, StorageConfig, UpstreamConfig
 from actors.hotlink.edge import Link
 from actors.streams.api import LINK_KINDS
 from actors.streams.feed import FeedSubscription, TopicFeed
 from actors.streams.hub.actor import StreamUrl
-from actors.streams.hub.host import StreamHubActor, stream_urls
+from actors.streams.hub.host import USES, StreamHubActor, stream_urls
 from actors.streams.native import TopicKey
 from tests.streams.fake_node import FakeNode
 from tests.streams.world import ONE, Answers
@@ -49,7 +50,7 @@ async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: 
         logging.getLogger(__name__)
 
     monkeypatch.setattr("actors.streams.hub.host.report_for_ever", no_report)
-    actor = StreamHubActor(_config(_node(1, fake.port)), "this version", answers)
+    actor = StreamHubActor(part_of(_config(_node(1, fake.port)), USES), "this version", answers)
     assert await actor.fingerprint() == "this version"
     link = Link(b"s" * 32, LINK_KINDS, actor.address, ONE)
     link.start()

@@ -1,0 +1,41 @@
+"""Where the accounts of legacy API keys are, for a process that asks the owners of accounts.
+
+Implements: interface specification, "API key": 64 hexadecimal characters, imported by the operator. Pure.
+
+A key of today's form begins with the routing bytes of its account; the bytes of a legacy key name any owner. The owner
+that is asked first finds the key in the accounts table, whose unique index is the durable directory of all keys, and
+names the account. That answer is kept here, so later calls go to the right owner at once.
+"""
+
+from actors.calls import KeyProof, Proof
+from actors.units import owner_index, owner_index_of, routing_bytes
+
+LOCATIONS_MAX = 10_000  # Of 200 bytes each. A key beyond it costs its calls a second question, to the wrong owner.
+
+
+class KeyLocations:
+    """Only keys that exist are kept: made-up keys cannot fill it. Empty, thus false, until a legacy key is used."""
+
+    def __init__(self, owners: int) -> None:
+        self._owners = owners
+        self._routing: dict[bytes, bytes] = {}  # By hash of key; oldest first.
+
+    def __len__(self) -> int:
+        return len(self._routing)
+
+    def locate(self, proof: Proof) -> Proof:
+        """Return the proof with the routing bytes of its account, where those are known."""
+        routing = self._routing.get(proof.key_hash) if isinstance(proof, KeyProof) else None
+        return proof if routing is None or not isinstance(proof, KeyProof) else KeyProof(proof.key_hash, routing)
+
+    def learn(self, proof: Proof, pubkey: bytes) -> bool:
+        """Note the account that an owner named for a key. Returns whether another owner than the asked one has it."""
+        if not pubkey or not isinstance(proof, KeyProof):
+            return False
+        if owner_index(proof.routing, self._owners) == owner_index_of(pubkey, self._owners):
+            return False
+        self._routing.pop(proof.key_hash, None)
+        self._routing[proof.key_hash] = routing_bytes(pubkey)
+        if len(self._routing) > LOCATIONS_MAX:
+            del self._routing[next(iter(self._routing))]
+        return True
