@@ -11,7 +11,6 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, ImportKey, IssueKey, ReadAccount
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.host import serve_links
-from actors.accounts.key_locations import LOCATIONS_MAX, KeyLocations
 from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof
 from actors.config import AccountsConfig, Config, StorageConfig
 from actors.hotlink.owner import LinkServer
@@ -148,18 +147,3 @@ async def test_a_key_of_another_account_is_refused() -> None:
         assert again.refusal is None and other.refusal == "INVALID_REQUEST"
         info = await accounts.ask(ReadAccount(proof))
         assert info.value is not None and info.value.pubkey == ALICE
-
-
-def test_only_keys_that_another_owner_has_are_located() -> None:
-    """Hostile input 39: what a stranger makes up is not kept; what is kept is bounded, and the newest stays."""
-    locations = KeyLocations(OWNERS)
-    _, proof = foreign_key(ALICE)
-    assert not locations.learn(proof, b"") and not locations
-    mine = KeyProof(b"h" * 32, ALICE[:8])
-    assert owner_index(mine.routing, OWNERS) != owner_index_of(ALICE, OWNERS) or not locations.learn(mine, ALICE)
-    for number in range(LOCATIONS_MAX + 5):
-        locations.learn(KeyProof(number.to_bytes(32, "big"), proof.routing), ALICE)
-    assert locations.learn(proof, ALICE) and len(locations) == LOCATIONS_MAX
-    located = locations.locate(proof)
-    assert isinstance(located, KeyProof) and owner_index(located.routing, OWNERS) == owner_index_of(ALICE, OWNERS)
-    assert not locations.learn(located, ALICE), "the right owner was asked: no second question"
