@@ -39,10 +39,8 @@ Value = TypeVar("Value")
 
 
 class OwnerReply(msgspec.Struct, Generic[Value], frozen=True):
-    """The reply to a command. refusal: name of an Err, else None; detail: one sentence for the client.
-
-    value: None only when the command was refused. figures: of the account, for the headers of a response.
-    """
+    """The reply to a command. value: None only when it was refused. refusal: name of an Err, else None. detail: one
+    sentence for the client. figures: of the account, for the headers of a response."""
 
     value: Value | None = None
     refusal: str | None = None
