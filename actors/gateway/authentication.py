@@ -50,18 +50,13 @@ class Authenticator:
             proof = signed_in or _NO_CREDENTIALS
         if isinstance(proof, Refusal):
             return (counts_refusals and self.count_refusals((proof.err,), request.client)) or proof
-        if self._limits.waiting and counts_refusals:
-            wait = self._limits.wait(proof, request.client, now)
-            if wait is not None:
-                return _told_to_wait(wait)
-        return Caller(proof)
+        waits = self.wait_of(proof, request.client) if self._limits.waiting and counts_refusals else None
+        return waits or Caller(proof)
 
-    def wait_of(self, proof: Proof, client: Client) -> RefusedCaller | None:
+    def wait_of(self, proof: Proof | None, client: Client) -> RefusedCaller | None:
         """The refusal of a caller that has too many refused calls and has to wait; None: it has not. For doors that
-        authenticate once for many calls."""
-        if not self._limits.waiting:
-            return None
-        wait = self._limits.wait(proof, client, self._clock.now())
+        authenticate once for many calls. proof None: a stranger."""
+        wait = self._limits.wait(proof, client, self._clock.now()) if self._limits.waiting else None
         return None if wait is None else _told_to_wait(wait)
 
     @property
@@ -76,17 +71,19 @@ class Authenticator:
         """
         return await self._payments.take(request, self._clock.now())
 
+    def name_of(self, proof: Proof | None, client: Client) -> bytes | str:
+        """The account, or the address, for which the work on a request counts."""
+        return self._limits.address_of(client) if proof is None else self._limits.name_of(proof, client)
+
     def count_refusals(self, errs: Iterable[Err], client: Client, cost: int = 0) -> Refusal | None:
         """Count refusals of a client that has proven nothing. A refusal in their place when there were too many.
 
-        cost: of the work on the request (refused_work.py).
+        cost: of the work on them, in units of one ordinary refused call.
         """
-        now = self._clock.now()
-        wait = self._limits.wait(None, client, now) if self._limits.waiting else None
-        if wait is not None:
-            return _told_to_wait(wait)
-        self._limits.count(None, client, errs, None, None, now, cost)
-        return None
+        wait = self.wait_of(None, client)
+        if wait is None:
+            self._limits.count(None, client, errs, None, None, self._clock.now(), cost)
+        return wait
 
     def count_refusal_of(self, proof: Proof, err: Err, client: Client) -> None:
         """Count a refusal by the owner, for a door that does not use the pipeline: against the client's address."""

@@ -20,7 +20,7 @@ _DIGITS_MAX = 18
 _MALFORMED = Refusal(Err.INVALID_REQUEST, "X-Max-Credits must be a whole number of credits, sent once")
 
 AnyCall: TypeAlias = Call | BadCall | AdmittedCall
-Calls: TypeAlias = list[Call | BadCall]
+Calls: TypeAlias = list[Call | BadCall] | list[AdmittedCall | BadCall]
 _One = TypeVar("_One", Call, AdmittedCall)
 
 
@@ -41,7 +41,7 @@ def batch_within_limit(calls: Calls, limit: bytes | None, plans: Mapping[str, Pl
     if limit is None:
         return calls
     credits = parse_limit(limit)
-    return BadCall(NO_ID, credits) if isinstance(credits, Refusal) else _limited(calls, credits, plans)
+    return BadCall(NO_ID, credits) if isinstance(credits, Refusal) else _limited(calls, credits, plans)  # type: ignore[type-var, return-value]
 
 
 def one_within_limit(call: _One | BadCall, limit: bytes | None, plans: Mapping[str, Plan] = PLANS) -> _One | BadCall:
@@ -70,7 +70,8 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
         return [call if isinstance(call, BadCall) else BadCall(call.id, over) for call in calls]
     limited: list[_One | BadCall] = []
     for call, ceiling in zip(calls, ceilings, strict=True):
-        if isinstance(call, Call) and call.method in plans and plans[call.method].quoted:
+        plan = plans.get(call.method) if isinstance(call, Call) else getattr(call, "plan", None)
+        if plan is not None and plan.quoted:
             limited.append(msgspec.structs.replace(call, cost_max=ceiling + left))
             left = 0
         else:

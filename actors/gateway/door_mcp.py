@@ -25,12 +25,14 @@ from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.door_rpc import KEY_OF_BATCH
 from actors.gateway.headers import Header
 from actors.gateway.idempotent_calls import IdempotentCalls
-from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.jsonrpc import NO_ID, BadCall, Call
+from actors.gateway.large_requests import LARGE_BYTES
 from actors.gateway.mcp_messages import Free, Ignored, Message, ToolCall
 from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.payments import refused_for_free, within
 from actors.gateway.pipeline import Pipeline
+from actors.gateway.refused_work import cost_of
 from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
 
@@ -81,7 +83,12 @@ class McpDoor:
         if isinstance(limit, Refusal):
             return replies.plain(limit, request.id)
         version = sent.get(b"mcp-protocol-version")
-        parsed = mcp_messages.parse(request.body, None if version is None else version.decode("latin-1"), self._tools)
+        parse = partial(
+            mcp_messages.parse, request.body, None if version is None else version.decode("latin-1"), self._tools
+        )
+        parsed = parse() if len(request.body) <= LARGE_BYTES else await self._parsed_in_turn(request, parse)
+        if isinstance(parsed, Refusal):
+            return self._refused(request, parsed, NO_ID)
         if isinstance(parsed, list):
             if request.key is not None:
                 return replies.plain(KEY_OF_BATCH, request.id)
@@ -92,9 +99,30 @@ class McpDoor:
             case Free():
                 return Response(200, self._free(parsed), [])
             case BadCall():
-                return mcp_answers.refused(parsed.refusal, parsed.id, request.id, None, always_200=False)
+                wait = self._count_refused(request, (parsed,))
+                return mcp_answers.refused(wait or parsed.refusal, parsed.id, request.id, None, always_200=False)
             case ToolCall():
                 return await self._call(request, parsed)
+
+    async def _parsed_in_turn(
+        self, request: Request, parse: Callable[[], Message | list[Message]]
+    ) -> Message | list[Message] | Refusal:
+        """Read a large body when its turn comes. Whose it is decides for whom it counts; it is proven later."""
+        caller = self._authenticator.authenticate(request, counts_refusals=False)
+        proof = caller.proof if isinstance(caller, Caller) else None
+
+        async def read() -> Message | list[Message] | Refusal:
+            return self._authenticator.wait_of(proof, request.client) or parse()
+
+        name = self._authenticator.name_of(proof, request.client)
+        return await self._pipeline.large.run(name, len(request.body), read)
+
+    def _count_refused(self, request: Request, refused: Sequence[BadCall]) -> Refusal | None:
+        """Count messages that nobody's credential was asked for. A refusal in their place when there were too many."""
+        if not refused:
+            return None
+        errs = [message.refusal.err for message in refused]
+        return self._authenticator.count_refusals(errs, request.client, cost_of(body_bytes=len(request.body)))
 
     def _unfit(self, sent: Mapping[bytes, bytes], request_id: str) -> Response | None:
         """The answer to a request that this endpoint cannot take, whatever its body is."""
@@ -178,6 +206,9 @@ class McpDoor:
             done = await self._run(request, self._pipeline.batch(caller.proof, calls, request.client))
             if done.refusal is not None:
                 return self._with_headers(self._refused(request, done.refusal, calls[0].id), done, added)
+        wait = self._count_refused(request, [message for message in messages if isinstance(message, BadCall)])
+        if wait is not None and not calls:
+            return self._refused(request, wait, NO_ID)
         asked = [message for message in messages if not isinstance(message, Ignored)]
         if not asked:
             return Response(202, b"", [])

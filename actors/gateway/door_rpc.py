@@ -7,19 +7,23 @@ Without a payment nothing here awaits but the pipeline: this is the path of near
 
 from collections.abc import Mapping
 
+from actors.calls import Proof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import answers, headers, jsonrpc
 from actors.gateway.admission import PLANS, Plan
 from actors.gateway.authentication import Authenticator
-from actors.gateway.cost_limits import within_limit
+from actors.gateway.cost_limits import Calls, within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.idempotent_calls import IdempotentCalls
+from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.large_requests import LARGE_BYTES
 from actors.gateway.outcomes import Replies
 from actors.gateway.payments import refused_for_free, within
 from actors.gateway.pipeline import Pipeline
+from actors.gateway.refused_work import cost_of
 from actors.gateway.replies import ErrorReplies, Response
-from actors.gateway.requests import AsgiClient, Request
+from actors.gateway.requests import AsgiClient, Caller, Request
 
 PATHS = (b"/", b"/rpc")
 KEY_OF_BATCH = Refusal(Err.INVALID_REQUEST, "an Idempotency-Key belongs to one call; send a batch without it")
@@ -45,11 +49,14 @@ class RpcDoor:
         """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
         client = request.client
         if request.pays and self._authenticator.takes_payments:
-            calls = within_limit(jsonrpc.parse(request.body), request.max_credits, self._plans)
+            read = await self._read(request, None)
+            if isinstance(read, Refusal):
+                return self._errors.reply(read, request)
+            calls = within_limit(read, request.max_credits, self._plans)
             raw_id = None if isinstance(calls, list) else calls.id
             free = refused_for_free(calls, self._plans)
             if free is not None:  # No payment is taken for a request that costs nothing.
-                wait = self._authenticator.count_refusals(free.errs(), client)
+                wait = self._authenticator.count_refusals(free.errs(), client, cost_of(body_bytes=len(request.body)))
                 return self._errors.reply(wait, request, raw_id) if wait else self._response(request, free, raw_id)
             caller = await self._authenticator.authenticate_payment(request)
             if isinstance(caller, Refusal):
@@ -61,7 +68,16 @@ class RpcDoor:
             caller = self._authenticator.authenticate(request)
             if isinstance(caller, Refusal):
                 return self._errors.reply(caller, request, jsonrpc.id_of(request.body, _STRANGERS_BODY_MAX))
-            calls = jsonrpc.parse(request.body)
+            if len(request.body) <= LARGE_BYTES:
+                calls = jsonrpc.parse(request.body)
+            else:
+                proof = await self._pipeline.confirm(caller.proof, client)
+                if isinstance(proof, Replies):
+                    return self._response(request, proof, None)
+                caller, read = Caller(proof), await self._read(request, proof)
+                if isinstance(read, Refusal):
+                    return self._errors.reply(read, request)
+                calls = read
             if request.max_credits is not None:
                 calls = within_limit(calls, request.max_credits, self._plans)
         if request.key is not None and isinstance(calls, list):
@@ -79,6 +95,20 @@ class RpcDoor:
         if type(calls) is jsonrpc.Call and calls.method == "sendSmartTransaction" and _names_an_urgency(calls):
             response.headers.append(_URGENCY_WITHOUT_EFFECT)
         return response
+
+    async def _read(self, request: Request, proof: Proof | None) -> Call | BadCall | Calls | Refusal:
+        """Read the body, a large one when its turn comes. proof: None for one that comes with a payment."""
+        if len(request.body) <= LARGE_BYTES:
+            return jsonrpc.parse(request.body)
+
+        async def read() -> Call | BadCall | Calls | Refusal:
+            return self._authenticator.wait_of(proof, request.client) or jsonrpc.parse(request.body)
+
+        large, name = self._pipeline.large, self._authenticator.name_of(proof, request.client)
+        calls = await large.run(name, len(request.body), read)
+        if isinstance(calls, list):  # Their prices may be needed before the pipeline admits them.
+            return await large.admitted(lambda: name, calls, self._plans)
+        return calls
 
     def _response(self, request: Request, done: Replies, raw_id: bytes | None) -> Response:
         """The answer made of these replies. raw_id: of the single call; None: the request was a batch."""

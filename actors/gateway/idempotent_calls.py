@@ -26,7 +26,7 @@ from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import HoldReply, HoldRequest, Outcome, Proof, ProvenProof, SettleReply, SettleRequest
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.gateway import headers, outcomes
+from actors.gateway import headers, large_requests, outcomes
 from actors.gateway.admission import AdmittedCall
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
@@ -112,10 +112,12 @@ class IdempotentCalls:
         self, proof: Proof, call: Call | BadCall | AdmittedCall, key: bytes | None, client: Client | None
     ) -> Replies:
         """Run a single call as Pipeline.single does. A call that moves no money ignores its key."""
-        admitted = self._pipeline.admitted(call)
-        if key is None or isinstance(admitted, Refusal) or not admitted.plan.takes_key:
+        if key is None:
             return await self._pipeline.single(proof, call, client)
-        work = self._pipeline.limited(lambda: self._single(proof, admitted, key, client))
+        admitted = large_requests.admitted(call, self._pipeline.plans)
+        if isinstance(admitted, BadCall) or not admitted.plan.takes_key:
+            return await self._pipeline.single(proof, admitted, client)
+        work = self._pipeline.limited(proof, client, 1, lambda: self._single(proof, admitted, key, client))
         return await asyncio.shield(self._in_background(work))
 
     async def page(

@@ -24,6 +24,7 @@ import msgspec
 import orjson
 
 from actors.errors import Err, Refusal
+from actors.gateway.refused_work import UNIT_BODY_BYTES, cost_of
 
 BATCH_CALLS_MAX = 100
 NO_PARAMS = b"[]"
@@ -54,10 +55,14 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class BadCall(msgspec.Struct, frozen=True):
-    """A refused item of a batch, which has its own error object, or a body that is refused whole."""
+    """A refused item of a batch, which has its own error object, or a body that is refused whole.
+
+    cost: of the work on it, in units of one ordinary refused call (refused_work.py).
+    """
 
     id: bytes
     refusal: Refusal
+    cost: int = 0
 
 
 class _Envelope(msgspec.Struct):
@@ -95,20 +100,18 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
     """A single call, or a batch in order. A body that is refused whole (no JSON, no calls, empty, too long) is one
     BadCall."""
     if is_intricate(body):
-        return BadCall(NO_ID, INTRICATE)
+        return BadCall(NO_ID, INTRICATE, cost_of(body_bytes=len(body)))
     try:
         value = orjson.loads(body)
         if type(value) is dict:
-            return _read(body, value)
-        if type(value) is not list:
-            return BadCall(NO_ID, _NOT_CALLS)
-        if not value:
-            return BadCall(NO_ID, _EMPTY_BATCH)
-        if len(value) > BATCH_CALLS_MAX:
-            return BadCall(NO_ID, _LONG_BATCH)
-        return [_read(bytes(raw), item) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
+            return _costed(_read(body, value), body)
+        if type(value) is list and 1 <= len(value) <= BATCH_CALLS_MAX:
+            raws = _LIST_DECODER.decode(body)
+            return [_costed(_read(bytes(raw), item), raw) for raw, item in zip(raws, value, strict=True)]
+        refusal = _NOT_CALLS if type(value) is not list else _LONG_BATCH if value else _EMPTY_BATCH
     except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
-        return BadCall(NO_ID, NOT_JSON)
+        refusal = NOT_JSON
+    return _costed(BadCall(NO_ID, refusal), body)
 
 
 def id_of(body: bytes, bytes_max: int) -> bytes | None:
@@ -124,6 +127,16 @@ def is_intricate(body: bytes) -> bool:
 
 def brackets_of(body: bytes) -> int:
     return body.count(b"[") + body.count(b"{")
+
+
+def _costed(parsed: Call | BadCall, raw: bytes | msgspec.Raw) -> Call | BadCall:
+    """Add to a refusal what it cost to read: usually less than one ordinary refused call."""
+    if type(parsed) is Call:
+        return parsed
+    body = bytes(raw)
+    if len(body) < UNIT_BODY_BYTES:
+        return parsed
+    return BadCall(parsed.id, parsed.refusal, cost_of(body_bytes=len(body), brackets=brackets_of(body)))  # type: ignore[union-attr]
 
 
 def _read(raw: bytes, value: Any) -> Call | BadCall:

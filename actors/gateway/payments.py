@@ -173,7 +173,7 @@ class RequestPayments:
 
 
 def refused_for_free(
-    parsed: Call | BadCall | Sequence[Call | BadCall], plans: Mapping[str, Plan] = PLANS
+    parsed: Call | BadCall | Sequence[Call | BadCall | AdmittedCall], plans: Mapping[str, Plan] = PLANS
 ) -> Replies | None:
     """The replies to a request of which nothing could be charged; None when there is something to pay for.
 
@@ -182,9 +182,10 @@ def refused_for_free(
     calls = parsed if isinstance(parsed, Sequence) else (parsed,)
     refused: list[Reply] = []
     for call in calls:
-        verdict = admit(call, plans) if isinstance(call, Call) else call.refusal
-        if not isinstance(verdict, Refusal):
+        verdict = admit(call, plans) if isinstance(call, Call) else call
+        if isinstance(verdict, AdmittedCall):
             return None
+        verdict = verdict.refusal if isinstance(verdict, BadCall) else verdict
         refused.append(Reply(call.id, None, verdict))
     return Replies(refused, None, None)
 

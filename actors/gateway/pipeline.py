@@ -26,19 +26,22 @@ from actors.calls import (
     ProvenProof,
     SettleReply,
     SettleRequest,
+    WalletProof,
     operation_at,
 )
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
-from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
+from actors.gateway.admission import PLANS, AdmittedCall, Plan
 from actors.gateway.cancelled_requests import CancelledRequests
-from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.jsonrpc import BadCall
+from actors.gateway.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
 from actors.gateway.outcomes import Replies, Reply, ended, not_held, release_of, whole
 from actors.gateway.quoted_calls import QuotedCalls, QuotedEnd, is_unpaid_quote
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
 from actors.gateway.rpc_batches import BatchRun, Granted
+from actors.gateway.unproven_calls import SHARE, UnprovenCalls
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAnswer, QuoteHandler
 
@@ -75,89 +78,97 @@ class Pipeline:
         self._edge = edge
         # For holds that another process ends. No owner hears of this edge, so none ends them when this process does.
         self._deferred_edge = hashlib.sha256(b"deferred" + edge).digest()[:EDGE_BYTES]
-        self._plans, self._callers = plans, callers or {}
+        self.plans, self._callers = plans, callers or {}
         self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations)
         self._operations = 0
         self._messages = 0  # Counts messages to owners, to know the newest figure of an account's credits.
         self._in_flight = 0
         self._in_flight_max = in_flight_max
+        self._unproven = UnprovenCalls(in_flight_max // SHARE, limits)
+        self.large = LargeRequests()
         self._metrics = metrics or Metrics()
         self._cancelled = CancelledRequests(accounts, clock, self._metrics)
 
-    async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, client: Client | None = None) -> Replies:
+    async def single(self, proof: Proof, call: AnyCall, client: Client | None = None) -> Replies:
         """Run a single call. A refusal of the call is in items[0]; a refusal of the request, as AUTH_FAILED, is not.
 
         call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
-        admitted = admit(call, self._plans) if type(call) is Call else self.admitted(call)
-        if isinstance(admitted, Refusal):
-            return await self.refuse(proof, BadCall(call.id, admitted), client)
-        if admitted.plan.quoted and admitted.answer is None:
-            return await self.batch(proof, [call], client)  # type: ignore[list-item]  # No door admits such a call.
-        if self._in_flight >= self._in_flight_max:
-            return Replies((), _SHED, None)
-        self._in_flight += 1
-        try:
-            operation = self._take_operations(1, admitted.plan.deferred)
-            held_at = self._clock.now()
-            request = HoldRequest(operation, proof, admitted.plan.items)
-            try:
-                held = await self._accounts.hold(request)
-            except asyncio.CancelledError:
-                self._cancelled.hold(request)
-                raise
-            if held.refusal is not None:
-                return self.counted(proof, client, whole(held))
-            verdict = held.verdicts[0]
-            if verdict is not None:
-                assert held.figures is not None
-                refusal = not_held(verdict, admitted.plan.ceiling, held.figures.credits_remaining)
-                reply = Reply(call.id, None, refusal)
-                done = Replies((reply,), None, held.figures, held.figures.credits_remaining)
-                return self.counted(proof, client, done)
-            self._limits.confirmed(proof)
-            reply = await self._carry_out(admitted, operation, held, held_at, client)
-            return Replies((reply,), None, held.figures, reply.credits_remaining)
-        except OwnerUnavailable:
-            return Replies((), _OWNER_GONE, None)
-        finally:
-            self._in_flight -= 1
-
-    async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], client: Client | None = None) -> Replies:
-        """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
-        verdicts = [admit(call, self._plans) if isinstance(call, Call) else call.refusal for call in calls]
-        count = sum(isinstance(verdict, AdmittedCall) for verdict in verdicts)
-        if count and self._in_flight + count > self._in_flight_max:
-            return Replies((), _SHED, None)
-        self._in_flight += count
-        try:
-            return self.counted(proof, client, await self._run(proof, calls, verdicts, client))
-        except OwnerUnavailable:
-            return Replies((), _OWNER_GONE, None)
-        finally:
-            self._in_flight -= count
+        end = admitted(call, self.plans)
+        if isinstance(end, BadCall):
+            return await self.refuse(proof, end, client)
+        if end.plan.quoted and end.answer is None:
+            return await self.batch(proof, [end], client)
+        return await self.limited(proof, client, 1, lambda: self._single(proof, end, client))
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
         """Refuse one call, and count it. cost: of the work on it (refused_work.py). As `single` does."""
-        return self.counted(proof, client, await self._refuse(proof, [Reply(call.id, None, call.refusal)]), cost)
+        refused = [Reply(call.id, None, call.refusal)]
+        done = await self.limited(proof, client, 1, lambda: self._refuse(proof, refused))
+        return self.counted(proof, client, done, (BadCall(call.id, call.refusal, max(cost, call.cost)),))
 
-    def admitted(self, call: Call | BadCall | AdmittedCall) -> AdmittedCall | Refusal:
-        """Admit a call by its method and parameters, unless a door has done so."""
-        if isinstance(call, AdmittedCall):
-            return call
-        return admit(call, self._plans) if type(call) is Call else call.refusal  # type: ignore[union-attr]
+    async def _single(self, proof: Proof, admitted: AdmittedCall, client: Client | None) -> Replies:
+        operation = self._take_operations(1, admitted.plan.deferred)
+        held_at = self._clock.now()
+        held = await self._hold(HoldRequest(operation, proof, admitted.plan.items))
+        if held.refusal is not None:
+            return self.counted(proof, client, whole(held), (admitted,))
+        verdict = held.verdicts[0]
+        if verdict is not None:
+            assert held.figures is not None
+            refusal = not_held(verdict, admitted.plan.ceiling, held.figures.credits_remaining)
+            reply = Reply(admitted.id, None, refusal)
+            done = Replies((reply,), None, held.figures, held.figures.credits_remaining)
+            return self.counted(proof, client, done, (admitted,))
+        self._limits.confirmed(proof)
+        reply = await self._carry_out(admitted, operation, held, held_at, client)
+        return Replies((reply,), None, held.figures, reply.credits_remaining)
 
-    async def limited(self, work: Callable[[], Awaitable[Replies]]) -> Replies:
-        """Run work on one call that settles by itself, unless too many calls are in flight here."""
-        if self._in_flight >= self._in_flight_max:
+    async def batch(self, proof: Proof, calls: Sequence[AnyCall], client: Client | None = None) -> Replies:
+        """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
+        ends = await self.large.admitted(lambda: self._limits.name_of(proof, client), calls, self.plans)
+        if isinstance(ends, Refusal):
+            return Replies((), ends, None)
+        verdicts = [end if isinstance(end, AdmittedCall) else end.refusal for end in ends]
+        count = max(1, sum(isinstance(verdict, AdmittedCall) for verdict in verdicts))
+        done = await self.limited(proof, client, count, lambda: self._run(proof, ends, verdicts, client))
+        return self.counted(proof, client, done, ends)
+
+    async def confirm(self, proof: Proof, client: Client | None) -> Proof | Replies:
+        """Have the owner confirm a credential that is new here, before a large request is read. Replies: a refusal."""
+        if self._limits.knows(proof):
+            return proof
+        done = await self.limited(proof, client, 1, lambda: self._refuse(proof, []))
+        if done.refusal is not None:
+            return self.counted(proof, client, done)
+        if done.figures is None:
+            return Replies((), _OWNER_GONE, None)
+        self._limits.confirmed(proof)
+        # The nonce of a signature is used by now.
+        return ProvenProof(proof.pubkey) if isinstance(proof, WalletProof) else proof
+
+    async def limited(
+        self, proof: Proof, client: Client | None, count: int, work: Callable[[], Awaitable[Replies]]
+    ) -> Replies:
+        """Run work on so many calls, unless too many are in flight here; those of strangers within their own share."""
+        if not self._limits.knows(proof):
+            place = await self._unproven.enter(proof, client, count)
+            if place is None:
+                return Replies((), _SHED, None)
+            with place:
+                return await self._limited(count, work)
+        return await self._limited(count, work)
+
+    async def _limited(self, count: int, work: Callable[[], Awaitable[Replies]]) -> Replies:
+        if self._in_flight + count > self._in_flight_max:
             return Replies((), _SHED, None)
-        self._in_flight += 1
+        self._in_flight += count
         try:
             return await work()
         except OwnerUnavailable:
             return Replies((), _OWNER_GONE, None)
         finally:
-            self._in_flight -= 1
+            self._in_flight -= count
 
     def take_operation(self) -> bytes:
         """An operation of this process, for a hold that holds nothing."""
@@ -182,7 +193,7 @@ class Pipeline:
     # --- the steps
 
     async def _run(
-        self, proof: Proof, calls: Sequence[Call | BadCall], verdicts: Sequence[QuotedEnd], client: Client | None
+        self, proof: Proof, calls: Sequence[AnyCall], verdicts: Sequence[QuotedEnd], client: Client | None
     ) -> Replies:
         """Run a batch: first the calls that find their own price are answered, then all that cost are held and run."""
         proven, figures = proof, None
@@ -214,22 +225,20 @@ class Pipeline:
         if unpaid and isinstance(proven, ProvenProof):
             await self.quoted.count_unpaid(proven.pubkey, unpaid)
 
-    def counted(self, proof: Proof, client: Client | None, done: Replies, cost: int = 0) -> Replies:
-        """Count the refusals of these replies against the caller, and give the replies back. cost: as in `refuse`."""
-        self._limits.count(proof, client, done.errs(), done.figures, done.credits_remaining, self._clock.now(), cost)
+    def counted(self, proof: Proof, client: Client | None, done: Replies, work: Sequence[AnyCall] = ()) -> Replies:
+        """Count the refusals of these replies against the caller, and give the replies back. work: the calls."""
+        errs = done.errs()
+        if errs:
+            cost = cost_of_work(work, done)
+            self._limits.count(proof, client, errs, done.figures, done.credits_remaining, self._clock.now(), cost)
         return done
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:
         """Refuse a request without a hold. Its credential has to be good, and the answer carries the figures."""
-        if self._in_flight >= self._in_flight_max:
-            return Replies((), _SHED, None)
-        self._in_flight += 1
         try:
             held = await self._accounts.hold(HoldRequest(self._take_operations(1), proof, ()))
         except OwnerUnavailable:
             return Replies(refused, None, None)
-        finally:
-            self._in_flight -= 1
         # A free refusal gives nothing away, so it does not need the owner.
         if held.refusal is not None and held.refusal != _OWNER_GONE.err.name:
             return whole(held)
@@ -275,6 +284,7 @@ class Pipeline:
             held = await self._hold(HoldRequest(operation, asked, items))
             if held.figures is not None:
                 figures.append((message, held.figures))
+                self._limits.confirmed(proof)
             return Granted(operation, held, held_at)
 
         async def carry_out(item: AdmittedCall, granted: Granted, index: int) -> Reply:
@@ -294,7 +304,6 @@ class Pipeline:
             raise
         if held.refusal is not None:
             return whole(held)
-        self._limits.confirmed(proof)
         # Of the owner's figures, tell the newest.
         message, newest = max(figures, key=lambda pair: pair[0])
         left = newest.credits_remaining

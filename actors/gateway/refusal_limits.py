@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.calls import Figures, KeyProof, Proof, SessionProof, routing_of
+from actors.calls import Figures, KeyProof, Proof, ProvenProof, SessionProof, routing_of
 from actors.errors import Err
 from actors.gateway.requests import Client
 from actors.identity.client_addresses import UNKNOWN
@@ -68,6 +68,7 @@ class RefusalLimits:
         self._second = 0
         self._confirmed: set[bytes] = set()
         self._confirmed_before: set[bytes] = set()
+        self.on_confirmed: Callable[[bytes], None] | None = None  # Told each credential that owners confirm.
 
     def wait(self, proof: Proof | None, client: Client | None, now: int) -> Wait | None:
         """The wait of a caller that is over its limit, else None. proof: None where it has shown no credential."""
@@ -75,7 +76,7 @@ class RefusalLimits:
         if not self.waiting:
             return None
         if proof is not None:
-            confirmed = self._is_confirmed(_credential(proof))
+            confirmed = self._is_confirmed(credential_of(proof))
             if confirmed or not isinstance(proof, KeyProof | SessionProof):  # A wallet's signature is verified already.
                 found = self.waiting.get(routing_of(proof))
                 if found is not None:
@@ -84,9 +85,22 @@ class RefusalLimits:
                 return None
         return None if client is None else self.waiting.get(self._address_of(client))
 
+    def knows(self, proof: Proof) -> bool:
+        """Whether the account's owner has confirmed this credential to this replica. On the path of every call."""
+        credential = proof.key_hash if type(proof) is KeyProof else credential_of(proof)
+        return credential in self._confirmed or self._is_confirmed(credential) or type(proof) is ProvenProof
+
+    def address_of(self, client: Client | None) -> str:
+        """The name under which a client's address counts."""
+        return UNKNOWN if client is None else self._address_of(client)
+
+    def name_of(self, proof: Proof, client: Client | None) -> bytes | str:
+        """The name under which a caller's work counts: its account, or its address until an owner has confirmed it."""
+        return routing_of(proof) if self.knows(proof) else self.address_of(client)
+
     def confirmed(self, proof: Proof) -> None:
         """Remember that the account's owner accepted this credential. On the path of every admitted call."""
-        credential = proof.key_hash if type(proof) is KeyProof else _credential(proof)
+        credential = proof.key_hash if type(proof) is KeyProof else credential_of(proof)
         if credential not in self._confirmed:
             self._confirm(credential)
 
@@ -113,20 +127,20 @@ class RefusalLimits:
         if proof is None or figures is None or Err.NONCE_REUSED in found:
             self._count_stranger(proof, client, found, amount)
             return
-        self._confirm(_credential(proof))
+        self._confirm(credential_of(proof))
         limit = max(self._per_account, figures.rate_limit)
         told = Figures(credits_remaining or 0, figures.rate_limit, 0, now + 1)
         self._add(routing_of(proof), amount, limit, Wait(told, credits_remaining))
 
     def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err], amount: int) -> None:
         if proof is not None and not _DISPROVED.isdisjoint(found):
-            credential = _credential(proof)
+            credential = credential_of(proof)
             self._confirmed.discard(credential)
             self._confirmed_before.discard(credential)
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
                 # The wallet has no account and has proven its key, so it can be counted by itself.
                 self._add(routing_of(proof), amount, self._per_account, self._strangers_wait(self._per_account))
-        address = UNKNOWN if client is None else self._address_of(client)
+        address = self.address_of(client)
         if address != UNKNOWN:
             self._add(address, amount, self._per_address, self._strangers_wait(self._per_address))
 
@@ -154,9 +168,11 @@ class RefusalLimits:
         if len(self._confirmed) >= CONFIRMED_MAX:
             self._confirmed_before, self._confirmed = self._confirmed, set()
         self._confirmed.add(credential)
+        if self.on_confirmed is not None:
+            self.on_confirmed(credential)
 
 
-def _credential(proof: Proof) -> bytes:
+def credential_of(proof: Proof) -> bytes:
     """A name for the credential that nobody without it can make."""
     if isinstance(proof, KeyProof):
         return proof.key_hash

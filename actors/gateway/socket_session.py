@@ -166,7 +166,8 @@ class SocketSession:
             self._begin(self._count_first(call, cost))
         else:
             done = Replies([Reply(call.id, None, call.refusal)], None, self._figures, self._figures.credits_remaining)
-            self._pipeline.counted(self._proof, self._client, done, cost)
+            work = (BadCall(call.id, call.refusal, max(cost, call.cost)),)
+            self._pipeline.counted(self._proof, self._client, done, work)
 
     async def _count_first(self, call: BadCall, cost: int) -> None:
         """The owner tells the figures of the account, which the limit depends on."""

@@ -296,3 +296,49 @@ async def test_without_redis_keys_go_on_and_signatures_wait():
         signed = await world.http.post("/", content=body, headers=customer.headers("POST", "/", body))
         assert (signed.status_code, signed.json()["error"]["code"]) == (503, -32003)
         assert (await world.rpc(customer, call())).status_code == 200
+
+
+def a_large_batch() -> list:
+    """Of ordinary calls, together above the size from which a request is a large one."""
+    key = "So11111111111111111111111111111111111111112"
+    return [call("getMultipleAccounts", [key] * 50, id=number) for number in range(12)]
+
+
+async def test_a_large_body_is_not_read_before_its_credential_is_known_to_be_good(monkeypatch):
+    """Hostile input 61: with a made-up key, 256 kB cost the replica one question to the owner, and no parsing."""
+    async with a_world() as world:
+        stranger = await world.customer(account=False)
+        monkeypatch.setattr("actors.gateway.door_rpc.jsonrpc.parse", None)
+        made_up = {"x-api-key": "srpc_live_" + base64.urlsafe_b64encode(bytes(32)).decode().rstrip("=")}
+        body = json.dumps(a_large_batch()).encode()
+        response = await world.http.post("/", content=body, headers=made_up)
+        assert (response.status_code, constant(response)) == (401, "AUTH_FAILED")
+        signed = await world.http.post("/", content=body, headers=stranger.headers("POST", "/", body))
+        assert (signed.status_code, constant(signed)) == (402, "PAYMENT_REQUIRED")
+        assert [hold.items for hold in world.accounts.holds] == [(), ()]
+
+
+async def test_a_newcomers_large_batch_is_answered_by_each_credential():
+    """Rule: proving a credential before the body is read uses its nonce once, and costs no credit and no rate unit."""
+    async with a_world() as world:
+        customer = await world.customer(1_000)
+        body = json.dumps(a_large_batch()).encode()
+        assert len(body) > 16_384
+        for headers in (customer.headers("POST", "/", body), {"x-api-key": customer.api_key}):
+            response = await world.http.post("/", content=body, headers=headers)
+            assert [item["result"] for item in response.json()] == ["ok"] * 12
+            world.clock.advance(1)
+        assert response.headers["x-ratelimit-remaining"] == "88"
+        assert len(await world.debits(customer)) == 24
+
+
+async def test_refused_large_bodies_make_their_sender_wait_after_few_of_them():
+    """Rule: refusals count by cost, so that eight bodies of 256 kB are worth the 500 refused calls of a second."""
+    async with a_world() as world:
+        customer = await world.customer(1_000)
+        body = b'{"jsonrpc":"2.0","id":1,"method":"invented","params":["' + b"x" * 262_000 + b'"]}'
+        headers = {"x-api-key": customer.api_key}
+        told = [constant(await world.http.post("/", content=body, headers=headers)) for _ in range(10)]
+        assert told == ["METHOD_NOT_FOUND"] * 8 + ["RATE_LIMITED"] * 2
+        world.clock.advance(1)
+        assert "result" in (await world.rpc(customer, call())).json()
