@@ -7,10 +7,11 @@ Every door asks here, and only here. `authenticate` is synchronous: neither the 
 
 from collections.abc import Iterable
 
-from actors.calls import Proof
+from actors.calls import Proof, routing_of
 from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
+from actors.gateway.free_answers import FreeAnswers
 from actors.gateway.payments import RequestPayments
 from actors.gateway.refusal_limits import RefusalLimits, Wait
 from actors.gateway.requests import Caller, Client, RefusedCaller, Request
@@ -19,6 +20,7 @@ from actors.identity.credentials import Accept, prove
 
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
 _HINT = "too many refused calls in one second; correct them and go on after Retry-After"
+_FREE_HINT = "too many bytes of free answers from this address in a short time"
 
 
 class Authenticator:
@@ -31,7 +33,7 @@ class Authenticator:
         payments: RequestPayments,
     ) -> None:
         self._identity, self._clock, self._sign_in = identity, clock, sign_in
-        self._limits, self._payments = limits, payments
+        self._limits, self._payments, self._free = limits, payments, FreeAnswers()
 
     def authenticate(
         self, request: Request, accept: Accept = Accept.ANY, counts_refusals: bool = True
@@ -74,6 +76,22 @@ class Authenticator:
     def name_of(self, proof: Proof | None, client: Client) -> bytes | str:
         """The account, or the address, for which the work on a request counts."""
         return self._limits.address_of(client) if proof is None else self._limits.name_of(proof, client)
+
+    def free_answer(self, request: Request, size: int) -> Refusal | None:
+        """Count a free answer of so many bytes. A refusal in its place when its client was given too many.
+
+        It counts for the client's address; when that has used up its bytes, for the account of a known credential.
+        """
+        now = self._clock.monotonic()
+        seconds = self._free.take(self._limits.address_of(request.client), size, now)
+        if seconds is None:
+            return None
+        caller = self.authenticate(request, counts_refusals=False)
+        if isinstance(caller, Caller) and self._limits.knows(caller.proof):
+            seconds = self._free.take(routing_of(caller.proof), size, now)
+        if seconds is None:
+            return None
+        return RefusedCaller(Err.RATE_LIMITED, hint=_FREE_HINT, retry_seconds=seconds)
 
     def count_refusals(self, errs: Iterable[Err], client: Client, cost: int = 0) -> Refusal | None:
         """Count refusals of a client that has proven nothing. A refusal in their place when there were too many.

@@ -36,6 +36,7 @@ from actors.gateway.door_quote import QuoteDoor
 from actors.gateway.door_relay import RelayDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.door_websocket import WebSocketDoor
+from actors.gateway.headers import HeaderList
 from actors.gateway.page_table import PageTable
 from actors.gateway.pages import PageDoor
 from actors.gateway.replies import Response
@@ -71,6 +72,7 @@ _POST: Mapping[str, Page | None] = {"POST": None}
 _EMPTY = (204, 304)  # Neither has a body, nor headers about one.
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _CONSOLE = b"/console"
+_SMALL_BYTES = 4_096  # Public answers up to here are not larger than the answer to a refused call, and not counted.
 _NOT_SERVED = Refusal(Err.NOT_FOUND, "there is no such path; GET /capabilities lists what this service offers")
 _IS_WEBSOCKET = Refusal(Err.INVALID_REQUEST, "this path is a WebSocket: connect to it with ws:// or wss://, see /docs")
 _TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
@@ -213,6 +215,10 @@ class HttpDoor:
             return replies.closing(body, request.id)
         request.body = body
         response = await answer(request)
+        if len(response.body) > _SMALL_BYTES and (response.is_public or path in PUBLIC_PAGES) and method != "HEAD":
+            too_much = self.authenticator.free_answer(request, len(response.body))
+            if too_much is not None:
+                return self._errors.reply(too_much, request)
         if response.stream is not None and self._streams.is_full:
             await response.stream.aclose()
             response = replies.plain(_TOO_MANY_STREAMS, request.id)
@@ -310,6 +316,10 @@ class HttpDoor:
         response = replies.closing(refusal, request_id, status)
         self._complete(response, request_id, facts)
         return response
+
+    def name_of_client(self, sent: HeaderList, peer: str | None) -> str:
+        """The address of the client that sent these headers, as all limits know it."""
+        return self._addresses.name_of(AsgiClient(sent, peer))
 
     def start_over(self, edge: bytes) -> None:
         """Name operations by this edge id from now on."""

@@ -97,7 +97,11 @@ class McpDoor:
             case Ignored():
                 return Response(202, b"", [])
             case Free():
-                return Response(200, self._free(parsed), [])
+                body = self._free(parsed)
+                too_many = self._authenticator.free_answer(request, max(len(body), len(request.body)))
+                if too_many is not None:
+                    return self._refused(request, too_many, parsed.id)
+                return Response(200, body, [])
             case BadCall():
                 wait = self._count_refused(request, (parsed,))
                 return mcp_answers.refused(wait or parsed.refusal, parsed.id, request.id, None, always_200=False)
@@ -194,6 +198,10 @@ class McpDoor:
 
     async def _batch(self, request: Request, messages: Sequence[Message]) -> Response:
         """Answer a batch of the older version: the free messages here, all calls in one run of the pipeline."""
+        size = sum(len(self._free(message)) for message in messages if isinstance(message, Free))
+        too_many = self._authenticator.free_answer(request, size) if size else None
+        if too_many is not None:
+            messages = [BadCall(one.id, too_many) if isinstance(one, Free) else one for one in messages]
         asked_for: list[Call | BadCall] = [message.call for message in messages if isinstance(message, ToolCall)]
         calls = batch_within_limit(asked_for, request.max_credits, self._plans)
         if isinstance(calls, BadCall):

@@ -77,6 +77,7 @@ _NOT_MESSAGES = _invalid("the body must be a JSON-RPC message")
 _NO_BATCHES = _invalid(f"batches belong to version {BATCH_VERSION} of the protocol; send one message")
 _BAD_BATCH = _invalid(f"a batch holds 1 to {BATCH_CALLS_MAX} messages")
 _INITIALIZE_IN_BATCH = _invalid("initialize must not be part of a batch")
+_ONE_LIST = _invalid("a batch may ask for tools/list once; this is the second time")
 _NO_NAME = '"name" is missing: name a tool, as {"name": "rpc", "arguments": {"method": "getBalance", "params": [...]}}'
 _BAD_ID = _invalid('"id" must be a string or a whole number')
 _BAD_VERSION = _invalid(f"MCP-Protocol-Version must be one of {', '.join(VERSIONS)}")
@@ -111,16 +112,19 @@ def _batch(body: bytes, values: Sequence[Any], version: str | None, tools: Colle
     if not 1 <= len(values) <= BATCH_CALLS_MAX:
         return BadCall(_NO_ID, _BAD_BATCH)
     raws = _LIST.decode(body)
-    messages = [
+    messages: list[Message] = [
         _read(bytes(raw), value, tools) if type(value) is dict else BadCall(_NO_ID, _NOT_MESSAGES)
         for raw, value in zip(raws, values, strict=True)
     ]
-    return [
-        BadCall(message.id, _INITIALIZE_IN_BATCH)
-        if isinstance(message, Free) and message.method == "initialize"
-        else message
-        for message in messages
-    ]
+    lists = 0
+    for index, message in enumerate(messages):
+        if isinstance(message, Free) and message.method == "initialize":
+            messages[index] = BadCall(message.id, _INITIALIZE_IN_BATCH)
+        elif isinstance(message, Free) and message.method == "tools/list":
+            lists += 1
+            if lists > 1:  # All are equal, and 100 of them would be 5 MB for a request of 5 kB.
+                messages[index] = BadCall(message.id, _ONE_LIST)
+    return messages
 
 
 def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:

@@ -41,6 +41,7 @@ def open_to(door: Any) -> None:
     """Send this process's calls straight to this door, an HttpDoor; None: through Serve again."""
     doorway.door = door
     doorway.websocket_paths = frozenset() if door is None else door.websocket_paths
+    doorway.name_of = None if door is None else door.name_of_client
 
 
 class ServeEdge:

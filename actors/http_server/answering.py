@@ -6,6 +6,7 @@ rests on. Not here: how requests are read (server.py).
 
 import asyncio
 import logging
+import socket
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, cast
@@ -14,31 +15,44 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from actors.http_server.exchange import Answer, AnswerWithdrawn, Charges, HttpRequest, SocketDoor, Upgrade
+from actors.http_server.exchange import Answer, AnswerWithdrawn, Charges, Doorway, HttpRequest, SocketDoor, Upgrade
 from actors.http_server.responses import CLOSE, HeaderList, HttpResponse
 
 logger = logging.getLogger(__name__)
 
 # A client that takes nothing for so long loses its connection: what is meant for it holds room that others wait for.
 _TAKES_NOTHING_SECONDS_MAX = 30.0
+_LOOK_SECONDS = 5.0  # Between two looks at a client that does not take all that is written.
+_LOOKS_MAX = round(_TAKES_NOTHING_SECONDS_MAX / _LOOK_SECONDS)
+# More than this waits in memory before the connection counts as unread; asyncio's own bound is four times as high.
+_WRITTEN_BYTES_MAX = 16_384
+# Of an answer that its client does not take, the kernel holds no more than this beside what is on the way. Without a
+# bound it takes up to 4 MB for each connection. A front on the same machine reads as fast with it.
+_KERNEL_BYTES_MAX = 131_072
 _BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\n"
+_TCP_NOTSENT_LOWAT = 25  # Of Linux; Python 3.11 has no name for it.
 _UNANSWERED = "a request could not be answered"
 
 
 class AnsweringHttp(HttpToolsProtocol):
     """uvicorn's protocol, which can also write an answer that a door made."""
 
-    __slots__ = ("_answering", "_arrival", "_idle_since", "_last_words", "_reading", "_sealed", "_taking")
+    __slots__ = (
+        *("_answering", "_arrival", "_doorway", "_idle_since", "_last_words", "_looks", "_reading", "_rest", "_sealed"),
+        *("_payer", "_taking", "_unread", "_unread_owner"),
+    )
 
     def __init__(
         self,
+        doorway: Doorway,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._doorway = doorway
         self._sealed = False  # No further byte reaches the parser.
         self._reading: Any = None  # The request whose body is being read: a HttpRequest, or uvicorn's cycle.
         self._answering: HttpRequest | None = None  # A request that came after it may be `cycle` by now.
@@ -46,12 +60,23 @@ class AnsweringHttp(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that come in more than one piece.
         self._taking: asyncio.TimerHandle | None = None  # While more is written than the client has taken.
+        self._looks = 0  # In a row that saw the client take nothing.
+        self._rest = 0  # Bytes of an answer in parts; all of them are in memory until it has ended.
+        self._unread = 0  # Bytes that are counted for _unread_owner.
+        self._unread_owner: bytes | str = ""
+        self._payer: bytes | None = None  # The account that paid for the answer that is being written.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=_WRITTEN_BYTES_MAX)
+        _bound_kernel(transport, _KERNEL_BYTES_MAX)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """uvicorn tells the last request only; the one that is being answered may have others behind it."""
         for timer in (self._taking, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
+        self._count_unread(0)
         self._sealed = True
         answering, last = self._answering, cast(object, self.cycle)
         if answering is not None and answering.waiting is not None:
@@ -111,9 +136,12 @@ class AnsweringHttp(HttpToolsProtocol):
                 await self.flow.drain()
             if response.charges and not late.may_leave(response.charges):
                 response = await late.confirmed(response, request.notes)
+            if response.charges:
+                self._payer = getattr(response.charges[0], "pubkey", None)
             if not response.parts:
                 self._answer(request, response)
             elif not request.disconnected:
+                self._rest = sum(map(len, response.parts))
                 await self._answer_in_parts(request, response)
             if response.charges:
                 late.delivered(response.charges)
@@ -130,6 +158,7 @@ class AnsweringHttp(HttpToolsProtocol):
             logger.exception("an answer could not be written")
             self.transport.close()
         finally:
+            self._rest, self._payer = 0, None
             self.tasks.discard(task)
 
     # --- WebSocket handshakes
@@ -169,6 +198,8 @@ class AnsweringHttp(HttpToolsProtocol):
         self.connections.discard(self)
         protocol = upgrade.protocol(self.connections)
         self.transport.write(_SWITCHING + b"\r\n".join((*map(b": ".join, upgrade.headers), b"\r\n")))
+        self.transport.set_write_buffer_limits()  # A WebSocket has bounds of its own.
+        _bound_kernel(self.transport, 0)
         self.transport.set_protocol(protocol)
         self.flow.resume_reading()  # Before the protocol gets anything, as it may stop the reading itself.
         protocol.connection_made(self.transport)
@@ -259,6 +290,8 @@ class AnsweringHttp(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self.flow.pause_reading()
+        self._looks = 0
+        self._count_unread(max(self._rest, self.transport.get_write_buffer_size()))
         self._watch()
 
     def resume_writing(self) -> None:
@@ -269,21 +302,51 @@ class AnsweringHttp(HttpToolsProtocol):
         if self._taking is not None:
             self._taking.cancel()
             self._taking = None
+        self._count_unread(0)
 
     def _watch(self) -> None:
         left = self.transport.get_write_buffer_size()
-        self._taking = self.loop.call_later(_TAKES_NOTHING_SECONDS_MAX, self._look_again, left)
+        self._taking = self.loop.call_later(_LOOK_SECONDS, self._look_again, left)
 
     def _look_again(self, left: int) -> None:
-        if self.transport.get_write_buffer_size() < left:
-            self._watch()
+        self._looks = 0 if self.transport.get_write_buffer_size() < left else self._looks + 1
+        if self._looks >= _LOOKS_MAX or (self._looks and self._doorway.unread.is_over(self._unread_owner)):
+            self.transport.abort()  # Closing would wait until the client has read all of it.
+            self._count_unread(0)
         else:
-            self.transport.abort()
+            self._watch()
+
+    def _count_unread(self, size: int) -> None:
+        if size and not self._unread:
+            self._unread_owner = self._owner_of_answer()
+        if size or self._unread:
+            self._doorway.unread.resize(self._unread_owner, self._unread, size)
+            self._unread = size
+
+    def _owner_of_answer(self) -> bytes | str:
+        """The account that pays for the answer under way, else the address of its client."""
+        cycle: Any = self._answering or self.cycle
+        if self._payer is not None:
+            return self._payer
+        if isinstance(cycle, HttpRequest):
+            headers, peer = cycle.headers, cycle.peer
+        elif cycle is not None:
+            headers, peer = cycle.scope["headers"], (cycle.scope["client"] or (None,))[0]
+        else:
+            headers, peer = [], self.client[0] if self.client else None
+        return peer or "" if self._doorway.name_of is None else self._doorway.name_of(headers, peer)
 
     def _close_with(self, words: bytes) -> None:
         if not self.transport.is_closing():
             self.transport.write(words)
             self.transport.close()
+
+
+def _bound_kernel(transport: asyncio.BaseTransport, size: int) -> None:
+    """Bound the bytes that the kernel takes and has not sent. 0: by the setting of the system."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, size)
 
 
 def whole_head(status: int, headers: HeaderList) -> bytes:

@@ -105,6 +105,8 @@ class _Rehearsal:
     def write(self, data: bytes) -> None:
         self.written += data
 
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
     def is_closing(self) -> bool:
         return self.is_ended
 

@@ -5,12 +5,13 @@ Vocabulary of this folder and of the doors. Not here: how requests are read and 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from actors.http_server.responses import HeaderList, HttpResponse
+from actors.http_server.unread_answers import UnreadAnswers
 
 Send: TypeAlias = Callable[[Any], Awaitable[None]]  # As an ASGI application gets it.
 
@@ -134,9 +135,12 @@ class Doorway:
     """What the connections of one server share, and its limits. door: None while there is none.
 
     websocket_paths: where WebSocket is served; None: on every path. arrival_seconds_max: how long a request may take to
-    arrive; None: as long as it likes.
+    arrive; None: as long as it likes. unread: the budget for answers that clients do not read. name_of: names the
+    client of a request by its headers and its peer, as the limits know it; None: by its peer.
     """
 
     door: Door | None = None
     websocket_paths: frozenset[bytes] | None = frozenset()
     arrival_seconds_max: float | None = None
+    unread: UnreadAnswers = field(default_factory=UnreadAnswers)
+    name_of: Callable[[HeaderList, str | None], str] | None = None

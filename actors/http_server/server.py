@@ -61,7 +61,7 @@ class FramingFault(Exception):
 class HttpServer(AnsweringHttp):
     """uvicorn's protocol with a short way to a door, and with every request refused whose end is in doubt."""
 
-    __slots__ = ("_data_bytes", "_doorway", "_handshake", "_keeps", "_stage", "_unproductive_bytes")
+    __slots__ = ("_data_bytes", "_handshake", "_keeps", "_stage", "_unproductive_bytes")
 
     def __init__(
         self,
@@ -71,8 +71,7 @@ class HttpServer(AnsweringHttp):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._doorway = doorway
+        super().__init__(doorway, config, server_state, app_state, _loop)
         self._stage = _NOTHING
         self._data_bytes = 0  # Of what the parser is reading now.
         self._unproductive_bytes = 0  # Of what it read since the last piece of a body, or since a head began.

@@ -251,3 +251,22 @@ async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch:
         (charged,) = [settle.operation for settle in world.accounts.settles if settle.charged]
         assert world.accounts.delivered_operations == [charged]
         assert await world.debits(customer) == [("getSlot", 1)]
+
+
+async def test_the_bytes_of_free_lists_are_limited_and_a_known_customer_goes_on() -> None:
+    """Hostile input 60: an address gets 8 MiB at once and 1 MiB a second; then customers have bytes of their own."""
+    async with a_world() as world:
+        customer = await world.customer(100)
+        await post(world, tool("getSlot"), customer)
+        given = 0
+        while (listed := await post(world, request("tools/list"), **VERSION)).status_code == 200:
+            given += len(listed.content)
+        assert 7 << 20 < given <= 8 << 20
+        assert listed.json()["error"]["data"]["constant"] == "RATE_LIMITED"
+        assert int(listed.headers["retry-after"]) >= 1 and listed.json()["id"] == 0
+        (item,) = (await post(world, [request("tools/list")])).json()
+        assert item["error"]["data"]["constant"] == "RATE_LIMITED"
+        assert (await post(world, request("tools/list"), customer, **VERSION)).status_code == 200
+        assert (await post(world, tool("getSlot"), customer)).status_code == 200
+        world.clock.advance(1)
+        assert (await post(world, request("tools/list"), **VERSION)).status_code == 200

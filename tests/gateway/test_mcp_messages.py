@@ -194,3 +194,12 @@ def test_an_id_is_every_whole_number_and_echoed_byte_for_byte(raw_id: bytes) -> 
     """Whole numbers as JSON schemas have them, of any size."""
     parsed = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + raw_id + b"}", None, frozenset())
     assert isinstance(parsed, Free) and parsed.id == raw_id
+
+
+def test_a_batch_gets_the_list_of_tools_once():
+    """Hostile input 60: 100 lists in a batch were 5 MB of answer for 5 kB of request."""
+    body = b"[" + b",".join(b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}' % number for number in range(3)) + b"]"
+    parsed = parse(body, None, frozenset())
+    assert isinstance(parsed, list) and isinstance(parsed[0], Free)
+    assert [message.id for message in parsed[1:]] == [b"1", b"2"]
+    assert all(isinstance(message, BadCall) and "once" in message.refusal.detail for message in parsed[1:])

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from actors.gateway.answers import LARGE_BYTES
 from actors.gateway.door_http import HttpDoor
 from actors.http_server import answering
 from actors.http_server.exchange import HttpRequest
+from actors.http_server.unread_answers import UnreadAnswers
 from actors.upstream import replies
 
 from .doubles import RESULT, ScriptedNode
@@ -127,7 +129,7 @@ async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, mo
     """Rule: whoever fills the connection with answers and asks on holds neither memory nor room without an end."""
     if not swift:
         monkeypatch.setattr(HttpDoor, "takes", lambda *_: False)
-    monkeypatch.setattr(answering, "_TAKES_NOTHING_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(answering, "_LOOK_SECONDS", 0.01)
     body = b'{"jsonrpc":"2.0","result":"' + b"x" * (LARGE_BYTES - 1_000) + b'","id":1}'  # As one, not in parts.
     node = ScriptedNode(lambda *_: replies.judge(body))
     async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
@@ -140,6 +142,35 @@ async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, mo
                 await asyncio.sleep(0)
         await until_lost(server)
         client.writer.close()
+
+
+@our_ways
+async def test_of_clients_that_read_nothing_those_over_the_budget_lose_their_connections(swift, monkeypatch):
+    """Hostile input 60: the unread answers of one account have a budget, and a client within it keeps its connection.
+    When all connections have ended, nothing is counted any more."""
+    if not swift:
+        monkeypatch.setattr(HttpDoor, "takes", lambda *_: False)
+    monkeypatch.setattr(answering, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(answering, "_LOOKS_MAX", 1_000_000)  # So that only the budget ends connections.
+    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (LARGE_BYTES - 1_000) + b'","id":1}'
+    node = ScriptedNode(lambda *_: replies.judge(body))
+    unread = UnreadAnswers(owner_bytes_max=LARGE_BYTES)
+    async with a_world(node) as world, serving(world.door, swift=True, unread=unread) as (server, port):
+        customer = await world.customer(1_000)
+        clients = []
+        for _ in range(12):
+            clients.append(client := await Client.connect(port))
+            client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.writer.transport.pause_reading()
+            client.send(*(numbered(customer.api_key, number) for number in range(2)))
+        async with asyncio.timeout(20):
+            while len(server.server_state.connections) == 12 or unread.bytes > LARGE_BYTES:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert unread.bytes and server.server_state.connections
+        for client in clients:
+            client.writer.close()
+        await until_lost(server)
+        assert (unread.bytes, dict(unread._by_owner)) == (0, {})
 
 
 async def test_nothing_behind_a_refused_body_is_carried_out():

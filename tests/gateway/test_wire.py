@@ -15,6 +15,7 @@ from actors.gateway.door_http import HttpDoor
 from actors.http_server.choice import CautiousApp
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
+from actors.http_server.unread_answers import UnreadAnswers
 from actors.upstream.client import NodeClient
 
 from ..raw_sockets import Line
@@ -31,8 +32,11 @@ async def listening(door: HttpDoor, swift: bool | None = False) -> AsyncIterator
 
 
 @contextlib.asynccontextmanager
-async def serving(door: HttpDoor, swift: bool | None) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    http: Any = "httptools" if swift is None else partial(HttpServer, Doorway(door if swift else None))
+async def serving(
+    door: HttpDoor, swift: bool | None, unread: UnreadAnswers | None = None
+) -> AsyncIterator[tuple[uvicorn.Server, int]]:
+    doorway = Doorway(door if swift else None, unread=unread or UnreadAnswers())
+    http: Any = "httptools" if swift is None else partial(HttpServer, doorway)
     app = CautiousApp(door) if swift is None else door
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off", http=http))
     running_server = asyncio.ensure_future(server.serve())
