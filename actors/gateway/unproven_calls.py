@@ -27,7 +27,7 @@ ADDRESS_WAITING_MAX = 2_048
 _LOOKS_MAX = 32  # Addresses that are looked at when a place becomes free: few can have all their places.
 
 
-class Place:
+class StrangersPlace:
     """The place of one request's calls, given back at the end of its `with` at the latest."""
 
     __slots__ = ("_calls", "address", "count", "credential", "ready")
@@ -50,15 +50,15 @@ class UnprovenCalls:
         self._limits = limits
         self._total = 0
         self._by_address: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[Place]] = OrderedDict()  # By address; their turns go round.
+        self._waiting: OrderedDict[str, deque[StrangersPlace]] = OrderedDict()  # By address; their turns go round.
         self._waiting_total = 0
         self._waiting_by_address: Counter[str] = Counter()
-        self._inside: dict[bytes, set[Place]] = {}  # By credential.
+        self._inside: dict[bytes, set[StrangersPlace]] = {}  # By credential.
         limits.on_confirmed = self._confirmed
 
-    async def enter(self, proof: Proof, client: Client | None, count: int) -> Place | None:
+    async def enter(self, proof: Proof, client: Client | None, count: int) -> StrangersPlace | None:
         """Wait for a place for so many calls. None: too many wait already."""
-        place = Place(self, self._limits.address_of(client), credential_of(proof), count)
+        place = StrangersPlace(self, self._limits.address_of(client), credential_of(proof), count)
         if place.address not in self._waiting and self._fits(place):
             self._let_in(place)
             return place
@@ -75,7 +75,7 @@ class UnprovenCalls:
             raise
         return place
 
-    def _give_up(self, place: Place) -> None:
+    def _give_up(self, place: StrangersPlace) -> None:
         line = self._waiting.get(place.address)
         if line is not None and place in line:
             line.remove(place)
@@ -84,7 +84,7 @@ class UnprovenCalls:
             self._count_waiting(place, -place.count)
         self.leave(place)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: StrangersPlace) -> None:
         inside = self._inside.get(place.credential)
         if inside is None or place not in inside:
             return
@@ -95,14 +95,14 @@ class UnprovenCalls:
         _add(self._by_address, place.address, -place.count)
         self._let_next_in()
 
-    def _fits(self, place: Place) -> bool:
+    def _fits(self, place: StrangersPlace) -> bool:
         address_max = self._calls_max if place.address == UNKNOWN else self._address_max
         of_address = self._by_address[place.address]
         return (not self._total or self._total + place.count <= self._calls_max) and (
             not of_address or of_address + place.count <= address_max
         )
 
-    def _let_in(self, place: Place) -> None:
+    def _let_in(self, place: StrangersPlace) -> None:
         self._inside.setdefault(place.credential, set()).add(place)
         self._total += place.count
         self._by_address[place.address] += place.count
@@ -130,7 +130,7 @@ class UnprovenCalls:
         for place in tuple(self._inside.get(credential, ())):
             self.leave(place)
 
-    def _count_waiting(self, place: Place, count: int) -> None:
+    def _count_waiting(self, place: StrangersPlace, count: int) -> None:
         self._waiting_total += count
         _add(self._waiting_by_address, place.address, count)
 

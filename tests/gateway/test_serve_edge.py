@@ -21,6 +21,7 @@ class App:
     """An ASGI application that keeps what reaches it."""
 
     websocket_paths = frozenset((b"/ws",))
+    name_of_client = None
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []
