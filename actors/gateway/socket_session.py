@@ -27,6 +27,7 @@ from actors.gateway.answers import LateAnswers
 from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.large_requests import admitted
 from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.refused_work import cost_of
@@ -186,9 +187,9 @@ class SocketSession:
         if self._is_stream(call):
             self._begin(self._stream(call))
         else:
-            admitted = self._pipeline.admitted(call)
-            if isinstance(admitted, Refusal):
-                self._refuse(BadCall(call.id, admitted))
+            end = admitted(call, self._pipeline.plans)
+            if isinstance(end, BadCall):
+                self._refuse(end)
             else:
                 self._calls.add(self._begin(self._single(call)))
 
