@@ -175,6 +175,16 @@ STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
 SIGNALS = "subscribeSignal"
 
 
+def units_per_credit() -> int:
+    """Return into how many units an open stream divides a credit: the price of each event is a whole number of them."""
+    return STREAMS["websocket"]["notifications_per_credit"]
+
+
+def signal_units() -> int:
+    """Return the price of one delivered signal in these units."""
+    return STREAMS["signals"]["event_credits"] * units_per_credit()
+
+
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
     """A subscribe method of a WebSocket. params: its parameters as documents show them; a field with ? is optional."""

@@ -6,6 +6,7 @@ Implements: interface specification, "Webhook management" and "Public endpoints"
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from actors.catalog import STREAMS
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import (
     LAMPORTS,
@@ -160,7 +161,7 @@ SIGNALS = (
         "Sends signals as server-sent events, as they come.",
         {"type": "string"},
         Access.ACCOUNT,
-        "5 credits to connect, 1 for each event",
+        f"{STREAMS['signals']['connect_credits']} credits to connect, {STREAMS['signals']['event_credits']} for each event",
         query=_FILTERS,
         refusals=(403, 404, 503),
         content_type="text/event-stream",

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from actors.calls import Proof, ProvenProof
+from actors.catalog import signal_units
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.filters import WantedSignals, read_query
@@ -28,7 +29,7 @@ from actors.signals.subscription import SignalSubscription
 BUFFER_MAX = 100
 STREAMS_MAX = 1_900  # Fewer than the gateway's streamed answers: it would refuse a stream after its charge.
 ACCOUNT_STREAMS_MAX = 500
-EVENT_UNITS = 10  # Tenths of a credit.
+EVENT_UNITS = signal_units()
 _KEEP_ALIVE_SECONDS = 15.0
 _WALLETS_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")

@@ -6,13 +6,13 @@ Implements: interface, "WebSocket /ws" and "Signal billing"; string ids. The doo
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from actors.catalog import STREAMS
+from actors.catalog import STREAMS, signal_units
 from actors.errors import Err, Refusal
 from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
 
-EVENT_UNITS = 10  # Tenths of a credit.
+EVENT_UNITS = signal_units()
 _MADE_MAX = 64
 _HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
 _WALLETS_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
@@ -38,7 +38,7 @@ class SocketSink(Protocol):
 
 
 class SignalSubscriptions:
-    """make_event: head of a notification up to the subscription's id, and price in tenths, to the door's form."""
+    """make_event: head of a notification up to the subscription's id, and price in units, to the door's form."""
 
     subscribe, unsubscribe = "subscribeSignal", "signalUnsubscribe"
     id_prefix: str | None = "sig_sub_"

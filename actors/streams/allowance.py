@@ -9,7 +9,9 @@ customer's favour. Not here: holding and posting (meters.py).
 
 import msgspec
 
-UNITS_PER_CREDIT = 10  # The cheapest event, a native notification, costs a tenth of a credit.
+from actors.catalog import units_per_credit
+
+UNITS_PER_CREDIT = units_per_credit()  # The cheapest event, a native notification, costs one unit.
 PARTS_MAX = 2  # One is spent while the other is held or posted.
 PART_CREDITS = 25
 HELD_CREDITS_MAX = PARTS_MAX * PART_CREDITS
@@ -29,7 +31,7 @@ class HeldPart(msgspec.Struct, eq=False):
 
 
 class Allowance:
-    """Spends parts in the order in which they were held. Units are tenths of a credit.
+    """Spends parts in the order in which they were held. Units are parts of a credit (catalog.py).
 
     Units that do not fill a credit are carried to the next part, so that nothing is rounded while streams are open;
     what is left of them when the last stream ends costs nothing.

@@ -141,7 +141,7 @@ LINK_KINDS = (CHANGE, POLL, WINDOW, BLOCK)
 class StreamEvent(msgspec.Struct, frozen=True, eq=False):
     """One event for any number of subscribers. head: the notification's JSON up to the number of the subscription.
 
-    units: its price in tenths of a credit. ends: the subscription is over with it.
+    units: its price in parts of a credit (catalog.units_per_credit). ends: the subscription is over with it.
     """
 
     head: bytes

@@ -50,7 +50,7 @@ class GeyserService:
         credentials: StandingWatch,
         settings: GeyserConfig,
         clock: Clock,
-        minute_seconds: float = 60.0,
+        minute_seconds: float = STREAMS["grpc"]["interval_seconds"],
         replays: GeyserReplays | None = None,
     ) -> None:
         self._feeds, self._meters, self._credentials, self._replays = feeds, meters, credentials, replays

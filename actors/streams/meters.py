@@ -89,7 +89,7 @@ class Meter:
             self._end_parts(all_of_them=True)
 
     def spend(self, units: int, stream: object) -> bool:
-        """Spend so many tenths of a credit for an event that is being delivered."""
+        """Spend so many units of a credit for an event that is being delivered."""
         if self._allowance.spend_from_plenty(units):
             return True
         covered = self._allowance.spend(units)
