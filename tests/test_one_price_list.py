@@ -1,4 +1,4 @@
-"""The catalog is the one price list: change a price there, and the page of prices, quotes and charges change with it."""
+"""The catalog is the one price list: a price that changes there changes the page of prices, quotes and charges."""
 
 import subprocess
 import sys

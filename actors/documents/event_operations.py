@@ -22,6 +22,7 @@ from actors.documents.schemas import (
 )
 
 _LIMIT: tuple[str, Schema] = ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50})
+_PRICES = STREAMS["signals"]
 _KINDS = ("graduation", "largeSwap", "newPair", "walletActivity")
 _LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated")
 _LIST_MAX = 100
@@ -161,7 +162,7 @@ SIGNALS = (
         "Sends signals as server-sent events, as they come.",
         {"type": "string"},
         Access.ACCOUNT,
-        f"{STREAMS['signals']['connect_credits']} credits to connect, {STREAMS['signals']['event_credits']} for each event",
+        f"{_PRICES['connect_credits']} credits to connect, {_PRICES['event_credits']} for each event",
         query=_FILTERS,
         refusals=(403, 404, 503),
         content_type="text/event-stream",
