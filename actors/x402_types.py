@@ -16,15 +16,21 @@ from actors.config import PaymentsConfig
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    v2: str  # CAIP-2: "solana:" and the first 32 characters of the genesis hash.
+    """v2: CAIP-2, "solana:" and the first 32 characters of the genesis hash: every field `network` of this service has
+    it, but in objects of x402's version 1, which prescribes v1. name: for people."""
+
+    v2: str
     v1: str
+    name: str
     usdc_mint: str
 
 
 NETWORKS: MappingProxyType[str, Network] = MappingProxyType(
     {
-        "mainnet": Network("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana", USDC_MAINNET_MINT),
-        "devnet": Network("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet", USDC_DEVNET_MINT),
+        "mainnet": Network("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana", "Solana mainnet", USDC_MAINNET_MINT),
+        "devnet": Network(
+            "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet", "Solana devnet", USDC_DEVNET_MINT
+        ),
     }
 )
 

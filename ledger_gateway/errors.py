@@ -93,9 +93,12 @@ class PaymentNeeded(GatewayError):
         terms = {name: value for name, value in self.data.items() if isinstance(value, str)}
         if "deposit_address" not in terms:
             return "Send USDC to the deposit address that GET /account/info names, from this account's own wallet."
+        network = terms.get("network_name") or terms.get(
+            "network", "unknown"
+        )  # Older gateways have no name for people.
         return (
             f"Send at least {terms.get('minimum_deposit_usdc', '0.01')} USDC (mint {terms.get('usdc_mint', 'unknown')},"
-            f" network {terms.get('network', 'unknown')}) to {terms['deposit_address']}, from the wallet that is to own"
+            f" network {network}) to {terms['deposit_address']}, from the wallet that is to own"
             " the credits; they appear within seconds after the transfer is final."
         )
 

@@ -14,6 +14,7 @@ class Funding(msgspec.Struct, frozen=True):
     deposit_address: str
     credits_per_usdc: int
     credit_expiry_days: int
+    network_name: str = ""  # For people; older gateways do not tell it.
 
 
 class CreditBatch(msgspec.Struct, frozen=True):

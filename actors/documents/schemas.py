@@ -33,6 +33,7 @@ SIGNATURE: Schema = {
     "description": "64 bytes in base58",
 }
 OK: Schema = {"type": "boolean", "const": True}
+NETWORK: Schema = {"type": "string", "pattern": "^solana:[1-9A-HJ-NP-Za-km-z]{32}$", "description": "CAIP-2"}
 _CONSTANTS = sorted(err.name for err in Err)
 _PLAIN_NAMES = sorted({*_CONSTANTS, "UPSTREAM_ERROR"})
 
@@ -76,7 +77,8 @@ _ERROR_DATA = record(
         "deposit_address": STRING,
         "usdc_mint": STRING,
         "minimum_deposit_usdc": STRING,
-        "network": STRING,
+        "network": NETWORK,
+        "network_name": STRING,
         "instructions": STRING,
         "required_credits": COUNT,
         "available_credits": COUNT,
@@ -171,7 +173,8 @@ _ACCOUNT: dict[str, Schema] = {
         deposit_address=STRING,
         funding=record(
             asset={"const": "USDC"},
-            network=STRING,
+            network=NETWORK,
+            network_name=STRING,
             deposit_address=STRING,
             credits_per_usdc=COUNT,
             credit_expiry_seconds=COUNT,
@@ -221,7 +224,7 @@ _ACCOUNT: dict[str, Schema] = {
         {"status": STRING, "error": STRING, "retry_after_secs": COUNT},
         success=BOOLEAN,
         transaction=STRING,
-        network=STRING,
+        network=NETWORK,
         message=STRING,
     ),
 }

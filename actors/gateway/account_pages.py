@@ -80,7 +80,8 @@ def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, A
         "deposit_address": deposit_address,
         "funding": {
             "asset": "USDC",
-            "network": network_of(payments).v1,
+            "network": network_of(payments).v2,
+            "network_name": network_of(payments).name,
             "deposit_address": deposit_address,
             "credits_per_usdc": payments.credits_per_usdc,
             "credit_expiry_seconds": payments.credit_expiry_days * _DAY_SECONDS,

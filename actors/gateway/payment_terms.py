@@ -151,8 +151,8 @@ def _deposit(payments: PaymentsConfig, network: Network, mint: str) -> dict[str,
     minimum = usdc_text(payments.minimum_deposit_base_units)
     address = payments.deposit_wallet or ""
     instructions = (
-        f"Send at least {minimum} USDC (mint {mint}) on {network.v1} to {address} from the wallet that will sign your "
-        "requests; credits appear within seconds after the transfer is final."
+        f"Send at least {minimum} USDC (mint {mint}) on {network.name} to {address} from the wallet that will sign "
+        "your requests; credits appear within seconds after the transfer is final."
         if address
         else "This service has no deposit address configured; ask its operator for credits."
     )
@@ -160,6 +160,7 @@ def _deposit(payments: PaymentsConfig, network: Network, mint: str) -> dict[str,
         "deposit_address": address,
         "usdc_mint": mint,
         "minimum_deposit_usdc": minimum,
-        "network": network.v1,
+        "network": network.v2,
+        "network_name": network.name,
         "instructions": instructions,
     }

@@ -25,6 +25,7 @@ async def balance(shell: Shell) -> None:
         account = await gateway.account()
     if shell.out.as_json:
         return shell.out.document(account)
+    funding = account.funding
     coming = min((batch for batch in account.credit_batches if batch.remaining), key=_expiry, default=None)
     shell.out.rows(
         {
@@ -34,7 +35,7 @@ async def balance(shell: Shell) -> None:
             "spent so far": account.total_consumed_credits,
             "next expiry": "" if coming is None else f"{coming.remaining:,} credits on {_date(coming.expires_at)}",
             "pay to": account.deposit_address,
-            "rate": f"{account.funding.credits_per_usdc:,} credits for 1 USDC, {account.funding.network}",
+            "rate": f"{funding.credits_per_usdc:,} credits for 1 USDC, {funding.network_name or funding.network}",
         }
     )
     if account.balance < _LOW_CREDITS:

@@ -33,7 +33,8 @@ def test_the_account_object_has_the_interfaces_fields() -> None:
         "deposit_address": "So11111111111111111111111111111111111111112",
         "funding": {
             "asset": "USDC",
-            "network": "solana-devnet",
+            "network": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+            "network_name": "Solana devnet",
             "deposit_address": "So11111111111111111111111111111111111111112",
             "credits_per_usdc": 100_000,
             "credit_expiry_seconds": 365 * 86_400,

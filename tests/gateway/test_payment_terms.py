@@ -50,7 +50,8 @@ def test_the_deposit_fields_are_the_interfaces():
     deposit = payment_terms.build(PAYMENTS, "https://rpc.example", "/").deposit
     assert deposit["deposit_address"] == WALLET
     assert deposit["minimum_deposit_usdc"] == "0.01"
-    assert set(deposit) == {"deposit_address", "usdc_mint", "minimum_deposit_usdc", "network", "instructions"}
+    words = {"deposit_address", "usdc_mint", "minimum_deposit_usdc", "network", "instructions"}
+    assert set(deposit) == words | {"network_name"}
     assert WALLET in deposit["instructions"]
 
 
@@ -58,7 +59,8 @@ def test_without_a_sponsor_no_terms_are_offered_that_nobody_could_pay():
     """Every client throws on terms without a feePayer."""
     page = payment_terms.build(PaymentsConfig(deposit_wallet=WALLET), "https://rpc.example", "/")
     assert (page.v2, page.v1_accepts, page.header) == ({}, [], b"")
-    assert page.deposit["network"] == "solana"
+    assert page.deposit["network"] == "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+    assert page.deposit["network_name"] == "Solana mainnet"
 
 
 def test_amounts_below_the_minimum_deposit_are_not_offered():

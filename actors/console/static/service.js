@@ -34,7 +34,7 @@ async function findDeposit() {
 async function showPayStep() {
   const deposit = await findDeposit();
   if (!deposit) return;
-  show("pay-step", ...deposit.deposit_address ? ["Send at least ", deposit.minimum_deposit_usdc, " USDC on ", deposit.network, " from that wallet to ", h("code", null, deposit.deposit_address), ". The mint is ", h("code", null, deposit.usdc_mint), ". The credits are there about 30 seconds after the transfer is final."] : [deposit.instructions]);
+  show("pay-step", ...deposit.deposit_address ? ["Send at least ", deposit.minimum_deposit_usdc, " USDC on ", deposit.network_name, " from that wallet to ", h("code", null, deposit.deposit_address), ". The mint is ", h("code", null, deposit.usdc_mint), ". The credits are there about 30 seconds after the transfer is final."] : [deposit.instructions]);
 }
 
 async function refreshService() {

@@ -114,7 +114,7 @@ const SOURCES = { deposit: "Deposit", referral_bonus: "Referral bonus", adjustme
 function showBatches(account) {
   const rows = account.credit_batches.map((batch) => [SOURCES[batch.source] ?? batch.source, count(batch.remaining), count(batch.credits), moment(batch.created_at * 1000, false), moment(batch.expires_at * 1000, false)]);
   const columns = [["From", "wide nowrap"], ["Left", "number", "left"], ["Of", "number", "of"], ["Since", "number", "since"], ["Expires", "number", "expires"]];
-  const none = () => empty("No credits", h("span", null, `Send ${account.funding.asset} on ${account.funding.network} from your wallet to `, mono(account.deposit_address || "the deposit address"), "."), h("span", null, "They are here within seconds after the transfer is final."));
+  const none = () => empty("No credits", h("span", null, `Send ${account.funding.asset} on ${account.funding.network_name} from your wallet to `, mono(account.deposit_address || "the deposit address"), "."), h("span", null, "They are here within seconds after the transfer is final."));
   const text = JSON.stringify(rows);
   if (text === chosenUse.batches) return;
   chosenUse.batches = text;
@@ -130,7 +130,7 @@ async function showPay(account) {
   chosenUse.pay = text;
   if (!funding.deposit_address) { show("pay", empty("Ask the operator", h("span", null, deposit.instructions))); return; }
   show("pay", pairs([
-    ["Send", `${funding.asset} on ${funding.network}`], ["To", mono(funding.deposit_address)], ["Mint", mono(deposit.usdc_mint)], ["From", mono(account.pubkey)],
+    ["Send", `${funding.asset} on ${funding.network_name}`], ["To", mono(funding.deposit_address)], ["Mint", mono(deposit.usdc_mint)], ["From", mono(account.pubkey)],
     ["At least", `${deposit.minimum_deposit_usdc} USDC`], ["For 1 USDC", `${count(funding.credits_per_usdc)} credits for ${many(funding.credit_expiry_days, "day")}`],
   ]), h("p", { class: "help" }, "From this wallet alone: another one would get the credits itself. They are here about 30 seconds after the transfer is final. ", h("a", { href: "/docs#account" }, "More")));
 }
