@@ -21,6 +21,7 @@ from actors.calls import Proof
 from actors.errors import Err, Refusal
 from actors.streams.api import OpenSubscription, StreamEvent, SubscriptionKind
 from actors.streams.meters import Meter, Meters
+from actors.streams.openings import Openings
 
 logger = logging.getLogger(__name__)
 
@@ -95,11 +96,13 @@ class ClientStreams:
         by_method: Mapping[str, SubscriptionKind],
         subscriptions_max: int,
         waiting_bytes_max: int,
+        openings: Openings,
         on_closed: Callable[["ClientStreams"], None],
     ) -> None:
         self.socket, self.pubkey, self.proof = socket, pubkey, proof
         self._meters, self._by_method, self._on_closed = meters, by_method, on_closed
         self._subscriptions_max, self._waiting_bytes_max = subscriptions_max, waiting_bytes_max
+        self._openings = openings
         self._subscriptions: dict[bytes, _Subscription] = {}
         self._opening = 0
         self._numbers = 0
@@ -126,7 +129,8 @@ class ClientStreams:
             return StreamAnswer(_limit_reached(limit))
         self._opening += 1
         try:
-            return await self._subscribe(kind, wanted)
+            async with self._openings.turn(self.pubkey):
+                return await self._subscribe(kind, wanted) if self._is_open() else _CLIENT_LEFT
         finally:
             self._opening -= 1
 

@@ -17,6 +17,7 @@ from actors.identity.client_addresses import UNKNOWN
 from actors.streams.api import SubscriptionKind
 from actors.streams.client_streams import OUT_OF_CREDITS, POLICY, ClientSocket, ClientStreams
 from actors.streams.meters import Meters
+from actors.streams.openings import Openings
 from actors.streams.standing_watch import StandingWatch
 
 AUTH_FAILED = 4001
@@ -35,6 +36,7 @@ class StreamSockets:
         self._watch = StandingWatch(accounts, sleep, spending=meters)
         self.start, self.stop, self.check = self._watch.start, self._watch.stop, self._watch.check
         self._by_method = {method: kind for kind in kinds for method in (kind.subscribe, kind.unsubscribe)}
+        self._openings = Openings()
         self._open: set[ClientStreams] = set()
         self._by_account: Counter[bytes] = Counter()
         self._by_address: Counter[str] = Counter()
@@ -55,7 +57,7 @@ class StreamSockets:
         config = self._config
         streams = ClientStreams(
             *(socket, pubkey, proof, self._meters, self._by_method),
-            *(config.subscriptions_max, config.waiting_bytes_max, partial(self._closed, address)),
+            *(config.subscriptions_max, config.waiting_bytes_max, self._openings, partial(self._closed, address)),
         )
         self._open.add(streams)
         self._watch.join(proof, streams, lambda refusal: socket.close(*_close_of(proof, refusal)))

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 10.0
 _CONNECT_SECONDS = 4.0  # How long a new subscription waits for a node.
 _AGAIN_SECONDS = 1.0
+_SLICE_TOPICS = 50  # One takes about 30 us to begin.
+_SUBSCRIBING_MAX = 64  # Requests to the nodes that wait for their answer; the others wait here.
 IDLE_SECONDS = 30.0
 _LOST = "the connection to the node was lost"
 _NO_NODE = orjson.dumps({"code": -32003, "message": "backend unavailable: no node takes subscriptions at the moment"})
@@ -73,6 +75,7 @@ class StreamHub:
         self._opening: dict[TopicKey, asyncio.Task[bytes]] = {}
         self._next_session = first_session
         self._up = asyncio.Event()
+        self._subscribing = asyncio.Semaphore(_SUBSCRIBING_MAX)
         self._work: set[asyncio.Task[Any]] = set()
 
     async def stop(self) -> None:
@@ -194,7 +197,8 @@ class StreamHub:
             else:  # Everybody left meanwhile.
                 socket.unsubscribe(topic.key.method, upstream_id)
 
-        return await socket.subscribe(topic.key.method, topic.key.params, accept)
+        async with self._subscribing:
+            return await socket.subscribe(topic.key.method, topic.key.params, accept)
 
     def _leave(self, replica: bytes, handle: int) -> None:
         topic = self.topics.leave(replica, handle)
@@ -232,11 +236,19 @@ class StreamHub:
     def lost(self, index: int, slot: int, root: int) -> None:
         if not any(socket.is_up for socket in self._sockets):
             self._up.clear()
-        for topic in self.topics.of_node(index):
+        topics = self.topics.of_node(index)
+        for topic in topics:
             self.topics.unserve(topic)
             if topic.from_slot is None:
                 topic.from_slot = root if topic.key.follows_root else slot
+        self._run(self._serve_all_again(topics))
+
+    async def _serve_all_again(self, topics: Sequence[Topic]) -> None:
+        """Begin in slices: a node that is lost may have served 100,000 topics."""
+        for number, topic in enumerate(topics, 1):
             self._run(self._serve_again(topic))
+            if not number % _SLICE_TOPICS:
+                await asyncio.sleep(0)
 
     def notified(self, index: int, upstream_id: int, result: bytes) -> None:
         topic = self.topics.served(index, upstream_id)
