@@ -77,6 +77,23 @@ async def test_a_balance_that_is_large_enough_is_left_alone() -> None:
         assert one.ended == two.ended == [] and await world.debits(wallet) == []
 
 
+async def test_near_the_minimum_each_process_tells_the_others_what_it_has_delivered() -> None:
+    """Neither process alone delivers enough to go below ten; together they do, and both streams end."""
+    async with two_replicas(75) as (one, two, wallet, world):
+        await one.delivers(200)
+        await two.delivers(199)
+        for replica in (one, two, one, two):
+            await replica.watch.check()
+            await replica.posted()
+        assert one.ended == two.ended == []  # 36 are left.
+        await two.delivers(100)
+        await one.delivers(170)
+        for replica in (one, two, one, two):  # One look posts, and the next one reads.
+            await replica.watch.check()
+            await replica.posted()
+        assert one.ended and two.ended and await world.balance(wallet) == 9
+
+
 async def test_a_post_that_is_on_its_way_is_not_counted_twice() -> None:
     """The owner's balance may have it already: a stream must not end while ten credits are left."""
     async with two_replicas(35) as (one, _, _wallet, _world):
