@@ -146,7 +146,7 @@ async def test_a_flood_of_refused_handshakes_has_to_wait() -> None:
 async def test_row_59_a_flood_of_good_handshakes_is_refused_with_http(limit: str) -> None:
     """And who goes on is refused before the account's owner is asked."""
     few = {"account_refusals_per_second": HANDSHAKE_COST, "address_refusals_per_second": HANDSHAKE_COST}
-    settings = {"gateway": {limit: 3, **few}, "accounts": {"requests_per_second": 10}}
+    settings: dict[str, Any] = {"gateway": {limit: 3, **few}, "accounts": {"requests_per_second": 10}}
     async with open_sockets(**settings) as sockets:
         wallet, other = [await sockets.world.customer(credits=100) for _ in range(2)]
         for _ in range(3):
