@@ -43,7 +43,7 @@ def _empty_filters(mark: str) -> bytes:
 
 
 def _filters_of_nobody(from_slot: int) -> bytes:
-    keys = [base58.b58encode(os.urandom(32)).decode() for _ in range(_FILTERS)]
+    keys = [base58.b58encode(os.urandom(32)).decode() for _ in range(_FILTERS // 2)]  # Two kinds of filters each.
     return geyser_pb2.SubscribeRequest(
         accounts={key[:8]: geyser_pb2.SubscribeRequestFilterAccounts(account=[key]) for key in keys},
         transactions={key[:8]: geyser_pb2.SubscribeRequestFilterTransactions(account_include=[key]) for key in keys},
