@@ -168,7 +168,13 @@ STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
         "signals": MappingProxyType({"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0}),
         # unpaid_seconds_kept: how long the time since a stream's last interval counts on for the next stream.
         "grpc": MappingProxyType(
-            {"request_credits": 1, "interval_credits": 60, "interval_seconds": 60, "unpaid_seconds_kept": 600}
+            {
+                "request_credits": 1,
+                "replay_request_credits": 1,
+                "interval_credits": 60,
+                "interval_seconds": 60,
+                "unpaid_seconds_kept": 600,
+            }
         ),
     }
 )

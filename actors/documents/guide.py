@@ -144,8 +144,10 @@ def _grpc(offer: Offer) -> Chapter:
             "The metadata `x-token` is an API key or a session token.",
             f"A stream costs {prices['request_credits']} credit when its first request is accepted, and "
             f"{prices['interval_credits']} when each further {prices['interval_seconds']} seconds begin. A unary call "
-            f"that is answered costs {prices['request_credits']}. The seconds since the last payment of a stream that "
-            f"has ended count on for the account's next stream, for {prices['unpaid_seconds_kept'] // 60} minutes.",
+            f"that is answered costs {prices['request_credits']}, a request with `from_slot` that replaces the filters "
+            f"of an open stream {prices['replay_request_credits']}. The seconds since the last payment of a stream "
+            "that has ended count on for the account's next stream, for "
+            f"{prices['unpaid_seconds_kept'] // 60} minutes.",
             "A stream that ends with CANCELLED or UNAVAILABLE is opened again with `from_slot`; with "
             "RESOURCE_EXHAUSTED the text names what is used up.",
         ),

@@ -18,7 +18,7 @@ from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_minutes import Minutes
 from actors.streams.meters import HeldCharge, Meters
 
-MINUTE_CREDITS = STREAMS["grpc"]["interval_credits"]
+MINUTE_CREDITS, REPLAY_CREDITS = STREAMS["grpc"]["interval_credits"], STREAMS["grpc"]["replay_request_credits"]
 MINUTE_NAME = "grpc/minute"
 _FIRST_REQUEST_SECONDS = 30.0  # A stream without a request is charged after so long: its hold does not last.
 _LEDGER_TRIES, _LEDGER_WAIT_SECONDS = 10, 1.0
@@ -58,14 +58,11 @@ class GeyserCharges:
 
     async def again(self) -> StreamEnd | None:
         """Charge for another beginning of the open stream: a request with from_slot that replaces its filters."""
-        held = await self._meters.hold(ProvenProof(self._charge.pubkey), self._charge.settle.method, self._credits)
+        proof = ProvenProof(self._charge.pubkey)
+        held = await self._meters.hold(proof, self._charge.settle.method, REPLAY_CREDITS)
         if isinstance(held, Refusal):
             return self._end_of(held)
         return None if await self._meters.post(held) else geyser_ends.NOT_RECORDED
-
-    @property
-    def _credits(self) -> int:
-        return self._charge.settle.ceiling
 
     def stop(self) -> None:
         """The stream has ended."""

@@ -8,13 +8,15 @@ filters, which the node does.
 import base64
 import binascii
 import itertools
-from collections.abc import Collection, Sized
+from collections.abc import Collection, Mapping, Sized
+from typing import Any
 
 import base58
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from actors.geyser_proto import geyser_pb2
+from actors.streams.geyser_wire import fields
 
 FILTER_NAME_BYTES_MAX = 128
 STATE_FILTERS_MAX = 4
@@ -25,54 +27,56 @@ _LEVELS = (geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED)
 _TOKEN_MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)
 _CUCKOO_BUCKET_BYTES = 8  # Four fingerprints of 16 bits.
 _TOO_LARGE = "data too large"
-_KINDS = 7  # Maps of filters in a request.
 _OTHER_FIELDS_MAX = 16
-_LENGTH_DELIMITED = 2
-_CONDITION_TAG = b"\x22"
-_CONDITION_TAGS_MAX = 50_000  # A compressed set of 4 MiB has a third of them by chance.
+_PARTS_PER_FILTER = 32  # Its own parts, its conditions and theirs, without keys.
+
+Parts = Mapping[int, "Parts"]  # The fields of a message that are messages, by number.
+
+
+def _parts(descriptor: Any) -> Parts:
+    inner = ((field.number, field.message_type) for field in descriptor.fields)
+    return {number: _parts(found) for number, found in inner if found is not None}
+
+
+_REQUEST = _parts(geyser_pb2.SubscribeRequest.DESCRIPTOR)
 
 
 class BadSubscription(Exception):
     """A filter of the subscription is invalid or above a limit; the text says which."""
 
 
-def check_shape(raw: bytes, filters_max: int) -> None:
-    """Refuse a large request of very many tiny parts before it is decoded: a second of work for two megabytes of them.
+def check_shape(raw: bytes, filters_max: int, keys_max: int) -> None:
+    """Refuse a request of very many parts before it is decoded: half a second of work for four megabytes of them.
 
-    Raises BadSubscription. A request has at most filters_max filters of each kind, and as many slices. In a filter of
-    accounts only conditions are messages that repeat; their tag is a byte that no public key's text has.
+    Raises BadSubscription; a request has at most filters_max filters and slices of all kinds together, and keys_max
+    keys in all; its parts are counted at every depth. Raises DecodeError for what is no message.
     """
-    at, count, most = 0, 0, (_KINDS + 1) * filters_max + _OTHER_FIELDS_MAX
-    while at < len(raw):
-        count += 1
-        if count > most:
+    left = _PARTS_PER_FILTER * filters_max + keys_max
+    for count, (number, _, value, end) in enumerate(fields(raw), 1):
+        if count > filters_max + _OTHER_FIELDS_MAX:
             raise BadSubscription(f"Max amount of filters/data_slices reached, only {filters_max} allowed")
-        at = _after_field(raw, at)
-    if raw.count(_CONDITION_TAG) > _CONDITION_TAGS_MAX:
-        raise BadSubscription(f"Too many filters provided; max {STATE_FILTERS_MAX}")
+        inner = _REQUEST.get(number)
+        left = left if inner is None else _count(raw, value, end, inner, left)
+        if left < 0:
+            raise BadSubscription(f"Max amount of Pubkeys reached, only {keys_max} allowed")
 
 
-def _after_field(raw: bytes, at: int) -> int:
-    """Where the field that begins here ends; the end of the request where that cannot be read: decoding will tell."""
-    kind, at = raw[at] & 7, at + 1
-    if at < len(raw) and raw[at - 1] & 0x80:
-        return len(raw)  # No field of a request has such a large number.
-    number = shift = 0
-    while at < len(raw) and shift < 64:
-        byte, at = raw[at], at + 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
+def _count(raw: bytes, at: int, end: int, parts: Parts, left: int) -> int:
+    """Take the fields of a message off the number that is left; below 0: there are more."""
+    for number, _, value, after in fields(raw, at, end):
+        left -= 1
+        inner = parts.get(number)
+        if inner is not None and left >= 0:
+            left = _count(raw, value, after, inner, left)
+        if left < 0:
             break
-    if kind == 0:
-        return at
-    return at + number if kind == _LENGTH_DELIMITED else len(raw)
+    return left
 
 
 def check_request(request: geyser_pb2.SubscribeRequest, filters_max: int, keys_max: int) -> None:
     """Check every filter. Raises BadSubscription.
 
-    filters_max: filters of one kind, and data slices. keys_max: public keys in one list.
+    filters_max: filters of all kinds together, and data slices. keys_max: public keys in all lists together.
     """
     _check_slices(request.accounts_data_slice, filters_max)
     if request.commitment not in _LEVELS:  # A missing commitment is PROCESSED.
@@ -93,6 +97,29 @@ def check_request(request: geyser_pb2.SubscribeRequest, filters_max: int, keys_m
             _check_cuckoo(block.cuckoo_account_include)
     _check_names(request.blocks_meta, filters_max)
     _check_names(request.entry, filters_max)
+    _check_sums(request, filters_max, keys_max)
+
+
+def _check_sums(request: geyser_pb2.SubscribeRequest, filters_max: int, keys_max: int) -> None:
+    """Check the limits of the request as a whole, which a node does not have."""
+    filters: list[Sized] = [
+        request.accounts,
+        request.slots,
+        request.transactions,
+        request.transactions_status,
+        request.blocks,
+    ]
+    maps = [*filters, request.blocks_meta, request.entry]
+    if sum(map(len, maps)) > filters_max:
+        raise BadSubscription(f"Max amount of filters/data_slices reached, only {filters_max} allowed")
+    lists: list[Sized] = []
+    for account in request.accounts.values():
+        lists += (account.account, account.owner)
+    for one in (*request.transactions.values(), *request.transactions_status.values()):
+        lists += (one.account_include, one.account_exclude, one.account_required)
+    lists += (block.account_include for block in request.blocks.values())
+    if sum(map(len, lists)) > keys_max:
+        raise BadSubscription(f"Max amount of Pubkeys reached, only {keys_max} allowed")
 
 
 def _check_count(found: Sized, most: int) -> None:

@@ -7,6 +7,7 @@ hold. Pure. Not here: checks of a request (geyser_limits.py), the updates that a
 
 import base64
 from collections.abc import Callable, Iterable, Set
+from typing import Protocol, TypeVar
 
 import base58
 import msgspec
@@ -84,6 +85,18 @@ def _keys(texts: Iterable[str]) -> frozenset[bytes]:
     return frozenset(bytes(Pubkey.from_string(text)) for text in texts)
 
 
+Candidate = TypeVar("Candidate", contravariant=True)
+
+
+class Filter(Protocol[Candidate]):
+    """is_dear: one look takes as long as a hundred of other filters: it has a compressed set."""
+
+    @property
+    def is_dear(self) -> bool: ...
+
+    def matches(self, one: Candidate, /) -> bool: ...
+
+
 class AccountFilter:
     """One filter of `accounts`. pubkeys: without a compressed set, no other account can match; empty: any can."""
 
@@ -97,6 +110,10 @@ class AccountFilter:
     @property
     def pubkeys(self) -> frozenset[bytes]:
         return frozenset() if self._wanted.cuckoo is not None else self._wanted.keys
+
+    @property
+    def is_dear(self) -> bool:
+        return self._wanted.cuckoo is not None
 
     def matches(self, account: Account) -> bool:
         if self._is_signed is not None and self._is_signed != account.HasField("txn_signature"):
@@ -190,6 +207,10 @@ class TransactionFilter:
         self._required = _keys(asked.account_required)
         self._token_accounts = asked.token_accounts if has("token_accounts") else None
 
+    @property
+    def is_dear(self) -> bool:
+        return self._include.cuckoo is not None
+
     def matches(self, one: TransactionKeys) -> bool:
         info = one.info
         if self._is_vote is not None and self._is_vote != info.is_vote:
@@ -234,6 +255,9 @@ class StreamFilter:
         self.level = asked.commitment
         self.slices = tuple((one.offset, one.offset + one.length) for one in asked.accounts_data_slice)
         self.accounts = {name: AccountFilter(asked.accounts[name]) for name in sorted(asked.accounts)}
+        listed = [one.pubkeys for one in self.accounts.values()]
+        # The only accounts that can match; None: any can.
+        self.pubkeys = frozenset[bytes]().union(*listed) if all(listed) else None
         self.transactions = {name: TransactionFilter(asked.transactions[name]) for name in sorted(asked.transactions)}
         statuses = asked.transactions_status
         self.transactions_status = {name: TransactionFilter(statuses[name]) for name in sorted(statuses)}

@@ -7,6 +7,7 @@ the reader keeps live updates, and tells up to which slot it may have missed the
 slots up to there, the reader goes on, and leaves out what the replay has sent (geyser_reader.py).
 When full: the replay waits while much is queued for the client; blocks that this replica has read are kept up to
 BLOCKS_BYTES_MAX, so that many clients that come back together read each block once.
+Blocks are read and filters evaluated in turns of the account (geyser_work.py), whether or not anything matches.
 A shell. Not here: the window (hub/), updates of a block (geyser_blocks.py).
 """
 
@@ -26,7 +27,8 @@ from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_match import LEVEL_STATUSES, StreamFilter
 from actors.streams.geyser_outbox import GeyserOutbox
 from actors.streams.geyser_reader import GeyserReader
-from actors.streams.geyser_requests import WATCH, WantedStream
+from actors.streams.geyser_requests import SMALL_BYTES, WATCH, WantedStream
+from actors.streams.geyser_work import GeyserWork, Turn
 
 BLOCKS_BYTES_MAX = 64 << 20
 _ASK_MS = 2_000
@@ -35,7 +37,8 @@ _WAIT_MS = 200
 # A client may ask for slots that the hub has not heard of yet; what is further away is not a slot of this chain.
 _AHEAD_SLOTS_MAX = 64
 _LATE_SECONDS = 8.0  # For a block that comes after the statuses of its slot, or a boundary that never comes.
-_TURN_UPDATES = 50  # Then other work of the replica has its turn.
+_ROOM_UPDATES = 50  # Then the replay looks whether the client reads them.
+NOBODY = b""  # In place of an account: a block is read for all who replay it.
 _FAILURES = (LinkFull, LinkTimeout, LinkGivenUp)
 
 Ask = Callable[[Any, Any, int], "asyncio.Future[Any]"]  # Link.call
@@ -50,6 +53,7 @@ class GeyserReplays:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
+        self.work = GeyserWork()
         self._blocks: OrderedDict[tuple[int, int], WholeBlock] = OrderedDict()
         self._bytes = 0
         self._reading: dict[tuple[int, int], asyncio.Task[WholeBlock]] = {}
@@ -112,10 +116,15 @@ class GeyserReplays:
             size += len(part.data)
             if size >= part.size:
                 break
+        block, turn = WholeBlock(b"".join(parts)), Turn(self.work, NOBODY)
         try:
-            return WholeBlock(b"".join(parts))
+            for _ in block.read():
+                await turn.step()
         except DecodeError as error:
             raise WindowLost from error
+        finally:
+            turn.end()
+        return block
 
     def _read_done(self, key: tuple[int, int], task: "asyncio.Task[WholeBlock]") -> None:
         del self._reading[key]
@@ -136,16 +145,20 @@ class Replay:
         self._pending: dict[int, float] = {}  # Slots at the level without a block, and since when.
         self._reached = 0  # The highest slot at the level.
 
-    async def run(self, wanted: WantedStream, reader: GeyserReader, outbox: GeyserOutbox) -> None:
+    async def run(self, wanted: WantedStream, reader: GeyserReader, outbox: GeyserOutbox, work: GeyserWork) -> None:
         """Send until the reader takes over. The reader is in its feed, and passes nothing on yet."""
         assert wanted.key is not None
-        self._filter = StreamFilter(geyser_pb2.SubscribeRequest.FromString(wanted.key))
+        self._turn = Turn(work, outbox.account)
         self._level_status = LEVEL_STATUSES[wanted.level]
         self._reader, self._outbox = reader, outbox
         try:
+            await self._turn.begin()
+            self._filter = await _filter_of(wanted.key)
             end = await self._send_all()
         except WindowLost:
             end = geyser_ends.replay_broke(outbox.last_slot or self._from_slot)
+        finally:
+            self._turn.end()
         if end is None:
             reader.release()
         else:
@@ -155,10 +168,12 @@ class Replay:
         after, keeps_since = 0, 0.0
         while True:
             request = AskWindow(self._epoch, after, self._from_slot, self._tip, _WAIT_MS if after >= self._tip else 0)
+            self._turn.end()
             part = await self._replays.part(request)
             if not after and (part.first is None or part.first > self._from_slot):
                 raise WindowLost
             for entry in part.entries:
+                await self._turn.step()
                 await self._send(entry)
                 after = entry.number
             now = asyncio.get_running_loop().time()
@@ -201,9 +216,27 @@ class Replay:
         if slot < self._from_slot or self._reader.has_replayed(slot):
             return
         self._reader.replays_slot(slot)
+        self._turn.end()
         block = await self._replays.block(self._epoch, slot)
-        for count, (names, body) in enumerate(block.updates(self._filter), 1):
-            self._reader.replay(slot, names, body)
-            if count % _TURN_UPDATES == 0:
-                await self._outbox.room()
+        count = 0
+        for update in block.updates(self._filter):
+            if update is not None:
+                self._reader.replay(slot, *update)
+                count += 1
+            if update is not None and count % _ROOM_UPDATES == 0:
+                await self._room()
+            await self._turn.step()
+        await self._room()
+
+    async def _room(self) -> None:
+        self._turn.end()
         await self._outbox.room()
+
+
+async def _filter_of(key: bytes) -> StreamFilter:
+    """The filters of a request, made beside the event loop where they are many."""
+
+    def made() -> StreamFilter:
+        return StreamFilter(geyser_pb2.SubscribeRequest.FromString(key))
+
+    return made() if len(key) <= SMALL_BYTES else await asyncio.to_thread(made)

@@ -28,6 +28,7 @@ from actors.streams.geyser_queues import GeyserQueues
 from actors.streams.geyser_relay import relay
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_stream import GeyserStream, status_of
+from actors.streams.geyser_work import GeyserWork
 from actors.streams.meters import HeldCharge, Meters
 from actors.streams.standing_watch import StandingWatch
 
@@ -56,6 +57,7 @@ class GeyserService:
         self._feeds, self._meters, self._credentials, self._replays = feeds, meters, credentials, replays
         self._settings, self._clock, self._minute_seconds = settings, clock, minute_seconds
         self.queues = GeyserQueues(settings.queues_bytes_max, settings.account_queues_bytes_max)
+        self._work = GeyserWork() if replays is None else replays.work
         self._open: dict[bytes, int] = {}  # Streams by account.
         self._streams: dict[object, tuple[Callable[[StreamEnd], None], asyncio.Task[Any]]] = {}
         self._is_closing = False
@@ -165,7 +167,8 @@ class GeyserService:
             await context.send_initial_metadata(())
             if rpc is api.SUBSCRIBE:
                 stream = GeyserStream(
-                    *(self._feeds, self._settings, self._clock, paying.establish, self.queues, account, self._replays)
+                    *(self._feeds, self._settings, self._clock, paying, self.queues, account),
+                    *(self._work, self._replays),
                 )
                 ends, run = stream.end, stream.run
             else:

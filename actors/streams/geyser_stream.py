@@ -8,7 +8,7 @@ pings at once and every 10 s. A shell. Not here: who may subscribe, and what it 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -26,20 +26,34 @@ from actors.streams.geyser_outbox import GeyserOutbox, StreamEnded
 from actors.streams.geyser_queues import GeyserQueues
 from actors.streams.geyser_reader import GeyserReader
 from actors.streams.geyser_replays import GeyserReplays, Replay
-from actors.streams.geyser_requests import LARGE_BYTES, WantedStream, read_bytes
+from actors.streams.geyser_requests import SMALL_BYTES, WantedStream, ping_of, read_bytes
+from actors.streams.geyser_work import GeyserWork, Turn
 
 logger = logging.getLogger(__name__)
 
 PING_SECONDS = 10.0
 
+_REQUEST_BYTES = 64 * 1024  # Each of them counts as one more request.
+_REPLACE_SECONDS = 0.001  # Of the loop, for another subscription at the node, beside the reading of its request.
+
 Establish = Callable[[], Awaitable[StreamEnd | None]]  # Charges for the stream, once; else how it ends.
 Write = Callable[[bytes], Awaitable[None]]
+
+
+class StreamPayer(Protocol):
+    """What the stream has to pay. Both return how the stream ends where that cannot be charged."""
+
+    async def establish(self) -> StreamEnd | None:
+        """Charge for the stream, once."""
+
+    async def again(self) -> StreamEnd | None:
+        """Charge for a further subscription of the stream that begins in the past."""
 
 
 class GeyserStream:
     """Use: run(), which returns how to close. end() may be called at any time. replays: None: the node replays.
 
-    queues: of all streams of the replica. account: whose stream it is.
+    queues, work: of all streams of the replica. account: whose stream it is.
     """
 
     def __init__(
@@ -47,18 +61,20 @@ class GeyserStream:
         feeds: GeyserFeeds,
         settings: GeyserConfig,
         clock: Clock,
-        establish: Establish,
+        charges: StreamPayer,
         queues: GeyserQueues,
         account: bytes,
+        work: GeyserWork,
         replays: GeyserReplays | None = None,
     ) -> None:
-        self._feeds, self._settings, self._clock, self._establish = feeds, settings, clock, establish
+        self._feeds, self._settings, self._clock, self._charges = feeds, settings, clock, charges
+        self._work, self._turn = work, Turn(work, account)
         self._replays = replays
         self._replaying: asyncio.Task[None] | None = None
         self._outbox = GeyserOutbox(settings.queue_updates_max, settings.queue_bytes_max, queues, account)
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
-        self._newest: WantedStream | bytes | None = None  # bytes: a large request that was not read yet.
+        self._newest: bytes | None = None  # A request that was not read yet.
         self._changed = asyncio.Event()
         self._is_established = False
         # The answer to a ping says that the requests before it are in place; until they are, it waits.
@@ -135,23 +151,17 @@ class GeyserStream:
         if self._is_flooded(len(raw)):
             self._outbox.end(geyser_ends.too_many_requests(self._settings.requests_per_second), at_once=True)
             return
-        if len(raw) > LARGE_BYTES:  # Read when its turn comes; of several that wait, only the newest.
-            self._newest = raw
-            self._is_settled = False
-            self._changed.set()
-            return
         try:
-            self._take_read(read_bytes(raw, self._settings.filters_max, self._settings.keys_max))
-        except (DecodeError, BadSubscription) as error:
+            ping = ping_of(raw) if len(raw) <= SMALL_BYTES else None
+        except DecodeError as error:
             self._refuse(error)
-
-    def _take_read(self, found: WantedStream | int) -> None:
-        if isinstance(found, int):  # A ping.
-            self._pongs.append(found)
+            return
+        if ping is not None:
+            self._pongs.append(ping)
             if self._is_settled:
                 self._answer_pings()
             return
-        self._newest = found
+        self._newest = raw  # Read when its turn comes; of several that wait, only the newest.
         self._is_settled = False
         self._changed.set()
 
@@ -168,7 +178,7 @@ class GeyserStream:
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second, self._requests_in_second = second, 0
-        self._requests_in_second += 1 + size // LARGE_BYTES
+        self._requests_in_second += 1 + size // _REQUEST_BYTES
         return self._requests_in_second > self._settings.requests_per_second
 
     async def _ping(self) -> None:
@@ -188,21 +198,26 @@ class GeyserStream:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            wanted, self._newest = self._newest, None
-            if isinstance(wanted, bytes):
-                await self._read_large(wanted)
-            elif wanted is not None:
-                await self._replace(wanted)
+            raw, self._newest = self._newest, None
+            if raw is not None:
+                await self._read_one(raw)
             if self._newest is None:
                 self._is_settled = True
                 self._answer_pings()
 
-    async def _read_large(self, raw: bytes) -> None:
+    async def _read_one(self, raw: bytes) -> None:
+        """Read a request in a turn of the account: a small one here, a larger one beside the event loop."""
+        await self._turn.begin()
         try:
-            found = await self._feeds.read_large(raw)
+            if len(raw) <= SMALL_BYTES:
+                found = read_bytes(raw, self._settings.filters_max, self._settings.keys_max)
+            else:
+                found = await self._feeds.read_large(raw)
         except (DecodeError, BadSubscription) as error:
             self._refuse(error)
             return
+        finally:
+            self._turn.end(_REPLACE_SECONDS)
         if isinstance(found, int):
             self._pongs.append(found)
         elif self._newest is None:  # Else a newer request has come.
@@ -217,6 +232,11 @@ class GeyserStream:
             await self._charge()
             return
         first_kept, replay, from_slot = None, None, wanted.from_slot
+        if from_slot is not None and self._is_established:
+            end = await self._charges.again()
+            if end is not None:
+                self._outbox.end(end)
+                return
         if from_slot is not None and self._replays is not None:
             first_kept, replay = await self._replays.find(from_slot)
             if replay is not None:
@@ -248,7 +268,7 @@ class GeyserStream:
         if replay is None:
             reader.release()
             return
-        self._replaying = asyncio.create_task(replay.run(reader.wanted, reader, self._outbox))
+        self._replaying = asyncio.create_task(replay.run(reader.wanted, reader, self._outbox, self._work))
         self._replaying.add_done_callback(self._task_done)
 
     def _stop_replay(self) -> None:
@@ -264,7 +284,7 @@ class GeyserStream:
 
     async def _charge(self) -> bool:
         if not self._is_established:
-            end = await self._establish()
+            end = await self._charges.establish()
             if end is not None:
                 self._outbox.end(end)
                 return False

@@ -159,6 +159,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
         "signals": {"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0, "available": False},
         "grpc": {
             "request_credits": 1,
+            "replay_request_credits": 1,
             "interval_credits": 60,
             "interval_seconds": 60,
             "unpaid_seconds_kept": 600,

@@ -27,9 +27,16 @@ def block(accounts: list[bytes], signatures: int = 2, data: bytes = b"0123456789
     return made
 
 
+def whole(body: bytes) -> WholeBlock:
+    found = WholeBlock(body)
+    for _ in found.read():
+        pass
+    return found
+
+
 def updates(made: geyser_pb2.SubscribeUpdate, request: geyser_pb2.SubscribeRequest) -> list[Any]:
     found = []
-    for names, body in WholeBlock(made.SerializeToString()).updates(StreamFilter(request)):
+    for names, body in filter(None, whole(made.SerializeToString()).updates(StreamFilter(request))):
         update = geyser_pb2.SubscribeUpdate.FromString(body)
         assert update.created_at.seconds == 7 and not update.filters
         found.append((names, update))
@@ -85,3 +92,21 @@ def test_a_block_is_identified_without_decoding_it(slot: int, padding: int) -> N
     made.block.blockhash = "x" * padding
     seen = identify(("b0",), made.SerializeToString())
     assert seen == SeenUpdate(slot, hash(("block", slot, ("b0",))))
+
+
+def test_filters_that_match_nothing_give_way_as_often_as_those_that_match() -> None:
+    """Hostile input 62: a replay with 1,000 filters held the event loop for seconds, giving way only after matches."""
+    request = geyser_pb2.SubscribeRequest()
+    for number in range(1_000):
+        request.transactions[str(number)].vote = True
+    pauses = sum(one is None for one in whole(block([], 20).SerializeToString()).updates(StreamFilter(request)))
+    assert pauses >= 20 * 1_000 // 100
+
+
+def test_a_compressed_set_gives_way_after_each_look() -> None:
+    request = geyser_pb2.SubscribeRequest()
+    for number in range(10):
+        request.transactions[str(number)].cuckoo_account_include.bucket_count = 1
+        request.transactions[str(number)].cuckoo_account_include.data = bytes(8)
+    pauses = sum(one is None for one in whole(block([], 3).SerializeToString()).updates(StreamFilter(request)))
+    assert pauses >= 3 * 10

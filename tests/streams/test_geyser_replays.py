@@ -185,3 +185,19 @@ async def test_a_request_during_a_replay_replaces_it(world: GeyserWorld) -> None
     assert {tuple(one.filters) for one in metas} == {("only metas",)}
     slots = [one.block_meta.slot for one in metas]
     assert slots == list(range(slots[0], slots[0] + 5))
+
+
+async def test_each_replay_on_an_open_stream_costs_a_credit(world: GeyserWorld) -> None:
+    """Hostile input 62: a replacement with from_slot makes the replica evaluate all past slots anew."""
+    first = world.source.window.first_slot  # type: ignore[union-attr]
+    client = world.client()
+    await client.ask(everything())
+    await settled(world, client)
+    assert world.account.posted == {"grpc/Subscribe": 1}
+    for number in range(2):
+        await client.ask(geyser_pb2.SubscribeRequest(from_slot=first, slots=everything().slots))
+        await client.until_pong(number + 1)
+    assert world.account.posted == {"grpc/Subscribe": 3}
+    await client.ask(geyser_pb2.SubscribeRequest(slots=everything().slots))
+    await client.until_pong(3)
+    assert world.account.posted == {"grpc/Subscribe": 3} and world.account.held == {}

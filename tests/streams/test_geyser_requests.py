@@ -38,7 +38,7 @@ def test_names_and_orders_change_nothing(accounts: dict[str, Any], rng: Any) -> 
             rng.shuffle(repeated)
             shuffled[field] = repeated
         other[f"renamed {number}"] = shuffled
-    one, two = read_request(asked(accounts), 10, 10), read_request(asked(other), 10, 10)
+    one, two = read_request(asked(accounts), 10, 100), read_request(asked(other), 10, 100)
     assert one.key == two.key
     assert len(one.names) == len(accounts)
 
@@ -46,7 +46,7 @@ def test_names_and_orders_change_nothing(accounts: dict[str, Any], rng: Any) -> 
 @given(_filters, st.sampled_from([0, 1, 2]))
 def test_the_request_means_what_was_asked(accounts: dict[str, Any], level: int) -> None:
     """A node reads from it the same filters at the same level, beside the watch of ours."""
-    wanted = read_request(asked(accounts, level), 10, 10)
+    wanted = read_request(asked(accounts, level), 10, 100)
     if not accounts:
         assert wanted.key is None
         return
@@ -69,14 +69,14 @@ def test_other_subscriptions_have_other_keys() -> None:
         asked({"a": {"account": [_KEYS[0]], "owner": []}}, 1),
         asked({"a": {"account": [_KEYS[0]], "owner": []}, "b": {"account": [_KEYS[0]], "owner": []}}),
     ]
-    assert len({read_request(request, 10, 10).key for request in variants}) == len(variants)
+    assert len({read_request(request, 10, 100).key for request in variants}) == len(variants)
 
 
 def test_a_slot_to_resume_at_is_added_to_the_same_request() -> None:
     """In protobuf a message followed by another is both of them; the client's own from_slot is no part of the key."""
     request = asked({"a": {"account": [_KEYS[0]], "owner": []}})
     request.from_slot = 5
-    wanted = read_request(request, 10, 10)
+    wanted = read_request(request, 10, 100)
     assert wanted.from_slot == 5
     assert not Request.FromString(wanted.request(None)).HasField("from_slot")
     assert Request.FromString(wanted.request(77)).from_slot == 77

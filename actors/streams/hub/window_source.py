@@ -149,4 +149,4 @@ def wanted_blocks(from_slot: int | None) -> WantedStream:
     request.slots["every"].interslot_updates = True
     if from_slot is not None:
         request.from_slot = from_slot
-    return read_request(request, filters_max=1, keys_max=1)
+    return read_request(request, filters_max=2, keys_max=0)

@@ -8,10 +8,10 @@ import pytest
 
 from actors.geyser_proto import geyser_pb2
 from actors.streams.api import AskBlock, AskWindow
-from actors.streams.geyser_blocks import WholeBlock
 from actors.streams.hub import window_source
 from actors.streams.hub.window_source import WindowSource
 from tests.streams.geyser_world import GeyserWorld, geyser_world
+from tests.streams.test_geyser_blocks import whole
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_a_block_comes_in_parts(world: GeyserWorld, monkeypatch: pytest.Mo
         if len(body) == got.size:
             break
         assert len(got.data) == 100
-    assert WholeBlock(body).slot == slot
+    assert whole(body).slot == slot
     assert source(world).ask_block(AskBlock(part.epoch, 0, 0)).size is None
     assert source(world).ask_block(AskBlock(part.epoch + 1, slot, 0)).size is None
 
