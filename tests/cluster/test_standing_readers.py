@@ -9,7 +9,6 @@ import grpc
 import pytest
 
 from actors.geyser_proto import api, geyser_pb2
-from bench.grpc_followers import open_channel
 from bench.product import Product, free_ports
 from tests.customers import Customer
 
@@ -17,6 +16,11 @@ from tests.customers import Customer
 # below the 75 s for which the front and the edge wait for a client.
 _STANDS_SECONDS = 50.0
 _SETTINGS = {"LEDGER_GEYSER__QUEUE_UPDATES_MAX": "50", "LEDGER_GEYSER__END_SECONDS": "2", "LEDGER_SERVE__TLS": "true"}
+# A window that does not grow: else gRPC itself takes in megabytes for a client that does not read.
+_OPTIONS = [
+    *(("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)),
+    *(("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 16)),
+]
 
 
 @pytest.fixture
@@ -33,6 +37,10 @@ def _everything_many_times() -> geyser_pb2.SubscribeRequest:
     for number in range(400):
         request.entry[f"{number:0>110}"].SetInParent()
     return request
+
+
+def _certificates(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 async def _stand_still(channel: grpc.aio.Channel, key: str) -> tuple[Any, str]:
@@ -61,9 +69,10 @@ async def test_row_73_a_reader_that_stood_still_is_told_its_last_slot(small_queu
     customer = Customer(small_queues)
     customer.grant(10_000)
     ready = small_queues.ready
+    trusted = grpc.ssl_channel_credentials(_certificates(Path(ready["tls_ca_file"])))
     channels = [
-        open_channel(str(ready["grpc_target"])),
-        open_channel(str(ready["grpc_tls_target"]), Path(ready["tls_ca_file"])),
+        grpc.aio.insecure_channel(str(ready["grpc_target"]), options=_OPTIONS),
+        grpc.aio.secure_channel(str(ready["grpc_tls_target"]), trusted, options=_OPTIONS),
     ]
     for code, text in await asyncio.gather(*(_stand_still(channel, customer.api_key) for channel in channels)):
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED, (code, text)
