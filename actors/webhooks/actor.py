@@ -3,8 +3,8 @@
 Implements: interface specification, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
 hostile inputs 27 to 29. A shell: core.py decides about an attempt, lanes.py and places.py about fairness, and
 functions.sql claims.
-Order of one delivery: lease, send, charge, keep. A kill in between sends it once more; the charge is named by the
-event, so it is made once.
+Order of one delivery: lease, ask whether its account pays, send, charge, keep. A kill in between sends it once more;
+the charge is named by the event, so it is made once. What an account does not pay for is given back unsent.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from actors.accounts.api import ChargeOperations, OwnersClient
@@ -23,9 +23,10 @@ from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
 from actors.webhooks.core import Attempt, JobState
 from actors.webhooks.lanes import AT_ONCE_MAX, Lanes
-from actors.webhooks.places import Places
+from actors.webhooks.places import Places, paid_places_max
 from actors.webhooks.sealing import CannotUnseal, SecretSeal
 from actors.webhooks.signing import delivery_headers
+from actors.webhooks.standings import Standings
 from actors.webhooks.store import Job, JobResult, QueueFigures, WebhookStore, WebhooksUnavailable
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ _EVENTS_AT_ONCE_MAX = 500
 _RESULTS_AT_ONCE_MAX = 500
 _DEBT_SECONDS = 10.0  # Between two tries to charge an account without credits.
 _DEBTS_AT_ONCE_MAX = 50
+_BEYOND_SECONDS = 1.0  # Until jobs are leased again that were beyond what an account's balance pays at once.
 _CARE_SECONDS = 60.0
 _FIGURES_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0  # After a failure of the store.
@@ -79,6 +81,8 @@ class WebhookDispatcher:
         self._seal, self._clock, self._metrics = seal, clock, metrics
         self._credits_each, self._kept_ms, self._jitter, self._sleep = credits_each, kept_ms, jitter, sleep
         self._idle_seconds = idle_seconds
+        self._standings = Standings(accounts)
+        self._stopped: set[str] = set()  # Webhooks that were withdrawn since the newest claim began.
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()
         self._ended: list[tuple[Job, Attempt]] = []
@@ -157,10 +161,50 @@ class WebhookDispatcher:
         if not room.jobs:
             return False
         now_ms = self._clock.now_ms()
+        self._stopped.clear()
         jobs = await self._store.claim(self._name, now_ms, now_ms + LEASE_MS, room)
         self.places.take(jobs)
-        self._begin(self._lanes.add(jobs))
+        try:
+            payable = await self._payable(jobs, now_ms)
+        except BaseException:
+            self._give_back(jobs)
+            self._has_ended.set()
+            raise
+        stopped = [job for job in payable if job.webhook_id in self._stopped]
+        if stopped:  # Their owner disabled them while the account was asked about.
+            self._give_back(stopped)
+            self._has_ended.set()
+        self._begin(self._lanes.add([job for job in payable if job.webhook_id not in self._stopped]))
         return bool(jobs)
+
+    async def _payable(self, jobs: Sequence[Job], now_ms: int) -> Sequence[Job]:
+        """Return the jobs that may be sent; the others are put off, and accounts that pay for nothing now are paused.
+
+        A job that is free needs an account that is not suspended. One that costs something needs a balance that covers
+        it beside the places that the account holds already.
+        """
+        standings = await self._standings.of([job.pubkey for job in jobs])
+        off: list[Job] = []
+        paused: list[bytes] = []
+        for pubkey, mine in _by_account(jobs).items():
+            standing, paid = standings.get(pubkey), [job for job in mine if not job.is_free]
+            most = 0  # Also where nobody knows: nothing is delivered on trust.
+            if standing is not None and standing.is_active:
+                most = paid_places_max(standing.balance, self._credits_each)
+            elif standing is not None:
+                off += [job for job in mine if job.is_free]
+            off += paid[max(0, most - (self.places.paid_of(pubkey) - len(paid))) :]
+            if standing is not None and (paid or not standing.is_active) and not most:
+                paused.append(pubkey)
+        if paused:
+            await self._store.pause(paused, now_ms, now_ms + int(_DEBT_SECONDS * 1_000))
+        if off:
+            await self._store.put_off([job.id for job in off], now_ms + int(_BEYOND_SECONDS * 1_000), now_ms)
+            for job in off:
+                self.places.attempted(job)
+            self.places.free(off)
+        late = {job.id for job in off}
+        return [job for job in jobs if job.id not in late]
 
     def _begin(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -180,8 +224,15 @@ class WebhookDispatcher:
     def withdraw(self, webhook_id: str) -> None:
         """Give back what waits for a webhook that was disabled, deleted or rotated; requests under way end by
         themselves."""
+        self._stopped.add(webhook_id)
         self._give_back(self._lanes.withdraw(webhook_id))
         self._has_ended.set()
+
+    def _take_back(self, accounts: Collection[bytes]) -> None:
+        """Give back what these accounts have ahead of their requests, as they do not pay."""
+        if accounts:
+            self._give_back(self._lanes.withdraw_where(lambda job: job.pubkey in accounts and not job.is_free))
+            self._has_ended.set()
 
     def _give_back(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -219,6 +270,7 @@ class WebhookDispatcher:
             if ended:
                 charged = await self._charge([job for job, attempt in ended if attempt.is_success])
                 results = [self._result(job, attempt, job.id in charged) for job, attempt in ended]
+                self._take_back({job.pubkey for job, attempt in ended if attempt.is_success and job.id not in charged})
                 await self._store.finish(results, self._clock.now_ms())
         except BaseException:
             self._ended, self._given_back = ended + self._ended, given_back + self._given_back
@@ -278,10 +330,14 @@ class WebhookDispatcher:
         return taken == _EVENTS_AT_ONCE_MAX
 
     async def collect_debts_once(self) -> bool:
-        """Charge what could not be charged before. An account that has paid gets its deliveries again."""
+        """Charge what could not be charged before. An account that pays again gets its deliveries again."""
         now_ms = self._clock.now_ms()
         accounts = await self._store.debts(now_ms, now_ms + int(_DEBT_SECONDS * 1_000), _DEBTS_AT_ONCE_MAX)
+        standings = await self._standings.of(accounts)
         for pubkey in accounts:
+            standing = standings.get(pubkey)
+            if standing is None or not standing.is_active or standing.balance < self._credits_each:
+                continue
             unpaid = await self._store.unpaid(pubkey, _RESULTS_AT_ONCE_MAX)
             charged = await self._charge_accounts({pubkey: unpaid}) if unpaid else set()
             if await self._store.paid(pubkey, list(charged)):
@@ -293,8 +349,13 @@ class WebhookDispatcher:
         return False
 
     async def care_once(self) -> bool:
-        """End what waited too long, and remove what ended long ago. True: there may be more."""
+        """End what waited too long, and remove what ended long ago. Pause accounts that hold places of wallets and pay
+        for nothing. True: there may be more."""
         now_ms = self._clock.now_ms()
+        standings = await self._standings.of(await self._store.wallet_accounts())
+        idle = [each.pubkey for each in standings.values() if not each.is_active or each.balance < self._credits_each]
+        if idle:
+            await self._store.pause(idle, now_ms, now_ms + int(_DEBT_SECONDS * 1_000))
         expired = await self._store.expire(now_ms - core.KEPT_MS_MAX, now_ms)
         return bool(expired + await self._store.forget(now_ms - self._kept_ms))
 
@@ -306,6 +367,13 @@ class WebhookDispatcher:
 def _at_once_max(job: Job) -> int:
     """Events of an account's life have an order; a webhook that fails is tried with one request at a time."""
     return 1 if job.filter_type == "lifecycle" or job.failing_since_ms is not None else AT_ONCE_MAX
+
+
+def _by_account(jobs: Sequence[Job]) -> dict[bytes, list[Job]]:
+    found: dict[bytes, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job.pubkey, []).append(job)
+    return found
 
 
 def _label(attempt: Attempt) -> str:

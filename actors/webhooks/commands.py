@@ -6,11 +6,13 @@ A shell: registrations.py checks bodies, the guard checks URLs.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from actors.accounts.api import AccountStanding
 from actors.clock import Clock
 from actors.errors import Err, Refusal
+from actors.place_shares import CREDITS_A_PLACE, PlaceShares
 from actors.units import base58_text, json_integer
 from actors.webhooks import api, core
 from actors.webhooks.payloads import example
@@ -27,9 +29,12 @@ _REPLAYED_MAX = 1_000
 _A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
 _COUNTED_ACCOUNTS_MAX = 10_000
 _PAGE_ANSWER_BYTES_MAX = 1 << 20  # Of answers in a page of deliveries; as JSON up to six times as long.
-WALLETS_OF_ACCOUNT_MAX = 500
-WALLETS_OF_ALL_MAX = 5_000  # Signals are reported for 15,000 at most; the others are for subscriptions.
+# Wallets that signal webhooks watch. Signals are reported for 15,000 at most; the others are for subscriptions.
+WALLETS = PlaceShares(total=5_000, kept=1_000, base=10, of_one_max=500)
+WALLETS_PAUSED_MS = 600_000  # So long an account without credits keeps its places.
 _UNIX_SECONDS_MAX = 10**11
+_CAUSES_WORK = (api.CreateWebhook, api.ChangeWebhook, api.TryWebhook, api.ReplayWebhook)
+_DISABLE = {"status": "disabled"}
 _NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook; GET /webhooks lists those that it has")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the store of webhooks does not answer at the moment")
 _REPLAY_SHAPE = Refusal(
@@ -39,8 +44,8 @@ _REPLAY_SHAPE = Refusal(
 
 
 class WebhookCommands:
-    """changed: called when the set of watched accounts or wallets may have changed. withdraw: called with the id of a
-    webhook that may get nothing more as it was leased."""
+    """standing: how an account stands, or why it may make nothing now. changed: called when the set of watched accounts
+    or wallets may have changed. withdraw: called with the id of a webhook that gets nothing more as it was leased."""
 
     def __init__(
         self,
@@ -49,11 +54,12 @@ class WebhookCommands:
         seal: SecretSeal,
         clock: Clock,
         random: Callable[[int], bytes],
+        standing: Callable[[bytes], Awaitable[AccountStanding | Refusal]],
         changed: Callable[[], None],
         withdraw: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store, self._sender, self._seal, self._clock = store, sender, seal, clock
-        self._random, self._changed, self._withdraw = random, changed, withdraw
+        self._random, self._standing, self._changed, self._withdraw = random, standing, changed, withdraw
         self._wallets_turn = asyncio.Lock()  # Counting wallets and keeping a webhook must not be interleaved.
         self._counts: dict[tuple[bytes, str], tuple[int, int]] = {}  # Account and kind to the minute and the requests.
 
@@ -66,9 +72,15 @@ class WebhookCommands:
             return _AWAY
 
     async def _carry_out(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
+        balance = 0
+        if isinstance(command, _CAUSES_WORK) and getattr(command, "fields", None) != _DISABLE:  # Always possible.
+            standing = await self._standing(command.pubkey)
+            if isinstance(standing, Refusal):
+                return standing
+            balance = standing.balance
         match command:
             case api.CreateWebhook():
-                return await self._create(command)
+                return await self._create(command, balance)
             case api.ListWebhooks(pubkey):
                 return {"webhooks": [webhook.body() for webhook in await self._store.of_account(pubkey)]}
             case api.DeleteWebhook(pubkey, webhook_id):
@@ -79,12 +91,12 @@ class WebhookCommands:
                 return {"id": webhook_id, "deleted": True}
             case _:
                 webhook = await self._store.find(command.pubkey, command.webhook_id)
-                return _NONE if webhook is None else await self._about(webhook, command)
+                return _NONE if webhook is None else await self._about(webhook, command, balance)
 
-    async def _about(self, webhook: Webhook, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
+    async def _about(self, webhook: Webhook, command: api.WebhookCommand, balance: int) -> dict[str, Any] | Refusal:
         match command:
             case api.ChangeWebhook():
-                return await self._change(webhook, command.fields)
+                return await self._change(webhook, command.fields, balance)
             case api.RotateSecret():
                 return await self._rotate(webhook)
             case api.ListDeliveries():
@@ -95,12 +107,14 @@ class WebhookCommands:
                 return await self._replay(webhook, command.fields)
         raise AssertionError(command)
 
-    async def _change(self, webhook: Webhook, fields: Any) -> dict[str, Any] | Refusal:
+    async def _change(self, webhook: Webhook, fields: Any, balance: int) -> dict[str, Any] | Refusal:
         change = parse_change(fields, webhook.filter)
         if isinstance(change, Refusal):
             return change
         async with self._wallets_turn:
-            too_many = None if change.filter is None else await self._too_many_wallets(webhook.pubkey, change.filter)
+            too_many = None
+            if change.filter is not None:
+                too_many = await self._too_many_wallets(webhook.pubkey, change.filter, balance)
             if too_many is not None:
                 return too_many
             after = await self._store.change(webhook.pubkey, webhook.id, change, self._clock.now_ms())
@@ -124,7 +138,7 @@ class WebhookCommands:
         self._withdraw(webhook.id)  # Jobs leased with earlier secrets are leased again.
         return {"secret": secret, "previous_valid_until": until_ms // 1000}
 
-    async def _create(self, command: api.CreateWebhook) -> dict[str, Any] | Refusal:
+    async def _create(self, command: api.CreateWebhook, balance: int) -> dict[str, Any] | Refusal:
         wanted = parse_wanted(command.fields, command.pubkey)
         if isinstance(wanted, Refusal):
             return wanted
@@ -136,7 +150,7 @@ class WebhookCommands:
         now_ms = self._clock.now_ms()
         webhook = Webhook(webhook_id, command.pubkey, wanted.url, wanted.filter, "active", None, now_ms)
         async with self._wallets_turn:
-            too_many = await self._too_many_wallets(command.pubkey, wanted.filter)
+            too_many = await self._too_many_wallets(command.pubkey, wanted.filter, balance)
             if too_many is not None:
                 return too_many
             if not await self._store.create(webhook, self._seal.seal(secret, webhook_id, self._random(NONCE_BYTES))):
@@ -144,17 +158,22 @@ class WebhookCommands:
         self._changed()
         return webhook.body() | {"secret": secret}
 
-    async def _too_many_wallets(self, pubkey: bytes, wanted: WebhookFilter) -> Refusal | None:
-        """A refusal where an account, or all of them, would watch too many wallets: what is reported is bounded, and
-        no account may use it up."""
+    async def _too_many_wallets(self, pubkey: bytes, wanted: WebhookFilter, balance: int) -> Refusal | None:
+        """A refusal where the account would watch more wallets than it may: what is reported is bounded for all."""
         if not wanted.wallets:
             return None
-        own = (await self._store.watched_wallets(pubkey)).union(wanted.wallets)
-        if len(own) > WALLETS_OF_ACCOUNT_MAX:
-            return Refusal(Err.INVALID_REQUEST, f"webhooks of an account name at most {WALLETS_OF_ACCOUNT_MAX} wallets")
-        if len((await self._store.watched_wallets()).union(wanted.wallets)) > WALLETS_OF_ALL_MAX:
-            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
-        return None
+        paused_before_ms = self._clock.now_ms() - WALLETS_PAUSED_MS
+        before = await self._store.watched_wallets(paused_before_ms, pubkey)
+        after, everybody = before.union(wanted.wallets), await self._store.watched_wallets(paused_before_ms)
+        if len(after) > WALLETS.of_one_max:
+            return Refusal(Err.INVALID_REQUEST, f"webhooks of an account name at most {WALLETS.of_one_max} wallets")
+        if after == before or len(after) <= (most := WALLETS.most(len(before), len(everybody), balance)):
+            return None
+        if len(after) * CREDITS_A_PLACE > balance:
+            needed = len(after) * CREDITS_A_PLACE
+            return Refusal(Err.INSUFFICIENT_CREDITS, f"{len(after)} watched wallets need a balance of {needed} credits")
+        reason = f"this service watches at most {most} wallets for this account at the moment"
+        return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, reason)
 
     async def _deliveries(self, webhook: Webhook, command: api.ListDeliveries) -> dict[str, Any] | Refusal:
         before = None if command.before is None else core.job_of(webhook.id, command.before)

@@ -2,9 +2,12 @@
 -- two transactions wait for each other; the lock leaves foreign keys free (NO KEY UPDATE).
 
 -- Keep events that some webhook waits for, each once for its cause, and make a job for each webhook that matches. A
--- webhook gets no more than jobs_max waiting jobs; events beyond are counted on it. Gives the number of jobs.
-CREATE OR REPLACE FUNCTION webhooks_fan_out(events webhooks_event[], now_ms bigint, jobs_max integer)
-RETURNS bigint LANGUAGE plpgsql AS $$
+-- webhook gets no more than jobs_max waiting jobs, and no more than paused_max while its account pays for nothing; events
+-- beyond are counted on it. Gives the number of jobs.
+DROP FUNCTION IF EXISTS webhooks_fan_out(webhooks_event[], bigint, integer);
+CREATE OR REPLACE FUNCTION webhooks_fan_out(
+    events webhooks_event[], now_ms bigint, jobs_max integer, paused_max integer
+) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     hooks  text[];
     beyond bigint[];
@@ -34,9 +37,13 @@ BEGIN
         SELECT hook, array_agg(f.id ORDER BY f.id) AS ids
         FROM fresh f JOIN matched m ON m.cause = f.cause, unnest(m.hooks) AS hook GROUP BY hook
     ), places AS MATERIALIZED (
-        SELECT l.hook, l.ids, greatest(0, jobs_max - (SELECT count(*) FROM (
+        SELECT l.hook, l.ids, greatest(0, l.jobs_most - (SELECT count(*) FROM (
             SELECT FROM webhook_jobs j WHERE j.webhook_id = l.hook AND j.state <= 1 LIMIT jobs_max) AS waiting)) AS free
-        FROM lists l
+        FROM (
+            SELECT each.*, CASE WHEN EXISTS (
+                SELECT FROM webhooks w JOIN webhook_debts d ON d.pubkey = w.pubkey WHERE w.id = each.hook
+            ) THEN least(jobs_max, paused_max) ELSE jobs_max END AS jobs_most FROM lists AS each
+        ) AS l
     ), made_jobs AS (
         INSERT INTO webhook_jobs (webhook_id, event, due_ms, created_ms)
         SELECT p.hook, event, now_ms, now_ms FROM places p, unnest(p.ids[1:p.free::integer]) AS event

@@ -32,6 +32,7 @@ from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
 from actors.webhooks.signal_follower import SignalFeed, SignalFollower
+from actors.webhooks.standings import Standings
 from actors.webhooks.targets import EgressRules
 
 _CONNECTIONS_MAX = 8
@@ -88,11 +89,12 @@ class WebhookDispatcherActor(hosting.StartingActor):
         rules = egress_rules(config)
         sender = WebhookSender(rules, GuardedResolver(rules, settings.name_servers), clock, settings.ca_file)
         seal = SecretSeal(config.storage.cluster_secret.get_secret_value().encode())
+        owners = await self._open_owners(config)
         self._dispatcher = WebhookDispatcher(
             DISPATCHER_ACTOR_NAME,
             store,
             sender,
-            await self._open_owners(config),
+            owners,
             seal,
             clock,
             metrics,
@@ -106,7 +108,8 @@ class WebhookDispatcherActor(hosting.StartingActor):
         feed, away = await self._open_feed(config)
         self._signals = SignalFollower(store, feed, clock, self._dispatcher.wake.set, away=away)
         self._commands = WebhookCommands(
-            store, sender, seal, clock, os.urandom, self._changed, self._dispatcher.withdraw
+            *(store, sender, seal, clock, os.urandom, Standings(owners).one, self._changed),
+            withdraw=self._dispatcher.withdraw,
         )
         self._dispatcher.start()
         self._chain.start()

@@ -56,6 +56,19 @@ class Lanes(Generic[JobType]):
             del self._lanes[name]
         return ready, given_back
 
+    def withdraw_where(self, is_meant: Callable[[JobType], bool]) -> list[JobType]:
+        """Take waiting jobs out, of whichever webhooks. Requests under way end by themselves."""
+        taken: list[JobType] = []
+        for name, lane in list(self._lanes.items()):
+            meant = [job for job in lane.waiting if is_meant(job)]
+            if meant:
+                lane.waiting = deque(job for job in lane.waiting if not is_meant(job))
+                taken += meant
+                if not lane.under_way and not lane.waiting:
+                    del self._lanes[name]
+        self.waiting -= len(taken)
+        return taken
+
     def withdraw(self, name: str) -> list[JobType]:
         """Take the waiting jobs of a webhook out. Requests under way end by themselves."""
         lane = self._lanes.get(name)

@@ -8,6 +8,10 @@ once. Beyond the share, and where the account holds as many places as are free, 
 may have requests under way. So no request waits while a place is free, and 50 webhooks of one account that are slow
 hold about 600 places in place of 1,600. A place that becomes free goes to the account that holds the fewest.
 functions.sql (webhooks_claim) applies these rules to what is due.
+
+An account gets what costs something only while it has credits: it holds places for a tenth of the deliveries that its
+balance pays, and for one at least (paid_places_max). An account that spends its balance elsewhere while requests are
+under way gets these unpaid, and nothing more until it has paid for them.
 """
 
 from collections import Counter
@@ -21,17 +25,28 @@ LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they en
 FAILING_SHARE = 2  # Of webhooks that fail: however many hang, half of the places are for others.
 # An eighth of the places for jobs ahead of requests: 20 busy webhooks of as many accounts keep their lanes full.
 ACCOUNT_SHARE = 8
+AT_RISK_SHARE = 10
+
+
+def paid_places_max(balance: int, credits_each: int) -> int:
+    """Return how many places an account of this balance may hold for deliveries that cost something."""
+    covered = balance // credits_each
+    return 0 if covered < 1 else max(1, covered // AT_RISK_SHARE)
 
 
 class Places:
     def __init__(self, places_max: int = LEASED_MAX) -> None:
         self._max = places_max
         self._held: Counter[bytes] = Counter()
+        self._paid: Counter[bytes] = Counter()  # Of them, for deliveries that cost something.
         self._failing = 0
         self.taken = 0
 
     def of(self, account: bytes) -> int:
         return self._held[account]
+
+    def paid_of(self, account: bytes) -> int:
+        return self._paid[account]
 
     def room(self) -> Room:
         large = [(account, held) for account, held in self._held.items() if held > AT_ONCE_MAX]
@@ -48,6 +63,7 @@ class Places:
     def take(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             self._held[job.pubkey] += 1
+            self._paid[job.pubkey] += not job.is_free
             self._failing += job.failing_since_ms is not None
             self.taken += 1
 
@@ -60,5 +76,6 @@ class Places:
         for job in jobs:
             self.taken -= 1
             self._held[job.pubkey] -= 1
+            self._paid[job.pubkey] -= not job.is_free
             if not self._held[job.pubkey]:
-                del self._held[job.pubkey]
+                del self._held[job.pubkey], self._paid[job.pubkey]

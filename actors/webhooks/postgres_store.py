@@ -17,6 +17,7 @@ from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook, WebhookFilter
 from actors.webhooks.store import (
     JOBS_WAITING_MAX,
+    PAUSED_JOBS_MAX,
     WALLETS_READ_MAX,
     Dropped,
     Job,
@@ -38,8 +39,10 @@ _EMPTY_PLACES_MAX = 5_000  # Rows that one statement removes.
 
 
 class PostgresWebhookStore:
-    def __init__(self, pool: asyncpg.Pool, jobs_waiting_max: int = JOBS_WAITING_MAX) -> None:
-        self._pool, self._jobs_waiting_max = pool, jobs_waiting_max
+    def __init__(
+        self, pool: asyncpg.Pool, jobs_waiting_max: int = JOBS_WAITING_MAX, paused_jobs_max: int = PAUSED_JOBS_MAX
+    ) -> None:
+        self._pool, self._jobs_waiting_max, self._paused_jobs_max = pool, jobs_waiting_max, paused_jobs_max
 
     # --- registrations
 
@@ -183,7 +186,8 @@ class PostgresWebhookStore:
         made: int = 0
         if events:
             made = await connection.fetchval(
-                "SELECT webhooks_fan_out($1, $2, $3)", list(events), now_ms, self._jobs_waiting_max
+                "SELECT webhooks_fan_out($1, $2, $3, $4)",
+                *(list(events), now_ms, self._jobs_waiting_max, self._paused_jobs_max),
             )
         if cursor is not None:
             await connection.execute(
@@ -207,12 +211,15 @@ class PostgresWebhookStore:
             )
         return frozenset(row[0] for row in rows)
 
-    async def watched_wallets(self, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX) -> frozenset[str]:
+    async def watched_wallets(
+        self, paused_before_ms: int, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX
+    ) -> frozenset[str]:
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
                 "SELECT DISTINCT unnest(wallets) FROM webhooks WHERE wallets IS NOT NULL"
-                " AND ($1::bytea IS NULL OR pubkey = $1) LIMIT $2",
-                *(pubkey, limit),
+                " AND ($1::bytea IS NULL OR pubkey = $1) AND NOT EXISTS (SELECT FROM webhook_debts d"
+                " WHERE d.pubkey = webhooks.pubkey AND d.since_ms < $3) LIMIT $2",
+                *(pubkey, limit, paused_before_ms),
             )
         return frozenset(row[0] for row in rows)
 
@@ -243,7 +250,33 @@ class PostgresWebhookStore:
             await self.release([row[0] for row in rows], now_ms)
         return len(rows)
 
+    async def put_off(self, jobs: Sequence[int], until_ms: int, now_ms: int) -> None:
+        with away_as(WebhooksUnavailable):
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute("SELECT webhooks_release($1, $2)", list(jobs), now_ms)
+                await connection.execute(  # Their rows are locked by the function before, in order.
+                    "UPDATE webhooks SET rest_until_ms = greatest(rest_until_ms, $2)"
+                    " WHERE id IN (SELECT webhook_id FROM webhook_jobs WHERE id = ANY ($1))",
+                    *(list(jobs), until_ms),
+                )
+
     # --- accounts without credits
+
+    async def pause(self, accounts: Sequence[bytes], now_ms: int, look_ms: int) -> None:
+        with away_as(WebhooksUnavailable):
+            await self._pool.execute(
+                "INSERT INTO webhook_debts (pubkey, since_ms, look_ms) SELECT unnest($1::bytea[]), $2, $3"
+                " ON CONFLICT (pubkey) DO NOTHING",
+                *(list(accounts), now_ms, look_ms),
+            )
+
+    async def wallet_accounts(self) -> list[bytes]:
+        with away_as(WebhooksUnavailable):
+            rows = await self._pool.fetch(
+                "SELECT DISTINCT pubkey FROM webhooks w WHERE wallets IS NOT NULL"
+                " AND NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey)"
+            )
+        return [row[0] for row in rows]
 
     async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
         with away_as(WebhooksUnavailable):

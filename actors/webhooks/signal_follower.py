@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from actors.clock import Clock
+from actors.webhooks.commands import WALLETS_PAUSED_MS
 from actors.webhooks.payloads import FedSignal, signal_event, signal_gap_event
 from actors.webhooks.store import SourceCursor, WebhookStore, WebhooksUnavailable
 
@@ -103,7 +104,7 @@ class SignalFollower:
     async def watch_once(self) -> None:
         """Have the wallets of all signal webhooks watched."""
         self._changed.clear()
-        wallets = await self._store.watched_wallets()
+        wallets = await self._store.watched_wallets(self._clock.now_ms() - WALLETS_PAUSED_MS)
         if wallets:
             await self._feed.watch(wallets, self._clock.now())
 

@@ -12,6 +12,7 @@ from actors.webhooks.payloads import QueuedEvent
 from actors.webhooks.registrations import Change, Webhook
 
 JOBS_WAITING_MAX = 10_000  # Of one webhook; events beyond make no job for it, and are counted.
+PAUSED_JOBS_MAX = 1_000  # The same of an account that is paused: storage is for those who pay.
 WALLETS_READ_MAX = 10_000
 
 
@@ -185,8 +186,11 @@ class WebhookStore(Protocol):
         """Return every account and program that an active webhook watches on the chain."""
         ...
 
-    async def watched_wallets(self, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX) -> frozenset[str]:
-        """Return the wallets that signal webhooks name, of one account or of all."""
+    async def watched_wallets(
+        self, paused_before_ms: int, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX
+    ) -> frozenset[str]:
+        """Return the wallets that signal webhooks name, of one account or of all. An account that is paused since
+        before paused_before_ms has none: its places are given back."""
         ...
 
     # --- deliveries
@@ -208,10 +212,22 @@ class WebhookStore(Protocol):
         """Give back the leases of a dispatcher of this name that has died. Gives their number."""
         ...
 
+    async def put_off(self, jobs: Sequence[int], until_ms: int, now_ms: int) -> None:
+        """Give leases back unused, and leave their webhooks alone until then, or until one of their requests works."""
+        ...
+
     # --- accounts without credits
 
+    async def pause(self, accounts: Sequence[bytes], now_ms: int, look_ms: int) -> None:
+        """Lease nothing that these accounts pay for until `paid` lets them go on. `debts` gives them from look_ms."""
+        ...
+
+    async def wallet_accounts(self) -> list[bytes]:
+        """Return the accounts whose webhooks name wallets and that are not paused."""
+        ...
+
     async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
-        """Return accounts whose unpaid deliveries should be charged again now; the next look is at look_ms."""
+        """Return paused accounts that should be looked at now; the next look is at look_ms."""
         ...
 
     async def unpaid(self, pubkey: bytes, limit: int) -> list[tuple[int, str]]:

@@ -10,7 +10,7 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 SHARED = (
     *("addresses", "units", "clock", "errors", "config", "config_loader"),
     *("x402_types", "calls", "catalog", "method_requests", "method_schemas", "method_documents", "events", "pages"),
-    "actor_settings",
+    *("place_shares", "actor_settings"),
     "hosting",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.

@@ -12,6 +12,7 @@ from .outside import Receiver, receiver
 from .world import WebhookWorld, a_webhook_world
 
 JOBS_MAX = 40  # Of one webhook, in `store`.
+PAUSED_JOBS = 6  # The same of an account that is paused.
 
 
 @pytest.fixture
@@ -35,11 +36,11 @@ async def other() -> AsyncIterator[Receiver]:
 @pytest.fixture(params=["memory", "postgres"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[WebhookStore]:
     if request.param == "memory":
-        yield MemoryWebhookStore(JOBS_MAX)
+        yield MemoryWebhookStore(JOBS_MAX, PAUSED_JOBS)
         return
     tables = "webhooks, webhook_events, webhook_debts, webhook_cursor, account_events"
     await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {tables} CASCADE")
     url = request.getfixturevalue("postgres_url")
     pool = await connect_postgres(url, connections_max=3, application="test")
-    yield PostgresWebhookStore(pool, JOBS_MAX)
+    yield PostgresWebhookStore(pool, JOBS_MAX, PAUSED_JOBS)
     await pool.close()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from actors.accounts.outbox import Announcement
@@ -11,6 +11,7 @@ from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
 from actors.webhooks.store import (
     JOBS_WAITING_MAX,
+    PAUSED_JOBS_MAX,
     WALLETS_READ_MAX,
     Dropped,
     Job,
@@ -22,46 +23,24 @@ from actors.webhooks.store import (
     SourceCursor,
 )
 
+from .kept_webhooks import KeptHook, KeptJob, fails, matches
+
 _LOOKED_AT_MAX = 256  # Webhooks of one claim.
-_NOTHING_DROPPED = Dropped(0, None)
 _OPEN = (JobState.WAITING, JobState.LEASED)
 _WORKED = (JobState.DELIVERED, JobState.UNPAID)
 _REPLAYABLE = (JobState.DELIVERED, JobState.FAILED, JobState.EXPIRED)
 
 
-@dataclass
-class KeptHook:
-    record: Webhook
-    secrets: SealedSecrets
-    failing_since_ms: int | None = None
-    look_ms: int | None = None
-    rest_until_ms: int = 0
-    dropped: Dropped = _NOTHING_DROPPED
-
-
-@dataclass
-class KeptJob:
-    id: int
-    hook: str
-    event: int
-    due_ms: int
-    created_ms: int
-    state: int = JobState.WAITING
-    attempts: int = 0
-    lease: int = 0
-    leased_by: str = ""
-    tried: list[tuple[int, int, int | None, str, bytes]] = field(default_factory=list)
-
-
 class MemoryWebhookStore:
-    def __init__(self, jobs_waiting_max: int = JOBS_WAITING_MAX) -> None:
+    def __init__(self, jobs_waiting_max: int = JOBS_WAITING_MAX, paused_jobs_max: int = PAUSED_JOBS_MAX) -> None:
         self.hooks: dict[str, KeptHook] = {}
         self.events: dict[int, QueuedEvent] = {}
         self.jobs: dict[int, KeptJob] = {}
         self.outbox: list[Announcement] = []
         self.owing: dict[bytes, int] = {}  # Account to its next look.
+        self.paused_ms: dict[bytes, int] = {}  # And since when.
         self._cursor = SourceCursor()
-        self._jobs_waiting_max = jobs_waiting_max
+        self._jobs_waiting_max, self._paused_jobs_max = jobs_waiting_max, paused_jobs_max
         self._numbers = 0
 
     def _number(self) -> int:
@@ -184,14 +163,16 @@ class MemoryWebhookStore:
         made = 0
         causes = {event.cause for event in self.events.values()}
         for event in events:
-            hooks = [hook for hook in self.hooks.values() if _matches(hook.record, event)]
+            hooks = [hook for hook in self.hooks.values() if matches(hook.record, event)]
             if event.cause in causes or not hooks:
                 continue
             causes.add(event.cause)
             number = self._number()
             self.events[number] = event
             for hook in hooks:
-                if len(self._of(hook.record.id, *_OPEN)) >= self._jobs_waiting_max:
+                is_paused = hook.record.pubkey in self.owing
+                most = min(self._jobs_waiting_max, self._paused_jobs_max) if is_paused else self._jobs_waiting_max
+                if len(self._of(hook.record.id, *_OPEN)) >= most:
                     hook.dropped = Dropped(hook.dropped.events + 1, now_ms)
                     continue
                 job = KeptJob(self._number(), hook.record.id, number, now_ms, now_ms)
@@ -218,8 +199,12 @@ class MemoryWebhookStore:
         records = [hook.record for hook in self.hooks.values() if hook.record.status == "active"]
         return frozenset(each.filter.subject for each in records if each.filter.filter_type in on_chain)
 
-    async def watched_wallets(self, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX) -> frozenset[str]:
+    async def watched_wallets(
+        self, paused_before_ms: int, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX
+    ) -> frozenset[str]:
+        gone = {account for account, since_ms in self.paused_ms.items() if since_ms < paused_before_ms}
         records = [hook.record for hook in self.hooks.values() if pubkey in (None, hook.record.pubkey)]
+        records = [record for record in records if record.pubkey not in gone]
         named = [each.filter.wallets or () for each in records]
         return frozenset(list(frozenset[str]().union(*named))[:limit])
 
@@ -236,13 +221,13 @@ class MemoryWebhookStore:
             and hook.look_ms <= now_ms
             and hook.rest_until_ms <= now_ms
             and hook.record.status == "active"
-            and (failing_free > 0 or not _fails(hook))
+            and (failing_free > 0 or not fails(hook))
             and (hook.record.filter.filter_type == "lifecycle" or hook.record.pubkey not in self.owing)
         ]
         claimed: list[Job] = []
-        turns = sorted(ready, key=lambda each: (_fails(each), before.get(each.record.pubkey, 0), each.look_ms))
+        turns = sorted(ready, key=lambda each: (fails(each), before.get(each.record.pubkey, 0), each.look_ms))
         for hook in turns[:_LOOKED_AT_MAX]:
-            failing, account = _fails(hook), hook.record.pubkey
+            failing, account = fails(hook), hook.record.pubkey
             if free <= 0 or (failing and failing_free <= 0):
                 break
             leased = [job for job in self._of(hook.record.id, JobState.LEASED) if job.due_ms > now_ms]
@@ -267,7 +252,7 @@ class MemoryWebhookStore:
         return claimed
 
     def _leased(self, job: KeptJob, hook: KeptHook, now_ms: int) -> Job:
-        since_ms = now_ms if hook.failing_since_ms is None and _fails(hook) else hook.failing_since_ms
+        since_ms = now_ms if hook.failing_since_ms is None and fails(hook) else hook.failing_since_ms
         event, record = self.events[job.event], hook.record
         return Job(
             *(job.id, job.lease, job.attempts, record.id, record.pubkey, record.url, record.filter.filter_type),
@@ -284,7 +269,7 @@ class MemoryWebhookStore:
             job.state, job.due_ms, job.attempts = result.state, result.due_ms, result.attempts
             job.tried.append((result.at_ms, result.latency_ms, result.http_status, result.error, result.answer))
             if result.state == JobState.UNPAID:
-                self.owing.setdefault(self.hooks[job.hook].record.pubkey, now_ms)
+                self._pause(self.hooks[job.hook].record.pubkey, now_ms, now_ms)
             done.setdefault(job.hook, []).append(result)
         for name, kept in done.items():
             self._after(self.hooks[name], kept, now_ms)
@@ -325,7 +310,26 @@ class MemoryWebhookStore:
         await self.release(mine, now_ms)
         return len(mine)
 
+    async def put_off(self, jobs: Sequence[int], until_ms: int, now_ms: int) -> None:
+        await self.release(jobs, now_ms)
+        for number in jobs:
+            if number in self.jobs:
+                hook = self.hooks[self.jobs[number].hook]
+                hook.rest_until_ms = max(hook.rest_until_ms, until_ms)
+
     # --- accounts without credits
+
+    async def pause(self, accounts: Sequence[bytes], now_ms: int, look_ms: int) -> None:
+        for account in accounts:
+            self._pause(account, now_ms, look_ms)
+
+    def _pause(self, account: bytes, now_ms: int, look_ms: int) -> None:
+        if account not in self.owing:
+            self.owing[account], self.paused_ms[account] = look_ms, now_ms
+
+    async def wallet_accounts(self) -> list[bytes]:
+        records = [hook.record for hook in self.hooks.values() if hook.record.filter.wallets is not None]
+        return list({record.pubkey for record in records} - self.owing.keys())
 
     async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
         due = sorted((at, pubkey) for pubkey, at in self.owing.items() if at <= now_ms)[:limit]
@@ -347,6 +351,7 @@ class MemoryWebhookStore:
                 self.jobs[number].state = JobState.DELIVERED
         if await self.unpaid(pubkey, 1):
             return False
+        self.paused_ms.pop(pubkey, None)
         return self.owing.pop(pubkey, None) is not None
 
     # --- keeping order
@@ -380,21 +385,3 @@ class MemoryWebhookStore:
         waiting = [job for job in self.jobs.values() if job.state in _OPEN]
         active = [job.created_ms for job in waiting if self.hooks[job.hook].record.status == "active"]
         return QueueFigures(len(waiting), min(active, default=None), len(self.owing))
-
-
-def _matches(record: Webhook, event: QueuedEvent) -> bool:
-    wanted = record.filter
-    if record.status != "active" or (wanted.filter_type, wanted.subject) != (event.filter_type, event.subject):
-        return False
-    return event.kind is None or (
-        (wanted.kinds is None or event.kind in wanted.kinds)
-        and (wanted.wallets is None or not set(wanted.wallets).isdisjoint(event.wallets or ()))
-        and (wanted.mint is None or event.mint == wanted.mint)
-        and (wanted.programs is None or event.program in wanted.programs)
-        and (event.lamports is None or event.lamports >= wanted.min_lamports)
-    )
-
-
-def _fails(hook: KeptHook) -> bool:
-    """As webhooks_claim counts: a webhook that was enabled again fails until it has worked."""
-    return hook.failing_since_ms is not None or hook.record.last_status in ("retrying", "failed")

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.accounts.api import ChargeOperations, OwnerReply
+from actors.accounts.api import AccountStanding, ChargeOperations, OwnerReply, ReadStanding
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 from actors.webhooks import api
@@ -24,6 +24,7 @@ from actors.webhooks.commands import WebhookCommands
 from actors.webhooks.core import ATTEMPTS_MAX, Attempt, JobState, event_id
 from actors.webhooks.payloads import QueuedEvent
 from actors.webhooks.sealing import SecretSeal
+from actors.webhooks.standings import AWAY, Standings
 from actors.webhooks.store import WebhooksUnavailable
 
 from .memory_store import MemoryWebhookStore
@@ -85,7 +86,8 @@ class Simulation:
         )
         sender: Any = self
         withdraw = self.dispatcher.withdraw
-        arguments = self.seal, self.clock, self.dice.randbytes, lambda: None, withdraw
+        standing = Standings(self).one
+        arguments = self.seal, self.clock, self.dice.randbytes, standing, lambda: None, withdraw
         self.commands = WebhookCommands(self.kept, sender, *arguments)
         self.dispatcher.start()
 
@@ -152,14 +154,21 @@ class Simulation:
 
     # --- owners of accounts
 
-    async def ask_many(self, commands: Sequence[ChargeOperations]) -> list[OwnerReply[Any]]:
+    async def ask_many(self, commands: Sequence[Any]) -> list[OwnerReply[Any]]:
         away = OwnerReply[Any](None, "SERVICE_TEMPORARILY_UNAVAILABLE")
         await self.moment()
         if self.dice.random() < self.trouble:
             return [away for _ in commands]
-        replies = [self._charge(command) for command in commands]
+        replies = [
+            self._charge(command) if isinstance(command, ChargeOperations) else self._standing(command)
+            for command in commands
+        ]
         await self.moment()
         return [away if self.dice.random() < self.trouble else reply for reply in replies]
+
+    def _standing(self, command: ReadStanding) -> OwnerReply[Any]:
+        pubkey = command.proof.pubkey  # type: ignore[union-attr]
+        return OwnerReply(AccountStanding(pubkey, self.customers[pubkey].balance, is_active=True))
 
     def _charge(self, command: ChargeOperations) -> OwnerReply[Any]:
         customer, charged = self.customers[command.pubkey], []
@@ -178,6 +187,8 @@ class Simulation:
         fields = {"url": "https://e.example/", "filter_type": kind}
         more = {"lifecycle_events": ["low_balance"]} if kind == "lifecycle" else {}
         made = await self.commands.ask(api.CreateWebhook(customer.pubkey, fields=fields | more))
+        if made == AWAY:
+            return
         assert isinstance(made, dict), made
         hook = self.hooks[made["id"]] = Hook(made["id"], customer, kind)
         hook.secrets[made["secret"]] = 0.0, float("inf")

@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
-from actors.accounts.api import SetStatus
 from actors.signals.api import LoggedSignal
 from actors.signals.events import SignalEvent
 from actors.webhooks.actor import charge_operation
@@ -168,52 +167,6 @@ async def test_row_28_one_event_for_ten_thousand_webhooks(world: WebhookWorld, t
     await world.dispatcher.claim_once()
     assert world.dispatcher.places.taken <= 2_000
     assert world.dispatcher._lanes.under_way <= 2_000
-
-
-async def test_without_credits_deliveries_pause_and_go_on_after_a_deposit(
-    world: WebhookWorld, target: Receiver
-) -> None:
-    """No credit, no further delivery; what was delivered unpaid is charged first; lifecycle events go on."""
-    customer = await world.gateway.customer(2)
-    await world.register(customer, target.url)
-    free = await world.register(
-        customer, target.url + "/free", filter_type="lifecycle", lifecycle_events=["low_balance"]
-    )
-    await world.queue(customer.text, 3)
-    await world.deliver()
-    assert await world.gateway.balance(customer) == 0
-    assert len(target.delivered) == 3
-    await world.queue(customer.text, 5)
-    await world.deliver()
-    await world.dispatcher.collect_debts_once()
-    await world.deliver()
-    assert len(target.delivered) == 3
-    await world.store.queue(
-        [world.event(customer.text, "lifecycle")._replace(kind="low_balance")], world.clock.now_ms()
-    )
-    await world.deliver()
-    assert target.delivered[-1].headers["X-Webhook-Id"] == free["id"]
-    assert (await world.store.figures()).paused_accounts == 1
-    await world.gateway.grant(customer, 10)
-    world.clock.advance(11)
-    await world.dispatcher.collect_debts_once()
-    await world.deliver()
-    assert len(target.delivered) == 9
-    assert await world.gateway.balance(customer) == 10 - 1 - 5
-    assert len(await world.gateway.debits(customer)) == 8
-
-
-async def test_a_suspended_account_gets_no_deliveries(world: WebhookWorld, target: Receiver) -> None:
-    """Decisions, "account status": nothing that is paid for."""
-    customer = await world.gateway.customer(10)
-    await world.register(customer, target.url)
-    await world.gateway.shard.ask(SetStatus(customer.pubkey, "suspended", "abuse"))
-    await world.queue(customer.text)
-    await world.deliver()
-    await world.queue(customer.text)
-    await world.deliver()
-    assert len(target.delivered) == 1
-    assert await world.gateway.debits(customer) == []
 
 
 async def test_a_dispatcher_that_dies_after_sending_bills_once(world: WebhookWorld, target: Receiver) -> None:

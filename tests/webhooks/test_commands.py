@@ -2,11 +2,14 @@
 
 import pytest
 
+from actors.accounts.api import SetStatus
+from actors.place_shares import PlaceShares
 from actors.units import base58_text
 from actors.webhooks import commands
 from actors.webhooks.core import JobState
 from actors.webhooks.registrations import WEBHOOKS_MAX
 from actors.webhooks.store import LoggedJob
+from tests.gateway.world import Wallet
 
 from .outside import Receiver
 from .world import WebhookWorld
@@ -104,9 +107,8 @@ async def test_the_wallets_of_webhooks_are_bounded(
     world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals are reported for so many wallets: no account may use them up, and nobody is promised what is not told."""
-    monkeypatch.setattr(commands, "WALLETS_OF_ACCOUNT_MAX", 3)
-    monkeypatch.setattr(commands, "WALLETS_OF_ALL_MAX", 4)
-    customer, other = await world.gateway.customer(5), await world.gateway.customer(5)
+    monkeypatch.setattr(commands, "WALLETS", PlaceShares(total=4, kept=4, base=3, of_one_max=3))
+    customer, other = await world.gateway.customer(50), await world.gateway.customer(50)
     keys = [base58_text(bytes([number]) * 32) for number in range(6)]
     made = await world.register(customer, target.url, filter_type="signal", wallets=keys[:3])
     body = {"url": target.url, "filter_type": "signal", "wallets": keys[2:4]}
@@ -119,6 +121,58 @@ async def test_the_wallets_of_webhooks_are_bounded(
     assert (await world.request(customer, "PATCH", path, {"wallets": keys[:4]})).status_code == 400
     changed = await world.request(customer, "PATCH", path, {"wallets": None, "min_lamports": 7})
     assert changed.json()["webhook"]["min_lamports"] == 7 and "wallets" not in changed.json()["webhook"]
+
+
+async def test_wallets_are_watched_for_those_who_pay(
+    world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hostile input 68: accounts without credits fill no places, and what they had is given back after ten minutes.
+    Whatever the others hold, an account that pays finds some."""
+    monkeypatch.setattr(commands, "WALLETS", PlaceShares(total=20, kept=8, base=2, of_one_max=10))
+    keys = iter(base58_text(bytes([number]) * 32) for number in range(200))
+
+    async def watch(customer: Wallet, count: int) -> int:
+        body = {"url": target.url, "filter_type": "signal", "wallets": [next(keys) for _ in range(count)]}
+        return (await world.request(customer, "POST", "/webhooks", body)).status_code
+
+    for _ in range(10):
+        assert await watch(await world.gateway.customer(0), 1) == 402
+    rich = [await world.gateway.customer(1_000) for _ in range(3)]
+    for customer in rich * 10:
+        await watch(customer, 2)
+        await watch(customer, 1)
+    held = len(await world.store.watched_wallets(0))
+    assert 6 <= held <= 12 + 6
+    newcomer = await world.gateway.customer(25)
+    assert (await watch(newcomer, 3), await watch(newcomer, 2)) == (402, 201)
+
+    await world.gateway.grant(newcomer, -25)
+    await world.dispatcher.care_once()
+    now_ms = world.clock.now_ms()
+    assert len(await world.store.watched_wallets(now_ms - commands.WALLETS_PAUSED_MS)) == held + 2
+    now_ms += commands.WALLETS_PAUSED_MS + 1
+    assert len(await world.store.watched_wallets(now_ms - commands.WALLETS_PAUSED_MS)) == held
+
+
+async def test_a_suspended_account_makes_no_webhooks(world: WebhookWorld, target: Receiver) -> None:
+    """Decisions, "account `status`": 403; it may look, disable and delete."""
+    customer = await world.gateway.customer(50)
+    made = await world.register(customer, target.url)
+    await world.gateway.accounts.ask(SetStatus(customer.pubkey, "suspended", "test"))
+    path = f"/webhooks/{made['id']}"
+    for method, at, body in (
+        ("POST", "/webhooks", {"url": target.url, "filter_type": "my_account"}),
+        ("PATCH", path, {"status": "active"}),
+        ("POST", f"{path}/test", {}),
+        ("POST", f"{path}/replay", {"from": 0, "to": 1}),
+    ):
+        refused = await world.request(customer, method, at, body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "METHOD_NOT_ALLOWED"), at
+    assert target.delivered == []
+    assert (await world.request(customer, "PATCH", path, {"status": "disabled"})).status_code == 200
+    listed = (await world.request(customer, "GET", "/webhooks")).json()["webhooks"]
+    assert [each["id"] for each in listed] == [made["id"]]
+    assert (await world.request(customer, "DELETE", path)).status_code == 200
 
 
 async def test_a_test_delivery_is_signed_free_and_rated(world: WebhookWorld, target: Receiver) -> None:

@@ -371,7 +371,20 @@ async def test_a_gap_is_for_every_signal_webhook_and_a_changed_filter_counts_at_
     swap = QueuedEvent("swap", "signal", "", "largeSwap", ["v"], NOW, "{}", lamports=7)
     assert await store.queue([swap], NOW) == 1
     found = await store.find(ALICE, narrow)
-    assert found is not None and await store.watched_wallets() == await store.watched_wallets(ALICE) == {"w"}
+    assert found is not None and await store.watched_wallets(0) == await store.watched_wallets(0, ALICE) == {"w"}
     await store.change(ALICE, narrow, Change(replace(found.filter, kinds=None, wallets=("v",), min_lamports=7)), NOW)
     assert await store.queue([swap._replace(cause="again")], NOW) == 2
-    assert await store.watched_wallets(BOB) == frozenset()
+    assert await store.watched_wallets(0, BOB) == frozenset()
+
+
+async def test_what_is_put_off_waits_until_then_or_until_its_webhook_works(store: WebhookStore) -> None:
+    await hook(store)
+    await queue(store, 3)
+    first, *others = await claim(store)
+    await store.put_off([job.id for job in others], NOW + 500, NOW)
+    assert await claim(store, NOW + 499) == []
+    again = await claim(store, NOW + 500)
+    assert [job.id for job in again] == [job.id for job in others] and {job.attempts for job in again} == {0}
+    await store.put_off([job.id for job in again], NOW + 5_000, NOW + 500)
+    await store.finish([result(first, JobState.DELIVERED)], NOW + 501)
+    assert len(await claim(store, NOW + 501)) == 2

@@ -22,6 +22,7 @@ from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
+from actors.webhooks.standings import Standings
 from actors.webhooks.targets import EgressRules
 from tests.databases import as_role
 from tests.gateway.world import Wallet, World, a_world
@@ -50,7 +51,10 @@ class WebhookWorld:
         self.sender = WebhookSender(RULES, GuardedResolver(RULES), gateway.clock, None, 5.0)
         self.sending = Sending(self.sender)
         self.changes = 0
-        self.commands = WebhookCommands(self.store, self.sender, self.seal, self.clock, os.urandom, self._changed)
+        standing = Standings(gateway.accounts).one
+        self.commands = WebhookCommands(
+            self.store, self.sender, self.seal, self.clock, os.urandom, standing, self._changed
+        )
         pages.commands = self.commands
         self.dispatcher = self.new_dispatcher()
         self._events = itertools.count()
