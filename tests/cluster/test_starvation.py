@@ -24,7 +24,10 @@ _P99_SECONDS_MAX, _RATIO_MAX = 0.25, 5
 _CREDITS = 1_000_000
 _KILL_SECONDS, _GONE_SECONDS_MAX = 8.0, 2.0
 
-_ATTACKERS = ("pongs", "pings", "fragments", "handshakes", "refused messages", "refused bodies")
+_ATTACKERS = (
+    *("pongs", "pings", "fragments", "handshakes", "refused messages"),
+    *("refused bodies", "unread answers", "filter replacements"),
+)
 
 
 def rich(product: Product) -> Customer:
