@@ -229,3 +229,35 @@ async def test_who_stops_has_told_every_delivery() -> None:
         told += owners[0].notices.get_nowait().operations
     assert told == operations
     await owners[0].server.stop()
+
+
+async def test_who_links_again_names_every_charge_whose_answer_has_not_left() -> None:
+    """Rule (money rule 2): posted ones, and those whose settle or void has no reply yet. The owner takes all others of
+    a former list as delivered."""
+    accounts, owners = await world(1)
+    await accounts.connected()
+    charges = [SettleRequest(EDGE + bytes([number] * 8), WALLETS[0], 1, "getSlot", 1, 1, 0, 0) for number in range(4)]
+    for charge in charges[:2]:
+        assert (await accounts.settle(charge)).ok
+    accounts.delivered(WALLETS[0], charges[1].operation)
+    for kind in (SETTLE, VOID):
+        owners[0].server.handlers[kind.number] = _never, owners[0].server.handlers[kind.number][1]
+    settling = asyncio.ensure_future(accounts.settle(charges[2]))
+    accounts.void(charges[3])
+    await asyncio.sleep(0)
+    told = len(owners[0].told)
+    connection = accounts._links[0]._connection
+    assert connection is not None
+    connection.abandon()
+    async with asyncio.timeout(5):
+        while len(owners[0].told) == told:  # noqa: ASYNC110 - nobody says when.
+            await asyncio.sleep(0.002)
+    notice = owners[0].told[-1]
+    assert notice.edge == EDGE
+    assert set(notice.operations) == {charge.operation for charge in (charges[0], *charges[2:])}
+    settling.cancel()
+    await end(accounts, owners)
+
+
+def _never(items: list[Any]) -> list[Any]:
+    return [asyncio.get_running_loop().create_future() for _ in items]
