@@ -19,7 +19,9 @@ catalog.STREAMS = Frozen(
     {
         "websocket": Frozen({"connect_credits": 6, "notifications_per_credit": 4, "unsubscribe_credits": 0}),
         "signals": Frozen({"connect_credits": 7, "event_credits": 2, "unsubscribe_credits": 0}),
-        "grpc": Frozen({"request_credits": 8, "interval_credits": 90, "interval_seconds": 30}),
+        "grpc": Frozen(
+            {**catalog.STREAMS["grpc"], "request_credits": 8, "interval_credits": 90, "interval_seconds": 30}
+        ),
     }
 )
 catalog.BULK = tuple(replace(row, credits_per_item=9) for row in catalog.BULK)
@@ -35,7 +37,7 @@ from actors.signals import event_stream
 from actors.signals.subscriptions import EVENT_UNITS, SignalSubscriptions
 from actors.status.endpoints import pricing_document
 from actors.status.products import Doors
-from actors.streams import geyser_service, native_kinds
+from actors.streams import geyser_charges, geyser_service, native_kinds
 from actors.streams.feed import NOTIFICATION_UNITS
 from actors.streams.meters import Meters
 from actors.webhooks import host
@@ -86,7 +88,7 @@ assert asyncio.run(spent(20 * EVENT_UNITS)) == 40, "20 signals of 2 credits"
 assert asyncio.run(spent(20 * NOTIFICATION_UNITS)) == 5, "20 notifications, 4 for a credit"
 assert event_stream.EVENT_UNITS == EVENT_UNITS
 assert (native_kinds.CONNECT_CREDITS, SignalSubscriptions.connect_credits) == (6, 7)
-assert (geyser_service.REQUEST_CREDITS, geyser_service.MINUTE_CREDITS) == (8, 90)
+assert (geyser_service.REQUEST_CREDITS, geyser_charges.MINUTE_CREDITS) == (8, 90)
 assert inspect.signature(geyser_service.GeyserService).parameters["minute_seconds"].default == 30
 assert host.WEBHOOK_DELIVERY_CREDITS == 11
 print("one price list")
