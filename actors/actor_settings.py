@@ -1,6 +1,6 @@
 """The settings that one actor uses, and the fingerprint by which a new deployment finds an actor that has others.
 
-Implements: decisions 3.15. Pure, but for the look-up of the installed release.
+Implements: decisions, "Fingerprint of a running actor". Pure, but for the look-up of the installed release.
 
 An actor gets a copy of the settings with only those that it names. Reading another one raises AttributeError, so its
 fingerprint covers all that it can read. A change of a setting that it does not name leaves it running.

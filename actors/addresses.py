@@ -1,6 +1,6 @@
 """Addresses of programs and mints that more than one context names, as base58 text.
 
-Implements: facts of the chain; each address is written here once. Pure constants.
+Each address of the chain is written here once. Pure constants.
 Not here: addresses that only one context needs, and those of the launch platform (launch_programs/addresses.py).
 devnode has a list of its own, because it stands for a node and shares no code with the product.
 """

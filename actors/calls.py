@@ -1,6 +1,6 @@
 """The messages between a gateway replica and the owner of an account.
 
-Implements: interface specification, "Authentication"; decisions, money rule 1.
+Implements: interface, "Authentication"; money rule 1.
 Pure vocabulary. msgspec structs, because these cross the hot link (hotlink/) thousands of times a second.
 """
 
@@ -111,7 +111,7 @@ class Outcome(IntEnum):
 
     ANSWERED = 0  # The node or service answered, and the client was connected.
     UPSTREAM_ERROR = 1  # The node answered with a JSON-RPC error that is billed as published.
-    CLIENT_GONE = 2  # The node answered, the client had disconnected: charged (hostile input 36).
+    CLIENT_GONE = 2  # The node answered, the client had disconnected: charged (threat 36).
     RELEASED = 3  # Nothing is charged.
 
 

@@ -1,7 +1,7 @@
 """Every method and subscription, with class, price and timeout: the one table behind billing, pricing and documents.
 
-Implements: interface specification, "Method classes and credits", "Timeouts", "WebSocket /ws" and "Signal billing";
-decisions, "Open facts, settled".
+Implements: interface, "Method classes and credits", "Timeouts", "WebSocket /ws" and "Signal billing";
+decisions, "pricing", "sendAndConfirm price", "native WebSocket subscriptions".
 Pure data. gateway/outcomes.py judges the answers, gateway/params.py checks the parameters.
 A method that is not in this table does not exist: a method without a price is refused, never free (money rule 8).
 """
@@ -257,7 +257,7 @@ def price_of(row: MethodRow, pricing: PricingConfig) -> tuple[str, int | None]:
 
 
 def check() -> None:
-    """Refuse to start with a table by which a method could be free (hostile input 37)."""
+    """Refuse to start with a table by which a method could be free (threat 37)."""
     assert len(METHODS) == len(_TABLE), "a method is listed twice"
     for row in _TABLE:
         if row.callable and row.method_class not in _PRICED_ELSEWHERE:

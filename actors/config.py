@@ -1,6 +1,6 @@
 """The one configuration tree: a branch for each context, validated whole.
 
-Implements: house rules for configuration. config_loader.py reads the values.
+Implements: style, "Configuration". config_loader.py reads the values.
 Not here: reading anything; each context gets its branch.
 """
 
@@ -89,7 +89,7 @@ class IdentityConfig(Branch):
     trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
     session_seconds: int = Field(3_600, ge=60, description="lifetime of a session token, extended by each use")
     challenge_seconds: int = Field(300, ge=30, description="lifetime of a challenge")
-    # At most 60: nonces are kept for 130 s, which is twice that and 10 s (decisions 4.11).
+    # At most 60: nonces are kept for 130 s, which is twice that and 10 s (money rule 11).
     timestamp_window_seconds: int = Field(
         60, ge=1, le=60, description="largest difference between a wallet signature's time and the server's"
     )

@@ -1,6 +1,6 @@
 """Reads the settings once, from defaults, a TOML file and the environment, and checks them whole.
 
-Implements: house rules for configuration. Values come from defaults, then the file, then the environment
+Implements: style, "Configuration". Values come from defaults, then the file, then the environment
 (`LEDGER_<BRANCH>__<FIELD>`), the later one winning; `Loaded.sources` has the origin of each.
 Importing this module reads nothing, and no other module reads settings from the environment.
 """

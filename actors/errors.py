@@ -1,6 +1,6 @@
 """The one error table: every refusal that this service itself makes.
 
-Implements: interface specification, "Proxy error codes" and "HTTP statuses and bodies".
+Implements: interface, "Proxy error codes" and "HTTP statuses and bodies".
 Pure. Upstream errors are not here: they pass through untouched.
 """
 

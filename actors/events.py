@@ -1,6 +1,6 @@
 """Domain events of accounts, which are written together with their causes; webhooks deliver them.
 
-Implements: interface specification, "Lifecycle events". Pure vocabulary.
+Implements: interface, "Lifecycle events". Pure vocabulary.
 """
 
 from dataclasses import dataclass

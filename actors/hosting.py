@@ -1,6 +1,6 @@
 """Runs plain classes as Ray actors: names, places and finds them.
 
-Implements: design, section 2 ("Ray places, names, supervises and restarts the shard actors and tells their
+Implements: design, "Measured facts" ("Ray places, names, supervises and restarts the shard actors and tells their
 addresses"). The only shared module that imports Ray. Each function imports it when called: Ray reads its settings from
 the environment while it is imported, so the environment must be set before. Tests use the plain classes directly.
 """

@@ -1,6 +1,6 @@
 """The documentation of each JSON-RPC method: its purpose and its parameters.
 
-Implements: interface specification, "Method classes and credits" and the sections of single methods. MCP tools, the
+Implements: interface, "Method classes and credits" and the sections of single methods. MCP tools, the
 OpenRPC document and the reference page are made from this table and actors/catalog.py, never by hand.
 Pure data. gateway/params.py checks parameters; a schema here admits whatever those rules admit, and may admit more.
 """

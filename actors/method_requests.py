@@ -1,6 +1,6 @@
 """The parameters of the methods that the product itself answers, after they have been checked.
 
-Implements: interface specification, "getTransactionHistory", "suggestPriorityFee", "executeSnipe", "executeSell",
+Implements: interface, "getTransactionHistory", "suggestPriorityFee", "executeSnipe", "executeSell",
 getAssetsByOwner and "Bulk endpoints". Clients may write a request in several forms; here it has one form, with every
 default filled in.
 Pure vocabulary. The gateway encodes a request (params_own.py, door_bulk.py) and the context that answers decodes

@@ -1,6 +1,6 @@
 """The nouns of a page: one HTTP path that a context serves, and that the gateway proves, limits and answers for it.
 
-Implements: interface specification, "Endpoints" (paths beside JSON-RPC, /account/*, /auth/* and the public pages).
+Implements: interface, "Endpoints" (paths beside JSON-RPC, /account/*, /auth/* and the public pages).
 Pure vocabulary. A context that serves pages makes a list of `Page`; `launch` hands it to the gateway's door
 (`Dependencies.pages`), which finds the page of a path, authenticates, and turns a `PageAnswer` into HTTP.
 """

@@ -1,6 +1,6 @@
 """How accounts share places that are scarce for everybody: by what they can pay, and never all of them.
 
-Implements: hostile input 68. Pure. A place is one watched wallet, for example; callers count who holds how many.
+Implements: threat 68. Pure. A place is one watched wallet, for example; callers count who holds how many.
 
 An account needs a balance to hold places, CREDITS_A_PLACE for each. Up to `base` places it always gets while any is
 free. More it gets only of what is free above the part that is kept, a tenth of it at once. So however much the others

@@ -1,7 +1,7 @@
 """Types for quantities, so that a credit is never added to a lamport; the text forms of keys and amounts; which virtual
 shard, and which owner, an account belongs to.
 
-Implements: decisions, money rule 7 (integers only); design, section 6 (virtual shards). Pure vocabulary.
+Implements: money rule 7 (integers only); design, "Growth" (virtual shards). Pure vocabulary.
 """
 
 import functools
@@ -21,7 +21,9 @@ Pubkey = NewType("Pubkey", str)  # Base58 text of 32 bytes; checked by parse_pub
 Signature = NewType("Signature", str)  # Base58 text of 64 bytes.
 VirtualShard = NewType("VirtualShard", int)
 
-VIRTUAL_SHARDS = 1024  # Never changes, because stored accounts depend on it; the number of actors may (design, 6).
+VIRTUAL_SHARDS = (
+    1024  # Never changes, because stored accounts depend on it; the number of actors may (design, "Growth").
+)
 UNITS_PER_USDC = 1_000_000  # USDC has six decimals.
 PUBKEY_BYTES = 32
 ROUTING_BYTES = 8  # Keys, tokens and challenges start with these, so any replica finds the owner without a look-up.

@@ -1,8 +1,8 @@
 """Types of x402 payments, shared by the gateway, which receives a payment, and the settler; names of the networks.
 
-Implements: decisions 1 (network ids) and 3.6; x402 protocol versions 1 and 2, scheme `exact` on SVM.
-Pure vocabulary of two contexts that do not import each other: gateway/ reads headers and answers, deposits/ verifies
-and settles.
+Implements: decisions, "Neutral words of the interface" (network ids); decisions, "Two ways to pay by x402"; x402
+protocol versions 1 and 2, scheme `exact` on SVM. Pure vocabulary of two contexts that do not import each other:
+gateway/ reads headers and answers, deposits/ verifies and settles.
 """
 
 from dataclasses import dataclass

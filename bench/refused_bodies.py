@@ -2,7 +2,7 @@
 
 `python -m bench.refused_bodies` prints one line a body: its size, the time to read it, the time to admit or refuse all
 its calls, and the longest piece of work between two moments in which other requests get their turn. No server is
-started, and the figures are of one quiet core. Hostile input 61.
+started, and the figures are of one quiet core. Threat 61.
 """
 
 import base64

@@ -33,7 +33,7 @@ from bench.waiting import Stalled, until_all
 from tests.customers import Customer
 from tests.product import StaffedProduct
 
-ALLOWANCE_CREDITS = 50  # Decisions, money rule 10.
+ALLOWANCE_CREDITS = 50  # money rule 10.
 CONNECT_CREDITS, ACCOUNT_CREDITS, SIGNATURES_CREDITS = 5, 1, 5
 _WALLETS = 10
 _LAUNCHES_BEFORE, _LAUNCHES_AFTER = 5, 10  # Of the kill, and of the return of every client.

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import AdjustCredits, Command, OwnerReply
+from actors.accounts.api import AccountStanding, AdjustCredits, Command, OwnerReply
 from actors.accounts.store import PostgresAccountStore
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig
@@ -151,6 +151,10 @@ async def dispatch(postgres_url: str, redis_url: str) -> None:
     await asyncio.Event().wait()
 
 
+async def _rich(pubkey: bytes) -> AccountStanding:
+    return AccountStanding(pubkey, balance=1_000_000, is_active=True, available=1_000_000)
+
+
 class Bench:
     def __init__(self, postgres_url: str, redis_url: str) -> None:
         self._urls = postgres_url, redis_url
@@ -163,7 +167,8 @@ class Bench:
         server = await asyncio.get_running_loop().create_server(Receiver, "127.0.0.1", 0)
         self._port = server.sockets[0].getsockname()[1]
         sender = WebhookSender(_RULES, GuardedResolver(_RULES), SystemClock())
-        commands = WebhookCommands(self.store, sender, SecretSeal(_SECRET), SystemClock(), os.urandom, lambda: None)
+        seal, clock = SecretSeal(_SECRET), SystemClock()
+        commands = WebhookCommands(self.store, sender, seal, clock, os.urandom, _rich, lambda: None)
         shard = await account_owner(*self._urls)
         for number in range(ACCOUNTS + 2):
             pubkey = number.to_bytes(32, "big")

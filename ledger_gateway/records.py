@@ -1,6 +1,6 @@
 """Answers of the gateway's own pages, as typed records. Fields of later versions are left out.
 
-Implements: interface, "Resources and their fields"; decisions, section 2. Credits are whole numbers, always. Pure.
+Implements: interface, "Resources and their fields". Credits are whole numbers, always. Pure.
 """
 
 from typing import Any

@@ -63,6 +63,7 @@ def changed(branch: str, **fields: object) -> Config:
         pytest.param(changed("telemetry", log_level="DEBUG"), set(ACTORS), id="level of logs"),
     ],
 )
+@pytest.mark.threat(70)
 def test_a_changed_setting_replaces_the_actors_that_use_it(settings: Config, replaced: set[str]) -> None:
     found = {name for name, uses in ACTORS.items() if fingerprint(settings, uses) != fingerprint(SETTINGS, uses)}
     assert found == replaced

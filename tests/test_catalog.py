@@ -10,7 +10,7 @@ from actors.units import Credits
 
 
 def test_the_table_is_fit_to_start_with() -> None:
-    """Hostile input 37: no callable method without a price."""
+    """Threat 37: no callable method without a price."""
     catalog.check()
 
 
@@ -18,7 +18,7 @@ def test_the_table_is_fit_to_start_with() -> None:
 def test_a_method_that_would_be_free_keeps_the_service_from_starting(
     monkeypatch: pytest.MonkeyPatch, credits: object
 ) -> None:
-    """Hostile input 37: a missing, zero, negative or fractional price is refused."""
+    """Threat 37: a missing, zero, negative or fractional price is refused."""
     broken = dataclasses.replace(METHODS["getSlot"], credits=credits)  # type: ignore[arg-type]
     monkeypatch.setattr(catalog, "_TABLE", (broken,))
     monkeypatch.setattr(catalog, "METHODS", {"getSlot": broken})
@@ -30,7 +30,7 @@ def test_a_method_that_would_be_free_keeps_the_service_from_starting(
 def test_a_bulk_look_up_that_would_be_free_keeps_the_service_from_starting(
     monkeypatch: pytest.MonkeyPatch, credits: object
 ) -> None:
-    """Hostile input 37, for what is priced by the item."""
+    """Threat 37, for what is priced by the item."""
     broken = dataclasses.replace(catalog.BULK[0], credits_per_item=credits)  # type: ignore[arg-type]
     monkeypatch.setattr(catalog, "BULK", (broken,))
     with pytest.raises(AssertionError, match="bulk/getBalances"):

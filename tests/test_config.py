@@ -25,7 +25,7 @@ from tests.test_config_loader import NODES, mistakes
     ],
 )
 def test_values_out_of_range_are_refused(name: str, value: str) -> None:
-    """Hostile input 37 and plain slips: the text names the setting."""
+    """Threat 37 and plain slips: the text names the setting."""
     told = mistakes({name: value})
     assert len(told) == 1
     assert name in told[0]

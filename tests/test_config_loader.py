@@ -105,7 +105,7 @@ def test_a_field_has_one_environment_name() -> None:
 
 @pytest.mark.parametrize("how", [["-O"], ["-OO"]])
 def test_without_assertions_it_does_not_start(how: list[str]) -> None:
-    """Hostile input 42: its assertions are part of it."""
+    """Threat 42: its assertions are part of it."""
     script = "from actors.config_loader import load; load({})"
     done = subprocess.run([sys.executable, *how, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0

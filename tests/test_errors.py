@@ -4,7 +4,7 @@ import pytest
 
 from actors.errors import Err, Refusal
 
-# Interface specification, "Proxy error codes": constant, code, HTTP status, whether and after how long to retry.
+# Interface, "Proxy error codes": constant, code, HTTP status, whether and after how long to retry.
 SPECIFIED = [
     ("INSUFFICIENT_CREDITS", -32010, 402, None),
     ("PAYMENT_REQUIRED", -32002, 402, None),

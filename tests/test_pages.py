@@ -17,7 +17,7 @@ async def nothing(request: PageRequest) -> PageAnswer:
     ],
 )
 def test_a_page_has_one_method_and_one_canonical_pattern(method, path):
-    """Hostile input 6: no path has a second spelling."""
+    """Threat 6: no path has a second spelling."""
     with pytest.raises(AssertionError):
         Page(method, path, nothing)
 

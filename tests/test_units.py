@@ -49,7 +49,7 @@ def test_every_key_has_one_text(raw: bytes) -> None:
     ],
 )
 def test_what_is_not_a_key_is_refused(text: str) -> None:
-    """Hostile input 5: other lengths, other alphabets, and a second text of the same key."""
+    """Threat 5: other lengths, other alphabets, and a second text of the same key."""
     assert parse_pubkey(text) is None
 
 

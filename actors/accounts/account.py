@@ -1,7 +1,7 @@
 """State of one account, the events that change it, and `apply`, the only code that changes it.
 
-Implements: decisions, section 4 and "rate limit shape"; interface, "Limits". Replaying an account's events from the
-start rebuilds it exactly.
+Implements: money rules 3 and 6; decisions, "rate limit shape"; interface, "Limits". Replaying an account's events from
+the start rebuilds it exactly.
 Pure: no clock, no I/O, no randomness. core.py decides. An event carries everything that must be written (entry, mark,
 batch, profile), so that the ledger is written from events alone.
 

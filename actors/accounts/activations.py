@@ -1,6 +1,6 @@
 """The accounts in memory: loaded once however many ask, kept while in use, changed by events, dropped when idle.
 
-Implements: design, section 4 (one load task per account); hostile input 39 (loads are capped, and "no such account"
+Implements: design, "One billed call" (one load task per account); threat 39 (loads are capped, and "no such account"
 is remembered briefly); house rule "load first, then decide, apply and journal with no await between". A shell: no rule
 about credits lives here.
 """

@@ -1,6 +1,6 @@
 """The owner of many accounts: one turn per message, one group commit for the turns that came meanwhile.
 
-Implements: design, sections 4 and 5; decisions, money rules 1, 2, 5, 9, 11 and 12.
+Implements: design, "One billed call", "What must survive what"; money rules 1, 2, 5, 9, 11 and 12.
 A shell: it waits, stores and wires; core.py decides, and account.apply changes the state. From finding an account in
 memory to recording its events nothing is awaited, so no message sees half of a turn. After an await an account is
 looked up again, because it may have been dropped meanwhile.

@@ -1,6 +1,6 @@
 """Replaces an account's API key: the account has one, so the former one is refused from then on.
 
-Implements: interface specification, "API key" (legacy keys). A shell.
+Implements: interface, "API key" (legacy keys). A shell.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """`python -m actors.accounts.audit`: checks that the ledger adds up, to the credit.
 
-Implements: decisions, money rule 6. Reads the database and nothing else, in one snapshot, so it may run beside a
+Implements: money rule 6. Reads the database and nothing else, in one snapshot, so it may run beside a
 serving instance. Memory stays flat: accounts, entries and batches are read as three ordered streams.
 """
 

@@ -1,6 +1,6 @@
 """Finds the database that an audit reads, as the product's settings name it.
 
-Implements: decisions, money rule 6 (the audit runs beside a serving instance or without one).
+Implements: money rule 6 (the audit runs beside a serving instance or without one).
 Not here: what is read (audit.py).
 """
 

@@ -1,6 +1,6 @@
 """Compares the tables of accounts with the facts about them, for the audit.
 
-Implements: decisions, money rule 6; hostile input 56. Reads the database and nothing else. The database joins and
+Implements: money rule 6; threat 56. Reads the database and nothing else. The database joins and
 sorts. The queries stand here as plain SQL, because the database's own functions may have been changed too.
 """
 

@@ -1,6 +1,6 @@
 """Signed checkpoints: the newest link of every hash chain, in a file that is kept away from the database.
 
-Implements: decisions, money rule 6; hostile input 56. A person who may write every table can change an entry and write
+Implements: money rule 6; threat 56. A person who may write every table can change an entry and write
 its whole chain anew; the chains then agree with themselves. A later audit compares them with a checkpoint: each link in
 the file must still be in its chain. The file is signed (HMAC-SHA256), so it may lie anywhere; its key must be where a
 person with the database is not.

@@ -1,6 +1,6 @@
 """Group commit: what gathers while one write is on its way is the next one.
 
-Implements: decisions, money rules 2, 5, 9 and 12; hostile inputs 20, 21, 40, 41 and 44.
+Implements: money rules 2, 5, 9 and 12; threats 20, 21, 40, 41 and 44.
 A shell: no rule about credits lives here. One write is in flight at a time, so groups reach the ledger in the order in
 which they were decided.
 

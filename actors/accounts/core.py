@@ -1,6 +1,6 @@
 """Decides about one account: admit, post, release, void, adjust, expire.
 
-Implements: decisions, section 4; design, section 4 steps 3 and 6; interface, "Limits" and "Errors".
+Implements: money rules 1, 3 and 6; design, "One billed call" steps 3 and 6; interface, "Limits" and "Errors".
 Pure: every function reads the account and returns events; account.apply changes the account by them. Before each
 decision the caller ends the holds and batches past their time: `is_due`, `decide_hold_expiry`, `decide_credit_expiry`,
 in that order.

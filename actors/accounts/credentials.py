@@ -1,6 +1,6 @@
 """Finds the account of a proof, and takes the nonce of a signed request.
 
-Implements: interface, "Authentication", "Priority and failure"; decisions, money rule 11.
+Implements: interface, "Authentication", "Priority and failure"; money rule 11.
 A shell: waits for the database, for sessions and for nonces. Signatures were verified by the door.
 """
 

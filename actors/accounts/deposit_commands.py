@@ -1,6 +1,6 @@
 """Carries the commands on deposits out: transfers become credits, failed payments are taken back.
 
-Implements: api.CreditDeposit, AssignDeposit and TakeBackDeposit; decisions, money rule 4 (once per token transfer,
+Implements: api.CreditDeposit, AssignDeposit and TakeBackDeposit; money rule 4 (once per token transfer,
 however often and by whomever it is reported).
 A shell: deposits.py decides. The store is asked first, among all accounts; then the account in memory is asked for
 decisions that are not written yet. Both are needed: the store may be read before a write that is on its way, and memory

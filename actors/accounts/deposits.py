@@ -1,7 +1,7 @@
 """Decides the credits of a deposit, and the taking back of a payment that never became final.
 
-Implements: interface, "Credits are organised in batches that expire" and `ref_code`; decisions, money rules 4, 6 and 7
-and section 3.6 (a payment that then fails to finalize is taken back by an `adjustment`).
+Implements: interface, "Credits are organised in batches that expire" and `ref_code`; money rules 4, 6 and 7
+and decisions, "Two ways to pay by x402" (a payment that then fails to finalize is taken back by an `adjustment`).
 Pure. The caller has made sure that the operation is new. Not here: which transfers are deposits, and whose (deposits/).
 """
 

@@ -1,6 +1,6 @@
 """The owner's side of the hot links: handles the requests of edges, and cleans up when an edge goes away.
 
-Implements: decisions, money rule 2; hostile inputs 57 (an edge that comes back after its charges were voided) and 66
+Implements: money rule 2; threats 57 (an edge that comes back after its charges were voided) and 66
 (an edge and its owner die together).
 A shell. An edge is a process that answers clients; it names itself in the first half of each operation id. An edge that
 goes away leaves charges for answers that perhaps never left. They are refunded, in this order:

@@ -1,6 +1,6 @@
 """Parameter checks of commands: what the outside may ask of an account.
 
-Implements: interface, "Account endpoints"; decisions, section 2. Pure.
+Implements: interface, "Account endpoints"; decisions, "offset and limit of listings". Pure.
 Not here: JSON, which the gateway and the operator's commands make of replies.
 """
 

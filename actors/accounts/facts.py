@@ -1,6 +1,6 @@
 """Facts about accounts that change rarely, and the hash chain through the facts of a shard.
 
-Implements: decisions, money rule 6; hostile input 56 (an account removed whole; a changed expiry, key hash, limit or
+Implements: money rule 6; threat 56 (an account removed whole; a changed expiry, key hash, limit or
 bonus). The database appends facts in the transaction that makes them true (functions.sql); this module recomputes the
 chains for the audit. Pure.
 """

@@ -1,7 +1,7 @@
 """One account shard as a Ray actor: opens its stores, listens for hot links, passes commands on.
 
-Implements: design, section 2 (Ray places, names, supervises and restarts the shard actors and tells their addresses).
-The shell around the shell: every rule is below actor.py. Not here: how edges find it (client.py).
+Implements: design, "Measured facts" (Ray places, names, supervises and restarts the shard actors and tells their
+addresses). The shell around the shell: every rule is below actor.py. Not here: how edges find it (client.py).
 """
 
 import asyncio

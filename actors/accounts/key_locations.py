@@ -1,6 +1,6 @@
 """Where the accounts of legacy API keys are, for a process that asks the owners of accounts.
 
-Implements: interface specification, "API key": 64 hexadecimal characters, imported by the operator. Pure.
+Implements: interface, "API key": 64 hexadecimal characters, imported by the operator. Pure.
 
 A key of today's form begins with the routing bytes of its account; the bytes of a legacy key name any owner. The owner
 that is asked first finds the key in the accounts table, whose unique index is the durable directory of all keys, and

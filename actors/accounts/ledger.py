@@ -1,6 +1,6 @@
 """The entries of an account's ledger and the hash chain through them.
 
-Implements: decisions, money rule 6 and "ledger `type`"; interface, "Ledger entry".
+Implements: money rule 6 and "ledger `type`"; interface, "Ledger entry".
 Pure. An entry never changes; a correction is a new entry.
 """
 

@@ -1,6 +1,6 @@
 """The clock of an account owner: its process's clocks, and the database's time as it comes with the answers.
 
-Implements: hostile input 53. A shell: it reads clocks and keeps the decision of ledger_time.py.
+Implements: threat 53. A shell: it reads clocks and keeps the decision of ledger_time.py.
 Everything in this context takes its time from here. Reading it costs one read of the monotonic clock and an addition.
 """
 

@@ -1,6 +1,6 @@
 """Decides the ledger's time from three clocks, and whether they agree.
 
-Implements: hostile input 53 (the wall clock of one process jumps for a moment); decisions, money rule 6.
+Implements: threat 53 (the wall clock of one process jumps for a moment); money rule 6.
 Pure: every time is an argument, in milliseconds. `steady` is the monotonic clock of this process, `wall` its wall
 clock.
 Not here: reading the clocks (ledger_clock.py).

@@ -1,6 +1,6 @@
 """Bounds the long reads of an owner: listings of ledgers, and sums of usage.
 
-Implements: hostile input 35. A shell. Such a read may take seconds, and an owner makes one at a time (store.py), so
+Implements: threat 35. A shell. Such a read may take seconds, and an owner makes one at a time (store.py), so
 that its other connections stay free for the work of its shards. The reads that wait are bounded here: for each account,
 for the owner, and in their time, so that an answer leaves before its asker gives up. What happens when full: README.md,
 "Usage". Not here: which reads there are.

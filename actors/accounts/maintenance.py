@@ -1,7 +1,7 @@
 """The regular work of an owner: writes `credits.expiring`, ends expired batches, makes the next month's partition.
 
 Implements: interface, lifecycle event `credits.expiring`; ledger entries of type `expiry` for accounts that nobody asks
-for; hostile input 53. A shell; part of AccountShard's tick. A later tick tries again whatever fails. The monotonic
+for; threat 53. A shell; part of AccountShard's tick. A later tick tries again whatever fails. The monotonic
 clock says when work is due: a wall clock that is set must not make the next look a year late. Work that cannot be
 undone goes by the time on which the clocks agree, and waits while they do not.
 """

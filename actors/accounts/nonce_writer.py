@@ -1,7 +1,7 @@
 """Writes the nonces of one owner to the identity store: claims their record, reads it, writes and clears it.
 
-Implements: decisions, money rule 11; design, section 5 (Redis away: signed requests are refused, the rest goes on);
-hostile input 55. A shell: nonces.py decides whether a nonce may be taken.
+Implements: money rule 11; design, "What must survive what" (Redis away: signed requests are refused, the rest goes on);
+threat 55. A shell: nonces.py decides whether a nonce may be taken.
 
 The record is claimed and read before the first nonce is taken. The claim comes after the database has confirmed that
 the shards are this owner's, and it ends the writes of every earlier owner. From then on memory has all nonces that any

@@ -1,6 +1,6 @@
 """The nonces of all accounts of one owner; each nonce admits one request.
 
-Implements: interface, "Per-request wallet signature", rule 5; decisions, money rule 11; hostile inputs 2, 4, 53 and 55.
+Implements: interface, "Per-request wallet signature", rule 5; money rule 11; threats 2, 4, 53 and 55.
 Pure. Verifying signatures is the door's work (identity); keeping nonces across a restart is the identity store's.
 
 Nonces do not belong to accounts in memory: an account is dropped when the ledger fails, and its nonces must not be.

@@ -1,6 +1,6 @@
 """One account recomputed from its entries alone: balance, batches, consumption, hash chain.
 
-Implements: decisions, money rule 6 ("a command recomputes every balance from them"); hostile input 20.
+Implements: money rule 6 ("a command recomputes every balance from them"); threat 20.
 Pure and streaming: entries are fed one by one and not kept. Reading them is audit.py's work.
 """
 

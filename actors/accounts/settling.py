@@ -1,6 +1,6 @@
 """Ends operations: settles, releases or voids them, whichever owner granted their holds.
 
-Implements: design, section 4 step 6; decisions, money rules 1 and 2; hostile inputs 17, 19 and 57.
+Implements: design, "One billed call" step 6; money rules 1 and 2; threats 17, 19 and 57.
 A shell: core.py decides. An operation that is not in memory is looked up in the store first. Nothing is awaited between
 finding the account in memory and recording the event.
 """

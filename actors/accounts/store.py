@@ -1,6 +1,6 @@
 """What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
 
-Implements: decisions, money rules 2, 5, 6 and 12; design, section 5. Decides nothing.
+Implements: money rules 2, 5, 6 and 12; design, "What must survive what". Decides nothing.
 One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (functions.sql): one
 round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch. The
 tests have another store, in memory; one suite says what both must do.

@@ -1,9 +1,9 @@
 """The unpaid time of an account's ended gRPC streams, which counts on for the next stream.
 
-Implements: decisions 3.9: streams of 56, 56 and 56 s cost what one of 168 s costs, over all replicas.
-Each ended stream leaves its time by itself, less than a minute. A new stream takes one of them, the longest, and goes
-on from there; so streams that follow each other pay as one stream, and two at the same time pay as two. The longest:
-otherwise a client would leave a very short stream before each long one, and its long times would be forgotten.
+Implements: decisions, "Seconds of gRPC streams": streams of 56, 56 and 56 s cost what one of 168 s costs, over all
+replicas. Each ended stream leaves its time by itself, less than a minute. A new stream takes one of them, the longest,
+and goes on from there; so streams that follow each other pay as one stream, and two at the same time pay as two. The
+longest: otherwise a client would leave a very short stream before each long one, and its long times would be forgotten.
 
 In memory alone. An owner that restarts forgets, in the customer's favour, and so does a replica that is killed: its
 streams leave nothing. When full: an account leaves at most LEFT_MAX times; beyond that the shortest is dropped.

@@ -1,6 +1,6 @@
 """Charges whose answers have not left their edges yet, as an owner knows them and as each group commit keeps them.
 
-Implements: decisions, money rule 2; hostile input 66 (a replica and its account's owner die together).
+Implements: money rule 2; threat 66 (a replica and its account's owner die together).
 Pure. A group commit writes, for each edge that changed, the list of its undelivered charges (`cut`). So the list in the
 ledger's database is as old as the last group, and names every charge that is in the ledger and may not have reached its
 client. The next owner reads it (`recall`) before it serves anybody. An edge that links again says which of its charges

@@ -1,6 +1,6 @@
 """Reads the lists of undelivered charges that a former owner left. The port, and PostgreSQL behind it.
 
-Implements: decisions, money rule 2; hostile input 66. Decides nothing. The lists are written with each group
+Implements: money rule 2; threat 66. Decides nothing. The lists are written with each group
 (accounts_write() in functions.sql), so no charge waits longer for them; what is here runs when an owner starts or an
 edge is gone.
 """

@@ -1,6 +1,6 @@
 """The writes of one group commit, and their form as the database takes them.
 
-Implements: decisions, money rule 12 (every write carries the owner's epoch); the arguments of accounts_write() and
+Implements: money rule 12 (every write carries the owner's epoch); the arguments of accounts_write() and
 accounts_write_entry() (functions.sql).
 Pure. Made from events alone, except for the heads, which are read from the accounts when the group is cut.
 """

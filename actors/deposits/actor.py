@@ -1,7 +1,7 @@
 """The watcher: follows the deposit account and has every transfer credited once.
 
-Implements: interface, "first USDC deposit credited" and `POST /account/confirm-deposit`; decisions, money rule 4;
-hostile inputs 22 and 23.
+Implements: interface, "first USDC deposit credited" and `POST /account/confirm-deposit`; money rule 4;
+threats 22 and 23.
 A shell: core.py decides what a transaction is worth, and the owner of the account credits a transfer only once. There
 are two steps, and each may be repeated after a crash at any point:
 - list: page from the newest final transaction back to the cursor, put all into the inbox, then move the cursor;

@@ -1,6 +1,6 @@
 """`python -m actors.deposits.audit --node-url URL`: compares every credited transfer with the chain, to the unit.
 
-Implements: decisions, money rules 4 and 6. Reads the chain again, transaction by transaction, and compares it with the
+Implements: money rules 4 and 6. Reads the chain again, transaction by transaction, and compares it with the
 books: every transfer on the chain must be credited once, with its amount at the rate of its day, or be listed with a
 reason; and no transfer may be credited that the chain does not have. Writes only a temporary table of its own. May run
 beside a serving instance: transactions that the watcher has not read yet are left out. Memory use does not grow.

@@ -1,6 +1,6 @@
 """The watcher's calls to a node, at finalized commitment: a fork may still drop a transaction that is not final.
 
-Implements: facts of getSignaturesForAddress and getTransaction; hostile input 23 ("unfinalised then forked out").
+Implements: getSignaturesForAddress and getTransaction as Agave answers them; threat 23 ("unfinalised then forked out").
 The shell around one node. Raises ChainUnavailable when the node does not answer, and concludes nothing from that.
 """
 

@@ -1,6 +1,6 @@
 """A customer reports a deposit: it is looked up at once, in the same way as the watcher does.
 
-Implements: `POST /account/confirm-deposit`; hostile input 22. The credits go to the authorities of the transfers,
+Implements: `POST /account/confirm-deposit`; threat 22. The credits go to the authorities of the transfers,
 whoever reports the transaction. A shell: core.py decides what a transaction is worth, and the owner of the account
 credits it once. Callers that report the same transaction at the same time share one look-up.
 """

@@ -1,6 +1,6 @@
 """The outcome of each transfer of one transaction: credited, listed for the operator, or ignored.
 
-Implements: interface, "Minimum deposit" and attribution to the transfer authority; hostile input 23; decisions, money
+Implements: interface, "Minimum deposit" and attribution to the transfer authority; threat 23; money
 rule 4.
 Pure. The balance of the deposit account decides: when it grew by less than the transfers say, all of them are listed
 and none earns credits; when it grew by more, the rest is listed.

@@ -1,6 +1,6 @@
 """Asks the owners of accounts to credit transfers, many in one message.
 
-Implements: decisions, money rules 2 and 4. The owner decides whether a transfer is new, so a request may be repeated
+Implements: money rules 2 and 4. The owner decides whether a transfer is new, so a request may be repeated
 after any failure: a transfer that was credited already is not credited again. An owner that does not answer, or a
 halted account, delays its own transfers only.
 """

@@ -1,6 +1,6 @@
 """The watcher as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper: the watcher itself is
+Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper: the watcher itself is
 actor.py. After the loss of a machine there may be two for a while. They do the same work twice and credit once, because
 credits, records and the cursor are unique by their keys.
 """

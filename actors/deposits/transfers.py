@@ -1,6 +1,6 @@
 """Token transfers into the deposit account, read from a getTransaction result (encoding `json`).
 
-Implements: decisions, money rule 4; hostile input 23. Layouts: the Token program's Transfer, TransferChecked and Batch.
+Implements: money rule 4; threat 23. Layouts: the Token program's Transfer, TransferChecked and Batch.
 Pure. Reads every place where a transfer can be executed: outer instructions, inner instructions (called by programs),
 and the items of a batch, which run without a call of their own. core.py decides whether a transfer earns credits.
 

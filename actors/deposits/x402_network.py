@@ -1,6 +1,6 @@
 """Calls to the node for x402 payments, and the meaning of its answers for a payment.
 
-Implements: hostile input 25 (a send whose answer is lost is neither done nor failed); decisions 3.5.
+Implements: threat 25 (a send whose answer is lost is neither done nor failed); decisions, "Batches towards the node".
 The shell around the nodes: every call has a time limit, a missing answer is a value, and no method raises.
 x402_states.py decides what follows from an answer.
 """

@@ -1,8 +1,8 @@
 """Whether a stored payment can be what this service checked and signed. The database alone proves no payment.
 
-Implements: decisions 3.6. The product's database role can insert and change rows, so a row is used only if its own
-transaction proves it: the same rules accept the transaction again, the row says what the transaction says, and the
-sponsor's valid signature is on it. Only a process of this service has the sponsor's key.
+Implements: decisions, "Two ways to pay by x402". The product's database role can insert and change rows, so a row is
+used only if its own transaction proves it: the same rules accept the transaction again, the row says what the
+transaction says, and the sponsor's valid signature is on it. Only a process of this service has the sponsor's key.
 Pure: takes a record and the rules in force.
 """
 

@@ -1,7 +1,8 @@
 """The follow-up of x402 payments: open ones are carried to their end, and the sponsor's balance is watched.
 
-Implements: decisions 3.6 (taken back by an `adjustment` when it never becomes final); hostile input 25; recovery of
-payments whose process was killed. The shell: x402_proof.py decides which rows are used, x402_states.py the next step.
+Implements: decisions, "Two ways to pay by x402" (taken back by an `adjustment` when it never becomes final); threat 25;
+recovery of payments whose process was killed. The shell: x402_proof.py decides which rows are used, x402_states.py the
+next step.
 
 Every replica runs this; the store gives each due payment to one of them at a time.
 """

@@ -1,7 +1,7 @@
 """The rules for x402 payments: which transactions are payments to this service, and which may be co-signed.
 
 Implements: x402 scheme `exact` on SVM as the official clients build it (the standard path); interface, "Payment
-settlement" (the relay path, self-paid and sponsored); hostile input 24.
+settlement" (the relay path, self-paid and sponsored); threat 24.
 Pure: takes bytes and returns a payment, or the reason why it is none. The simulation tells whether it would succeed.
 
 The sponsor's key signs a whole message, so the rules cover the whole message: the sponsor pays the fee and occurs

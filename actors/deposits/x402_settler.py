@@ -1,8 +1,8 @@
 """Settles one x402 payment while its payer waits: check, claim, simulate, co-sign, send, wait, credit.
 
-Implements: actors/x402_types.py, PaymentSettler; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
-and 52. The shell: it awaits and stores. x402_rules.py decides which transactions are payments, x402_sponsor_limits.py
-which fees the sponsor pays, and x402_states.py the next step of a claimed payment.
+Implements: actors/x402_types.py, PaymentSettler; interface, "Payment settlement"; decisions, "Two ways to pay by x402";
+threats 24, 25 and 52. The shell: it awaits and stores. x402_rules.py decides which transactions are payments,
+x402_sponsor_limits.py which fees the sponsor pays, and x402_states.py the next step of a claimed payment.
 
 The order matters. The claim is in the database before any node sees the payment and before the sponsor signs it, so one
 process simulates and signs it, once, whatever restarts. A payment that fails its simulation stays claimed, and its

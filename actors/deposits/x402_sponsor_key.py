@@ -1,7 +1,8 @@
 """The sponsor's key: parsing, encryption under a passphrase, and signing.
 
-Implements: interface, "Payment settlement" ("the service co-signs"); decisions 3.6: encrypted at rest, or from the
-environment. Pure: bytes in, bytes out; salt and nonce are arguments, and the wiring reads and writes files.
+Implements: interface, "Payment settlement" ("the service co-signs"); decisions, "Two ways to pay by x402": encrypted at
+rest, or from the environment. Pure: bytes in, bytes out; salt and nonce are arguments, and the wiring reads and writes
+files.
 
 A sealed key is a line of JSON: Argon2id stretches the passphrase, XSalsa20-Poly1305 (libsodium's secretbox) seals the
 seed. The text of the key never appears in a message, a log or a repr.

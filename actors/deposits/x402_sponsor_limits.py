@@ -1,6 +1,6 @@
 """The limits on payments whose network fee the sponsor pays: how many may fail on the chain for each payer.
 
-Implements: hostile inputs 24 and 52 (a wallet whose payments pass the simulation and fail on the chain loses its right
+Implements: threats 24 and 52 (a wallet whose payments pass the simulation and fail on the chain loses its right
 to sponsored payments; other wallets keep theirs).
 Pure: takes counts and returns a refusal. The store counts.
 

@@ -1,7 +1,7 @@
 """The states of a claimed x402 payment, and the next step: send again, credit, finish, fail, take back.
 
-Implements: decisions 3.6 (credited on confirmed commitment, taken back when it never becomes final); hostile inputs 24
-and 25.
+Implements: decisions, "Two ways to pay by x402" (credited on confirmed commitment, taken back when it never becomes
+final); threats 24 and 25.
 Pure: takes the node's answers as values and returns a step. After a restart the record alone is enough to go on.
 
 | State | Means | Next |

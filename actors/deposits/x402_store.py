@@ -1,7 +1,7 @@
 """The durable state of x402 payments: their claims and their states.
 
-Implements: decisions 3.6; hostile inputs 24 (the same transaction twenty times before it confirms) and 52 (one payment
-at a time for each wallet and token account).
+Implements: decisions, "Two ways to pay by x402"; threats 24 (the same transaction twenty times before it confirms) and
+52 (one payment at a time for each wallet and token account).
 A port and its PostgreSQL store. Decides nothing. All replicas use one database, so a claim holds
 for all of them and survives each of them.
 """

@@ -1,6 +1,6 @@
 """The paths that tell of events: webhooks and signals.
 
-Implements: interface specification, "Webhook management" and "Public endpoints". Pure data.
+Implements: interface, "Webhook management" and "Public endpoints". Pure data.
 """
 
 from collections.abc import Mapping, Sequence

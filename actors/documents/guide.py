@@ -1,6 +1,6 @@
 """The chapters that come before the lists: how to open an account and pay, and how to use the streams.
 
-Implements: interface specification, "Per-request wallet signature", "WebSocket /ws", "gRPC streaming" and "Signal
+Implements: interface, "Per-request wallet signature", "WebSocket /ws", "gRPC streaming" and "Signal
 billing".
 Pure: made from the offer, so that a price or a limit is named as it is here. The reference page and llms.txt show the
 same chapters. Code in a text stands between backticks, as in Markdown.

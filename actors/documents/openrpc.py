@@ -1,6 +1,6 @@
 """The OpenRPC document of every JSON-RPC method that can be called.
 
-Implements: interface specification, "Method classes and credits". Pure: made from the catalog and the methods'
+Implements: interface, "Method classes and credits". Pure: made from the catalog and the methods'
 documents. The results of nodes are passed through, so their schemas admit anything.
 """
 

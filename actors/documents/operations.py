@@ -1,6 +1,6 @@
 """Parameters and answers of each HTTP path: the table from which the OpenAPI document and the reference page are made.
 
-Implements: interface specification, "Endpoints". Pure data. The paths that are served are told by the gateway's routes
+Implements: interface, "Endpoints". Pure data. The paths that are served are told by the gateway's routes
 and by the pages of contexts; a path that is served and stands in no row is a mistake that a test finds.
 """
 

@@ -1,6 +1,6 @@
 """The shapes of requests and answers, as the JSON schemas that the OpenAPI document names.
 
-Implements: interface specification, "Resources and their fields" and "Errors"; decisions, "Open facts, settled". Pure
+Implements: interface, "Resources and their fields" and "Errors"; the decisions about open fields. Pure
 data. An object may have more fields than are listed here; where a request may not, its schema says so.
 """
 

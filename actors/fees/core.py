@@ -1,6 +1,6 @@
 """Priority fees from recent slots: the slots that count, and the fee of each level of urgency.
 
-Implements: interface specification, "suggestPriorityFee" (percentiles, 150-slot window, paid-slot rule, basis).
+Implements: interface, "suggestPriorityFee" (percentiles, 150-slot window, paid-slot rule, basis).
 Pure, and in whole micro-lamports per compute unit.
 
 The node gives one fee for each slot: the lowest price that got a transaction into the block or, where accounts are

@@ -1,6 +1,6 @@
 """suggestPriorityFee and getPriorityFeeEstimate: one call to the node, and the shape of the reply.
 
-Implements: interface specification, "suggestPriorityFee" and its result; getPriorityFeeEstimate in the shape that
+Implements: interface, "suggestPriorityFee" and its result; getPriorityFeeEstimate in the shape that
 wallets already read.
 A shell: it asks a node through a port. When the node fails or has no slots yet, the answer is a failure, never a fee of
 zero. Parameters are checked before (gateway/params_own.py).

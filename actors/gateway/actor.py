@@ -1,6 +1,6 @@
 """The Ray Serve deployment of the gateway: stateless replicas, as many as the operator wants.
 
-Implements: design, section 2 (exactly one application; its ingress deployment takes every protocol).
+Implements: design, "Measured facts" (exactly one application; its ingress deployment takes every protocol).
 Holds no rules: opens the connections that the doors need inside the replica, and closes them again.
 """
 

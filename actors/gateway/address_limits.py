@@ -1,6 +1,6 @@
 """How many requests of one client address may come in a minute, on the paths that have such a limit.
 
-Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; hostile inputs 35 and 49.
+Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; threats 35 and 49.
 A shell: replicas share their counts in the identity store. Whose address a request comes from, and how much an address
 is allowed, is identity/client_addresses.py's.
 """

@@ -1,7 +1,7 @@
 """Admits calls that may be tried at all, by the method's row in the catalog and by its parameters.
 
-Implements: interface specification, "Method classes and credits", rules 1, 2 and 8; design, section 4, step 2;
-hostile inputs 13 and 37.
+Implements: interface, "Method classes and credits", rules 1, 2 and 8; design, "One billed call", step 2;
+threats 13 and 37.
 Pure. Every refusal here is free: it comes before anything is held.
 """
 

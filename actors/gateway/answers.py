@@ -1,10 +1,10 @@
 """Makes HTTP answers of the node's answers, and sends them while their charges stand; large ones in pieces.
 
-Implements: decisions, money rule 2; hostile input 57; `X-Node` and `X-Cache`; large answers (10 MB blocks pass through
+Implements: money rule 2; threat 57; `X-Node` and `X-Cache`; large answers (10 MB blocks pass through
 unparsed, with memory bounded).
 A shell. An answer is sent only after the node's body has arrived whole and its charge is durable. So nobody pays for an
 answer that the node did not finish, and a client that stops reading half way has paid for an answer that was there
-(hostile input 36).
+(threat 36).
 
 When an account's owner has lost contact with a replica, it refunds the charges whose answers the replica did not
 deliver in time. So just before an answer leaves, the replica compares times: was the owner in contact? If not, it asks

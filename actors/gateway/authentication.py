@@ -1,6 +1,6 @@
 """Authenticates requests: from a request to the caller whose account it names, or to a refusal.
 
-Implements: interface specification, "Authentication" and "Priority and failure"; hostile inputs 35, 50 and 51.
+Implements: interface, "Authentication" and "Priority and failure"; threats 35, 50 and 51.
 Every door asks here, and only here. `authenticate` is synchronous: neither the account's owner nor a store is asked.
 `authenticate_payment` takes time, as it moves money.
 """

@@ -1,6 +1,6 @@
 """Ends the holds and charges of requests that were cancelled: their client left, or this server gave them up.
 
-Implements: decisions, money rule 2; hostile inputs 36 and 54.
+Implements: money rule 2; threats 36 and 54.
 A shell: it settles in the background, since no client waits any more. pipeline.py tells how far each call had come.
 
 Each call is decided by itself, at the moment when its request is cancelled:

@@ -1,6 +1,6 @@
 """Cancels the work on a request whose client has disconnected.
 
-Implements: hostile input 36. cancelled_requests.py says what such a request costs.
+Implements: threat 36. cancelled_requests.py says what such a request costs.
 A shell for the requests that come by way of ASGI. Waiting for the disconnection takes a task, so that task starts only
 when a call takes longer than most do.
 """

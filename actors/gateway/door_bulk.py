@@ -1,6 +1,6 @@
 """The door for bulk lists: credentials, headers, errors and 402 as for JSON-RPC, and one answer for a list.
 
-Implements: interface specification, "Bulk endpoints"; decisions, "bulk list length" and shapes of the bulk replies.
+Implements: interface, "Bulk endpoints"; decisions, "bulk list length" and shapes of the bulk replies.
 A list is checked entry by entry, and every refusal of its form is free. The pipeline runs it under one hold. An entry
 that occurs twice is looked up, answered and charged once.
 """

@@ -1,7 +1,7 @@
 """The gRPC door: finds the account of each call of `geyser.Geyser` and hands the call to its service.
 
 Implements: interface, "gRPC streaming" (`x-token` takes session tokens and API keys) and "Authentication" (the headers
-of the other modes, as metadata); hostile inputs 35 and 50.
+of the other modes, as metadata); threats 35 and 50.
 Ray Serve's server calls add_services in each process that listens for gRPC. Serve would lead each call through its own
 request path, which cannot send headers before the first message, cannot end a call with a status without logging an
 exception, and encodes each message. Its server has services that pass this path by (add_passthrough_service, as its

@@ -1,7 +1,6 @@
 """The HTTP door: an ASGI application that finds the door of a path, and completes its answers.
 
-Implements: interface specification, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); hostile
-inputs 6 to 13 and 35.
+Implements: interface, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); threats 6 to 13 and 35.
 A shell. Calls are door_rpc.py's, lists door_bulk.py's, bundles door_relay.py's, tool calls door_mcp.py's, pages of
 other contexts pages.py's; all others are routes.py's. Paths are compared with the bytes that the client sent: `/rpc/`,
 `//rpc`, `/RPC` and `/%72pc` are no paths of this service. URLs are never logged: they may hold a key.

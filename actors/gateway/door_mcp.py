@@ -1,7 +1,7 @@
 """The door for agents: POST /mcp, a Model Context Protocol endpoint without sessions and streams.
 
-Implements: interface specification, "MCP"; decisions, "MCP tool names" and "MCP credentials"; Model Context Protocol
-2025-03-26 and 2025-06-18 over streamable HTTP; x402 transport over MCP; hostile input 38.
+Implements: interface, "MCP"; decisions, "MCP tool names" and "MCP credentials"; Model Context Protocol
+2025-03-26 and 2025-06-18 over streamable HTTP; x402 transport over MCP; threat 38.
 A shell. mcp_messages.py reads bodies, mcp_tools.py describes tools, mcp_answers.py shapes answers; a tools/call runs
 through the same pipeline as a call of POST /, with the same bill and the same headers.
 """

@@ -1,6 +1,6 @@
 """Builds the parts that all doors of a replica share: who is calling, what a call costs, how a refusal reads.
 
-Implements: design, section 4 (one pipeline for every door). Wiring; every rule is in the part that it is about.
+Implements: design, "One billed call" (one pipeline for every door). Wiring; every rule is in the part that it is about.
 """
 
 import os

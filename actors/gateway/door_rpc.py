@@ -1,6 +1,6 @@
 """The door for JSON-RPC calls over HTTP: POST / and POST /rpc, from a request whose body is whole to its answer.
 
-Implements: interface specification, "JSON-RPC gateway"; decisions 3.6 and "batch replies"; hostile inputs 11 and 51.
+Implements: interface, "JSON-RPC gateway"; decisions, "Two ways to pay by x402" and "batch replies"; threats 11 and 51.
 The order of checks: credential and too many refusals (or the payment), JSON-RPC, then the pipeline's own order.
 Without a payment nothing here awaits but the pipeline: this is the path of nearly every call.
 """

@@ -1,6 +1,6 @@
 """The WebSocket door: from a handshake to an open socket of one account, or to a refusal.
 
-Implements: interface specification, "WebSocket /ws", "Authentication"; decisions 3.13; hostile inputs 30, 31, 45 and
+Implements: interface, "WebSocket /ws", "Authentication"; decisions, "WebSocket refusals"; threats 30, 31, 45 and
 59. The order of checks: the handshake's form, the handshakes of the address, too many refusals, the credential, its
 account, the account's handshakes, the balance, the room. A handshake that is refused for its credential or its account
 is accepted and closed with the reason (socket_refusals.py); others get the status and the body of a refused call.

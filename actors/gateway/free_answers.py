@@ -1,6 +1,6 @@
 """Limits the bytes of free answers that one client address, or one account, is given in a second.
 
-Implements: hostile input 60. Pure: time is an argument.
+Implements: threat 60. Pure: time is an argument.
 
 Some answers need no credential and are large: the list of tools of /mcp, the documents of GET. A request of 60 bytes
 for one of them makes an answer of 54 kB, so their bytes are limited, as no credit and no refusal limits them. An

@@ -1,6 +1,6 @@
 """Limits how many WebSocket handshakes one account, or one client address, may make in a second in this process.
 
-Implements: decisions 3.13 (a flood is refused with HTTP); hostile input 59. Pure: time is an argument.
+Implements: decisions, "WebSocket refusals" (a flood is refused with HTTP); threat 59. Pure: time is an argument.
 A handshake takes about half a millisecond of the loop and is free, so nothing else bounds it. Fixed windows of one
 second. When full: accounts and addresses beyond NAMES_MAX in one second are not counted.
 """

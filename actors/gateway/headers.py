@@ -1,6 +1,6 @@
 """Response headers: the account's figures, rate limits in their two forms, CORS, and the headers of errors.
 
-Implements: interface specification, "Limits" (headers); decisions 3.8; design of the 402 (`no-store`).
+Implements: interface, "Limits" (headers); decisions, "rate limit shape"; design of the 402 (`no-store`).
 Pure, and on the path of every call.
 
 A request's own X-Request-Id is neither echoed nor logged: ids are made here, so none can be forged into a log.

@@ -1,7 +1,7 @@
 """Parses a request body into calls, or into the reason why it holds none.
 
-Implements: interface specification, "JSON-RPC gateway"; decisions, "empty batch, notification without id" and "batch
-replies"; hostile inputs 10 to 13 and 61.
+Implements: interface, "JSON-RPC gateway"; decisions, "empty batch, notification without id" and "batch
+replies"; threats 10 to 13 and 61.
 Pure, and on the path of every call: usually two passes of compiled parsers and nothing else.
 
 Anybody can send a body, so the work on the worst body of 256 kB is bounded before it is parsed: its brackets and commas

@@ -1,6 +1,6 @@
 """Gives large requests their turns on the event loop: one at a time, and their calls checked in slices.
 
-Implements: design, section 9 (nothing holds the loop longer than 5 ms); hostile input 61. A shell.
+Implements: design, "Work on the loop" (nothing holds the loop longer than 5 ms); threat 61. A shell.
 
 Reading a body of 256 kB takes up to 2 ms, and checking 100 transactions in it takes 20 ms or more. When 400 of them
 arrive in the same moment, all other requests would wait for all of them. So only one large request is worked on between

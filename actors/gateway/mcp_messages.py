@@ -1,7 +1,7 @@
 """Reads the body of a POST to the MCP endpoint: which messages it holds, and which calls they ask for.
 
 Implements: Model Context Protocol 2025-03-26 and 2025-06-18, basic/transports and server/tools; interface
-specification, "MCP"; hostile input 38. Pure.
+interface, "MCP"; threat 38. Pure.
 
 A tool call becomes the JSON-RPC call that it stands for, with the same checks. Notifications and responses of a client
 are taken and ignored: a server without sessions waits for none.

@@ -1,6 +1,6 @@
 """The tools of the MCP endpoint: one for each callable JSON-RPC method, and one that takes any method.
 
-Implements: interface specification, "MCP"; decisions, "MCP tool names"; Model Context Protocol 2025-03-26 and
+Implements: interface, "MCP"; decisions, "MCP tool names"; Model Context Protocol 2025-03-26 and
 2025-06-18, server/tools. Pure: built once from the catalog and the methods' documents.
 """
 

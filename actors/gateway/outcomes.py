@@ -1,7 +1,7 @@
 """Ends calls: judges the price of an answer, and makes the replies that the pipeline gives to every door.
 
-Implements: design, section 4; decisions, money rule 1 and "pricing" (`outcomes`); interface rule 3 (a purged block is
-refunded); hostile inputs 14 and 15.
+Implements: design, "One billed call"; money rule 1 and "pricing" (`outcomes`); interface rule 3 (a purged block is
+refunded); threats 14 and 15.
 Pure. This is the whole rule of charging for methods that the node answers:
 
 | The node                                             | Charged | The client gets        |

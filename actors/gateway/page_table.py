@@ -1,6 +1,6 @@
 """Finds the page of a path among those that other contexts serve.
 
-Implements: hostile input 6 (one canonical path: bytes are compared, nothing is decoded). Pure.
+Implements: threat 6 (one canonical path: bytes are compared, nothing is decoded). Pure.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The door for the pages of other contexts: webhooks, signals, documents, console, usage.
 
-Implements: interface specification, "Webhook management" and the like (who may ask, which headers an answer carries).
+Implements: interface, "Webhook management" and the like (who may ask, which headers an answer carries).
 A shell. What a page answers is its context's; here its caller is proven, and its answer becomes HTTP.
 """
 

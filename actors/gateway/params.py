@@ -1,7 +1,7 @@
 """Checks a method's parameters before anything is charged, and adds the ones that the interface adds.
 
-Implements: interface specification, JSON-RPC gateway rules 4 and 7; decisions 3.3; the node's own limits
-(a call that the node is bound to refuse should not cost its caller a credit).
+Implements: interface, JSON-RPC gateway rules 4 and 7; decisions, "maxSupportedTransactionVersion"; the node's own
+limits (a call that the node is bound to refuse should not cost its caller a credit).
 Pure. A rule sees the parameters as values and as their exact bytes; the bytes go to the node unchanged unless the
 interface adds something. Every callable method has a rule, even if it only limits the number of parameters. The node
 judges faults that need the chain (a missing account, a purged block), and its error is billed as published.

@@ -1,7 +1,7 @@
 """Checks the parameters of methods that a plain node lacks, and puts them into the form that their handlers read.
 
-Implements: interface specification, "getTransactionHistory", "suggestPriorityFee" and JSON-RPC gateway rules 5 and 6;
-decisions 3.4; the request of getPriorityFeeEstimate that wallets already send.
+Implements: interface, "getTransactionHistory", "suggestPriorityFee" and JSON-RPC gateway rules 5 and 6;
+decisions, "Parameters of simulateBundle"; the request of getPriorityFeeEstimate that wallets already send.
 Pure. simulateBundle goes to the node, under the node's name for its list; the others become a question
 (actors/method_requests.py) for a handler of our own.
 """
@@ -158,7 +158,8 @@ def _history(arguments: list[Any], raw: bytes) -> bytes:
 
 
 def _bundle(arguments: list[Any], raw: bytes) -> bytes:
-    """Rule 6 and decisions 3.4: published as `transactions`, known to the node as `encodedTransactions`."""
+    """Rule 6 and decisions, "Parameters of simulateBundle": published as `transactions`, known to the node as
+    `encodedTransactions`."""
     at_most(arguments, 2)
     given = at(arguments, 0, "bundle")
     if type(given) is not dict:

@@ -1,6 +1,6 @@
 """Parameters of what customers ask the block engine: bundles, their states, and a transaction through the engine.
 
-Implements: interface specification, "Bundle relay" (at most 5 transactions; signatures are verified before billing).
+Implements: interface, "Bundle relay" (at most 5 transactions; signatures are verified before billing).
 Pure. Whether a bundle pays a tip is checked in sends/, because the engine tells its tip accounts.
 """
 

@@ -1,6 +1,6 @@
 """Parameters of the methods that send: whole transactions, fully signed, in the form that sends/ reads.
 
-Implements: interface specification, sendSmartTransaction and sendAndConfirm (verified before billing); decisions,
+Implements: interface, sendSmartTransaction and sendAndConfirm (verified before billing); decisions,
 `getSendStatus`. Pure.
 """
 

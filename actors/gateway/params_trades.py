@@ -1,6 +1,6 @@
 """Parameters of executeSnipe and executeSell: amounts read from their exact text, never through a float.
 
-Implements: interface specification, "executeSnipe" and "executeSell"; hostile input 34. Pure.
+Implements: interface, "executeSnipe" and "executeSell"; threat 34. Pure.
 
 JSON gives a number as text, and parsers turn it into a float. 0.1 SOL is no float, so the text itself is read. Every
 form of a JSON number is taken, as encoders choose it (Python writes 0.00005 as 5e-05), if its exact value has at most

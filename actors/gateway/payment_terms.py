@@ -1,7 +1,7 @@
 """The payment terms of a 402: where to deposit, and the same as an offer for x402 clients of both versions.
 
-Implements: interface specification, "HTTP statuses and bodies" (402); x402 protocol versions 1 and 2, scheme `exact`
-on SVM; decisions 1 (network ids) and 3.6.
+Implements: interface, "HTTP statuses and bodies" (402); x402 protocol versions 1 and 2, scheme `exact`
+on SVM; decisions, "Neutral words of the interface" (network ids); decisions, "Two ways to pay by x402".
 Terms are made per path from configuration and the newest blockhash. Reading payments is payments.py's.
 
 Version 2 clients read the PAYMENT-REQUIRED header (standard base64, padded) and nothing else; version 1 clients read

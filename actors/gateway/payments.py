@@ -1,7 +1,8 @@
 """Takes x402 payments that come with a request: reads their headers, has them settled, and names the payer as caller.
 
-Implements: decisions 3.6 (standard x402 on every paid route) and x402 transports over HTTP, versions 1 and 2.
-Reads and writes headers and bodies only: deposits/ verifies and settles payments (port: x402_types.PaymentSettler).
+Implements: decisions, "Two ways to pay by x402" (standard x402 on every paid route) and x402 transports over HTTP,
+versions 1 and 2. Reads and writes headers and bodies only: deposits/ verifies and settles payments (port:
+x402_types.PaymentSettler).
 
 No payment is taken for a request that is refused for free, whoever sends it. A payment buys the calls of its request
 only. It decides whose account pays, and credentials beside it are ignored: otherwise a client whose key has no

@@ -1,6 +1,6 @@
 """Runs one billed call, or one batch of them, from a proof to a reply, for every door.
 
-Implements: design, section 4; decisions, money rules 1, 2, 8 and 9; hostile inputs 11, 17, 35 and 36.
+Implements: design, "One billed call"; money rules 1, 2, 8 and 9; threats 11, 17, 35 and 36.
 A shell: admission.py refuses and prices calls, the account's owner grants holds, outcomes.py judges answers.
 
 Two promises are kept here and nowhere else. A node's answer leaves only when the ledger has its charge: if that stays

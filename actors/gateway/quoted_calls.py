@@ -1,6 +1,6 @@
 """Calls whose price is found while they are answered, before anything is held: executeSnipe and executeSell.
 
-Implements: interface specification, "Billing for both builders"; decisions, money rule 1; hostile input 34.
+Implements: interface, "Billing for both builders"; money rule 1; threat 34.
 A shell. The price of such a call depends on the chain, so it cannot be held first. Its order is:
 
 1. The owner proves the credential, in a hold without items, and names the account. That takes a nonce and nothing else.

@@ -1,6 +1,6 @@
 """Limits how many refused calls one account, or one client address, may cause in a second.
 
-Implements: hostile inputs 35, 50 and 61; decisions, "rate limit shape" (fixed windows of one second).
+Implements: threats 35, 50 and 61; decisions, "rate limit shape" (fixed windows of one second).
 Pure: time is an argument. The doors and the pipeline count refusals here; authentication.py tells callers to wait.
 
 A refused call is free, so neither credits nor the account's rate limit bounds it. It is counted here, in the replica,

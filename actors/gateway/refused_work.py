@@ -1,6 +1,6 @@
 """Tells how many ordinary refused calls the work on one refused request is worth.
 
-Implements: hostile inputs 59, 61 and 62 (refusals count by cost); design, section 9. Pure.
+Implements: threats 59, 61 and 62 (refusals count by cost); design, "Work on the loop". Pure.
 
 A unit is one ordinary refused call: about 20 us of the replica's event loop. The figures below say how much of each
 kind of work takes as long, measured and rounded to the disadvantage of the sender.

@@ -1,7 +1,7 @@
 """HTTP answers of our own: refusals as bodies and statuses.
 
-Implements: interface specification, "Proxy error codes" and "HTTP statuses and bodies"; decisions 3.2 (`data.source`,
-`data.constant`) and "batch replies".
+Implements: interface, "Proxy error codes" and "HTTP statuses and bodies"; decisions, "Errors of this service"
+(`data.source`, `data.constant`) and "batch replies".
 Rows of the error table with a code become JSON-RPC errors where the request was JSON-RPC. Rows without one, and
 refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP errors.
 """

@@ -1,6 +1,6 @@
 """One HTTP request as the doors see it: the request, the client that sent it, the caller whose account it names.
 
-Implements: hostile inputs 6 (one canonical path) and 7 (compressed bodies, ambiguous framing).
+Implements: threats 6 (one canonical path) and 7 (compressed bodies, ambiguous framing).
 The framing checks are pure; read_body awaits the server. Nothing here knows the meaning of a body.
 """
 

@@ -1,6 +1,6 @@
 """The door for account, session and public pages, and for POST /x402/settle.
 
-Implements: interface specification, "Account endpoints", "Session endpoints", "Public endpoints"; decisions
+Implements: interface, "Account endpoints", "Session endpoints", "Public endpoints"; decisions
 (address limits; `offset` and `limit`).
 A shell. A handler gives a response or a refusal; bodies are shaped by account_pages.py, identity/ (sessions) and
 status/ (public pages).

@@ -1,7 +1,7 @@
 """Runs the calls of one batch: at once as many as the account has slots, the rest as slots become free.
 
 Implements: "batches split, run concurrently, bounded per account by its concurrency slots"; decisions, "batch replies";
-hostile input 11 (order kept, prefix-exact billing).
+threat 11 (order kept, prefix-exact billing).
 A shell: the account's owner grants slots, rate units and credits; outcomes.py prices a call.
 
 One hold asks for all calls, in order. Calls that got no slot wait, and each call of this batch that ends asks for the

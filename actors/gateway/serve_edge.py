@@ -1,7 +1,7 @@
 """Leads every request under Ray Serve from Serve's HTTP server straight to the door.
 
-Implements: design, section 2 (straight to replicas); interface specification, `X-Request-Id` (one, made here);
-hostile inputs 9 and 13 (no client writes into a log). Plugged in by
+Implements: design, "Measured facts" (straight to replicas); interface, `X-Request-Id` (one, made here);
+threats 9 and 13 (no client writes into a log). Plugged in by
 RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares.
 
 Between its HTTP server and a replica's application Serve puts two tasks, two context managers, four metrics and a log

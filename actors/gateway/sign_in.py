@@ -1,8 +1,8 @@
 """Sign-in on a 402: a wallet that has an account answers the payment terms with a signature in place of money.
 
-Implements: x402 extension `sign-in-with-x` for Solana (a Sign-In-With-Solana text); decisions 3.6.
-Pure: time and randomness are arguments. A sign-in is a proof by the wallet's signature, and the account's owner takes
-its nonce, as of every such proof: each signed text is good for one call.
+Implements: x402 extension `sign-in-with-x` for Solana (a Sign-In-With-Solana text); decisions, "Two ways to pay by
+x402". Pure: time and randomness are arguments. A sign-in is a proof by the wallet's signature, and the account's owner
+takes its nonce, as of every such proof: each signed text is good for one call.
 
 A sign-in that is not valid is ignored, as the extension demands: the answer is the 402 again, and the client pays. The
 text must name the configured origin, whatever the Host header says, so a text signed for another site is not valid.

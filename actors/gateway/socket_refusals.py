@@ -1,6 +1,6 @@
 """Refuses a WebSocket by a close code: the handshake is accepted, and the socket is closed with the reason.
 
-Implements: decisions 3.13; interface, "WebSocket close codes". Pure, but for the handler that closes.
+Implements: decisions, "WebSocket refusals"; interface, "WebSocket close codes". Pure, but for the handler that closes.
 A browser sees nothing of the HTTP status of a refused handshake: it reports 1006, which by the interface means that the
 network has lost the socket and that the client is to connect again. So a refusal that connecting again does not mend
 gets a close code of the interface. All other refusals (a bad handshake, a flood, a service that is full or not ready)

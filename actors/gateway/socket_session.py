@@ -1,6 +1,6 @@
 """The messages of one open socket: JSON-RPC calls, billed as over HTTP, and subscriptions.
 
-Implements: interface specification, "WebSocket /ws"; decisions, "batch replies"; hostile inputs 10, 11, 30, 50, 59 and
+Implements: interface, "WebSocket /ws"; decisions, "batch replies"; threats 10, 11, 30, 50, 59 and
 61.
 Replies come in the order in which they are ready; the id tells which call they answer. A message without an id gets an
 error, except `ping`, which clients of the chain send to keep their connection: it gets nothing. A batch is answered as

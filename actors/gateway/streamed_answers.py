@@ -1,6 +1,6 @@
 """Sends answers whose body is an async generator, such as server-sent events.
 
-Implements: hostile inputs 35 (clients that take nothing) and 36 (clients that leave). A shell.
+Implements: threats 35 (clients that take nothing) and 36 (clients that leave). A shell.
 A piece is asked for after the one before it was taken: the server waits while the client's socket is full, and closes
 the connection of a client that takes nothing for 30 seconds.
 """

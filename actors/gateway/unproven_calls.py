@@ -1,6 +1,6 @@
 """Gives calls whose credential no owner has confirmed yet a share of their own of a replica's calls in flight.
 
-Implements: hostile input 63. A shell: calls wait here; who is confirmed, refusal_limits.py remembers.
+Implements: threat 63. A shell: calls wait here; who is confirmed, refusal_limits.py remembers.
 
 Anybody can make up keys, and each of them has to be asked about. With the calls of customers in one count, a stranger's
 batches of 100 would use up all calls in flight, and customers would get 503. So calls wait here, before they are

@@ -1,8 +1,8 @@
 """Sends waiting calls to an owner as one frame, and finds the owner again after a break: the edge of the hot link.
 
-Implements: design, section 2 (coalesced frames, few in flight of each kind; after a break the link connects again, and
-sends unanswered requests again). Every request must be idempotent by its own operation id, because it is sent again
-after a break, and when the owner did not know the outcome. owner.py is the other end.
+Implements: design, "Measured facts" (coalesced frames, few in flight of each kind; after a break the link connects
+again, and sends unanswered requests again). Every request must be idempotent by its own operation id, because it is
+sent again after a break, and when the owner did not know the outcome. owner.py is the other end.
 
 Calls of one turn of the event loop wait for one flush at its end, which writes the frames of all kinds at once.
 

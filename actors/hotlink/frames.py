@@ -1,8 +1,8 @@
 """Frames over TCP for both ends of a hot link: their messages, their cutting, joining and tags, and dead peers.
 
-Implements: design, section 2 (a bare framed link). A frame is its length in four bytes, big-endian, and that many
-bytes: first a greeting (handshake.py), then messages that each end with a tag. A frame with only a tag is a heartbeat.
-edge.py decides when to connect.
+Implements: design, "Measured facts" (a bare framed link). A frame is its length in four bytes, big-endian, and that
+many bytes: first a greeting (handshake.py), then messages that each end with a tag. A frame with only a tag is a
+heartbeat. edge.py decides when to connect.
 
 A message is one byte of kind and MessagePack `[frame, [[sequence, item], ...]]`. An answer has the same form with
 replies for items, in the order in which they become ready; its `frame` acknowledges that frame, or is 0. No rule of any

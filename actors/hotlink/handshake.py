@@ -1,6 +1,6 @@
 """Proves to each end of a hot link that the other end knows the secret of the cluster.
 
-Implements: design, section 2 (the link's first frames prove a secret of the cluster), in both directions.
+Implements: design, "Measured facts" (the link's first frames prove a secret of the cluster), in both directions.
 Pure: nonces arrive as arguments. owner.py and edge.py send the frames.
 
     owner -> edge   OWNER_NONCE_BYTES, fresh for this connection

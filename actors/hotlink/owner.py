@@ -1,8 +1,8 @@
 """Listens for edges, and writes all ready answers at once: the owner's end of the hot link.
 
-Implements: design, section 2 (never one actor call per request; coalesced frames; the first frames prove a secret of
-the cluster). Generic: it knows kinds, sequence numbers and futures; no rule of any context may live here. A request may
-arrive twice, so it must be idempotent by its own operation id.
+Implements: design, "Measured facts" (never one actor call per request; coalesced frames; the first frames prove a
+secret of the cluster). Generic: it knows kinds, sequence numbers and futures; no rule of any context may live here. A
+request may arrive twice, so it must be idempotent by its own operation id.
 
 The edge's proof also names the edge. When all connections of an edge have been gone for GONE_SECONDS, `on_gone` is
 called: the edge is given up, and the customers of its calls can be refunded. An edge that was only cut off may come

@@ -1,6 +1,6 @@
 """The second half of a connection: the answers of its requests, and clients that take nothing or ask nothing.
 
-Implements: hostile inputs 8, 13 and 36 on the hot paths. A shell around uvicorn's HttpToolsProtocol, whose inside it
+Implements: threats 8, 13 and 36 on the hot paths. A shell around uvicorn's HttpToolsProtocol, whose inside it
 rests on. Not here: how requests are read (server.py).
 """
 

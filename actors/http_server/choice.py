@@ -1,6 +1,6 @@
 """Chooses the HTTP server of a process: the one of this folder, or uvicorn as it is.
 
-Implements: hostile inputs 7, 45 and 46 where uvicorn is not as server.py expects it. A shell.
+Implements: threats 7, 45 and 46 where uvicorn is not as server.py expects it. A shell.
 server.py rests on the inside of uvicorn. So that inside is tried out once, without a network, before a process listens.
 Where it is another, uvicorn's own server and ASGI answer every request, and the application is wrapped in
 CautiousApp. What is lost then, and what still protects:

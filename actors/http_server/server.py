@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection: from the parser to a door and back in one write, or by way of ASGI.
 
-Implements: design, section 2 (straight to replicas); hostile inputs 7, 8, 13, 36, 45, 46 and 48. A shell.
+Implements: design, "Measured facts" (straight to replicas); threats 7, 8, 13, 36, 45, 46 and 48. A shell.
 A POST that a door takes needs no ASGI scope, no events and no messages; by way of ASGI that was two fifths of a
 replica's time. Everything else goes the way of ASGI, as uvicorn has it: other paths and methods, Expect, HTTP/1.0, and
 a request that arrives while another of the same connection is being answered (answers keep the order of the requests).

@@ -1,6 +1,6 @@
 """Limits the bytes of WebSocket messages that have begun to arrive and are not complete, in one process.
 
-Implements: hostile input 30 (memory stays bounded, however many clients leave messages unfinished). Pure.
+Implements: threat 30 (memory stays bounded, however many clients leave messages unfinished). Pure.
 
 The limit of one message bounds one connection alone: 20,000 connections with 256 KiB each are 5 GB. So the bytes are
 also counted for all connections, and for the connections of each owner (an account). The connection whose bytes do not

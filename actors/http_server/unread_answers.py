@@ -1,6 +1,6 @@
 """Counts the bytes of answers that clients do not read, in one process: in all, and of each owner. Pure.
 
-Implements: hostile input 60 (unread bytes are bounded). An owner is the account that paid for the answer, else the
+Implements: threat 60 (unread bytes are bounded). An owner is the account that paid for the answer, else the
 address of the client. A connection counts here from the moment in which more is written than its client takes. The
 server (answering.py) looks at each such connection every few seconds, those that have stood longest first: one whose
 client took nothing since the last look is closed where its owner, or all owners together, hold more than their budget.

@@ -1,6 +1,6 @@
 """One WebSocket connection of a server: frames, pings, limits, closing. A shell around websockets' sans-I/O protocol.
 
-Implements: interface, "WebSocket /ws" (ping every 25 s); hostile inputs 30 and 59. The handshake is over when this
+Implements: interface, "WebSocket /ws" (ping every 25 s); threats 30 and 59. The handshake is over when this
 begins (server.py). Not here: what messages mean.
 
 - Frames are counted while they are parsed. A piece of 256 KiB can hold 43,000 empty pongs: 0.2 s of parsing. So

@@ -1,6 +1,6 @@
 """Makes and checks challenges for session tokens, without storing them.
 
-Implements: interface specification, "Session challenge"; hostile inputs, a flood of challenges.
+Implements: interface, "Session challenge"; threat 35 (a flood of challenges).
 Pure: time and randomness are arguments. A challenge contains an HMAC that proves its origin, so a million of them need
 no memory. Only a used challenge is stored, like a nonce, by the owner of its public key.
 """

@@ -1,6 +1,6 @@
 """Finds the client address of a request, and limits the requests of an address in a minute.
 
-Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; hostile inputs 35 and 49.
+Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; threats 35 and 49.
 Pure. store.py has the counts that replicas share; Counts here belongs to one process.
 
 Every request passes the front (HAProxy, see launch/FRONT.md), so a replica's connection comes from the front and not

@@ -1,7 +1,7 @@
 """Finds the credential of a request and turns it into a Proof; makes, parses, hashes and abbreviates API keys and
 session tokens.
 
-Implements: interface specification, "Priority and failure", "API key" and "Session token"; decisions, "API key for new
+Implements: interface, "Priority and failure", "API key" and "Session token"; decisions, "API key for new
 accounts".
 Pure: randomness is an argument. This module checks forms and wallet signatures. The account's owner knows whether a key
 or a session is valid and whether a nonce is new. prove() is on the path of every call: one pass over the headers, no

@@ -1,6 +1,6 @@
 """Bodies of /auth/challenge, /auth/verify and /auth/logout: parses the requests and builds the replies.
 
-Implements: interface specification, "Session endpoints".
+Implements: interface, "Session endpoints".
 Pure. The field names of these paths appear only here. A text that is no public key is AUTH_FAILED, as the interface's
 table of statuses says; a body of another shape is INVALID_REQUEST. Unknown fields are ignored.
 """

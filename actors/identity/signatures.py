@@ -1,6 +1,6 @@
 """Parses and verifies Ed25519 signatures.
 
-Implements: interface specification, "Per-request wallet signature" and "Session token".
+Implements: interface, "Per-request wallet signature" and "Session token".
 Pure. Strict: one message has one signature, and no key exists whose signature fits every message. libsodium refuses
 public keys and R of small order or in a non-canonical encoding, and S not below the group order; tests check that.
 """

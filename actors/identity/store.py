@@ -1,6 +1,6 @@
 """The durable state of identity: taken nonces, sessions, and the counts of client addresses.
 
-Implements: decisions, money rule 11; interface, "Session token"; design, "What must survive what".
+Implements: money rule 11; interface, "Session token"; design, "What must survive what".
 A port and its Redis store. Decides nothing: the account's owner decides which nonce is new and which session is valid,
 and stores that here.
 

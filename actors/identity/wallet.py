@@ -1,6 +1,6 @@
 """Verifies the per-request wallet signature.
 
-Implements: interface specification, "Per-request wallet signature".
+Implements: interface, "Per-request wallet signature".
 Pure. The account's owner takes the nonce after this check, so an invalid signature uses up no nonce.
 """
 

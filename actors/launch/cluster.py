@@ -1,7 +1,7 @@
 """Starts Ray and Ray Serve for one local run, and stops them without leaving a process behind.
 
-Implements: design, section 2 (HAProxy mode, exactly one Serve application, ports of which two instances on one machine
-can each have their own). Not here: the parts of the application (serve_app.py).
+Implements: design, "Measured facts" (HAProxy mode, exactly one Serve application, ports of which two instances on one
+machine can each have their own). Not here: the parts of the application (serve_app.py).
 """
 
 import atexit
@@ -77,7 +77,7 @@ def token_environment(ray_token: str) -> dict[str, str]:
 
 
 def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
-    """Return the environment that Ray needs when it starts (measured choices: design, section 2).
+    """Return the environment that Ray needs when it starts (measured choices: design, "Measured facts").
 
     run_dir: a folder of this run only, closed to other users; front.install has written its files there.
     """

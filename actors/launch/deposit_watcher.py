@@ -1,6 +1,6 @@
 """Connects the deposit watcher to the accounts and the nodes, and replicas to the watcher.
 
-Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here). Wiring only: every
 rule is in deposits/.
 """
 

@@ -1,6 +1,6 @@
 """Makes the documents of one replica from what its doors, its pages and its methods offer.
 
-Implements: design, section 3 (contexts of one level are joined here). Wiring.
+Implements: design, "Layout" (contexts of one level are joined here). Wiring.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Installs and starts the edge: an HAProxy of this product that serves HTTPS, WSS and gRPC over TLS on one port.
 
-Implements: design, section 7; `--tls` in a local run; `python -m actors.launch.edge FOLDER` on a machine of a cluster.
-launch/FRONT.md explains the parts. Not here: the configuration's content (edge_config.py), the front (front.py).
+Implements: design, "Outside face"; `--tls` in a local run; `python -m actors.launch.edge FOLDER` on a machine of a
+cluster. launch/FRONT.md explains the parts. Not here: the configuration's content (edge_config.py), the front
+(front.py).
 """
 
 import os

@@ -1,6 +1,6 @@
 """Renders the configuration of the edge: an HAProxy that speaks TLS to clients and passes requests on to the front.
 
-Implements: design, section 7; hostile inputs 35, 45, 48, 49 and 58 on the TLS port. Pure. launch/FRONT.md explains the
+Implements: design, "Outside face"; threats 35, 45, 48, 49 and 58 on the TLS port. Pure. launch/FRONT.md explains the
 edge. Not here: files, certificates and starting HAProxy (edge.py), the front's own rules (front_config.py).
 
 The edge hands over the client's address by the PROXY protocol, on sockets that only this user can open. The front then

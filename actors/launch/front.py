@@ -1,6 +1,6 @@
 """Installs the front (HAProxy as Ray Serve runs it) on this machine, and checks that this Serve is a supported one.
 
-Implements: hostile inputs 35, 48, 49 and 58; design, section 2 (HAProxy mode). launch/FRONT.md explains how the parts
+Implements: threats 35, 48, 49 and 58; design, "Measured facts" (HAProxy mode). launch/FRONT.md explains how the parts
 work together. `python -m actors.launch.front FOLDER` prepares a machine of a cluster (cluster.yaml).
 Not here: the rules for the configuration (front_config.py), and starting HAProxy, which is Serve's.
 """

@@ -1,6 +1,6 @@
 """Changes the configuration that Ray Serve renders for HAProxy, line by line.
 
-Implements: hostile inputs 35, 48, 49 and 58; interface specification, "HTTP statuses and bodies" (errors of HAProxy
+Implements: threats 35, 48, 49 and 58; interface, "HTTP statuses and bodies" (errors of HAProxy
 itself). Pure, and imports only the standard library: it runs each time HAProxy starts or reloads (front_process.py).
 
 Serve renders a complete configuration and has no settings for most lines that are changed here. Each rule below names

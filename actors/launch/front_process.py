@@ -1,6 +1,6 @@
 """The program that Ray Serve starts in place of HAProxy: it changes the configuration, then becomes HAProxy.
 
-Implements: RAY_SERVE_HAPROXY_BINARY_PATH, Serve's own setting for the program that it starts and reloads; hostile input
+Implements: RAY_SERVE_HAPROXY_BINARY_PATH, Serve's own setting for the program that it starts and reloads; threat
 58 (the folder of the admin socket is closed to other users). Imports only the standard library, so that a reload is
 quick. The rules are in front_config.py. Not here: making the settings (front.py).
 

@@ -1,6 +1,6 @@
 """Brings the database to this version's tables, functions and rights, for all contexts.
 
-Implements: design, section 3 (storage); money rule 6 (append-only, also for the product's own role). Wiring: each
+Implements: design, "Layout" (storage); money rule 6 (append-only, also for the product's own role). Wiring: each
 context keeps its own SQL files, and only this module knows all contexts. There are two roles. The role of
 storage.postgres_migrations_url owns the tables; the role of storage.postgres_url runs the product. On an operator's
 server, roles.sql creates both.

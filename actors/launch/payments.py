@@ -1,6 +1,6 @@
 """Assembles the settling of x402 payments in one replica: rules, sponsor's key, store, node and recovery.
 
-Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here). Wiring only: every
 rule is in deposits/.
 """
 

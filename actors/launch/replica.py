@@ -1,6 +1,6 @@
 """Assembles one gateway replica: the HTTP application over accounts, nodes, the identity store and the public pages.
 
-Implements: design, section 3 (contexts on one level do not import each other; they are joined here and in
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here and in
 serve_app.py). Wiring, and the loop that checks the stores; every rule is in the contexts.
 """
 

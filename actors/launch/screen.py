@@ -1,6 +1,6 @@
 """The text that a person sees while the product starts, runs and stops; options and output that commands share.
 
-Implements: the house rules "long work shows progress" and "every command prints what to do next".
+Long work shows its progress, and the end of a start tells what to do next.
 """
 
 import json

@@ -1,6 +1,6 @@
 """How the racer reaches accounts and nodes, and how replicas reach the racer.
 
-Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in sends/.
+Implements: design, "Layout" (siblings never meet; they are joined here). Wiring; every rule is in sends/.
 """
 
 import asyncio

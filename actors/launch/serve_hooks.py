@@ -1,6 +1,6 @@
 """The hook that Ray Serve calls in each process that serves HTTP, just before that process listens.
 
-Implements: design, section 2 (straight to replicas); hostile inputs 48 and 58. Named to Serve by
+Implements: design, "Measured facts" (straight to replicas); threats 48 and 58. Named to Serve by
 RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH. Wiring: the rules are in gateway/serve_edge.py.
 
 The hook also prevents a replica from opening Serve's port for calls between deployments. That port listens on all

@@ -1,6 +1,6 @@
 """How replicas reach the log of signals, and how the classifiers reach the nodes.
 
-Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here). Wiring only: every
 rule is in signals/.
 """
 

@@ -1,7 +1,7 @@
 """Operator commands on the sponsor, the key that pays the network fees of x402 payments.
 
-Implements: launch/README.md (commands); decisions 3.6. Each command prints its result and the next step.
-Not here: the origin of keys and the calls to the chain (sponsor_setup.py).
+Implements: launch/README.md (commands); decisions, "Two ways to pay by x402". Each command prints its result and the
+next step. Not here: the origin of keys and the calls to the chain (sponsor_setup.py).
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Finds the sponsor's key, and prepares the sponsor and the deposit account on the chain.
 
-Implements: interface, "Payment settlement" (settlement is off without a key: 503); decisions 3.6; the operator's
-`sponsor` commands. Wiring: reads and writes files and calls the node. Parsing and encryption of a key are in
-deposits/x402_sponsor_key.py.
+Implements: interface, "Payment settlement" (settlement is off without a key: 503); decisions, "Two ways to pay by
+x402"; the operator's `sponsor` commands. Wiring: reads and writes files and calls the node. Parsing and encryption of a
+key are in deposits/x402_sponsor_key.py.
 
 The key is looked for in this order: `payments.sponsor_key` (the environment); a sealed file
 (`payments.sponsor_key_file`, or sponsor.json in the data folder's secrets), opened with `payments.sponsor_passphrase`;

@@ -1,7 +1,7 @@
 """Starts PostgreSQL, Redis and the embedded chain for a run, each only where no URL of another one is configured.
 
-Implements: design, section 1 ("setting a URL for any of the three uses the real one instead; nothing else changes").
-Not here: how the servers are started and kept (local_servers/).
+Implements: design, "The system in one picture" ("setting a URL for any of the three uses the real one instead; nothing
+else changes"). Not here: how the servers are started and kept (local_servers/).
 """
 
 import asyncio

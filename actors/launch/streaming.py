@@ -1,6 +1,6 @@
 """How replicas reach the stream hub, how the hub reaches the nodes, and which subscriptions sockets offer.
 
-Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here). Wiring only: every
 rule is in streams/.
 """
 

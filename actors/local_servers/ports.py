@@ -1,6 +1,6 @@
 """Checks that a port is free, and names the process that uses it otherwise.
 
-Implements: design, section 2 (a taken port is reported before anything is started).
+Implements: design, "Measured facts" (a taken port is reported before anything is started).
 """
 
 import errno

@@ -1,7 +1,8 @@
 """The files that an embedded server needs: its programs, where its user can run them, and closed folders.
 
-Implements: design, section 1 (embedded defaults). The servers may run as another user (datadir.py), who may not be able
-to enter the Python environment. Not here: the servers themselves (embedded_postgres.py, embedded_redis.py).
+Implements: design, "The system in one picture" (embedded defaults). The servers may run as another user (datadir.py),
+who may not be able to enter the Python environment. Not here: the servers themselves (embedded_postgres.py,
+embedded_redis.py).
 """
 
 import importlib.util

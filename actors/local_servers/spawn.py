@@ -1,6 +1,6 @@
 """Becomes another program that ends with its parent and runs as the given user.
 
-Implements: design, section 1 (everything embedded is started and stopped by the application itself).
+Implements: design, "The system in one picture" (everything embedded is started and stopped by the application itself).
 Run as a script: `python -I -S spawn.py SIGNAL PARENT UID GID -- COMMAND...`. It replaces itself by COMMAND, so the
 process id stays and no memory is used. It is a script and not a preexec_fn, because code between fork and exec can
 deadlock in a process with threads (Ray's). It imports no module of this project.

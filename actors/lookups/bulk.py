@@ -1,6 +1,6 @@
 """Bulk look-ups: each item succeeds or fails by itself.
 
-Implements: interface specification, "Bulk endpoints"; decisions, "bulk list length" and the shapes below it.
+Implements: interface, "Bulk endpoints"; decisions, "bulk list length" and the shapes below it.
 A shell. gateway/door_bulk.py has checked the items and removed repeated ones. Prices are in the catalog, and
 gateway/outcomes.py decides the charge: an item under `results` is paid for, one under `errors` is not.
 

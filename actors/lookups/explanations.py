@@ -1,6 +1,6 @@
 """One transaction in words: a summary of its transfers, and one sentence about its effect on one address.
 
-Implements: interface specification, "getTransactionHistory result" (`summary`, `explanation`).
+Implements: interface, "getTransactionHistory result" (`summary`, `explanation`).
 Pure. Says only what balances and instructions show; it does not guess intentions.
 """
 

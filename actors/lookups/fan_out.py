@@ -1,6 +1,6 @@
 """Many calls to a node for one call of a client: a few at a time, all within its time.
 
-Implements: decisions 3.5 (item by item, concurrently, never a batch).
+Implements: decisions, "Batches towards the node" (item by item, concurrently, never a batch).
 A shell. Other modules of this context choose the calls and read the answers.
 """
 

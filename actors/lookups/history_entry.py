@@ -1,6 +1,6 @@
 """One entry of a transaction history, from its line in the listing and the transaction, where the node has it.
 
-Implements: interface specification, "getTransactionHistory result".
+Implements: interface, "getTransactionHistory result".
 Pure. The field names of an entry appear only here.
 """
 

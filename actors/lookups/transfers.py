@@ -1,6 +1,6 @@
 """The transfers of SOL and tokens in one transaction, from its instructions and balances.
 
-Implements: interface specification, "getTransactionHistory result" (`token_transfers`, `sol_transfers`).
+Implements: interface, "getTransactionHistory result" (`token_transfers`, `sol_transfers`).
 Pure. Takes a getTransaction result with jsonParsed. Raises KeyError, TypeError, IndexError or ValueError for anything
 else; callers treat that as garbage.
 

@@ -1,7 +1,7 @@
 """The racer: carries races to their end, from the first broadcast to the end of every hold.
 
-Implements: interface specification, "sendAndConfirm outcome"; decisions, "expired send" and "same bytes sent again";
-hostile input 18; design, section 5 ("a sender in the middle of a race").
+Implements: interface, "sendAndConfirm outcome"; decisions, "expired send" and "same bytes sent again";
+threat 18; design, "What must survive what" ("a sender in the middle of a race").
 The shell: it waits and stores. core.py decides each step. A race is stored before its first byte leaves, so a racer
 that is killed anywhere is continued by the next one (recovery.py).
 """

@@ -1,6 +1,6 @@
 """What the doors ask of the racer, and what they get.
 
-Implements: interface specification, "sendAndConfirm result"; decisions, `getSendStatus`.
+Implements: interface, "sendAndConfirm result"; decisions, `getSendStatus`.
 Vocabulary and the client. Nothing is decided here.
 """
 

@@ -1,6 +1,6 @@
 """One broadcast of a race over all legs at once, and the reports of what each leg did.
 
-Implements: interface specification, sendAndConfirm ("Legs"); decisions, `getSendStatus` (`legs`).
+Implements: interface, sendAndConfirm ("Legs"); decisions, `getSendStatus` (`legs`).
 The shell: core.py decides when a race broadcasts, and actor.py has stored that before it comes here.
 """
 

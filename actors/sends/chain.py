@@ -1,6 +1,6 @@
 """What races ask of the nodes: slots, heights, statuses with and without history, nonces, simulations.
 
-Implements: decisions, "expired send" (proof); facts on getSignatureStatuses and blockhash expiry.
+Implements: decisions, "expired send" (proof); getSignatureStatuses and the expiry of blockhashes as Agave has them.
 The shell around the nodes: every call has a time limit, no answer is a value, and no method raises. core.py decides
 what follows from an answer.
 """

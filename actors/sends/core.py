@@ -1,7 +1,7 @@
 """One race: a signed transaction on its way to the chain over several legs, followed until its outcome is proven.
 
-Implements: interface specification, "sendAndConfirm outcome" and "Re-send policy"; decisions, "expired send" and "same
-bytes sent again"; hostile input 18; money rules 1 and 2.
+Implements: interface, "sendAndConfirm outcome" and "Re-send policy"; decisions, "expired send" and "same
+bytes sent again"; threat 18; money rules 1 and 2.
 Pure: slots and times are arguments. The stored race alone is enough to go on after a crash: `next_step` names what to
 do, and each function that gives a changed race stands for one durable write of the store.
 

@@ -1,6 +1,6 @@
 """sendTransaction, sendSmartTransaction, sendAndConfirm and getSendStatus: from checked parameters to replies.
 
-Implements: interface specification, sendSmartTransaction, sendAndConfirm and its result; decisions, `getSendStatus`.
+Implements: interface, sendSmartTransaction, sendAndConfirm and its result; decisions, `getSendStatus`.
 A shell in every replica. Parameters were checked before (gateway/params_sends.py), and the hold of a sendAndConfirm
 belongs to the racer from the moment at which it is asked.
 """

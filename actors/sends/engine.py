@@ -1,6 +1,6 @@
 """The block engine: bundles and single transactions, its rate limit, its tip accounts and its tip floor.
 
-Implements: interface specification, "Bundle relay"; facts on the block engine.
+Implements: interface, "Bundle relay"; the JSON-RPC of Jito's block engine.
 The shell around it. One process of the cluster holds this, because the engine counts requests for each address of ours.
 A request over the rate waits for a moment, then it is refused here: above the limit the engine goes on to give ids for
 bundles that never land.

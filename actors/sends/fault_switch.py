@@ -1,6 +1,6 @@
 """The steps of a race at which a test may kill the racer's process.
 
-Implements: hostile input 18. The racer reports each step through a port, which does nothing in a product: only the
+Implements: threat 18. The racer reports each step through a port, which does nothing in a product: only the
 setting `sends.fault_file`, which tests alone set, puts a switch there.
 """
 

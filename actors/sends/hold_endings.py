@@ -1,6 +1,6 @@
 """Ends the holds of races that have ended: each ticket once, by the charge that core.py names.
 
-Implements: interface specification, "sendAndConfirm outcome"; money rules 1 and 2.
+Implements: interface, "sendAndConfirm outcome"; money rules 1 and 2.
 The shell. Asked again, nothing changes: an operation ends once in the ledger, and a ticket once in the store.
 """
 

@@ -1,6 +1,6 @@
 """The racer as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py and
+Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py and
 recovery.py. After the loss of a machine there may be two for a while: each broadcast is claimed in the store, and each
 hold ends once, so they share the work; only the block engine's limit is then used twice.
 """

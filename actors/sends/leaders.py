@@ -1,6 +1,7 @@
 """Which leaders get a transaction, and which of them a connection is kept to.
 
-Implements: facts on the TPU (four slots in a row for each leader, fan-out, ports, forged far-future slots).
+Implements: the leaders' ports for transactions, the TPU, as Agave has them (four slots in a row for each leader,
+fan-out, ports, forged far-future slots).
 Pure. Not here: connections (tpu.py), asking nodes (leader_schedule.py).
 """
 

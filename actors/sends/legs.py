@@ -1,6 +1,6 @@
 """The paths on which a transaction leaves: the port, our own node, and the block engine.
 
-Implements: interface specification, sendAndConfirm ("Legs": local RPC, a bundle-relay leg, direct TPU QUIC).
+Implements: interface, sendAndConfirm ("Legs": local RPC, a bundle-relay leg, direct TPU QUIC).
 Shells: each has a time limit and raises nothing. Not here: the TPU (tpu.py), when something is sent (core.py).
 """
 

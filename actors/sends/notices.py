@@ -1,6 +1,6 @@
 """Notices of confirmed signatures over the node's WebSocket, so that a race need not wait for the next poll.
 
-Implements: interface specification, "sendAndConfirm outcome" (confirmation as soon as it is there).
+Implements: interface, "sendAndConfirm outcome" (confirmation as soon as it is there).
 A notice only wakes the racer, which then asks the node. So a lost or false notice changes no outcome, and without a
 socket the racer polls as often as it did without this module. All races share one socket.
 """

@@ -1,6 +1,6 @@
 """Finishes the races that nobody drives: those of a racer that died, and those whose window ended without an outcome.
 
-Implements: hostile input 18; decisions, "expired send"; interface, "sendAndConfirm outcome" (`unknown`: the charge is
+Implements: threat 18; decisions, "expired send"; interface, "sendAndConfirm outcome" (`unknown`: the charge is
 pending until recovery proves the result).
 The shell: core.py decides what proves an outcome. Repeating any of it changes nothing, so two racers may run it.
 """

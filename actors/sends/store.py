@@ -1,7 +1,7 @@
 """What must survive of races: the races, the tickets of the calls that share them, and what each leg did.
 
-Implements: hostile input 18 (journalled before the first byte leaves); design, section 5. The port, and PostgreSQL.
-Decides nothing: a change names the state that it follows, and is refused in any other.
+Implements: threat 18 (journalled before the first byte leaves); design, "What must survive what". The port, and
+PostgreSQL. Decides nothing: a change names the state that it follows, and is refused in any other.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Finds out whether transactions pay a tip to a block engine.
 
-Implements: interface specification, "Bundle relay" (a bundle must include a tip to a tip account); facts on the block
+Implements: interface, "Bundle relay" (a bundle must include a tip to a tip account); the JSON-RPC of Jito's block
 engine (a transfer of at least 1,000 lamports, in an instruction of a transaction or made by a program that it calls; an
 account that a lookup table names does not count).
 Pure. A transfer by the system program is counted. What another program does with a tip account is not known before it

@@ -1,7 +1,7 @@
 """The leg tpu_quic: transactions straight to the next leaders, over connections that are kept warm.
 
-Implements: facts on direct TPU sends: ALPN solana-tpu, an Ed25519 client certificate, one unidirectional stream for
-each transaction, no stream before the leader allows one. A leader takes at most 8 new connections a minute of our
+Implements: the TPU's QUIC as Agave has it: ALPN solana-tpu, an Ed25519 client certificate, one unidirectional stream
+for each transaction, no stream before the leader allows one. A leader takes at most 8 new connections a minute of our
 address, so connections are kept to the next leaders alone, and a leader that refused one is left alone for a while.
 A shell. Which leaders: leaders.py. QUIC says only that bytes have arrived, so an acknowledgement here is the leader's
 acknowledgement of the packets, never of the transaction.

@@ -1,6 +1,6 @@
 """The classifier: follows the chain, writes the signals of its programs into the log.
 
-Implements: interface, "Signal kinds"; hostile inputs 32 (signals of lost forks are corrected) and 69. A shell:
+Implements: interface, "Signal kinds"; threats 32 (signals of lost forks are corrected) and 69. A shell:
 classify.py says what a signal is, slots.py which slots are lost, log.py writes each signal once.
 
 Each of its slices (positions.py) has a stored position, a final slot: every signal up to it is in the log, and nothing

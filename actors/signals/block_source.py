@@ -1,7 +1,8 @@
 """The chain as confirmed blocks, fetched by JSON-RPC: the fallback without a stream, and the way to catch up.
 
-Implements: facts of getBlocks and getBlock. A confirmed block is practically never lost, so each is told as final.
-A shell around one node. Blocks of which the node has no record are told as SlotsGone, never passed over.
+Implements: blocks by getBlocks and getBlock, as Agave answers them. A confirmed block is practically never lost, so
+each is told as final. A shell around one node. Blocks of which the node has no record are told as SlotsGone, never
+passed over.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Turns one transaction into its signals.
 
-Implements: interface, "Signal kinds"; decisions, "watched wallets", "one signal"; hostile inputs 32 and 33.
+Implements: interface, "Signal kinds"; decisions, "watched wallets", "one signal"; threats 32 and 33.
 Pure, and total: a transaction with any contents gives signals or none, and never an exception.
 Not here: the programs themselves (families/).
 """

@@ -1,6 +1,6 @@
 """What was delivered to an account, so that a replay does not bill it again. A port and its Redis store.
 
-Implements: decisions, money rule 10; hostile input 32 ("not billed twice").
+Implements: money rule 10; threat 32 ("not billed twice").
 A subscription does not record each event. It records its filter, the cursor at which it began, and a cursor up to which
 its events may be billed, and does so ahead: an event is billed only if the record in Redis covers it already. So when a
 process dies, a replay gives at most what the last record covers for free, in the customer's favour, and bills nothing

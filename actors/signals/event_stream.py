@@ -1,6 +1,6 @@
 """GET /signals/stream: the subscription as server-sent events, for clients that cannot hold a WebSocket.
 
-Implements: interface, "Signal billing" (connect charge, then each event, from an allowance); decisions, money rule 10.
+Implements: interface, "Signal billing" (connect charge, then each event, from an allowance); money rule 10.
 The id of each event is its cursor, so a client that reconnects with Last-Event-ID misses nothing. A stream whose key is
 replaced, whose session ends, whose account is suspended or runs out of credits gets the event `error` within a second,
 as a WebSocket gets its close code, and ends.

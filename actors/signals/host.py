@@ -1,6 +1,6 @@
 """The classifiers as Ray actors: placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py and
+Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py and
 archive.py. After the loss of a machine there may be two of one name for a while: the log takes writes only of the one
 that claimed its slices last.
 """

@@ -1,6 +1,6 @@
 """The signals of one process: one reader of the log, however many subscribers.
 
-Implements: interface, "subscribeSignal" and "Signal billing"; decisions, "cursors and gaps"; hostile inputs 30 and 32.
+Implements: interface, "subscribeSignal" and "Signal billing"; decisions, "cursors and gaps"; threats 30 and 32.
 Each entry is written as JSON once for all and stays in the ring. A subscriber's place is a number in the ring. One that
 takes nothing for a while goes on from its place, and nothing is queued for it. A place that is older than the ring is
 fed from the stores, REPLAY_MAX entries at a time. What no store has any more is a gap notice.

@@ -1,6 +1,6 @@
 """The signal log: what happened, in one order for all, each entry with its cursor. A port and its Redis store.
 
-Implements: decisions, "one signal", "cursors and gaps"; hostile input 32.
+Implements: decisions, "one signal", "cursors and gaps"; threat 32.
 The log is a Redis stream; a cursor is the id of its entry. A signal is written once, however often it is reported: a
 script looks it up and writes it in one step, together with the positions of the classifier that reports it. So a
 classifier that is killed, or a Redis that lost its last second, resumes at a position that fits the log. positions.py

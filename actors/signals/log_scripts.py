@@ -1,6 +1,6 @@
 """The scripts that Redis runs for the signal log: each is one step that no other command interrupts.
 
-Implements: decisions, "one signal"; hostile inputs 32 and 69. Redis 6.2 is enough. log.py says what each is for.
+Implements: decisions, "one signal"; threats 32 and 69. Redis 6.2 is enough. log.py says what each is for.
 
 Scripts that write for a classifier begin with GUARD. KEYS: stream, positions, epochs, then those of the script. ARGV:
 the number of claims; slice, epoch and position of each; then those of the script, after `base`. A claim with an older

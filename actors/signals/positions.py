@@ -1,6 +1,6 @@
 """Positions of the classifiers in the chain: one for each program, whatever the number of classifiers is.
 
-Implements: hostile input 69 (the number of classifiers changes between starts). Pure.
+Implements: threat 69 (the number of classifiers changes between starts). Pure.
 A *slice* is the signals of one program, or the activity of wallets. A slice has a position (the slot up to which all
 its signals are in the log, and final) and an epoch. A classifier that starts claims its slices: each gets the next
 epoch, so that what an earlier owner of the slice still sends is refused. Which classifier has which slices may change

@@ -1,6 +1,6 @@
 """The recent slots of one stream, and which of them a fork has lost.
 
-Implements: hostile input 32 (a fork that removes an event). A slot is lost when it is reported dead, or when the
+Implements: threat 32 (a fork that removes an event). A slot is lost when it is reported dead, or when the
 line of parents of a confirmed slot passes it by. Pure.
 """
 

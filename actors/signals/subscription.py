@@ -1,6 +1,6 @@
 """One subscriber's place in the log: what it got, and what it is charged for.
 
-Implements: interface, "Signal billing"; hostile inputs 30 and 32. Reads no store: hub.py feeds it.
+Implements: interface, "Signal billing"; threats 30 and 32. Reads no store: hub.py feeds it.
 Nothing is queued for a subscriber: its place is a number in the ring, or a page of older entries. What its client does
 not take now waits there.
 """

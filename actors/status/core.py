@@ -1,6 +1,6 @@
 """The health of the service: starting, ok or degraded, from what probes and stores say.
 
-Implements: interface specification, "Service health"; decisions, "health transitions".
+Implements: interface, "Service health"; decisions, "health transitions".
 Pure: the shell calls it after every probe of a node and after every look at the stores. The documents that clients
 read are made in endpoints.py; probing is part of upstream.
 

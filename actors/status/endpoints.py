@@ -1,7 +1,7 @@
 """The documents of GET /health, /pricing and /capabilities.
 
-Implements: interface specification, "Public endpoints", "Health document", "Pricing document"; decisions, "pricing
-field names". Pure: builds the documents from state, catalog and configuration; their field names appear only here.
+Implements: interface, "Public endpoints", "Health document", "Pricing document"; decisions, "pricing".
+Pure: builds the documents from state, catalog and configuration; their field names appear only here.
 The pricing and capabilities documents do not change while a process runs, except the price of SOL: build them once.
 Credits are integers, or null where a price is not per call; amounts of USDC are decimal strings.
 """

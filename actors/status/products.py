@@ -1,7 +1,7 @@
 """The products of the service, offered or not, and the prices of look-ups by list, of the relay and of webhooks.
 
-Implements: interface specification, "Bundle relay", "Bulk endpoints", "Signal billing", "Webhook deliveries";
-decisions, "Open facts, settled" (native subscriptions, webhook delivery price).
+Implements: interface, "Bundle relay", "Bulk endpoints", "Signal billing", "Webhook deliveries";
+decisions, "native WebSocket subscriptions", "webhook delivery price".
 Pure data. Prices of methods and streams are in actors/catalog.py. A product that is not built is listed with its price
 and `available: false`, so that no client relies on it.
 """

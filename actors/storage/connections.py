@@ -1,7 +1,8 @@
 """Opens connections to PostgreSQL and Redis.
 
-Implements: design, section 3 (storage) and section 5 (both may be away for a minute: every call here has a deadline).
-Not here: the data (each context's store.py), the tables (schema.py), the embedded servers (local_servers/).
+Implements: design, "Layout" (storage); design, "What must survive what" (both may be away for a minute: every call here
+has a deadline). Not here: the data (each context's store.py), the tables (schema.py), the embedded servers
+(local_servers/).
 
 Every statement has a time limit on both sides, so a lost server causes an exception within seconds and no call hangs.
 Connections set session state when they are opened, so a pooler in transaction mode is not supported.

@@ -1,6 +1,6 @@
 """Brings a database to the tables, functions and rights of each context.
 
-Implements: design, section 3 (storage). A context has three files beside its store: `schema.sql` (tables, applied
+Implements: design, "Layout" (storage). A context has three files beside its store: `schema.sql` (tables, applied
 once), `functions.sql` (applied at every start, so each function stands in the project once) and `grants.sql` (rights of
 the product's role, applied at every start). The role that owns the tables applies them. The product runs with a role
 that has only the rights in `grants.sql`.

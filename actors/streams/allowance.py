@@ -1,6 +1,6 @@
 """The credits that the streams of one account may spend here before they are posted, counted without asking anybody.
 
-Implements: decisions, money rule 10. Pure: times are arguments.
+Implements: money rule 10. Pure: times are arguments.
 Events come far more often than an owner should be asked, so credits are held ahead in parts. A part is spent event by
 event, and posted when it is used up, when it is PART_SECONDS_MAX old, and when the streams end. At most PARTS_MAX parts
 are held or not posted yet at any moment, so a process that is killed loses at most HELD_CREDITS_MAX credits, in the

@@ -1,6 +1,6 @@
 """What travels between the stream hub and replicas, and the ports of subscriptions that others bring.
 
-Implements: design, section 2 (never one actor call for one item: everything that waits goes in one message). The
+Implements: design, "Measured facts" (never one actor call for one item: everything that waits goes in one message). The
 messages go over a hot link: a replica opens and closes topics, and always has one poll open, which the hub answers when
 there are events. A poll names the last batch that arrived, so nothing is lost or repeated when the link breaks.
 No rules live here.

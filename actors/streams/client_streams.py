@@ -1,7 +1,7 @@
 """The subscriptions of one client's socket: opened for a charge, metered event by event, and ended clearly.
 
 Implements: interface, "WebSocket /ws" and the close codes; decisions, "gaps of native subscriptions" and money rule 10;
-hostile inputs 30 and 31. A shell.
+threats 30 and 31. A shell.
 
 Nothing is delivered that is not covered by the allowance. An event that cannot leave now (the client takes nothing, or
 the allowance is being held) waits, and events of the same socket wait behind it. Waiting events share their bytes with

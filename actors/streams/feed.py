@@ -1,6 +1,6 @@
 """A replica's side of the stream hub: one topic for all its subscribers, and their events.
 
-Implements: design, section 6; decisions, "gaps of native subscriptions". A shell. A notification is encoded once here,
+Implements: design, "Growth"; decisions, "gaps of native subscriptions". A shell. A notification is encoded once here,
 up to the number of the subscription, however many clients get it.
 
 When the hub is another one than before, it knows nothing of this replica: every topic is opened again from the newest

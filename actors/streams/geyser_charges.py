@@ -1,9 +1,9 @@
 """The charges of one gRPC stream: a credit when it is established, then its minutes.
 
 Implements: interface, "Signal billing": 1 credit for a stream, and 60 for every further minute in which it is open;
-decisions 3.9; money rules 1 and 10. A stream is established when its first request is accepted; one that ends before
-costs nothing. A minute is paid when it begins. The time since the last minute that was paid is left for the account's
-next stream, so that a stream cut into short ones costs what the whole one does.
+decisions, "Seconds of gRPC streams"; money rules 1 and 10. A stream is established when its first request is accepted;
+one that ends before costs nothing. A minute is paid when it begins. The time since the last minute that was paid is
+left for the account's next stream, so that a stream cut into short ones costs what the whole one does.
 A shell. Not here: when minutes are due (geyser_minutes.py), who gets the time that was left (accounts/stream_times.py).
 """
 

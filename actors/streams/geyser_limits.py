@@ -1,7 +1,7 @@
 """Checks the filters of a Yellowstone subscription, before anything is charged or sent to the node.
 
-Implements: the checks of the Yellowstone plugin in its order and with its texts, as clients match on them; hostile
-input: filters of absurd sizes. Pure. Not here: making one form of equal requests (geyser_requests.py), evaluating
+Implements: the checks of the Yellowstone plugin in its order and with its texts, as clients match on them;
+threat 62 (filters of absurd sizes). Pure. Not here: making one form of equal requests (geyser_requests.py), evaluating
 filters, which the node does.
 """
 

@@ -37,7 +37,8 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 class Cuckoo:
-    """A compressed set of keys. A member is always found; another key may be found by chance (facts of the stream)."""
+    """A compressed set of keys. A member is always found; another key may be found by chance (as in
+    yellowstone-grpc)."""
 
     def __init__(self, message: geyser_pb2.CuckooFilter) -> None:
         seed = message.hash_seed

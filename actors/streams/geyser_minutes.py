@@ -1,7 +1,7 @@
 """When the minutes of one gRPC stream are due, counted on from the unpaid time of an earlier stream.
 
 Implements: interface, "Signal billing": 60 credits for every 60-second interval after the first, when it begins;
-decisions 3.9. Pure: monotonic seconds are arguments.
+decisions, "Seconds of gRPC streams". Pure: monotonic seconds are arguments.
 Not here: which stream gets whose time (accounts/stream_times.py), charging (geyser_charges.py).
 """
 

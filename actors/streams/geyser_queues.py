@@ -1,6 +1,6 @@
 """Limits the bytes of updates that wait for slow clients, of each account and of a whole replica.
 
-Implements: hostile input 30 (memory stays bounded, however many streams fall behind). Pure.
+Implements: threat 30 (memory stays bounded, however many streams fall behind). Pure.
 
 The first update of each queue counts for nothing: a client that keeps up has no more, and a block of 20 MB for many
 such clients is one object in memory. Bytes behind it are counted for each queue, also where queues share them.

@@ -1,6 +1,6 @@
 """The service `geyser.Geyser` for clients of the gateway: what each stream and call costs, and the node's answers.
 
-Implements: interface, "Signal billing": 1 credit for each established stream and each call; decisions, money rules 1
+Implements: interface, "Signal billing": 1 credit for each established stream and each call; money rules 1
 and 10. A call that the node refuses costs nothing.
 A shell. Not here: who the caller is (gateway/door_grpc.py), one stream (geyser_stream.py), what it costs while it is
 open (geyser_charges.py).

@@ -1,6 +1,6 @@
 """Shares a replica's event loop between the work that gRPC clients cause and everything else.
 
-Implements: design, section 9; hostile input 62: reading a request, or evaluating filters for a replay, can take
+Implements: design, "Work on the loop"; threat 62: reading a request, or evaluating filters for a replay, can take
 seconds. Such work is done in turns. One turn at a time, of at most TURN_SECONDS; accounts take turns one after the
 other, however many streams each has; other work of the loop runs between two turns; and all turns together take at most
 SHARE of the loop's time, but for a beginning of BURST_SECONDS.
@@ -9,9 +9,10 @@ factor of a thousand; the function that tells the time is an argument.
 """
 
 import asyncio
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+
+from actors.clock import SystemClock
 
 TURN_SECONDS = 0.002
 SHARE = 0.35
@@ -21,7 +22,7 @@ BURST_SECONDS = 0.010
 class GeyserWork:
     """Belongs to one event loop."""
 
-    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, now: Callable[[], float] = SystemClock.monotonic) -> None:
         self.now = now
         self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()  # By account; the next first.
         self._has_turn = False

@@ -1,6 +1,6 @@
 """Holds and posts what streams cost, through the owner of each account: by allowance for events, or at once.
 
-Implements: decisions, money rules 1 and 10, and 3.11; interface, "WebSocket /ws" and "Signal billing". A shell around
+Implements: money rules 1 and 10, and 3.11; interface, "WebSocket /ws" and "Signal billing". A shell around
 allowance.py. One `Meters` serves all streams of a process, whatever their door.
 
 An allowance belongs to one account and one name in the ledger, and all streams of this process share it, so that a

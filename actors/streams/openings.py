@@ -1,8 +1,8 @@
 """Bounds how many subscriptions are being opened at the same time, in a process and for each account.
 
-Implements: design, section 9 (work on the loop). A shell around semaphores; openings begin in the order in which they
-were asked for. An opening asks the owner of the account and the hub, and all that are under way become ready in the
-same turns of the loop: 50 sockets that send batches of 100 subscriptions would begin 5,000 at once.
+Implements: design, "Work on the loop" (work on the loop). A shell around semaphores; openings begin in the order in
+which they were asked for. An opening asks the owner of the account and the hub, and all that are under way become ready
+in the same turns of the loop: 50 sockets that send batches of 100 subscriptions would begin 5,000 at once.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """All open sockets of a process: how many there may be, and how those end whose accounts may not go on.
 
-Implements: interface, "WebSocket /ws" and the close codes; hostile inputs 30 and 31. A shell. Not here: asking whether
+Implements: interface, "WebSocket /ws" and the close codes; threats 30 and 31. A shell. Not here: asking whether
 accounts may go on (standing_watch.py).
 """
 

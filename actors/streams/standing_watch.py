@@ -1,6 +1,6 @@
 """Tells open streams within a second that their account may not go on: key, session, suspension, balance.
 
-Implements: interface, "WebSocket minimum balance" and the close codes; hostile input 31. A shell.
+Implements: interface, "WebSocket minimum balance" and the close codes; threat 31. A shell.
 The owners of accounts are asked once for all streams of a credential, every CHECK_SECONDS, in one message to each
 owner. An owner that does not answer ends nothing: meanwhile no allowance is held, so nothing is delivered on trust.
 

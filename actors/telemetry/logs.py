@@ -1,6 +1,6 @@
 """Writes logs without secrets.
 
-Implements: house rules on logs; hostile inputs 9 (a key in a URL is in no log) and 13 (no caller can forge a log line).
+Implements: threats 9 (a key in a URL is in no log) and 13 (no caller can forge a log line).
 Not here: metrics (metrics.py).
 """
 

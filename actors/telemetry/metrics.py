@@ -1,6 +1,6 @@
 """The metrics of one process: their names, units and labels.
 
-Implements: hostile input 13. Callers cannot create new series: every label comes from a fixed list, such as the
+Implements: threat 13. Callers cannot create new series: every label comes from a fixed list, such as the
 catalog's methods, the error table's constants and the outcomes of calls. The registry and the format are
 prometheus_client's. Counters and histograms here are plain numbers until the page is built: those of the library cost
 4.4 µs of processor time for each call, these 0.6 µs. Not here: the page (metrics_page.py).

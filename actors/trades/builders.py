@@ -1,7 +1,8 @@
 """Unsigned v0 transactions that buy from, or sell to, a bonding curve.
 
-Implements: interface specification, "Trade builder results"; facts of the launch platform, "What goes around the trade
-instruction". Pure. Not here: amounts (quotes.py); accounts and data of the trade itself (launch_programs/accounts.py).
+Implements: interface, "Trade builder results"; what the platform's own SDK puts around a trade ("What goes around the
+trade instruction". Pure. Not here: amounts (quotes.py); accounts and data of the trade itself
+(launch_programs/accounts.py).
 
 SOL curves use the legacy instructions, which are the smallest; curves that store wrapped SOL use the v2 ones. A trade
 on such a curve creates the wallet's wrapped-SOL account, and a buy funds and syncs it. If the wallet had none before,

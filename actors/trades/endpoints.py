@@ -1,6 +1,6 @@
 """executeSnipe and executeSell: from checked parameters to an unsigned transaction and its price.
 
-Implements: interface specification, "executeSnipe", "executeSell" and "Trade builder results".
+Implements: interface, "executeSnipe", "executeSell" and "Trade builder results".
 A shell: quotes.py decides, builders.py builds, sol_price.py prices. Parameters were checked before
 (gateway/params_trades.py). Nothing is held while these handlers run, so every failure here is free.
 """

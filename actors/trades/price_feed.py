@@ -1,6 +1,6 @@
 """Keeps the SOL/USD price current: reads the price account every few seconds.
 
-Implements: interface specification, "Billing for both builders" (the live rate). A shell: sol_price.py reads the
+Implements: interface, "Billing for both builders" (the live rate). A shell: sol_price.py reads the
 account and judges the price's age. One price is used for builds and for GET /pricing, so the page shows the rate of the
 next build. When the account cannot be read, the last price is used until it is too old; then builds are refused.
 """

@@ -1,6 +1,6 @@
 """What a trade gives and takes, or why it cannot work: the amounts of executeSnipe and executeSell.
 
-Implements: interface specification, "executeSnipe" and "executeSell"; hostile input 34.
+Implements: interface, "executeSnipe" and "executeSell"; threat 34.
 Pure: integers only, by the platform's own formulas (launch_programs/curve_math.py). Each refusal here is free.
 """
 

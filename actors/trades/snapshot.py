@@ -1,6 +1,7 @@
 """The accounts that a build reads: their addresses, and their meaning.
 
-Implements: facts of the launch platform, account layouts; hostile input 33 (any bytes, never an exception).
+Implements: the account layouts of the platform's programs (actors/launch_programs); threat 33 (any bytes, never an
+exception).
 Pure. Not here: asking a node (mint_reads.py), what a coin's state is worth (quotes.py).
 
 One call to the node reads them all: first those of the coin, then three for each wallet. The token program of a coin is

@@ -1,6 +1,6 @@
 """The SOL/USD price, and the price in credits of a built trade.
 
-Implements: interface specification, "Billing for both builders"; decisions, `percentage_priced`; decisions 4.7.
+Implements: interface, "Billing for both builders"; decisions, `percentage_priced`; money rule 7.
 Sources: Pyth's `PriceUpdateV2` account (crate pyth-solana-receiver-sdk), or the operator's fixed price.
 Pure: the time is an argument. Not here: reading the account from a node (price_feed.py).
 """

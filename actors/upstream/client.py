@@ -1,7 +1,7 @@
 """Calls one node, each call with its own id, and judges the answers.
 
-Implements: design, section 4, step 4; hostile inputs 15 and 47 (hangs, resets, endless and compressed answers, late and
-second answers, refused access); decisions 3.5 (one call per request, never a batch).
+Implements: design, "One billed call", step 4; threats 15 and 47 (hangs, resets, endless and compressed answers, late
+and second answers, refused access); decisions, "Batches towards the node" (one call per request, never a batch).
 The shell: replies.py decides what an answer means, gateway/outcomes.py what it costs.
 """
 

@@ -1,6 +1,6 @@
 """Connections to one node: the port, the node's address, and the plain way of one connection for each request.
 
-Implements: hostile inputs 15 and 47 where aiohttp is not the version that kept_connections.py knows.
+Implements: threats 15 and 47 where aiohttp is not the version that kept_connections.py knows.
 The shell: client.py and replies.py decide what an answer means.
 
 `SingleConnections` keeps no connection, because aiohttp's public interface does not report bytes that a node sends

@@ -1,6 +1,6 @@
 """Sends requests to one node over connections that are reused, with aiohttp's pool and parser used directly.
 
-Implements: hostile inputs 15 and 47 (hangs, resets, surplus bytes, second answers). The shell: client.py and replies.py
+Implements: threats 15 and 47 (hangs, resets, surplus bytes, second answers). The shell: client.py and replies.py
 decide what an answer means.
 
 aiohttp's ClientSession is not used here. A request is a constant head and a length; the rest of a session's work

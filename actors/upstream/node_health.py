@@ -1,6 +1,7 @@
 """The health score of a node, from its probes in a row and their average latency.
 
-Implements: decisions, "health transitions" (what they count); design, section 5 (the node, or one of several).
+Implements: decisions, "health transitions" (what they count); design, "What must survive what" (the node, or one of
+several).
 Pure. One score per node. node_selection.py chooses nodes by it; status/core.py derives the public health page.
 """
 

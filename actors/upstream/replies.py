@@ -1,6 +1,7 @@
 """Judges a node's answer (result, error or garbage), and returns its bytes under the client's own id.
 
-Implements: decisions 3.1 (upstream errors pass through untouched), hostile inputs 14 and 15 (invalid JSON, wrong id).
+Implements: decisions, "Errors of the node" (upstream errors pass through untouched), threats 14 and 15 (invalid JSON,
+wrong id).
 Pure. The only module that reads a node's error texts. gateway/outcomes.py decides what an answer costs.
 
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is replaced.
@@ -26,7 +27,10 @@ _ID_HEAD = b'{"jsonrpc":"2.0","id":%b,'
 _ID_TAIL = b',"id":%b}'
 _BEHIND_CODE = -32005  # "Node is behind by 200 slots", "Node is unhealthy".
 _NO_SLOT_YET_CODE, _NO_SLOT_YET_TEXT = -32016, "Minimum context slot"
-_PURGED_BLOCK_CODES = (-32001, -32004)  # Agave sends the first, the interface names the second (decisions 3.1).
+_PURGED_BLOCK_CODES = (
+    -32001,
+    -32004,
+)  # Agave sends the first, the interface names the second (decisions, "Errors of the node").
 _PURGED_BLOCK_TEXT = "cleaned up"
 _UNAVAILABLE_BLOCK_CODE, _UNAVAILABLE_BLOCK_TEXT = -32004, "Block not available"
 
@@ -239,7 +243,8 @@ def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
 
 
 def own_error(err: Err, detail: str, more: Mapping[str, Any]) -> NodeAnswer:
-    """Make an error of this service in a node's own form: its data says whose it is (decisions 3.2), beside more."""
+    """Make an error of this service in a node's own form: its data says whose it is (decisions, "Errors of this
+    service"), beside more."""
     assert err.row.code is not None, err
     data = msgspec.json.encode({**more, "source": "gateway", "constant": err.name})
     return made_error(err.row.code, Refusal(err, detail).message, data)

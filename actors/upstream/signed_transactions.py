@@ -1,6 +1,6 @@
 """Decodes transactions that are complete: every signature that the header requires is present and valid.
 
-Implements: interface specification, sendSmartTransaction (a corrupt or missing signature is -32602, free) and "Limits"
+Implements: interface, sendSmartTransaction (a corrupt or missing signature is -32602, free) and "Limits"
 (1,232 bytes, 4,096 for v1); a node with skipPreflight passes such a transaction on, and it never lands.
 Pure. This module does not check the blockhash, and does not predict whether a transaction succeeds.
 

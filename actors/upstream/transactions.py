@@ -1,6 +1,6 @@
 """Decodes transactions as clients send them: text in one of two encodings, of one of three versions.
 
-Implements: interface specification, "Limits" (transaction size); the node's own caps on texts.
+Implements: interface, "Limits" (transaction size); the node's own caps on texts.
 Pure. signed_transactions.py checks signatures. Nothing here predicts whether a transaction succeeds.
 
 base58 is decoded in runs of 87 digits, each by the compiled decoder that solders has for 64 bytes, and the numbers of

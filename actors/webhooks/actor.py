@@ -1,7 +1,7 @@
 """The dispatcher: leases jobs, sends them, charges for the first success of each, and keeps what came of them.
 
-Implements: interface specification, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
-hostile inputs 27 to 29. A shell: core.py decides about an attempt, lanes.py and places.py about fairness, and
+Implements: interface, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
+threats 27 to 29. A shell: core.py decides about an attempt, lanes.py and places.py about fairness, and
 functions.sql claims.
 Order of one delivery: lease, ask whether its account pays, send, charge, keep. A kill in between sends it once more;
 the charge is named by the event, so it is made once. What an account does not pay for is given back unsent.

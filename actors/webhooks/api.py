@@ -1,6 +1,6 @@
 """What a replica asks of the dispatcher: the commands of the pages, and the client.
 
-Implements: interface specification, "Webhook management". Vocabulary; nothing is decided here.
+Implements: interface, "Webhook management". Vocabulary; nothing is decided here.
 """
 
 from typing import Any, TypeVar

@@ -1,6 +1,6 @@
 """Follows the chain for the webhooks that watch accounts and programs, and queues their events.
 
-Implements: interface specification, "Webhook deliveries", rules 1 and 2. A shell.
+Implements: interface, "Webhook deliveries", rules 1 and 2. A shell.
 One filter at the node serves all webhooks. After a start, and after the stream broke, the blocks since the last slot
 are read first, then the stream begins there; an event that is seen twice is queued once, by its cause. Where no
 Yellowstone endpoint is configured, blocks are read all the time.

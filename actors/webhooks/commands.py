@@ -1,6 +1,6 @@
 """Carries out what the pages ask: registrations, their secrets, the log of deliveries, tests and replays.
 
-Implements: interface specification, "Webhook management"; decisions, webhook record, secret, rotation, replay and test.
+Implements: interface, "Webhook management"; decisions, webhook record, secret, rotation, replay and test.
 A shell: registrations.py checks bodies, the guard checks URLs.
 """
 

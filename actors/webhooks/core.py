@@ -1,6 +1,6 @@
 """Decides about one delivery after each attempt, and about its endpoint. Times are Unix milliseconds.
 
-Implements: interface specification, "Webhook deliveries"; decisions, "webhook retries"; hostile input 27. Pure.
+Implements: interface, "Webhook deliveries"; decisions, "webhook retries"; threat 27. Pure.
 A job is one event for one webhook. It waits, is leased by a dispatcher, and ends as delivered, failed or expired.
 """
 

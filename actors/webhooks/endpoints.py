@@ -1,6 +1,6 @@
 """The pages of webhooks: from requests to commands of the dispatcher, and back.
 
-Implements: interface specification, "Webhook management"; decisions, webhook replay and test. A shell.
+Implements: interface, "Webhook management"; decisions, webhook replay and test. A shell.
 The dispatcher checks bodies, as it knows the webhook that they are about (commands.py).
 """
 

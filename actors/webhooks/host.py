@@ -1,6 +1,6 @@
 """The dispatcher as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py, chain.py,
+Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py, chain.py,
 signal_follower.py and commands.py. After the loss of a machine there may be two for a while; a job that is leased goes
 to one of them.
 """

@@ -1,6 +1,6 @@
 """The jobs that a dispatcher has under lease, in one lane for each webhook.
 
-Implements: hostile inputs 27 and 28 (one slow receiver delays nobody else). Pure.
+Implements: threats 27 and 28 (one slow receiver delays nobody else). Pure.
 A lane sends a few jobs at once, one where its webhook fails or order means something. So a receiver that hangs holds
 one place, and all places together are bounded by what the dispatcher leases.
 """

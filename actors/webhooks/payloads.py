@@ -1,6 +1,6 @@
 """Makes the events that are delivered: of accounts, of transactions, of tests.
 
-Implements: interface specification, "Lifecycle events"; decisions, "transaction-watch payload", "lifecycle payload",
+Implements: interface, "Lifecycle events"; decisions, "transaction-watch payload", "lifecycle payload",
 "webhook test". Pure.
 """
 

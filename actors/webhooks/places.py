@@ -1,6 +1,6 @@
 """The places of a dispatcher: how many jobs it may have under lease, and how accounts share them.
 
-Implements: hostile inputs 27 and 28 (slow receivers delay nobody else, however many webhooks their account has). Pure.
+Implements: threats 27 and 28 (slow receivers delay nobody else, however many webhooks their account has). Pure.
 A place is one job under lease, from the claim of the job until its result is kept.
 
 A webhook whose account holds less than its share gets jobs ahead of its requests, so that the next request begins at

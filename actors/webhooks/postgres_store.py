@@ -1,7 +1,8 @@
 """The store of webhooks in PostgreSQL; store.py says what each method does.
 
-Implements: design, section 5; hostile inputs 26 to 29 (what is kept). Decides nothing. Every failure of the database
-raises WebhooksUnavailable. Jobs are leased by skip-locked claims (functions.sql), so several dispatchers may work.
+Implements: design, "What must survive what"; threats 26 to 29 (what is kept). Decides nothing. Every failure of the
+database raises WebhooksUnavailable. Jobs are leased by skip-locked claims (functions.sql), so several dispatchers may
+work.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """What a customer may register, and a registration as it is kept and shown.
 
-Implements: interface specification, "Webhook subscription"; decisions, "webhook record", "watched wallets". Pure.
+Implements: interface, "Webhook subscription"; decisions, "webhook record", "watched wallets". Pure.
 """
 
 from collections.abc import Iterable, Mapping

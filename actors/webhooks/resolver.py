@@ -1,6 +1,6 @@
 """Looks a host's name up and gives only addresses that the egress guard lets through.
 
-Implements: hostile input 26 (resolve once, check all, pin). A shell around dnspython. The HTTP client connects to the
+Implements: threat 26 (resolve once, check all, pin). A shell around dnspython. The HTTP client connects to the
 addresses that it gets here and asks nobody else, so a name that changes between check and connection gains nothing.
 """
 

@@ -1,6 +1,6 @@
 """Sends one signed delivery: one POST to a guarded address, with a bound on everything that comes back.
 
-Implements: hostile inputs 26 and 27 (no redirects, capped read, time limits). A shell around aiohttp.
+Implements: threats 26 and 27 (no redirects, capped read, time limits). A shell around aiohttp.
 The head of the answer decides. At most ANSWER_BYTES_MAX of the body are kept; where it is longer, or slow, the
 connection is closed.
 """

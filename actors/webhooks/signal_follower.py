@@ -1,6 +1,6 @@
 """Follows the log of signals for signal webhooks, and has their wallets watched.
 
-Implements: interface specification, "Webhook deliveries", rule 4; decisions, "watched wallets"; hostile input 32. A
+Implements: interface, "Webhook deliveries", rule 4; decisions, "watched wallets"; threat 32. A
 shell. Events are queued in one transaction with the cursor of the log, so a kill loses none; an entry that is read
 again is queued once, by its cause.
 """

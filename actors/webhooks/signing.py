@@ -1,7 +1,7 @@
 """Signs deliveries: the interface's headers and those of Standard Webhooks, over the same bytes.
 
-Implements: interface specification, "Webhook deliveries"; decisions, "webhook secret", "two signatures during a
-rotation" and 3.7; hostile input 29. Pure.
+Implements: interface, "Webhook deliveries"; decisions, "webhook secret", "two signatures during a
+rotation" and 3.7; threat 29. Pure.
 """
 
 import base64

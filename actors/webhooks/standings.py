@@ -1,6 +1,6 @@
 """Asks the owners of accounts which of them pay for deliveries now.
 
-Implements: hostile input 68 (who pays nothing gets no deliveries and holds no places). A shell; nothing is kept.
+Implements: threat 68 (who pays nothing gets no deliveries and holds no places). A shell; nothing is kept.
 """
 
 from collections.abc import Collection, Mapping

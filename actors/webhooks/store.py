@@ -1,6 +1,6 @@
 """The lasting state of webhooks: registrations, events, deliveries, the log of attempts. The port, and its nouns.
 
-Implements: design, section 5; hostile inputs 26 to 29 (what is kept). Decides nothing.
+Implements: design, "What must survive what"; threats 26 to 29 (what is kept). Decides nothing.
 postgres_store.py is the store of the product; tests/webhooks/memory_store.py passes the same tests.
 """
 

@@ -1,6 +1,6 @@
 """The egress guard: which URLs and which addresses a delivery may go to.
 
-Implements: hostile input 26. Pure. resolver.py looks the names of hosts up, and asks here about every address.
+Implements: threat 26. Pure. resolver.py looks the names of hosts up, and asks here about every address.
 The list of ranges is our own: `ipaddress.is_global` of Python 3.11 lets fec0::/10, 192.0.0.192, 3fff::/20 and others
 through. Sources: the special-purpose registries of IANA for IPv4 and IPv6.
 """

@@ -1,6 +1,6 @@
 """Reads transactions of the chain, from a node's stream and from its blocks, into one form.
 
-Implements: interface specification, "Webhook deliveries", rule 1 (successful transactions only); decisions,
+Implements: interface, "Webhook deliveries", rule 1 (successful transactions only); decisions,
 "transaction-watch payload". Pure. What a node sends is not trusted to be whole: a transaction that cannot be read is
 None.
 """

@@ -127,7 +127,7 @@ def test_no_second_admits_more_than_its_limit(limit: int, steps: list[tuple[int,
 
 
 def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
-    """Hostile input 20: an earlier second is a fresh window."""
+    """Threat 20: an earlier second is a fresh window."""
     window = Window()
     window.take(1_700_086_400, 5)
     assert window.left(1_700_000_000, 5) == 5

@@ -88,7 +88,7 @@ async def test_nothing_is_loaded_while_the_ledger_does_not_commit(world: World, 
 
 
 async def test_an_account_that_contradicts_itself_is_halted_alone(world: World, store: SlowStore) -> None:
-    """Hostile input 20: a flip halts that account; others go on."""
+    """Threat 20: a flip halts that account; others go on."""
     first = await world.shard()
     for pubkey in (ALICE, BOB):
         await world.customer(first, pubkey, 10)

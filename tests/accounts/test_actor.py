@@ -35,7 +35,7 @@ def balance(world: World, pubkey: bytes = ALICE) -> int:
 
 
 async def test_one_of_500_calls_fits_the_credits(world: World, shard: AccountShard) -> None:
-    """Hostile input 1: 500 concurrent 25-credit calls on a 26-credit account: one admitted, 499 refused, balance 1."""
+    """Threat 1: 500 concurrent 25-credit calls on a 26-credit account: one admitted, 499 refused, balance 1."""
     proof = await world.customer(shard, ALICE, 26)
     replies = [shard.hold_now(hold(number, 25, proof=proof)) for number in range(500)]
     assert all(isinstance(reply, HoldReply) for reply in replies)
@@ -78,7 +78,7 @@ async def test_an_answer_waits_for_the_ledger(world: World, shard: AccountShard)
 
 
 async def test_the_same_settle_twice_posts_once(world: World, shard: AccountShard) -> None:
-    """Hostile input 19: asked again, the recorded result, also while its group is still on the way."""
+    """Threat 19: asked again, the recorded result, also while its group is still on the way."""
     proof = await world.customer(shard, ALICE, 100)
     shard.hold_now(hold(1, 5, proof=proof))
     world.store.gate = asyncio.Event()
@@ -94,7 +94,7 @@ async def test_the_same_settle_twice_posts_once(world: World, shard: AccountShar
 
 
 async def test_a_failed_commit_answers_nobody_and_resumes_from_the_ledger(world: World, shard: AccountShard) -> None:
-    """Hostile input 41: memory that was ahead is dropped; asked again, the ledger's word counts."""
+    """Threat 41: memory that was ahead is dropped; asked again, the ledger's word counts."""
     proof = await world.customer(shard, ALICE, 100)
     epoch = (await shard.health())["epoch"]
     shard.hold_now(hold(1, 5, proof=proof))
@@ -146,7 +146,8 @@ async def test_what_gathered_behind_a_failed_commit_fails_with_it(world: World, 
 
 
 async def test_a_broken_invariant_is_rebuilt_from_the_ledger(world: World, shard: AccountShard) -> None:
-    """House style, 5: what broke is not trusted any more; what was on its way before stands; nobody must restart it."""
+    """Style, "Errors": what broke is not trusted any more; what was on its way before stands; nobody must restart
+    it."""
     proof = await world.customer(shard, ALICE, 100)
     other = await world.customer(shard, BOB, 100)
     for number in (1, 2):
@@ -169,7 +170,7 @@ async def test_a_broken_invariant_is_rebuilt_from_the_ledger(world: World, shard
 
 
 async def test_paid_calls_are_refused_while_the_store_is_away(world: World, shard: AccountShard) -> None:
-    """Money rule 9 and hostile inputs 20 and 44: 503 while it lasts, reading goes on, and then all by itself again."""
+    """Money rule 9 and threats 20 and 44: 503 while it lasts, reading goes on, and then all by itself again."""
     proof = await world.customer(shard, ALICE, 100)
     world.store.away = True
     shard.hold_now(hold(1, 5, proof=proof))
@@ -223,7 +224,7 @@ async def test_a_slow_store_admits_nothing_more(world: World, shard: AccountShar
 
 
 async def test_a_former_owner_cannot_write_and_stops(world: World, shard: AccountShard) -> None:
-    """Hostile inputs 21 and 40: the older owner's write is refused by the store, and it stops for good."""
+    """Threats 21 and 40: the older owner's write is refused by the store, and it stops for good."""
     proof = await world.customer(shard, ALICE, 100)
     shard.hold_now(hold(1, 5, proof=proof))
     successor = await world.shard()
@@ -241,7 +242,7 @@ async def test_a_former_owner_cannot_write_and_stops(world: World, shard: Accoun
 
 
 async def test_a_successor_posts_what_its_predecessor_granted(world: World, shard: AccountShard) -> None:
-    """Design, section 4; hostile inputs 16 and 17: one rule for holds that nobody in memory knows."""
+    """Design, "One billed call"; threats 16 and 17: one rule for holds that nobody in memory knows."""
     proof = await world.customer(shard, ALICE, 30)
     for number in (1, 2, 3):
         shard.hold_now(hold(number, 10, proof=proof))
@@ -260,7 +261,7 @@ async def test_a_successor_posts_what_its_predecessor_granted(world: World, shar
 
 
 async def test_a_hold_nobody_ends_is_released(world: World, shard: AccountShard) -> None:
-    """Hostile input 16: the edge died between hold and send: expiry, no charge."""
+    """Threat 16: the edge died between hold and send: expiry, no charge."""
     proof = await world.customer(shard, ALICE, 30)
     shard.hold_now(hold(1, 30, proof=proof))
     world.clock.advance(59)

@@ -35,7 +35,7 @@ def balance(world: World, pubkey: bytes = ALICE) -> int:
 
 
 async def test_unknown_accounts_and_keys_are_refused_cheaply(world: World, shard: AccountShard) -> None:
-    """Hostile input 39: "no such account" is remembered briefly, and costs the database nothing meanwhile."""
+    """Threat 39: "no such account" is remembered briefly, and costs the database nothing meanwhile."""
     for _ in range(5):
         reply = await ask(shard.hold_now, hold(1, 5, proof=world.wallet(BOB)))
         assert (reply.refusal, reply.pubkey, reply.figures) == ("PAYMENT_REQUIRED", BOB, None)
@@ -48,7 +48,7 @@ async def test_unknown_accounts_and_keys_are_refused_cheaply(world: World, shard
 
 
 async def test_loads_in_flight_are_capped(world: World, shard: AccountShard) -> None:
-    """Hostile input 39: 10,000 fresh key pairs; what is too much is told so at once."""
+    """Threat 39: 10,000 fresh key pairs; what is too much is told so at once."""
     world.config = AccountsConfig(activations_in_flight_max=2)
     small = await world.shard()
     requests = [hold(number, 5, proof=world.wallet(pubkey_of(f"fresh {number}"))) for number in range(200)]
@@ -87,7 +87,7 @@ async def test_idle_accounts_leave_memory(world: World, shard: AccountShard) -> 
 
 
 async def test_a_nonce_is_usable_once_and_kept_before_the_call_is_admitted(world: World, shard: AccountShard) -> None:
-    """Hostile inputs 2 and 4, money rule 11: one of two is admitted; a restart forgets none; asking again is known."""
+    """Threats 2 and 4, money rule 11: one of two is admitted; a restart forgets none; asking again is known."""
     await world.customer(shard, ALICE, 100)
     proof = world.wallet(ALICE)
     one, two = await asyncio.gather(
@@ -113,8 +113,8 @@ async def test_nonces_that_wait_go_in_one_pipeline(world: World, shard: AccountS
 
 
 async def test_without_redis_signed_calls_are_refused_and_keys_go_on(world: World, shard: AccountShard) -> None:
-    """Design, section 5: a replay could not be refused. Nothing stays held. The nonce of the first request, which may
-    have reached Redis, stays taken; those that are refused at once stay good."""
+    """Design, "What must survive what": a replay could not be refused. Nothing stays held. The nonce of the first
+    request, which may have reached Redis, stays taken; those that are refused at once stay good."""
     proof = await world.customer(shard, ALICE, 100)
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     session = await shard.ask(OpenSession(ALICE, b"challenge", world.clock.now()))

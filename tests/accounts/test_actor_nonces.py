@@ -48,7 +48,7 @@ def on_its_way(shard: AccountShard, request: Any) -> "asyncio.Future[Any]":
 
 
 async def test_a_broken_link_takes_no_nonce_back(world: World, shard: AccountShard) -> None:
-    """Hostile input 55. The edge's new link is there before the owner sees the end of the old one: asked again, the
+    """Threat 55. The edge's new link is there before the owner sees the end of the old one: asked again, the
     request waits for its nonce as the first one did, and when that one's link ends nothing becomes free."""
     way = world.identity.gate = asyncio.Event()
     proof = world.wallet(ALICE)
@@ -70,7 +70,7 @@ async def test_a_broken_link_takes_no_nonce_back(world: World, shard: AccountSha
 async def test_over_real_links_that_break_a_nonce_admits_one_request(
     world: World, shard: AccountShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hostile input 55. Two edges send one signed request; the link of the one that was first breaks, twice, while its
+    """Threat 55. Two edges send one signed request; the link of the one that was first breaks, twice, while its
     nonce is on its way, and it sends the request again by its own operation id."""
     came: asyncio.Queue[bytes] = asyncio.Queue()
     hold_now = shard.hold_now
@@ -110,7 +110,7 @@ async def test_over_real_links_that_break_a_nonce_admits_one_request(
 
 
 async def test_a_failed_commit_takes_no_nonce_back(world: World, shard: AccountShard) -> None:
-    """Hostile input 55. The account is dropped while a nonce of it is on its way: it is loaded anew with that nonce
+    """Threat 55. The account is dropped while a nonce of it is on its way: it is loaded anew with that nonce
     taken, and the request gets its hold on the account as it is then."""
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     way = world.identity.gate = asyncio.Event()
@@ -132,7 +132,7 @@ async def test_a_failed_commit_takes_no_nonce_back(world: World, shard: AccountS
 
 
 async def test_a_read_shows_nothing_that_was_never_written(world: World, shard: AccountShard) -> None:
-    """Hostile input 41: the commit fails while the nonce of a read is on its way."""
+    """Threat 41: the commit fails while the nonce of a read is on its way."""
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     way = world.identity.gate = asyncio.Event()
     read = asyncio.ensure_future(shard.ask(ReadAccount(world.wallet(ALICE))))
@@ -161,7 +161,7 @@ async def test_a_closed_ledger_lets_each_nonce_read_once(world: World, shard: Ac
 
 
 async def test_a_write_of_unknown_end_keeps_the_nonce_and_frees_the_credits(world: World, shard: AccountShard) -> None:
-    """Decisions 4.11: it may be in Redis, and a successor may read it there. Nothing stays held for it."""
+    """money rule 11: it may be in Redis, and a successor may read it there. Nothing stays held for it."""
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     way = world.identity.gate = asyncio.Event()
     proof = world.wallet(ALICE)
@@ -179,7 +179,7 @@ async def test_a_write_of_unknown_end_keeps_the_nonce_and_frees_the_credits(worl
 
 
 async def test_a_door_whose_clock_is_set_back_lets_nothing_pass_twice(world: World, shard: AccountShard) -> None:
-    """Hostile input 53: the door takes an old message for new; its owner has forgotten the nonce, and says no."""
+    """Threat 53: the door takes an old message for new; its owner has forgotten the nonce, and says no."""
     used, unused = world.wallet(ALICE), world.wallet(ALICE)
     assert (await ask(shard.hold_now, hold(1, 5, proof=used))).verdicts == (None,)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Hostile input 56: a person with every right on the database changes the books, and the audit names it.
+"""Threat 56: a person with every right on the database changes the books, and the audit names it.
 
 Each change is made with the rights of the tables' owner, the append-only trigger taken off.
 """

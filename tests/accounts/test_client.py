@@ -144,7 +144,7 @@ async def test_each_request_goes_to_the_owner_of_its_account() -> None:
 
 
 async def test_one_owner_with_a_doubtful_clock_is_enough_to_say_so() -> None:
-    """Hostile input 53: the health page of any replica shows it, and not for longer than it lasts."""
+    """Threat 53: the health page of any replica shows it, and not for longer than it lasts."""
     accounts, owners = await world(3)
     await accounts.connected()
     for doubt in (None, "the wall clock of this process is 86400 s ahead of the database's clock", None):

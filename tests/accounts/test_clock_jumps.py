@@ -1,4 +1,4 @@
-"""An owner whose process's wall clock is set for one tick (hostile input 53): nothing that cannot be undone happens."""
+"""An owner whose process's wall clock is set for one tick (threat 53): nothing that cannot be undone happens."""
 
 import pytest
 import redis.asyncio

@@ -128,7 +128,7 @@ async def test_reading_an_account(world: World, shard: AccountShard) -> None:
 
 
 async def test_a_reader_is_not_answered_from_what_is_not_written(world: World, shard: AccountShard) -> None:
-    """Hostile input 41."""
+    """Threat 41."""
     proof = await world.customer(shard, ALICE, 100)
     shard.hold_now(hold(1, 10, proof=proof))
     world.store.gate = asyncio.Event()
@@ -194,7 +194,7 @@ async def test_limits_and_status_last(world: World, shard: AccountShard) -> None
 
 
 async def test_work_that_is_done_is_charged_once_for_each_operation(world: World, shard: AccountShard) -> None:
-    """Decisions, money rules 1 and 3: asked again, or of a successor, it costs nothing more; what the credits do not
+    """money rules 1 and 3: asked again, or of a successor, it costs nothing more; what the credits do not
     cover is said, and charged once they do."""
     await world.customer(shard, ALICE, 3)
     names = tuple(bytes([number]) * 16 for number in range(5))

@@ -287,7 +287,7 @@ async def test_recovery_survives_whatever_it_meets(world: World, owner: Owner) -
 
 
 async def test_a_beat_finds_out_about_a_new_owner(world: World, owner: Owner) -> None:
-    """Hostile input 21: an idle former owner stops too, although it writes nothing."""
+    """Threat 21: an idle former owner stops too, although it writes nothing."""
     await world.store.take_over("other", SHARDS[:1], False)
     await owner.commits.beat()
     assert owner.commits.fenced and not owner.commits.admits(0)

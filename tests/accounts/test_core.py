@@ -61,7 +61,7 @@ def end(account: Account, settlement: Settlement) -> bool | None:
 
 
 def test_a_batch_is_admitted_item_by_item_in_order() -> None:
-    """Hostile input 11: a batch across the balance: what fits is held, and a later, smaller item still may."""
+    """Threat 11: a batch across the balance: what fits is held, and a later, smaller item still may."""
     account = opened(credits=60)
     assert admit(account, hold(1, 25, 50, 25, 25, 10)) == (None, CREDITS, None, CREDITS, None)
     assert account.purse.held == 60
@@ -79,7 +79,7 @@ def test_a_batch_straddles_the_rate_limit() -> None:
 
 
 def test_a_client_without_credits_hears_that_and_not_its_rate() -> None:
-    """Hostile input 1: 499 refusals in one second are all 402."""
+    """Threat 1: 499 refusals in one second are all 402."""
     account = opened(credits=26)
     verdicts = [admit(account, hold(number, 25))[0] for number in range(500)]
     assert verdicts == [None] + [CREDITS] * 499
@@ -172,7 +172,7 @@ def test_releasing_what_was_posted_gives_it_back() -> None:
 
 @pytest.mark.parametrize(("age", "balance", "ok"), [(120, 25, True), (121, 25, False), (0, 24, False), (-30, 25, True)])
 def test_a_hold_of_a_predecessor_is_posted_if_recent_and_covered(age: int, balance: int, ok: bool) -> None:
-    """Design, section 4. However recent it is, the store is asked first whether it was posted before."""
+    """Design, "One billed call". However recent it is, the store is asked first whether it was posted before."""
     account = opened(credits=balance)
     request = settle(1, 25, held_at=START_MS // 1000 - age)
     assert decide_settle(account, request, START) == Settlement(None)
@@ -193,7 +193,7 @@ def test_an_expired_hold_is_judged_like_a_predecessors() -> None:
 
 
 def test_holds_end_by_steady_time() -> None:
-    """Hostile input 20: a clock that jumps a day does not end what is in flight."""
+    """Threat 20: a clock that jumps a day does not end what is in flight."""
     account = opened(credits=30)
     admit(account, hold(1, 25))
     assert not is_due(account, Moment(START_MS + 86_400_000, 59))

@@ -78,7 +78,7 @@ async def test_a_first_deposit_opens_the_account(shard: AccountShard) -> None:
 
 
 async def test_fifty_at_once_are_one_credit(shard: AccountShard) -> None:
-    """Hostile input 22."""
+    """Threat 22."""
     answers = await asyncio.gather(*(shard.ask(CreditDeposit(ALICE, CREDIT)) for _ in range(50)))
     told = [value_of(answer) for answer in answers]
     assert sorted(row.credits_added for row in told) == [0] * 49 + [1_000]
@@ -124,7 +124,8 @@ async def test_an_assigned_transfer_is_never_credited_to_another(shard: AccountS
 
 
 async def test_a_payment_is_taken_back_once(shard: AccountShard) -> None:
-    """Decisions 3.6: at most what is available, the rest uncollected, and asking again changes nothing."""
+    """Decisions, "Two ways to pay by x402": at most what is available, the rest uncollected, and asking again changes
+    nothing."""
     await shard.ask(CreditDeposit(ALICE, CREDIT))
     await shard.ask(AdjustCredits(ALICE, -300, "spent", "spent"))
     first = value_of(await shard.ask(TakeBackDeposit(ALICE, CREDIT.signature, 0, "the payment never became final")))

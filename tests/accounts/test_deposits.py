@@ -91,7 +91,8 @@ def test_an_assigned_transfer_is_an_adjustment_with_its_reason_and_no_bonus() ->
 
 @pytest.mark.parametrize(("held", "taken", "uncollected"), [(0, 1_000, 0), (400, 600, 400), (1_000, 0, 1_000)])
 def test_a_payment_is_taken_back_as_far_as_it_is_available(held: int, taken: int, uncollected: int) -> None:
-    """Decisions 3.6: at most what is available; what is held for calls in flight stays theirs; the rest is recorded."""
+    """Decisions, "Two ways to pay by x402": at most what is available; what is held for calls in flight stays theirs;
+    the rest is recorded."""
     account = opened()
     deposit(account, 10_000)
     if held:

@@ -128,7 +128,7 @@ async def test_a_charge_that_its_edge_voids_is_listed_no_longer() -> None:
 
 
 async def test_an_edge_that_comes_back_can_do_nothing_under_its_old_id() -> None:
-    """Hostile input 57: it neither holds nor settles nor delivers, and is told to start over. Its voids are heard."""
+    """Threat 57: it neither holds nor settles nor delivers, and is told to start over. Its voids are heard."""
     called = await Called().start()
     await called.post(1, 2)
     await called.hold(3)

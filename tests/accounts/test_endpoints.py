@@ -11,7 +11,7 @@ PROOF = key_proof()
     ("offset", "limit", "good"), [(0, 0, True), (0, 500, True), (0, 501, False), (-1, 5, False), (10**10, 5, False)]
 )
 def test_pages_are_bounded(offset: int, limit: int, good: bool) -> None:
-    """Decisions, "`offset`, `limit` of ledger and history"."""
+    """Decisions, "offset and limit of listings"."""
     assert (mistake_in(ReadLedger(PROOF, offset, limit)) is None) is good
 
 

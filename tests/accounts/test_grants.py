@@ -1,6 +1,6 @@
 """Rights of the product's role on the tables of accounts: enough for every test of the store, and no more.
 
-Decisions, money rule 6: the ledger is append-only, also for a process whose connection a stranger has got hold of.
+money rule 6: the ledger is append-only, also for a process whose connection a stranger has got hold of.
 """
 
 import asyncpg

@@ -36,7 +36,7 @@ async def test_many_askers_share_one_start() -> None:
 
 
 async def test_a_dead_edge_leaves_nothing_held_and_only_what_it_did_not_deliver_is_refunded() -> None:
-    """Hostile input 54: of a batch, the delivered stays charged, the posted is refunded and the held is free, at once;
+    """Threat 54: of a batch, the delivered stays charged, the posted is refunded and the held is free, at once;
     another edge's calls go on."""
     world = World()
     shard = await world.shard()

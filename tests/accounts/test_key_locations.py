@@ -8,7 +8,7 @@ from tests.accounts.test_api_keys import OWNERS, foreign_key
 
 
 def test_only_keys_that_another_owner_has_are_located() -> None:
-    """Hostile input 39: what a stranger makes up is not kept; what is kept is bounded, and the newest stays."""
+    """Threat 39: what a stranger makes up is not kept; what is kept is bounded, and the newest stays."""
     locations = KeyLocations(OWNERS)
     _, proof = foreign_key(ALICE)
     assert not locations.learn(proof, b"") and not locations

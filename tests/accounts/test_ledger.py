@@ -57,5 +57,5 @@ def test_the_bytes_and_the_chain_never_change() -> None:
     ],
 )
 def test_an_entry_says_what_happened(change: dict[str, object], words: str) -> None:
-    """Hostile input 36: whether the client was there is in the ledger."""
+    """Threat 36: whether the client was there is in the ledger."""
     assert describe(msgspec.structs.replace(DEBIT, **change)) == words

@@ -20,7 +20,7 @@ def test_it_is_the_process_clock_until_the_database_answers(clock: ManualClock) 
 
 
 def test_a_wall_clock_that_is_set_moves_nothing(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """Hostile input 53; one line when it begins and one when it is over."""
+    """Threat 53; one line when it begins and one when it is over."""
     wall = WallClock(clock)
     ledger_clock = LedgerClock(wall)
     ledger_clock.answered(clock.now_ms(), clock.monotonic())

@@ -63,7 +63,7 @@ steps = st.lists(st.tuples(st.integers(0, 2 * SETTLING_MS), st.sampled_from(JUMP
 
 @given(steps=steps, took_ms=st.integers(0, 3 * ANSWER_MS_MAX))
 def test_one_process_with_a_wrong_clock_never_acts_early(steps: list[tuple[int, int, bool]], took_ms: int) -> None:
-    """Hostile input 53: the database is right, and the wall clock of this process is whatever it likes."""
+    """Threat 53: the database is right, and the wall clock of this process is whatever it likes."""
     host = Host()
     host.answer()
     for pause_ms, host.wall_ahead, answers in steps:

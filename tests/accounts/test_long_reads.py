@@ -18,7 +18,7 @@ async def _written(pubkey: bytes) -> None:
 
 
 async def test_reads_are_bounded_for_an_account_and_for_the_owner() -> None:
-    """Hostile input 35: what is over a bound is refused at once, and whatever ends makes place for another one."""
+    """Threat 35: what is over a bound is refused at once, and whatever ends makes place for another one."""
     reads, gate = LongReads(_written), asyncio.Event()
 
     async def read() -> list[int]:

@@ -32,7 +32,7 @@ async def test_credits_expire_with_an_entry_though_nobody_asks() -> None:
 
 
 async def test_a_halted_account_holds_up_nobody_else() -> None:
-    """Hostile input 20: others' credits expire, and others' events are told, while one account contradicts itself."""
+    """Threat 20: others' credits expire, and others' events are told, while one account contradicts itself."""
     world = World()
     first = await world.shard()
     for number, pubkey in enumerate((ALICE, BOB, CAROL)):

@@ -375,7 +375,7 @@ TROUBLES = {
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("troubles", list(TROUBLES))
 async def test_one_nonce_admits_one_request(troubles: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hostile inputs 2, 4, 53 and 55: whatever breaks at whatever await."""
+    """Threats 2, 4, 53 and 55: whatever breaks at whatever await."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 0)
     monkeypatch.setattr(commits, "BEAT_SECONDS", 3_600)  # By the test's own clock only: the same seed, the same run.
     simulation = Simulation(seed, frozenset(TROUBLES[troubles].split()))

@@ -98,7 +98,7 @@ async def test_a_successor_knows_every_nonce(owner: Owner, store: FailingIdentit
 async def test_a_former_owner_admits_nothing_more(
     owner: Owner, store: FailingIdentityStore, clock: ManualClock
 ) -> None:
-    """Hostile inputs 40 and 55: its write was under way when the record was claimed; what it has is refused, and the
+    """Threats 40 and 55: its write was under way when the record was claimed; what it has is refused, and the
     nonce is the successor's to give."""
     assert await owner.use("before", 1) is None
     asked = owner.signed("n")
@@ -139,7 +139,7 @@ async def test_a_failed_write_leaves_the_nonce_taken(owner: Owner, store: Failin
 
 
 async def test_asked_again_while_the_write_is_under_way_waits_for_it(owner: Owner, store: FailingIdentityStore) -> None:
-    """Hostile input 55: the link broke, and the same operation comes over the next one."""
+    """Threat 55: the link broke, and the same operation comes over the next one."""
     assert await owner.use("first", 1) is None
     asked = owner.signed("n")
     first = asyncio.ensure_future(owner.use(asked, 2))
@@ -153,7 +153,7 @@ async def test_asked_again_while_the_write_is_under_way_waits_for_it(owner: Owne
 
 
 async def test_while_the_store_is_away_no_nonce_is_lost(owner: Owner, store: FailingIdentityStore) -> None:
-    """Hostile input 2 in spirit: who is refused at once, as the store is known to be away, may send the same again."""
+    """Threat 2 in spirit: who is refused at once, as the store is known to be away, may send the same again."""
     assert await owner.use("first", 1) is None
     store.away = True
     assert await owner.use("the one that finds it out", 2) is UNAVAILABLE
@@ -267,7 +267,7 @@ async def test_a_database_that_is_away_lets_nobody_claim(
 
 
 async def test_old_nonces_leave_memory_and_store(owner: Owner, store: FailingIdentityStore, clock: ManualClock) -> None:
-    """Hostile input 4. A failing store is asked again later; one that has another owner is not ours to clear."""
+    """Threat 4. A failing store is asked again later; one that has another owner is not ours to clear."""
     for number in range(100):
         assert await owner.use(owner.signed(f"n{number}"), number) is None
     clock.advance(NONCE_SECONDS + SLACK_SECONDS)

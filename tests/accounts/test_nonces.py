@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +64,7 @@ def test_an_unreadable_entry_refuses_everybody(text: str, asking: bytes) -> None
 def test_a_nonce_is_good_for_one_operation_whatever_the_clock_says(
     steps: list[tuple[int, int, int, int, int]],
 ) -> None:
-    """Money rule 11, hostile input 53: ten messages, asked for again and again, while the owner's clock is moved at
+    """Money rule 11, threat 53: ten messages, asked for again and again, while the owner's clock is moved at
     will and old nonces are forgotten at every step. Whoever took a nonce first has it, for good."""
     nonces = Nonces()
     messages: dict[int, Signed] = {}
@@ -89,7 +90,8 @@ def test_another_operation_and_the_same_one_again() -> None:
     assert use(nonces, signed("m"), 5) is None
 
 
-def test_hostile_4_nonces_outlive_both_sides_of_the_time_window() -> None:
+@pytest.mark.threat(4)
+def test_nonces_outlive_both_sides_of_the_time_window() -> None:
     """A message signed 60 s ahead is good for 120 s, and is refused or remembered long after that; memory is then given
     back."""
     nonces = Nonces()
@@ -105,7 +107,7 @@ def test_hostile_4_nonces_outlive_both_sides_of_the_time_window() -> None:
 
 
 def test_a_clock_that_is_set_back_makes_no_old_message_new() -> None:
-    """Hostile input 53: the message was forgotten, its time has come again, and it is refused for good."""
+    """Threat 53: the message was forgotten, its time has come again, and it is refused for good."""
     nonces = Nonces()
     assert use(nonces, signed("old"), 1) is None
     nonces.forget(NOW + 1_000, 1_000)
@@ -115,7 +117,7 @@ def test_a_clock_that_is_set_back_makes_no_old_message_new() -> None:
 
 
 def test_a_clock_that_jumps_ahead_for_a_moment_forgets_nothing() -> None:
-    """Hostile input 53: a day, for one tick: all nonces are still known, and messages that are good stay good."""
+    """Threat 53: a day, for one tick: all nonces are still known, and messages that are good stay good."""
     nonces = Nonces()
     assert use(nonces, signed("n"), 1, NOW, 5) is None
     nonces.forget(NOW + 86_400, 6)
@@ -156,7 +158,8 @@ def test_a_challenge_is_kept_apart_from_nonces_of_requests() -> None:
     assert nonces.count == 0
 
 
-def test_hostile_4_nonces_are_bounded_by_the_accounts_rate() -> None:
+@pytest.mark.threat(4)
+def test_nonces_are_bounded_by_the_accounts_rate() -> None:
     """Beyond what it could ever use, an account is told to slow down, and loses no nonce by it; others go on."""
     nonces = Nonces()
     for number in range(nonces_max(RATE)):
@@ -169,7 +172,8 @@ def test_hostile_4_nonces_are_bounded_by_the_accounts_rate() -> None:
     assert nonces_max(10_000) >= 10_000 * NONCE_SECONDS * 3 // 2
 
 
-def test_hostile_4_nonces_of_all_accounts_are_bounded(monkeypatch) -> None:
+@pytest.mark.threat(4)
+def test_nonces_of_all_accounts_are_bounded(monkeypatch) -> None:
     """When memory is full, signed requests wait until it is not; none is forgotten for it."""
     monkeypatch.setattr(rules, "NONCES_MAX", 3)
     nonces = Nonces()

@@ -78,7 +78,7 @@ def test_an_untouched_ledger_adds_up(written: tuple[Account, Written]) -> None:
     ],
 )
 def test_any_change_of_an_entry_is_found(written: tuple[Account, Written], change: dict[str, object]) -> None:
-    """Hostile input 20, a bit flip: whatever is changed, the chain breaks there."""
+    """Threat 20, a bit flip: whatever is changed, the chain breaks there."""
     account, entries = written
     entry, after = entries[3]
     entries[3] = (msgspec.structs.replace(entry, **change), after)

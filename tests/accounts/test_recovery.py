@@ -95,7 +95,7 @@ class Edges:
 
 
 async def test_postgres_killed_under_load(own_server: tuple[EmbeddedPostgres, Supervisor]) -> None:
-    """Hostile input 44, money rules 2 and 9: no restart of the owner, no answered call lost, none charged twice."""
+    """Threat 44, money rules 2 and 9: no restart of the owner, no answered call lost, none charged twice."""
     server, supervisor = own_server
     await bring_up(server)
     pool = await connect_postgres(server.url, connections_max=4, application="owner")

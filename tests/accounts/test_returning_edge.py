@@ -1,5 +1,5 @@
 """A replica's client and an owner over a real link that is cut: what was refunded does not leave, and what leaves stays
-charged (hostile input 57)."""
+charged (threat 57)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

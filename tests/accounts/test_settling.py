@@ -40,7 +40,7 @@ def entries(world: World, kind: EntryType, pubkey: bytes = ALICE) -> list[bytes]
 
 @pytest.mark.parametrize("behind", [140, 400, DAY, 400 * DAY, -140, -DAY])
 async def test_a_former_owner_with_a_wrong_clock_leaves_no_second_debit(world: World, behind: int) -> None:
-    """Hostile input 57: the answer to a settle was lost, and its edge asks the successor again eleven seconds later."""
+    """Threat 57: the answer to a settle was lost, and its edge asks the successor again eleven seconds later."""
     former = await world.shard(WallClock(world.clock, -behind))
     proof = await world.customer(former, ALICE, 100)
     held_at = world.clock.now()
@@ -150,7 +150,7 @@ async def halves(world: World) -> tuple[AccountShard, AccountShard]:
 
 
 async def test_a_misrouted_settle_is_refused_and_its_receiver_lives(world: World) -> None:
-    """Hostile input 57: it would be refused by the database as a former owner's, which ends the process."""
+    """Threat 57: it would be refused by the database as a former owner's, which ends the process."""
     right, wrong = await halves(world)
     proof = await world.customer(right, ALICE, 100)
     right.hold_now(hold(1, 5, proof=proof))

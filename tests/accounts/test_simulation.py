@@ -337,7 +337,7 @@ async def _soon(seconds: float) -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_every_answered_call_is_in_the_ledger_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Money rules 1 to 3, 5, 6 and 12; hostile inputs 17, 19, 21, 40, 41 and 44, to the credit."""
+    """Money rules 1 to 3, 5, 6 and 12; threats 17, 19, 21, 40, 41 and 44, to the credit."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 0)
     monkeypatch.setattr(commits, "BEAT_SECONDS", 3_600)  # By the test's own clock only: the same seed, the same run.
     simulation = Simulation(seed)

@@ -124,7 +124,7 @@ async def test_a_batch_made_and_spent_in_one_group_is_stored_as_spent(store: Acc
 
 
 async def test_an_older_owner_cannot_write(store: AccountStore) -> None:
-    """Hostile inputs 21 and 40: the write itself carries the epoch, and nothing of it is kept."""
+    """Threats 21 and 40: the write itself carries the epoch, and nothing of it is kept."""
     assert not await store.has_owner(SHARDS)
     old = await store.take_over("old", SHARDS, False)
     assert await store.has_owner(SHARDS[:1])
@@ -380,7 +380,7 @@ async def test_a_batch_that_is_missing_takes_the_group_with_it(
 
 
 async def test_the_store_recovers_after_its_connections_were_cut(postgres_pool: asyncpg.Pool) -> None:
-    """Hostile input 44: what fails is StoreUnavailable, and the next attempt uses a fresh connection."""
+    """Threat 44: what fails is StoreUnavailable, and the next attempt uses a fresh connection."""
     store = PostgresAccountStore(postgres_pool)
     await store.prepare(START.wall_ms)
     epoch = await store.take_over("me", SHARDS, False)

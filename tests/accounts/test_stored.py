@@ -40,7 +40,7 @@ async def test_a_true_account_is_restored(stored: Stored) -> None:
 
 @pytest.mark.parametrize("part", ["batch", "hash", "balance", "entry", "missing", "order"])
 async def test_a_damaged_account_is_halted(stored: Stored, part: str) -> None:
-    """Hostile input 20: a flip is detected when the account is loaded, before anything is decided on it."""
+    """Threat 20: a flip is detected when the account is loaded, before anything is decided on it."""
     if part == "batch":
         stored.batches[0].remaining = type(stored.batches[0].remaining)(81)
     elif part == "hash":

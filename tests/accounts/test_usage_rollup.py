@@ -67,7 +67,7 @@ async def test_accounts_that_fall_behind_are_rolled_up_in_bounded_steps(away: in
 
 
 async def test_an_account_that_cannot_be_rolled_up_holds_up_nobody_else() -> None:
-    """Hostile input 20: the damage of one account is its own."""
+    """Threat 20: the damage of one account is its own."""
     clock = ManualClock()
     ledger = Ledger({ALICE: 1_000, BOB: 1_000, CAROL: 1_000})
     ledger.damaged = ALICE

@@ -135,7 +135,7 @@ def test_the_deposit_client_runs_as_printed(product: Product, tmp_path: Path) ->
 
 
 async def test_fifty_confirmations_and_the_watcher_credit_once(product: Product) -> None:
-    """Hostile input 22 through real doors and a real watcher: it hears of the transfer at the same moment."""
+    """Threat 22 through real doors and a real watcher: it hears of the transfer at the same moment."""
     wallet = funded(product)
     signature = await deposit(product, wallet, 10_000, 15_000)
     body = json.dumps({"signature": signature}).encode()

@@ -50,7 +50,8 @@ async def delivered_now(world: WebhookWorld) -> list[tuple[list[str], Delivered]
 async def test_both_libraries_verify_each_type_of_delivery(
     postgres_url: str, owner_url: str, tmp_path: Path, npm: Npm
 ) -> None:
-    """Decisions 3.7: with either secret during a rotation; not with another one, nor a body that was changed."""
+    """Decisions, "webhook secret": with either secret during a rotation; not with another one, nor a body that was
+    changed."""
     async with a_webhook_world(postgres_url, owner_url) as world:
         found = await delivered_now(world)
     assert len(found) == 5

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import psutil
+import pytest
 
 from bench.product import Product
 from tests.customers import Customer, Wallet, request, rpc_body
@@ -48,7 +49,7 @@ async def post_all(targets: list[str], headers: dict[str, str], body: bytes) -> 
 
 
 async def test_500_concurrent_heavy_calls_on_26_credits_admit_one(product: Product) -> None:
-    """Hostile row 1: 25-credit calls on a 26-credit account: one admitted, the others 402/-32010, one credit left."""
+    """Threat 1: 25-credit calls on a 26-credit account: one admitted, the others 402/-32010, one credit left."""
     customer = Customer(product)
     customer.grant(26)
     customer.limits(10_000, 1_000)
@@ -78,8 +79,9 @@ async def flood(url: str, headers: dict[str, str], per_connection: int = 250, co
     return Counter(int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answers))
 
 
-async def test_row_50_a_flood_of_refused_calls_is_turned_away_and_others_go_on(product: Product) -> None:
-    """Hostile row 50, at a replica's own door: 2,000 refused calls at once, of an account without credits or of nobody,
+@pytest.mark.threat(50)
+async def test_a_flood_of_refused_calls_is_turned_away_and_others_go_on(product: Product) -> None:
+    """Threat 50, at a replica's own door: 2,000 refused calls at once, of an account without credits or of nobody,
     meet the limit of 500 a second. A customer from the same address is served meanwhile, and in the next second the
     flood's sender hears its own reason again."""
     poor, rich = Customer(product), Customer(product)
@@ -108,7 +110,7 @@ def test_public_pages_carry_no_ids_and_no_figures(product: Product) -> None:
 
 
 async def test_a_nonce_is_taken_once_whichever_replica_sees_it(product: Product) -> None:
-    """Hostile row 2: the same signed request at once to all replicas, many times: one 200, the others NONCE_REUSED;
+    """Threat 2: the same signed request at once to all replicas, many times: one 200, the others NONCE_REUSED;
     an attempt with a bad signature before it burned nothing."""
     customer = Customer(product)
     customer.grant(100)

@@ -1,6 +1,6 @@
 """Every way in which the service ends a WebSocket, through the real front: one row for each cause, with its close code.
 
-Rules: interface, "WebSocket close codes"; hostile inputs 30 and 31; streams/README.md, "Close codes". Not here: 1001,
+Rules: interface, "WebSocket close codes"; threats 30 and 31; streams/README.md, "Close codes". Not here: 1001,
 of a product that stops (test_restart.py), and 4001 over TLS (test_tls.py).
 """
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import base58
 import psutil
+import pytest
 
 from bench.product import Product
 from tests.customers import Customer, request
@@ -174,7 +175,8 @@ ROWS: list[tuple[str, Callable[[Client], Awaitable[None]], int, str]] = [
 ]
 
 
-async def test_rows_30_and_31_every_cause_has_its_close_code(product: Product) -> None:
+@pytest.mark.threat(30, 31)
+async def test_every_cause_has_its_close_code(product: Product) -> None:
     """All at the same time: each socket hears its own code, and a bystander on the same replicas goes on. The client
     that reads nothing costs bounded memory, and no cause costs a credit beyond the calls that were answered."""
     replicas = [psutil.Process(pid) for pid in product.running("ray::ServeReplica")]

@@ -1,6 +1,6 @@
 """A replica and the owners of accounts killed together, in every order: nobody is charged for what did not arrive.
 
-Rules: decisions, money rule 2; hostile row 66.
+Rules: money rule 2; threat 66.
 """
 
 import os

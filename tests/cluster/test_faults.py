@@ -1,6 +1,6 @@
 """Processes killed under load: what was answered is in the ledger, what was not is not, and service comes back.
 
-Rules: decisions, money rules 2 and 9; design, section 5; hostile rows 16, 17 and 44.
+Rules: money rules 2 and 9; design, "What must survive what"; threats 16, 17 and 44.
 """
 
 import asyncio

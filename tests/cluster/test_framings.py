@@ -1,6 +1,6 @@
 """Requests whose end is in doubt, sent to the real front: no answer, charge or identity reaches another client.
 
-Rules: hostile rows 7, 45 and 46. The framings are the table of tests/framings.py. Each is sent many times over a
+Rules: threats 7, 45 and 46. The framings are the table of tests/framings.py. Each is sent many times over a
 connection of its own, with another client's call on its heels: HAProxy hands the connection to a replica on.
 """
 
@@ -183,10 +183,9 @@ def customers(product: Product) -> dict[str, Customer]:
     return made
 
 
-async def test_rows_45_and_46_no_framing_reaches_another_client(
-    product: Product, customers: dict[str, Customer]
-) -> None:
-    """Hostile rows 7, 45 and 46: the victim's every answer is the one to its call, for one credit; the attacker pays
+@pytest.mark.threat(45, 46)
+async def test_no_framing_reaches_another_client(product: Product, customers: dict[str, Customer]) -> None:
+    """Threats 7, 45 and 46: the victim's every answer is the one to its call, for one credit; the attacker pays
     for what it was answered, and for nothing else; both ledgers say the same afterwards."""
     victim, attacker = Victim(customers["victim"]), customers["attacker"]
     await victim.connect()

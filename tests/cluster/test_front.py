@@ -1,6 +1,6 @@
 """The front of a real run: HAProxy with the configuration that Serve renders, real replicas, real sockets.
 
-Rules: hostile inputs 35, 48, 49 and 58; interface, "HTTP statuses and bodies".
+Rules: threats 35, 48, 49 and 58; interface, "HTTP statuses and bodies".
 """
 
 import asyncio
@@ -48,8 +48,9 @@ def asked_from(
 # --- what listens, and who may pass
 
 
-def test_row_58_every_socket_of_a_run_on_loopback_is_on_loopback(product: Product) -> None:
-    """Hostile input 58: the product was told 127.0.0.1, and so were all of its parts: HAProxy's figures, Ray's own
+@pytest.mark.threat(58)
+def test_every_socket_of_a_run_on_loopback_is_on_loopback(product: Product) -> None:
+    """Threat 58: the product was told 127.0.0.1, and so were all of its parts: HAProxy's figures, Ray's own
     processes, the owners of accounts, replicas, the chain. As psutil sees every process of the run."""
     opened = [
         (process.name(), connection.laddr.ip, connection.laddr.port)
@@ -69,8 +70,9 @@ def front_folder(product: Product) -> Path:
     return Path(command[command.index("-f") + 1]).parent
 
 
-def test_row_58_sockets_and_secrets_are_in_folders_of_this_user(product: Product) -> None:
-    """Hostile input 58: HAProxy's admin socket, the front's token, the wallets' keys."""
+@pytest.mark.threat(58)
+def test_sockets_and_secrets_are_in_folders_of_this_user(product: Product) -> None:
+    """Threat 58: HAProxy's admin socket, the front's token, the wallets' keys."""
     node = front_folder(product)
     closed = (node, node.parent, product.data_dir / "run", product.data_dir / "secrets")
     assert {str(folder): stat.S_IMODE(folder.stat().st_mode) for folder in closed} == {
@@ -89,8 +91,9 @@ def almost_used_up(client: redis.Redis, name: str) -> None:
         client.set(f"identity:address:{number}:{name}", 1_000_000 - 60, ex=130)
 
 
-def test_row_49_one_place_behind_the_front_stops_nobody_else(product: Product, counted: redis.Redis) -> None:
-    """Hostile input 49: everybody comes through one HAProxy. Who uses up the allowance of one address, with or without
+@pytest.mark.threat(49)
+def test_one_place_behind_the_front_stops_nobody_else(product: Product, counted: redis.Redis) -> None:
+    """Threat 49: everybody comes through one HAProxy. Who uses up the allowance of one address, with or without
     credentials, is refused there, whatever it writes into headers; the same paths go on for another address."""
     stranger, others = "127.0.0.2", "127.0.0.1"
     customer = Customer(product)
@@ -108,8 +111,9 @@ def test_row_49_one_place_behind_the_front_stops_nobody_else(product: Product, c
     assert request(f"{product.http_url}/x402/settle", {}, b"{}").status == 400
 
 
-def test_row_49_requests_for_nothing_lock_nobody_out(product: Product, counted: redis.Redis) -> None:
-    """Hostile input 49: sixty 404s, and as many requests without credentials, from the customers' own address."""
+@pytest.mark.threat(49)
+def test_requests_for_nothing_lock_nobody_out(product: Product, counted: redis.Redis) -> None:
+    """Threat 49: sixty 404s, and as many requests without credentials, from the customers' own address."""
     customer = Customer(product)
     for name in ("127.0.0.1", "without credentials 127.0.0.1"):
         almost_used_up(counted, name)
@@ -119,7 +123,8 @@ def test_row_49_requests_for_nothing_lock_nobody_out(product: Product, counted: 
     assert asked_from("127.0.0.1", product.http_url, "/account/info", customer.key_headers).status == 200
 
 
-def test_row_49_a_replicas_own_port_believes_no_header(product: Product, counted: redis.Redis) -> None:
+@pytest.mark.threat(49)
+def test_a_replicas_own_port_believes_no_header(product: Product, counted: redis.Redis) -> None:
     """Who reaches a replica past the front is counted under the address that it comes from."""
     replica = replica_urls(product)[0]
     almost_used_up(counted, "without credentials 127.0.0.3")
@@ -188,8 +193,9 @@ class Attack:
             ended.cancel()
 
 
-async def test_row_48_slow_clients_cost_honest_ones_nothing(product: Product, heavy_customer: Customer) -> None:
-    """Hostile input 48: 4,096 clients that send a byte a second, all the time. Honest calls are answered as ever, and
+@pytest.mark.threat(48)
+async def test_slow_clients_cost_honest_ones_nothing(product: Product, heavy_customer: Customer) -> None:
+    """Threat 48: 4,096 clients that send a byte a second, all the time. Honest calls are answered as ever, and
     each slow connection is gone within seconds."""
     files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))

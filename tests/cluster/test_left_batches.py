@@ -1,6 +1,6 @@
 """Batches that end without their answer: each call is decided by the published rule, at once, and never again.
 
-Rules: README, "What a call costs" (the client leaves), "Killed or lost" (a gateway replica); money rule 2; hostile rows
+Rules: README, "What a call costs" (the client leaves), "Killed or lost" (a gateway replica); money rule 2; threats
 36 and 54.
 """
 
@@ -111,10 +111,11 @@ def leave_half_way(url: str, customer: Customer) -> list[dict[str, Any]]:
     return customer.entries()
 
 
-def test_row_54_a_batch_is_decided_when_it_is_left_and_not_again_when_its_replica_dies(
+@pytest.mark.threat(54)
+def test_a_batch_is_decided_when_it_is_left_and_not_again_when_its_replica_dies(
     product: Product, slow_node: None
 ) -> None:
-    """Hostile row 54, through the front door and at a replica's own. A client leaves a batch of 100 half way: what was
+    """Threat 54, through the front door and at a replica's own. A client leaves a batch of 100 half way: what was
     answered is charged, the send when the node answers it, the rest is free, at once. Then that replica is killed in
     the middle of another customer's batch: nobody has that answer, so it is free as a whole, within seconds; the ledger
     of those who had left stays as it was."""

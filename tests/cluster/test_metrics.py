@@ -54,7 +54,7 @@ class Page:
 
 
 def test_the_figures_of_all_processes_agree_with_what_was_called_and_charged(product: Product) -> None:
-    """Hostile inputs 13 and 58: calls, refusals and credits are counted in every process and add up to the ledger's
+    """Threats 13 and 58: calls, refusals and credits are counted in every process and add up to the ledger's
     debits; no label is a caller's; the page is on a private port and not on the public one."""
     customer = Customer(product)
     customer.grant(1_000)

@@ -1,6 +1,6 @@
 """One signed request, sent hundreds of times while its owner is killed and Redis stands still: it passes once.
 
-Rules: decisions 4.11; hostile rows 2 and 55; design, section 5.
+Rules: money rule 11; threats 2 and 55; design, "What must survive what".
 """
 
 import asyncio

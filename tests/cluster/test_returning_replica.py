@@ -1,6 +1,6 @@
 """A replica that stands still for so long that it is given up, and comes back with paid answers in its hands.
 
-Rules: decisions, money rule 2; hostile row 57. The stop is real (SIGSTOP): the replica keeps its memory, and its
+Rules: money rule 2; threat 57. The stop is real (SIGSTOP): the replica keeps its memory, and its
 sockets keep what arrives meanwhile.
 """
 

@@ -187,6 +187,7 @@ def test_the_racer_is_killed_at_each_step_of_a_race(product: Product, sender: Se
 
 
 @pytest.mark.parametrize("method", ["sendTransaction", "sendSmartTransaction"])
+@pytest.mark.threat(65)
 def test_bytes_of_a_race_without_a_racer_are_sent_by_the_next_send(
     product: Product, sender: Sender, method: str
 ) -> None:
@@ -210,7 +211,8 @@ def test_bytes_of_a_race_without_a_racer_are_sent_by_the_next_send(
 def test_a_transaction_that_landed_before_costs_base_and_confirmations_are_told(
     product: Product, sender: Sender
 ) -> None:
-    """Decisions 3.10. The node's own count, and null when the transaction is final."""
+    """Decisions, "A transaction that landed before its race". The node's own count, and null when the transaction is
+    final."""
     first = sender.race(sender.payment(4_000_000)).body["result"]
     assert first["status"] == "confirmed" and type(first["confirmations"]) is int, first
     payment = sender.payment()

@@ -76,7 +76,7 @@ def _told(product: Product) -> list[str]:
 
 
 def test_one_three_two_and_one_classifiers_tell_each_coin_once(product: Product) -> None:
-    """Hostile input 69: work is taken over from where it was, and health tells the truth meanwhile."""
+    """Threat 69: work is taken over from where it was, and health tells the truth meanwhile."""
     chain, before = product.ready["node_url"], product._settings
     launches = Launches(chain)
     try:

@@ -64,8 +64,9 @@ async def _stand_still(channel: grpc.aio.Channel, key: str) -> tuple[Any, str]:
         return await call.code(), await call.details()
 
 
-async def test_row_73_a_reader_that_stood_still_is_told_its_last_slot(small_queues: Product) -> None:
-    """Hostile input 73: through the front, and through the edge and the front."""
+@pytest.mark.threat(73)
+async def test_a_reader_that_stood_still_is_told_its_last_slot(small_queues: Product) -> None:
+    """Threat 73: through the front, and through the edge and the front."""
     customer = Customer(small_queues)
     customer.grant(10_000)
     ready = small_queues.ready

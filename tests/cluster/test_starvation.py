@@ -57,7 +57,7 @@ def median_p99(seen: Seen) -> float:
 
 @pytest.mark.parametrize("name", _ATTACKERS)
 def test_a_client_at_full_speed_starves_nobody(product: Product, victim: Victim, attacker: Customer, name: str) -> None:
-    """Hostile inputs 59 to 62: the victim gets every answer, hardly later than before, and the replicas give back the
+    """Threats 59 to 62: the victim gets every answer, hardly later than before, and the replicas give back the
     memory that the attack took."""
     target = target_of(product, (attacker.api_key,), _SECONDS)
     found = assault(product, victim, name, target, _QUIET_SECONDS, _BACK_SECONDS)

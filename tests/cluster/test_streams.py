@@ -80,7 +80,8 @@ async def test_a_balance_below_ten_ends_the_socket(product: Product) -> None:
 
 
 @pytest.mark.kills
-async def test_row_43_a_killed_replica_costs_no_client_an_event(product: Product) -> None:
+@pytest.mark.threat(43)
+async def test_a_killed_replica_costs_no_client_an_event(product: Product) -> None:
     """Clients that connect and subscribe again, and ask for what came in between, know all that happened; what was
     delivered and not posted is at most 50 credits of an account. `python -m bench.stream_kills` does it with 500."""
     customers = [Customer(product) for _ in range(2)]
@@ -112,7 +113,8 @@ async def _opened(product: Product, customer: Customer) -> Line:
     return line
 
 
-async def test_row_30_clients_that_never_read_cost_bounded_memory(product: Product) -> None:
+@pytest.mark.threat(30)
+async def test_clients_that_never_read_cost_bounded_memory(product: Product) -> None:
     """Fifty sockets that ask for answers and read none: the replicas stay as they were, and others are served."""
     customer = Customer(product)
     customer.grant(100_000)

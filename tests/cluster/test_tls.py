@@ -1,6 +1,6 @@
 """The edge of a real run: HTTPS, HTTP/2 and WSS through both HAProxies to real replicas, and an edge that is killed.
 
-Rules: design, section 7; hostile input 49. The limits of the edge itself: tests/launch/test_edge.py.
+Rules: design, "Outside face"; threat 49. The limits of the edge itself: tests/launch/test_edge.py.
 """
 
 import asyncio
@@ -79,10 +79,9 @@ async def test_a_websocket_over_tls(product: Product) -> None:
 
 
 @pytest.mark.parametrize("is_http_2", [False, True])
-async def test_row_49_limits_of_an_address_hold_behind_tls(
-    product: Product, counted: redis.Redis, is_http_2: bool
-) -> None:
-    """Hostile input 49: whoever comes over TLS is counted under the address of its own connection to the edge, whatever
+@pytest.mark.threat(49)
+async def test_limits_of_an_address_hold_behind_tls(product: Product, counted: redis.Redis, is_http_2: bool) -> None:
+    """Threat 49: whoever comes over TLS is counted under the address of its own connection to the edge, whatever
     its headers say; a forged header neither spends another's allowance nor brings a fresh one."""
     stranger, others = "127.0.0.2", "127.0.0.1"
     customer = Customer(product)

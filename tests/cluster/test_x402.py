@@ -1,4 +1,4 @@
-"""x402 at the doors of a real cluster: replicas race, the chain is real, hostile inputs come over HTTP."""
+"""x402 at the doors of a real cluster: replicas race, the chain is real, hostile requests come over HTTP."""
 
 import asyncio
 import base64
@@ -104,7 +104,7 @@ def receipt(response: Any) -> dict[str, Any]:
 
 
 async def test_the_same_payment_twenty_times_is_settled_once(product: Product) -> None:
-    """Hostile input 24: at both replicas at the same moment, before it confirms; one call is answered, one charged."""
+    """Threat 24: at both replicas at the same moment, before it confirms; one call is answered, one charged."""
     payer = Payer(product)
     headers = {"PAYMENT-SIGNATURE": payer.header(payer.sponsored(*payer.standard()))}
     urls = replica_urls(product) or [product.http_url]
@@ -124,7 +124,7 @@ async def test_the_same_payment_twenty_times_is_settled_once(product: Product) -
 
 @pytest.mark.parametrize("what", ["price", "extra", "fee payer as account", "lookup table"])
 def test_hostile_payments_are_refused_at_the_doors(product: Product, what: str) -> None:
-    """Hostile input 24: 400 from the relay, 402 with the reason from the calls; nothing moves on the chain."""
+    """Threat 24: 400 from the relay, 402 with the reason from the calls; nothing moves on the chain."""
     payer = Payer(product)
     if what == "price":
         raw = payer.sponsored(*payer.standard(price=10**9))
@@ -187,7 +187,7 @@ def test_a_relayed_payment_is_credited_when_its_payer_confirms_it(product: Produ
 
 
 def test_a_payment_in_a_strangers_hands_opens_nothing(product: Product) -> None:
-    """Hostile input 51: the payer's account holds ten times more. Whoever has the half-signed payment gets the answers
+    """Threat 51: the payer's account holds ten times more. Whoever has the half-signed payment gets the answers
     that it pays for, and neither a session nor a page of the account nor another credit."""
     payer = Payer(product, offer=1)
     rich = payer.sponsored(*standard()[:2], transfer_checked(100_000, *_transfer_keys(payer)), memo("earlier"))
@@ -218,7 +218,7 @@ def _transfer_keys(payer: Payer) -> tuple[Pubkey, Pubkey, Pubkey]:
 
 
 async def test_payments_that_fail_on_the_chain_cost_their_own_wallets_alone(product: Product) -> None:
-    """Hostile input 52: four poor wallets at once, whose payments simulate well and fail on the chain, at both
+    """Threat 52: four poor wallets at once, whose payments simulate well and fail on the chain, at both
     replicas. Each loses its right to sponsored payments; a wallet that was never seen pays as before."""
     poor = [Payer(product, lamports=10**9) for _ in range(4)]
     set_faults(product, {"sends": {"rpc": {"delay_share": 1.0, "delay_slots": 4}}})
@@ -265,13 +265,14 @@ def fund(product: Product, payer: Payer) -> None:
 
 
 def test_health_says_how_the_sponsor_is(product: Product) -> None:
-    """Decisions 3.6: a flag beside the status."""
+    """Decisions, "Two ways to pay by x402": a flag beside the status."""
     health = HTTP.get(f"{product.http_url}/health").json()
     assert health["sponsor_balance_low"] is False
 
 
 def test_a_paid_call_is_answered_in_time(product: Product) -> None:
-    """Decisions 3.6: inside 4 s on confirmed commitment. A machine that is busy with other tests has several tries."""
+    """Decisions, "Two ways to pay by x402": inside 4 s on confirmed commitment. A machine that is busy with other tests
+    has several tries."""
     took = []
     while not took or (min(took) >= 4 and len(took) < 10):
         payer = Payer(product)

@@ -10,8 +10,9 @@ _STREAMS = 20
 
 
 @pytest.mark.kills
-def test_row_43_clients_that_come_back_with_from_slot_miss_nothing(product: Product) -> None:
-    """Hostile input 43: a replica is killed under open streams; its clients subscribe again, and have every update of
+@pytest.mark.threat(43)
+def test_clients_that_come_back_with_from_slot_miss_nothing(product: Product) -> None:
+    """Threat 43: a replica is killed under open streams; its clients subscribe again, and have every update of
     the chain; a stream costs its credit once. No other stream ends, also not as HAProxy starts anew without that
     replica. 500 streams: `python -m bench.grpc_kill`."""
     customer = Customer(product)

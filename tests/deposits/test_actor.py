@@ -49,7 +49,7 @@ async def test_nothing_is_read_or_credited_twice_in_peace(world: World) -> None:
 
 
 async def test_what_is_not_final_earns_nothing(world: World) -> None:
-    """Hostile input 23: dropped by a fork before it was final, and landed in another slot later."""
+    """Threat 23: dropped by a fork before it was final, and landed in another slot later."""
     sent = world.chain.make(("alice", 10_000))
     world.chain.pending.append((1_001, sent))
     await world.watcher().round()
@@ -219,7 +219,7 @@ async def test_everything_that_is_away_is_waited_for(world: World) -> None:
 
 
 async def test_a_halted_account_holds_up_its_own_deposits_alone(world: World) -> None:
-    """Hostile input 20: other accounts are credited meanwhile; its own follow in order once it works again."""
+    """Threat 20: other accounts are credited meanwhile; its own follow in order once it works again."""
     world.accounts.halted = {ALICE}
     first = world.chain.pay(("alice", 10_000))
     both = world.chain.pay(("alice", 20_000), ("bob", 10_000))

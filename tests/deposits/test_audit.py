@@ -168,6 +168,7 @@ async def ledger_audit(world: Any, earlier: Path | None, later: Path | None, key
 
 
 @pytest.mark.parametrize("slots_ahead", [151, 10**12])
+@pytest.mark.threat(67)
 async def test_a_slot_that_the_chain_has_not_reached_is_named(world: Any, slots_ahead: int) -> None:
     slot = world.chain.slot + slots_ahead
     await forge(world, b"f" * 64, slot)
@@ -221,6 +222,7 @@ async def test_a_payment_that_was_taken_back_is_no_difference(world: Any) -> Non
     assert report.faults == [] and report.taken_back == 1_000
 
 
+@pytest.mark.threat(67)
 async def test_forged_deposits_are_named_at_a_real_node(books: Any, shop: Shop) -> None:
     """The node of the embedded chain beside the real stores: true payments, and a forgery of every kind."""
     node = Here(shop)

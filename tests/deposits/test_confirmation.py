@@ -34,7 +34,8 @@ async def test_every_authority_of_a_transaction_is_credited(world: World) -> Non
     assert outcome == (Part(ALICE, 1_000, 1_000), Part(BOB, 2_000, 2_000))
 
 
-async def test_row_22_many_at_once_are_one_look(world: World) -> None:
+@pytest.mark.threat(22)
+async def test_many_at_once_are_one_look(world: World) -> None:
     sent = world.chain.pay(("alice", 10_000))
     confirming, watcher = world.confirming(), world.watcher()
     *answers, _ = await asyncio.gather(*(confirming.confirm(sent.signature) for _ in range(50)), watcher.round())

@@ -62,7 +62,7 @@ def test_an_authority_that_signed_nothing_is_listed() -> None:
 
 
 def test_a_balance_that_grew_less_than_the_transfers_earns_nothing() -> None:
-    """Hostile input 23: only the net balance delta of the real account counts."""
+    """Threat 23: only the net balance delta of the real account counts."""
     credited, listed = judged(("alice", 10_000), ("bob", 20_000), unexplained=-1)
     assert credited == [] and [row[1] for row in listed] == [Reason.BALANCE_DIFFERS] * 2
 

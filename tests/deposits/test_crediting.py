@@ -48,7 +48,7 @@ async def test_an_owner_that_does_not_answer_fails_all_together() -> None:
 
 
 async def test_each_is_told_of_by_itself() -> None:
-    """Hostile input 20: one halted account does not affect the others."""
+    """Threat 20: one halted account does not affect the others."""
     accounts = FakeAccounts(halted={ALICE})
     rows = await Crediting(accounts).credit_each([credit(1), credit(2, "bob"), credit(3, "bob", amount=9)])
     assert rows[0] is None

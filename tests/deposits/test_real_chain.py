@@ -1,4 +1,4 @@
-"""The watcher over a chain that executes token programs and forks: hostile input 23 from end to end."""
+"""The watcher over a chain that executes token programs and forks: threat 23 from end to end."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hostile input 23, on transactions that real token programs executed."""
+"""Threat 23, on transactions that real token programs executed."""
 
 from typing import Any
 

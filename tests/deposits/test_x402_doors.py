@@ -135,11 +135,11 @@ async def spent(doors: Doors) -> int:
     return answer.value.total_consumed
 
 
-# --- a payment in a stranger's hands (hostile input 51)
+# --- a payment in a stranger's hands (threat 51)
 
 
 async def test_a_payment_opens_no_session(doors):
-    """Hostile input 51: the client that brings it gets one answer, and nothing that is valid for another call."""
+    """Threat 51: the client that brings it gets one answer, and nothing that is valid for another call."""
     await enriched(doors)
     response = await doors.call(doors.world.standard(PAID))
     assert response.status_code == 200
@@ -151,7 +151,7 @@ async def test_a_payment_opens_no_session(doors):
 
 
 async def test_a_stranger_spends_at_most_what_the_payment_brought(doors):
-    """Hostile input 51: the account holds a hundred times more, and a batch asks for more than twice the payment."""
+    """Threat 51: the account holds a hundred times more, and a batch asks for more than twice the payment."""
     await enriched(doors)
     raw = doors.world.standard(PAID)
     response = await doors.call(raw, [rpc("getBlock", number, id=number) for number in range(100)])
@@ -162,7 +162,7 @@ async def test_a_stranger_spends_at_most_what_the_payment_brought(doors):
 
 
 async def test_two_strangers_with_one_payment_get_one_answer(doors):
-    """Hostile inputs 24 and 51: at both replicas at the same moment; one call, one charge, and one simulation."""
+    """Threats 24 and 51: at both replicas at the same moment; one call, one charge, and one simulation."""
     await enriched(doors)
     raw = doors.world.standard(PAID)
     found = await asyncio.gather(*(doors.call(raw, replica=number % 2) for number in range(10)))
@@ -184,7 +184,7 @@ async def test_two_strangers_with_one_payment_get_one_answer(doors):
     ],
 )
 async def test_a_payment_opens_no_page_of_its_payers_account(doors, method, path, body):
-    """Hostile input 51: nothing is read, no key is made, and the payment is not taken for it either."""
+    """Threat 51: nothing is read, no key is made, and the payment is not taken for it either."""
     await enriched(doors)
     async with doors.client() as client:
         response = await client.request(method, path, content=body, headers=doors.header(doors.world.standard(PAID)))
@@ -202,11 +202,11 @@ async def test_the_account_pages_still_offer_to_sign_in(doors):
     assert "sign-in-with-x" in offered["extensions"]
 
 
-# --- payments that simulate well and fail on the chain (hostile input 52)
+# --- payments that simulate well and fail on the chain (threat 52)
 
 
 async def test_four_poor_wallets_stop_x402_for_nobody_else(tmp_path):
-    """Hostile input 52: as many failing payments as the budget of all has, and more, from four wallets; each loses its
+    """Threat 52: as many failing payments as the budget of all has, and more, from four wallets; each loses its
     own right after the first, and a wallet that was never seen pays as before."""
     world = PaymentWorld(tmp_path, with_limits(failures_per_hour=8))
     await world.shard.start()
@@ -229,7 +229,7 @@ async def test_four_poor_wallets_stop_x402_for_nobody_else(tmp_path):
 
 
 async def test_two_adversaries_at_once_lose_one_fee_each(doors):
-    """Hostile input 52: ten payments of each at the same moment, at both replicas; one of each is co-signed."""
+    """Threat 52: ten payments of each at the same moment, at both replicas; one of each is co-signed."""
     wallets = [doors.poor(), doors.poor()]
     raws = [doors.failing(wallet, str(number)) for number in range(10) for wallet in wallets]
     honest = doors.world.standard(PAID, doors.poor())
@@ -241,7 +241,7 @@ async def test_two_adversaries_at_once_lose_one_fee_each(doors):
 
 
 async def test_failures_stay_with_the_token_account_too(doors):
-    """Hostile input 52: the same money, moved by a delegate that was never seen, is not sponsored again."""
+    """Threat 52: the same money, moved by a delegate that was never seen, is not sponsored again."""
     owner, delegate = doors.poor(), Keypair()
     await doors.call(doors.failing(owner))
     await doors.world.rounds()
@@ -260,7 +260,7 @@ async def test_failures_stay_with_the_token_account_too(doors):
 
 
 async def test_an_address_loses_its_newcomers_and_no_other(doors):
-    """Hostile input 52: a new wallet for each failing payment helps nobody who stays where he is."""
+    """Threat 52: a new wallet for each failing payment helps nobody who stays where he is."""
     for _ in range(7):
         await doors.call(doors.failing(doors.poor()), address="9.9.9.9")
     await doors.world.rounds()
@@ -271,7 +271,7 @@ async def test_an_address_loses_its_newcomers_and_no_other(doors):
 
 @pytest.mark.parametrize("kind", ["clock", "mint", "deposit account", "a stranger's account"])
 async def test_conditions_that_fail_for_free_are_refused(doors, kind):
-    """Hostile input 52: a guard that reads what its payer does not pay to change is refused before any node sees it."""
+    """Threat 52: a guard that reads what its payer does not pay to change is refused before any node sees it."""
     world = doors.world
     read = {
         "clock": [],

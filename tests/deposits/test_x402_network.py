@@ -75,7 +75,7 @@ async def test_simulations(answer, trial):
     ],
 )
 async def test_sends(answer, sent):
-    """Hostile input 25: only a node that says that it looked and refused has not passed it on."""
+    """Threat 25: only a node that says that it looked and refused has not passed it on."""
     assert await PaymentNetwork(Node(answer)).send(b"tx") is sent
 
 

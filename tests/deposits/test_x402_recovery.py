@@ -48,7 +48,7 @@ async def test_a_credited_payment_ends_final(world):
 
 
 async def test_a_payment_that_never_becomes_final_is_taken_back(world):
-    """Decisions 3.6: an `adjustment`, once, and not before its blockhash is dead for good."""
+    """Decisions, "Two ways to pay by x402": an `adjustment`, once, and not before its blockhash is dead for good."""
     settled = await pay(world)
     world.forget(settled.signature)
     await world.rounds(3)

@@ -61,7 +61,7 @@ def refused(found: Payment | Unfit) -> str:
     ],
 )
 def test_every_published_client_layout_is_taken(instructions):
-    """Facts of the official clients: limit, price, TransferChecked, then guards of wallets and a memo."""
+    """As the official clients pay: limit, price, TransferChecked, then guards of wallets and a memo."""
     found = check_standard(sponsored(*instructions), RULES, 100_000)
     assert isinstance(found, Payment), found
     assert (found.payer, found.amount_base_units, found.sponsored) == (PAYER.pubkey(), 100_000, True)
@@ -99,7 +99,7 @@ def test_a_wallets_guards_read_the_payers_own_accounts():
     ],
 )
 def test_a_condition_that_its_payer_can_break_for_free_is_refused(added):
-    """Hostile input 52: it would pass in the simulation and fail on the chain, at the sponsor's cost."""
+    """Threat 52: it would pass in the simulation and fail on the chain, at the sponsor's cost."""
     raw = sponsored(*standard(100_000, GUARD, added))
     assert refused(check_standard(raw, RULES, 1)) == "transaction_instructions_guard"
 
@@ -113,7 +113,7 @@ def test_what_arrives_is_what_is_taken():
 
 
 def test_the_fee_payer_occurs_nowhere_else():
-    """Hostile input 24: as a writable account, as an authority, as a program, or listed twice."""
+    """Threat 24: as a writable account, as an authority, as a program, or listed twice."""
     as_account = Instruction(LIGHTHOUSE, b"\x00", [AccountMeta(SPONSOR.pubkey(), False, True)])
     assert "fee_payer" in refused(check_standard(sponsored(*standard(100_000, as_account)), RULES, 1))
     reading = Instruction(LIGHTHOUSE, b"\x00", [AccountMeta(SPONSOR.pubkey(), False, False)])
@@ -126,7 +126,7 @@ def test_the_fee_payer_occurs_nowhere_else():
 
 
 def test_a_fee_payer_listed_twice_is_refused():
-    """Hostile input 24: the second listing could be an instruction's account under another number."""
+    """Threat 24: the second listing could be an instruction's account under another number."""
     message = message_of(standard())
     keys = [*message.account_keys]
     keys[-1] = SPONSOR.pubkey()
@@ -135,7 +135,7 @@ def test_a_fee_payer_listed_twice_is_refused():
 
 
 def test_lookup_tables_hide_nothing():
-    """Hostile input 24: accounts that are not in the transaction are not signed for, nor relayed."""
+    """Threat 24: accounts that are not in the transaction are not signed for, nor relayed."""
     table = AddressLookupTableAccount(Pubkey.new_unique(), [token_account(DEPOSIT), token_account(PAYER.pubkey())])
     message = MessageV0.try_compile(SPONSOR.pubkey(), standard(), [table], message_of(standard()).recent_blockhash)
     assert refused(check_standard(half_signed(message), RULES, 1)) == "transaction_lookup_tables"
@@ -154,7 +154,7 @@ def test_lookup_tables_hide_nothing():
     ],
 )
 def test_the_network_fee_is_capped(limit, price, reason):
-    """Hostile input 24: a price of 10^9 would cost the sponsor its whole balance."""
+    """Threat 24: a price of 10^9 would cost the sponsor its whole balance."""
     assert refused(check_standard(sponsored(*standard(limit=limit, price=price)), RULES, 1)) == reason
     assert isinstance(check_standard(sponsored(*standard(limit=200_000, price=50_000)), RULES, 1), Payment)
 
@@ -172,7 +172,7 @@ def test_a_second_price_is_no_way_round_the_cap():
 
 
 def test_extra_instructions_are_refused():
-    """Hostile input 24: other programs, a second transfer, too many or too few instructions."""
+    """Threat 24: other programs, a second transfer, too many or too few instructions."""
     moves = transfer(TransferParams(from_pubkey=PAYER.pubkey(), to_pubkey=OTHER.pubkey(), lamports=1))
     assert "unknown_program" in refused(check_standard(sponsored(*standard(100_000, moves)), RULES, 1))
     second = transfer_checked(5)

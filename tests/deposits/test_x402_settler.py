@@ -40,7 +40,8 @@ def lack(found: Settled | NotSettled) -> Lack:
 
 
 async def test_a_payment_is_settled_and_credited_to_its_payer(world):
-    """Decisions 3.6: on confirmed commitment, to the transfer's authority, at the published rate."""
+    """Decisions, "Two ways to pay by x402": on confirmed commitment, to the transfer's authority, at the published
+    rate."""
     found = await world.settler.pay(world.standard(100_000), 100_000, "")
     assert isinstance(found, Settled), found
     assert (found.payer, found.amount_base_units) == (str(world.payer.pubkey()), 100_000)
@@ -76,7 +77,7 @@ async def test_the_sponsor_pays_the_fee_and_the_payer_none(world):
 
 
 async def test_the_same_payment_twenty_times_is_settled_once(world):
-    """Hostile input 24: before it confirms, through two replicas at once; signed once, sent once, credited once."""
+    """Threat 24: before it confirms, through two replicas at once; signed once, sent once, credited once."""
     raw, other = world.standard(), world.new_settler()
     found = await asyncio.gather(*((world.settler, other)[n % 2].pay(raw, 100_000, "") for n in range(20)))
     settled = [one for one in found if isinstance(one, Settled)]
@@ -113,7 +114,7 @@ async def test_a_repeat_while_it_is_under_way_tells_the_signature_that_there_is(
     assert base58.b58decode(again.signature) == sent[0].signature
     assert len(world.sponsor.signed) == 1
     assert lack(await first) is Lack.PENDING
-    # Hostile input 25: while it may land, nobody is asked for another one.
+    # Threat 25: while it may land, nobody is asked for another one.
     later = await world.settler.pay(raw, 100_000, "")
     assert lack(later) is Lack.DUPLICATE
     assert again.may_land and later.may_land
@@ -204,7 +205,7 @@ async def test_a_silent_node_is_no_reason_to_sign(world):
 
 @pytest.mark.parametrize("lost", [replies.TIMED_OUT, replies.UNREACHABLE, replies.GARBAGE])
 async def test_a_lost_answer_to_the_send_is_not_a_failure(world, lost):
-    """Hostile input 25: it was sent all the same, so it is looked for, found and credited."""
+    """Threat 25: it was sent all the same, so it is looked for, found and credited."""
     world.node.after["sendTransaction"] = lost
     found = await world.settler.pay(world.standard(), 10_000, "")
     assert isinstance(found, Settled), found
@@ -212,7 +213,7 @@ async def test_a_lost_answer_to_the_send_is_not_a_failure(world, lost):
 
 
 async def test_an_unknown_verdict_is_pending_with_the_signature(world):
-    """Hostile input 25: neither failed nor credited; the follow-up finds it and credits it once."""
+    """Threat 25: neither failed nor credited; the follow-up finds it and credits it once."""
     world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
     found = await world.settler.pay(world.standard(), 10_000, "")
     assert lack(found) is Lack.PENDING and found.reason == "settlement_pending"
@@ -224,7 +225,7 @@ async def test_an_unknown_verdict_is_pending_with_the_signature(world):
 
 
 async def test_the_wait_ends_in_time(world):
-    """Decisions 3.6: an answer inside about four seconds, whatever the network does."""
+    """Decisions, "Two ways to pay by x402": an answer inside about four seconds, whatever the network does."""
     world.node.before["sendTransaction"] = replies.TIMED_OUT
     began = world.clock.monotonic()
     assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.PENDING
@@ -302,7 +303,7 @@ async def test_finalized_can_be_waited_for(tmp_path):
 
 @pytest.mark.parametrize(("fail", "signed"), [(["before"], 0), (["after"], 0)])
 async def test_without_a_claim_nothing_is_signed(tmp_path, fail, signed):
-    """Hostile input 24: what cannot be recorded is not done."""
+    """Threat 24: what cannot be recorded is not done."""
     store = FailingPayments()
     store.fail = fail
     world = await a_payment_world(tmp_path, store=store)

@@ -24,12 +24,12 @@ def judged(*, attempts=0, lost=0, landed=0, newcomers=0, at_address=0, claimed=F
     ("lost", "landed", "refused"), [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False)]
 )
 def test_a_wallet_may_fail_as_often_as_it_has_paid(lost, landed, refused):
-    """Hostile input 52: only payments that landed here show an honest payer."""
+    """Threat 52: only payments that landed here show an honest payer."""
     assert judged(lost=lost, landed=landed) is (Unsponsored.FAILED_TOO_OFTEN if refused else None)
 
 
 def test_budgets_of_newcomers_do_not_touch_those_who_have_paid():
-    """Hostile input 52: the shared budget affects newcomers only."""
+    """Threat 52: the shared budget affects newcomers only."""
     assert judged(newcomers=59, at_address=4) is None
     assert judged(newcomers=60) is Unsponsored.BUDGET_SPENT
     assert judged(at_address=5) is Unsponsored.ADDRESS_SPENT
@@ -76,7 +76,7 @@ def test_an_address_that_may_be_everybodys_proxy_has_no_budget(name, tells):
 
 
 async def test_a_spent_budget_stops_newcomers_and_is_told_once(tmp_path, caplog):
-    """Hostile input 52, the last resort: counted over wallets and replicas, before a failure is final. A wallet that
+    """Threat 52, the last resort: counted over wallets and replicas, before a failure is final. A wallet that
     has paid goes on, what pays its own fee goes on, and an hour later all does."""
     world = await a_payment_world(tmp_path, limits=with_limits(failures_per_hour=2))
     assert isinstance(await world.settler.pay(world.standard(text="paid before"), 10_000, ""), Settled)
@@ -114,7 +114,7 @@ async def test_a_wallet_earns_its_right_back_with_a_fee_of_its_own(tmp_path):
 
 
 async def test_a_wallet_and_a_token_account_have_one_payment_under_way(tmp_path):
-    """Hostile input 52: one at a time at all replicas; self-paid payments and other wallets are not delayed."""
+    """Threat 52: one at a time at all replicas; self-paid payments and other wallets are not delayed."""
     world = await a_payment_world(tmp_path)
     other, poor = world.new_settler(), world.chain.wallet(lamports=0, usdc_base_units=USDC)
     world.node.before["getSignatureStatuses"] = replies.TIMED_OUT

@@ -32,7 +32,7 @@ async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: st
 
 
 async def test_a_payment_is_claimed_once(store):
-    """Hostile input 24: of twenty at once one gets it, and the first record stays as it is."""
+    """Threat 24: of twenty at once one gets it, and the first record stays as it is."""
     claims = [replace(RECORD, created_at_ms=number) for number in range(20)]
     done = await asyncio.gather(*(store.claim(one, 0) for one in claims))
     assert sum(done) == 1
@@ -94,7 +94,7 @@ async def test_at_most_so_many_are_given(store):
 
 
 async def test_one_sponsored_payment_of_a_payer_and_of_a_source_is_under_way(store):
-    """Hostile input 52: of ten at once one is claimed; it makes room when it has landed, failed or was given up."""
+    """Threat 52: of ten at once one is claimed; it makes room when it has landed, failed or was given up."""
     claims = [record(number, source=b"s" * 32) for number in range(10)]
     done = await asyncio.gather(*(store.claim(one, 0) for one in claims))
     assert sum(done) == 1
@@ -181,7 +181,7 @@ async def standing(store: PaymentStore, **about) -> Standing:
 
 
 async def test_old_ends_are_forgotten_and_what_is_open_never(store):
-    """Hostile input 24: the memory of duplicates is bounded, and no payment under way falls out of it. Payments that
+    """Threat 24: the memory of duplicates is bounded, and no payment under way falls out of it. Payments that
     were never signed cost their senders nothing, so they are kept for a shorter time."""
     await store.claim(record(1, state=PaymentState.FINAL, created_at_ms=10), 0)
     await store.claim(record(2, state=PaymentState.CREDITED, created_at_ms=10), 0)

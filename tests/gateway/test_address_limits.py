@@ -1,4 +1,4 @@
-"""Whose address a request counts under, and what that costs whom, through the real door. Hostile inputs 35 and 49."""
+"""Whose address a request counts under, and what that costs whom, through the real door. Threats 35 and 49."""
 
 import httpx
 import pytest
@@ -22,8 +22,9 @@ class NoCounts(MemoryIdentityStore):
 
 
 @pytest.mark.parametrize("store", [None, NoCounts()])
-async def test_row_35_an_address_has_its_limit_on_account_and_session_paths(store):
-    """Hostile input 35: 429 with Retry-After, also while Redis is away; JSON-RPC, public pages and paths that do not
+@pytest.mark.threat(35)
+async def test_an_address_has_its_limit_on_account_and_session_paths(store):
+    """Threat 35: 429 with Retry-After, also while Redis is away; JSON-RPC, public pages and paths that do not
     exist are not counted, and the next minute starts anew."""
     async with a_world(identity_store=store, identity={"address_requests_per_minute": 3}) as world:
         paths = ("/account/info", "/auth/nothing", "/account/ledger", "/account/history", "/account/info")
@@ -39,8 +40,9 @@ async def test_row_35_an_address_has_its_limit_on_account_and_session_paths(stor
         assert (await world.http.get("/account/info")).status_code == 402
 
 
-async def test_row_35_a_trusted_proxys_clients_are_counted_apart():
-    """Hostile input 35: X-Forwarded-For counts only where the peer is trusted."""
+@pytest.mark.threat(35)
+async def test_a_trusted_proxys_clients_are_counted_apart():
+    """Threat 35: X-Forwarded-For counts only where the peer is trusted."""
     async with a_world(identity={"address_requests_per_minute": 1, "trusted_proxies": ("127.0.0.1",)}) as world:
         for address, status in (("203.0.113.1", 402), ("203.0.113.2", 402), ("203.0.113.1", 429)):
             response = await world.http.get("/account/info", headers={"x-forwarded-for": address})
@@ -52,8 +54,9 @@ def through_front(address: str, token: bytes = front_token(b"s" * 32)) -> dict[s
     return {FRONT_HEADER.decode(): f"{token.decode()} {address}"}
 
 
-async def test_row_49_requests_for_what_does_not_exist_use_up_nobodys_allowance():
-    """Hostile input 49: a 404 below /account, /auth and /x402, by path or by method, is not counted."""
+@pytest.mark.threat(49)
+async def test_requests_for_what_does_not_exist_use_up_nobodys_allowance():
+    """Threat 49: a 404 below /account, /auth and /x402, by path or by method, is not counted."""
     async with a_world(identity={"address_requests_per_minute": 3}) as world:
         customer = await world.customer(10)  # The first request of the three.
         for path in ("/account/nothing", "/auth/nothing", "/x402/nothing", "/account/", "/auth/challenge") * 5:
@@ -63,8 +66,9 @@ async def test_row_49_requests_for_what_does_not_exist_use_up_nobodys_allowance(
         assert (info.status_code, challenge.status_code) == (200, 200)
 
 
-async def test_row_49_requests_without_credentials_do_not_lock_customers_out():
-    """Hostile input 49: behind one address, who sends no credentials to /account/* uses up a count of their own."""
+@pytest.mark.threat(49)
+async def test_requests_without_credentials_do_not_lock_customers_out():
+    """Threat 49: behind one address, who sends no credentials to /account/* uses up a count of their own."""
     async with a_world(identity={"address_requests_per_minute": 3}) as world:
         customer = await world.customer(10)
         strangers = [(await world.http.get("/account/info")).status_code for _ in range(6)]
@@ -74,8 +78,9 @@ async def test_row_49_requests_without_credentials_do_not_lock_customers_out():
         assert (info.status_code, challenge.status_code) == (200, 200)
 
 
-async def test_row_49_clients_of_the_front_are_counted_apart():
-    """Hostile input 49: all requests come from the front's own address; one place that uses up its allowance stops
+@pytest.mark.threat(49)
+async def test_clients_of_the_front_are_counted_apart():
+    """Threat 49: all requests come from the front's own address; one place that uses up its allowance stops
     nobody else."""
     async with a_world(identity={"address_requests_per_minute": 2}) as world:
         for address, statuses in (("203.0.113.1", [402, 402, 429]), ("203.0.113.2", [402, 402, 429])):
@@ -121,8 +126,9 @@ async def test_an_ipv6_site_has_a_larger_allowance_than_its_lines():
         assert await ask("2001:db8:2:1::1") == 402
 
 
-async def test_row_35_challenges_for_a_flood_of_keys_take_no_memory():
-    """Hostile input 35: the address limit bites first, and what is answered leaves nothing behind."""
+@pytest.mark.threat(35)
+async def test_challenges_for_a_flood_of_keys_take_no_memory():
+    """Threat 35: the address limit bites first, and what is answered leaves nothing behind."""
     store = MemoryIdentityStore()
     async with a_world(identity_store=store, identity={"address_requests_per_minute": 50}) as world:
         statuses = []

@@ -11,8 +11,9 @@ def call(method: str, arguments: list | None = None) -> Call:
     return Call(b"1", method, b"[]", arguments or [])
 
 
-def test_row_37_every_plan_has_a_whole_price_above_zero():
-    """Hostile input 37: a method without a price is refused, never free."""
+@pytest.mark.threat(37)
+def test_every_plan_has_a_whole_price_above_zero():
+    """Threat 37: a method without a price is refused, never free."""
     assert PLANS
     for name, plan in PLANS.items():
         assert type(plan.ceiling) is int
@@ -28,8 +29,9 @@ def test_row_37_every_plan_has_a_whole_price_above_zero():
         assert plan.timeout_ms == METHODS[name].timeout_ms
 
 
-def test_row_37_the_price_is_pinned_in_the_plan():
-    """Hostile input 37: what is held for a call is what its plan said, whatever tables say later."""
+@pytest.mark.threat(37)
+def test_the_price_is_pinned_in_the_plan():
+    """Threat 37: what is held for a call is what its plan said, whatever tables say later."""
     admitted = admit(call("getSlot"))
     assert isinstance(admitted, AdmittedCall)
     assert admitted.plan is PLANS["getSlot"]
@@ -63,8 +65,9 @@ def test_what_is_not_enabled_says_service_profile(method):
 @pytest.mark.parametrize(
     "method", ["__proto__", "getslot", " getSlot", "getSlot\n", "x" * 1_000_000, "a\r\nSet-Cookie: b", "\x1b[31m"]
 )
-def test_row_13_unknown_names_are_shown_short_and_harmless(method):
-    """Hostile input 13: -32601, and no stranger's text gets into a log or a terminal as it is."""
+@pytest.mark.threat(13)
+def test_unknown_names_are_shown_short_and_harmless(method):
+    """Threat 13: -32601, and no stranger's text gets into a log or a terminal as it is."""
     refusal = admit(call(method))
     assert refusal.err is Err.METHOD_NOT_FOUND
     assert len(refusal.message) < 120

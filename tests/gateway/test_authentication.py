@@ -1,4 +1,4 @@
-"""Guards the way to the pipeline: floods of refused calls are turned away here, and nobody else is (hostile row 50)."""
+"""Guards the way to the pipeline: floods of refused calls are turned away here, and nobody else is (threat 50)."""
 
 import ast
 import json
@@ -31,8 +31,9 @@ async def flood(world: World, count: int, wallet: Wallet | None, body) -> list:
     return [await world.rpc(wallet, body) for _ in range(count)]
 
 
-async def test_row_50_an_account_hears_why_500_times_a_second_and_then_waits():
-    """Hostile input 50: 1,500 refused calls in one second: 500 are answered for what they are, the others with 429 and
+@pytest.mark.threat(50)
+async def test_an_account_hears_why_500_times_a_second_and_then_waits():
+    """Threat 50: 1,500 refused calls in one second: 500 are answered for what they are, the others with 429 and
     without a message to the account's owner; the next second begins anew."""
     async with a_world() as world:
         poor = await world.customer()
@@ -57,8 +58,9 @@ async def test_row_50_an_account_hears_why_500_times_a_second_and_then_waits():
         ([call("getSlot")], 200),  # Refused for lack of credits.
     ],
 )
-async def test_row_50_whatever_is_refused_for_free_counts(body, status):
-    """Hostile input 50: no kind of refused call is unlimited."""
+@pytest.mark.threat(50)
+async def test_whatever_is_refused_for_free_counts(body, status):
+    """Threat 50: no kind of refused call is unlimited."""
     async with a_world(gateway=FEW, accounts=SLOW) as world:
         poor = await world.customer()
         responses = await flood(world, 8, poor, body)
@@ -66,7 +68,8 @@ async def test_row_50_whatever_is_refused_for_free_counts(body, status):
         assert len(world.accounts.holds) == 5
 
 
-async def test_row_50_a_wait_is_told_in_json_rpc_to_a_call():
+@pytest.mark.threat(50)
+async def test_a_wait_is_told_in_json_rpc_to_a_call():
     """Interface: -32005, the message as the interface fixes it, under the call's own id; a batch is refused whole."""
     async with a_world(gateway=FEW, accounts=SLOW) as world:
         poor = await world.customer()
@@ -79,7 +82,8 @@ async def test_row_50_a_wait_is_told_in_json_rpc_to_a_call():
         assert batch.json()["error"]["code"] == "RATE_LIMITED"
 
 
-async def test_row_50_admitted_calls_are_never_counted():
+@pytest.mark.threat(50)
+async def test_admitted_calls_are_never_counted():
     """A customer may make as many calls as its rate allows, however often the node fails on them."""
     async with a_world(gateway=FEW) as world:
         customer = await world.customer(200)
@@ -88,8 +92,9 @@ async def test_row_50_admitted_calls_are_never_counted():
 
 
 @pytest.mark.parametrize("kind", ["nothing", "bad key", "unknown key", "bad signature", "no account", "replay"])
-async def test_row_50_strangers_wait_by_their_address(kind):
-    """Hostile input 50: calls that prove nothing count for the address they come from, whatever they come with, and
+@pytest.mark.threat(50)
+async def test_strangers_wait_by_their_address(kind):
+    """Threat 50: calls that prove nothing count for the address they come from, whatever they come with, and
     then reach no owner; other addresses and known customers of this one go on."""
     settings = {"gateway": FEW, "accounts": SLOW, "identity": {"trusted_proxies": ("127.0.0.1",)}}
     async with a_world(**settings) as world:
@@ -143,7 +148,8 @@ async def test_a_payment_is_never_answered_with_a_wait():
         assert signed.status_code == 200, "the payer has an account by now, and its wallet is known to be good"
 
 
-async def test_row_50_a_payment_header_is_no_way_around_the_limit():
+@pytest.mark.threat(50)
+async def test_a_payment_header_is_no_way_around_the_limit():
     """No payment is taken for a call that is refused for free, so such a call counts for its address."""
     desk = Desk()
     async with a_world(desk=desk, gateway=FEW) as world:
@@ -156,7 +162,8 @@ async def test_row_50_a_payment_header_is_no_way_around_the_limit():
         assert desk.paid == []
 
 
-async def test_row_50_the_short_way_counts_as_well():
+@pytest.mark.threat(50)
+async def test_the_short_way_counts_as_well():
     """On real sockets: the address is the peer's, and an account that waits reaches no owner."""
     async with a_world(gateway=FEW, accounts=SLOW) as world, listening(world.door, swift=True) as port:
         poor, rich = await world.customer(), await world.customer(100)
@@ -174,7 +181,8 @@ async def test_row_50_the_short_way_counts_as_well():
         client.writer.close()
 
 
-async def test_row_50_bulk_requests_count_as_well():
+@pytest.mark.threat(50)
+async def test_bulk_requests_count_as_well():
     """The same limits, plain errors."""
     async with a_world(gateway=FEW, accounts=SLOW) as world:
         poor = await world.customer()

@@ -1,4 +1,4 @@
-"""Hostile inputs 17 and 36: what the pipeline does when its caller goes away, or when things end out of order."""
+"""Threats 17 and 36: what the pipeline does when its caller goes away, or when things end out of order."""
 
 import asyncio
 
@@ -31,8 +31,9 @@ async def leave(work: "asyncio.Future[object]") -> None:
         await work
 
 
-async def test_row_36_who_leaves_before_the_answer_pays_nothing():
-    """Hostile input 36: voided in this case; the node's work is not waited for."""
+@pytest.mark.threat(36)
+async def test_who_leaves_before_the_answer_pays_nothing():
+    """Threat 36: voided in this case; the node's work is not waited for."""
     account, node = OneAccount(10), ScriptedNode()
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node)
@@ -44,8 +45,9 @@ async def test_row_36_who_leaves_before_the_answer_pays_nothing():
     assert [end.outcome for end in account.ends.values()] == [Outcome.RELEASED]
 
 
-async def test_row_36_who_leaves_after_the_answer_pays_and_the_entry_says_so():
-    """Hostile input 36: charged in this case. The post had not reached the ledger, so its entry says CLIENT_GONE."""
+@pytest.mark.threat(36)
+async def test_who_leaves_after_the_answer_pays_and_the_entry_says_so():
+    """Threat 36: charged in this case. The post had not reached the ledger, so its entry says CLIENT_GONE."""
     account = OneAccount(10)
     settling, first = asyncio.Event(), True
 
@@ -66,8 +68,9 @@ async def test_row_36_who_leaves_after_the_answer_pays_and_the_entry_says_so():
     assert [end.outcome for end in account.ends.values()] == [Outcome.CLIENT_GONE]
 
 
-async def test_row_36_leaving_while_the_post_is_written_changes_nothing():
-    """Hostile input 36: a post that the owner already has stands as it was, once."""
+@pytest.mark.threat(36)
+async def test_leaving_while_the_post_is_written_changes_nothing():
+    """Threat 36: a post that the owner already has stands as it was, once."""
     account = OneAccount(10)
     written = asyncio.Event()
 
@@ -84,8 +87,9 @@ async def test_row_36_leaving_while_the_post_is_written_changes_nothing():
     assert (account.credits, [end.outcome for end in account.ends.values()]) == (9, [Outcome.ANSWERED])
 
 
-async def test_row_36_leaving_is_no_way_to_send_for_free():
-    """Hostile input 36: the node acts on a send in any case, so it is carried to its end and charged."""
+@pytest.mark.threat(36)
+async def test_leaving_is_no_way_to_send_for_free():
+    """Threat 36: the node acts on a send in any case, so it is carried to its end and charged."""
     account, node = OneAccount(10), ScriptedNode()
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node)
@@ -157,8 +161,9 @@ async def test_who_leaves_a_batch_pays_for_what_was_answered():
     assert (account.posted, account.available, account.held) == ({"getSlot": 2}, 98, {})
 
 
-async def test_row_17_a_hold_ends_once_whatever_happens_in_between():
-    """Hostile input 17, the part of this side: every path above ends its hold exactly once (OneAccount asserts it)."""
+@pytest.mark.threat(17)
+async def test_a_hold_ends_once_whatever_happens_in_between():
+    """Threat 17, the part of this side: every path above ends its hold exactly once (OneAccount asserts it)."""
     account = OneAccount(1_000)
     answers = [RESULT, replies.TIMED_OUT, node_error(-32005, "x"), replies.GARBAGE] * 5
     pipeline = pipeline_of(account, ScriptedNode(lambda *_: answers.pop()))

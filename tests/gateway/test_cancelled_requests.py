@@ -1,4 +1,4 @@
-"""Hostile inputs 36 and 54: requests that end without their answer are decided at once, call by call."""
+"""Threats 36 and 54: requests that end without their answer are decided at once, call by call."""
 
 import asyncio
 
@@ -52,7 +52,8 @@ class HalfWay:
         await self.pipeline.drain()
 
 
-async def test_row_54_who_leaves_a_batch_half_way_pays_for_what_the_node_had_answered():
+@pytest.mark.threat(54)
+async def test_who_leaves_a_batch_half_way_pays_for_what_the_node_had_answered():
     """README, "the client leaves": charged after the node's answer, free before it, sends carried on. The owner is told
     that nothing charged is undelivered any more, so that the end of this replica refunds nothing."""
     half = HalfWay(AsgiClient([], None, disconnected=True))
@@ -71,7 +72,8 @@ async def test_row_54_who_leaves_a_batch_half_way_pays_for_what_the_node_had_ans
     assert (account.voided, account.held, account.available) == ([], {}, 95)
 
 
-async def test_row_54_who_cannot_be_asked_counts_as_one_who_left():
+@pytest.mark.threat(54)
+async def test_who_cannot_be_asked_counts_as_one_who_left():
     """A door that says nothing about its caller cancels only for those who left."""
     half = HalfWay(None)
     await half.cancelled()
@@ -91,7 +93,8 @@ async def test_a_server_that_gives_a_batch_up_charges_nothing_for_it():
     assert account.delivered_operations == sends
 
 
-async def test_row_54_a_send_of_a_batch_that_the_node_does_not_answer_is_free():
+@pytest.mark.threat(54)
+async def test_a_send_of_a_batch_that_the_node_does_not_answer_is_free():
     """Doubt is settled in the customer's favour (money rule 2)."""
     account, node = OneAccount(10), ScriptedNode(lambda *_: replies.UNREACHABLE, asked_after=2)
     node.gate = asyncio.Event()

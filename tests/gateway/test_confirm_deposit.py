@@ -89,7 +89,8 @@ async def test_a_wallet_that_was_never_seen_confirms_and_calls() -> None:
         assert [batch["source"] for batch in shown["credit_batches"]] == ["deposit"]
 
 
-async def test_row_22_fifty_at_once_and_the_watcher_credit_once() -> None:
+@pytest.mark.threat(22)
+async def test_fifty_at_once_and_the_watcher_credit_once() -> None:
     """One is told the credits, the rest already_processed: true and credits_added: 0."""
     async with a_shop() as (world, desk):
         wallet = await world.customer()
@@ -105,7 +106,8 @@ async def test_row_22_fifty_at_once_and_the_watcher_credit_once() -> None:
         assert last == {"ok": True, "credits_added": 0, "new_balance": 1_000, "already_processed": True}
 
 
-async def test_row_22_without_the_watcher_exactly_one_is_told() -> None:
+@pytest.mark.threat(22)
+async def test_without_the_watcher_exactly_one_is_told() -> None:
     async with a_shop() as (world, desk):
         wallet = await world.customer()
         sent = paid(desk, wallet)
@@ -166,8 +168,9 @@ async def test_a_message_is_not_confirmed_twice() -> None:
         ({"unexplained": -1}, 400, "INVALID_REQUEST", "grew by less"),
     ],
 )
-async def test_row_23_what_earns_nothing_says_why(how: dict[str, Any], status: int, code: str, words: str) -> None:
-    """Hostile input 23: a refusal of the interface's shape, one sentence that helps, and no credit."""
+@pytest.mark.threat(23)
+async def test_what_earns_nothing_says_why(how: dict[str, Any], status: int, code: str, words: str) -> None:
+    """Threat 23: a refusal of the interface's shape, one sentence that helps, and no credit."""
     async with a_shop() as (world, desk):
         wallet = await world.customer()
         for _ in range(2):
@@ -179,7 +182,8 @@ async def test_row_23_what_earns_nothing_says_why(how: dict[str, Any], status: i
         assert await world.balance(wallet) == 0
 
 
-async def test_row_23_what_is_not_there_or_not_final_is_404_and_may_be_asked_again() -> None:
+@pytest.mark.threat(23)
+async def test_what_is_not_there_or_not_final_is_404_and_may_be_asked_again() -> None:
     async with a_shop() as (world, desk):
         wallet = await world.customer()
         sent = PaidBy(desk.chain.make(("x", 10_000)).signature, ((wallet.text, 10_000),))
@@ -197,7 +201,8 @@ async def test_row_23_what_is_not_there_or_not_final_is_404_and_may_be_asked_aga
         assert (await confirm(world, sent, wallet)).json()["credits_added"] == 1_000
 
 
-async def test_row_23_a_transaction_of_others_is_not_to_us() -> None:
+@pytest.mark.threat(23)
+async def test_a_transaction_of_others_is_not_to_us() -> None:
     async with a_shop() as (world, desk):
         wallet = await world.customer()
         sent = paid(desk, wallet, amount=0)

@@ -64,8 +64,9 @@ async def test_a_quick_call_never_looks():
     assert not client.asked.is_set()
 
 
-async def test_row_36_the_door_notices_by_itself(at_once):
-    """Hostile input 36: a client that closes while the node works pays nothing, and nobody is answered."""
+@pytest.mark.threat(36)
+async def test_the_door_notices_by_itself(at_once):
+    """Threat 36: a client that closes while the node works pays nothing, and nobody is answered."""
     async with a_world() as world:
         customer = await world.customer(10)
         world.node.gate = asyncio.Event()

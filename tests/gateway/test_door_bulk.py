@@ -173,7 +173,7 @@ async def test_an_owner_that_cannot_record_is_503():
 
 
 async def test_a_client_that_leaves_early_pays_nothing(monkeypatch):
-    """Hostile input 36: what was not answered is released."""
+    """Threat 36: what was not answered is released."""
     monkeypatch.setattr("actors.gateway.disconnects.LOOK_AFTER_SECONDS", 0)
     node = failing(0)
     node.gate = asyncio.Event()
@@ -203,7 +203,7 @@ async def test_a_client_that_leaves_early_pays_nothing(monkeypatch):
 
 
 async def test_a_stranger_can_pay_for_a_list():
-    """Decisions 3.6: on every paid path, settled, credited and answered in the same response."""
+    """Decisions, "Two ways to pay by x402": on every paid path, settled, credited and answered in the same response."""
     desk = Desk()
     async with a_world(failing(0), desk=desk) as world:
         desk.world, desk.payer = world, await world.customer(account=False)

@@ -142,8 +142,9 @@ async def test_health_is_public_and_follows_the_source(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("path", [api.GET_SLOT.path, f"/{door_grpc.HEALTH_SERVICE}/Check"])
-async def test_row_35_a_call_without_a_request_ends(opened: Open, path: str) -> None:
-    """Hostile input 35: such calls cost nothing to make, and would stay in the replica."""
+@pytest.mark.threat(35)
+async def test_a_call_without_a_request_ends(opened: Open, path: str) -> None:
+    """Threat 35: such calls cost nothing to make, and would stay in the replica."""
     call: Any = opened.channel.stream_unary(path)(metadata=(("x-token", KEY),), timeout=20)
     await call.done_writing()
     assert await call.code() is grpc.StatusCode.INTERNAL

@@ -172,7 +172,7 @@ async def test_a_batch_whose_calls_were_all_refused_for_their_rate_has_retry_aft
     ],
 )
 async def test_the_transport_is_checked_first(headers: dict[str, str], status: int) -> None:
-    """Hostile input 38: origins against rebinding; versions; types."""
+    """Threat 38: origins against rebinding; versions; types."""
     async with a_world(gateway={"mcp_origins": ["https://app.example"]}) as world:
         customer = await world.customer(10)
         response = await post(world, tool("getSlot"), customer, **headers)
@@ -181,7 +181,7 @@ async def test_the_transport_is_checked_first(headers: dict[str, str], status: i
 
 
 async def test_no_header_line_hides_another_one_of_its_name() -> None:
-    """Hostile input 38: a list of lines is judged whole."""
+    """Threat 38: a list of lines is judged whole."""
     kind = (b"content-type", b"application/json")
     async with a_world(gateway={"mcp_origins": ["https://app.example"]}) as world:
         origins = [(b"origin", b"https://evil.example"), (b"origin", b"https://app.example")]
@@ -227,7 +227,7 @@ async def test_a_key_makes_a_tool_call_happen_once() -> None:
 
 @pytest.mark.parametrize("sent", [tool("getSlot"), [tool("getSlot")]], ids=["single", "batch"])
 async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch: pytest.MonkeyPatch, sent: Any) -> None:
-    """Hostile input 36: the charge stands, and its owner is told so, also while the answer is being encoded."""
+    """Threat 36: the charge stands, and its owner is told so, also while the answer is being encoded."""
     encoding, go_on = threading.Event(), threading.Event()
 
     def slowly(*_: Any) -> bytes:
@@ -254,7 +254,7 @@ async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch:
 
 
 async def test_the_bytes_of_free_lists_are_limited_and_a_known_customer_goes_on() -> None:
-    """Hostile input 60: an address gets 8 MiB at once and 1 MiB a second; then customers have bytes of their own."""
+    """Threat 60: an address gets 8 MiB at once and 1 MiB a second; then customers have bytes of their own."""
     async with a_world() as world:
         customer = await world.customer(100)
         await post(world, tool("getSlot"), customer)

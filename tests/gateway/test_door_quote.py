@@ -169,7 +169,7 @@ async def test_quotes_of_builders_end_with_the_accounts_rate():
 
 
 async def test_quotes_have_the_limit_of_their_address():
-    """Hostile input 35: as the other paths that anybody may ask."""
+    """Threat 35: as the other paths that anybody may ask."""
     async with a_world(identity={"address_requests_per_minute": 2}) as world:
         statuses = [(await world.rpc(None, call(), "/quote")).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]

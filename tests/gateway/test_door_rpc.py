@@ -141,7 +141,8 @@ async def test_an_unknown_key_is_401():
     ],
 )
 async def test_refusals_before_billing_are_free_and_marked_as_ours(method, status, code, name):
-    """Interface rules 1, 2 and 8; decisions 3.2. They carry the account's figures and take no rate unit."""
+    """Interface rules 1, 2 and 8; decisions, "Errors of this service". They carry the account's figures and take no
+    rate unit."""
     async with a_world() as world:
         customer = await world.customer(10)
         response = await world.rpc(customer, call(method))
@@ -287,7 +288,7 @@ class NoRedis(MemoryIdentityStore):
 
 
 async def test_without_redis_keys_go_on_and_signatures_wait():
-    """Design, section 5: a replay could not be refused, so signed calls get 503; API keys are served."""
+    """Design, "What must survive what": a replay could not be refused, so signed calls get 503; API keys are served."""
     store = MemoryIdentityStore()
     async with a_world(identity_store=store) as world:
         customer = await world.customer(10)
@@ -305,7 +306,7 @@ def a_large_batch() -> list:
 
 
 async def test_a_large_body_is_not_read_before_its_credential_is_known_to_be_good(monkeypatch):
-    """Hostile input 61: with a made-up key, 256 kB cost the replica one question to the owner, and no parsing."""
+    """Threat 61: with a made-up key, 256 kB cost the replica one question to the owner, and no parsing."""
     async with a_world() as world:
         stranger = await world.customer(account=False)
         monkeypatch.setattr("actors.gateway.door_rpc.jsonrpc.parse", None)

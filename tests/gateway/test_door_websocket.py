@@ -81,7 +81,7 @@ async def _closed(sockets: Any, wallet: Any = None, **options: Any) -> tuple[int
 
 
 async def test_a_refused_credential_is_a_close_code_with_its_remedy() -> None:
-    """Decisions 3.13: a browser sees no HTTP status, and takes 1006 for a lost network."""
+    """Decisions, "WebSocket refusals": a browser sees no HTTP status, and takes 1006 for a lost network."""
     async with open_sockets() as sockets:
         world = sockets.world
         bad_key = "srpc_live_" + "A" * 43
@@ -135,7 +135,7 @@ async def test_what_connecting_again_may_mend_keeps_its_http_status() -> None:
 
 
 async def test_a_flood_of_refused_handshakes_has_to_wait() -> None:
-    """Hostile inputs 35 and 59: 429 with Retry-After, as for calls; each counts by its cost."""
+    """Threats 35 and 59: 429 with Retry-After, as for calls; each counts by its cost."""
     async with open_sockets(gateway={"address_refusals_per_second": 2 * HANDSHAKE_COST}) as sockets:
         assert [(await _closed(sockets))[0] for _ in range(2)] == [4002] * 2
         status, _, headers = await _refusal(sockets)
@@ -143,7 +143,8 @@ async def test_a_flood_of_refused_handshakes_has_to_wait() -> None:
 
 
 @pytest.mark.parametrize("limit", ["account_handshakes_per_second", "address_handshakes_per_second"])
-async def test_row_59_a_flood_of_good_handshakes_is_refused_with_http(limit: str) -> None:
+@pytest.mark.threat(59)
+async def test_a_flood_of_good_handshakes_is_refused_with_http(limit: str) -> None:
     """And who goes on is refused before the account's owner is asked."""
     few = {"account_refusals_per_second": HANDSHAKE_COST, "address_refusals_per_second": HANDSHAKE_COST}
     settings: dict[str, Any] = {"gateway": {limit: 3, **few}, "accounts": {"requests_per_second": 10}}
@@ -175,8 +176,9 @@ async def test_open_sockets_of_one_address_leave_room_for_others() -> None:
         assert not sockets.sockets._by_address or set(sockets.sockets._by_address.values()) == {1}
 
 
-async def test_row_30_unfinished_messages_of_one_account_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hostile input 30: the account's own socket is closed with 1013, and another account is served."""
+@pytest.mark.threat(30)
+async def test_unfinished_messages_of_one_account_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 30: the account's own socket is closed with 1013, and another account is served."""
     monkeypatch.setattr(door_websocket, "UNFINISHED_ACCOUNT_BYTES_MAX", 100_000)
     monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
     async with open_sockets(gateway={"body_bytes_max": 50_000}) as sockets, contextlib.AsyncExitStack() as stack:

@@ -11,7 +11,7 @@ NOW = 100.0
 
 
 def test_an_address_gets_a_burst_and_then_so_many_bytes_a_second():
-    """Hostile input 60: a batch of 4.8 kB became 5.43 MB, without a limit. The wait is exact."""
+    """Threat 60: a batch of 4.8 kB became 5.43 MB, without a limit. The wait is exact."""
     free = FreeAnswers(per_second=10, burst=100)
     assert [free.take("a", 50, NOW) for _ in range(3)] == [None, None, 6]
     assert free.take("a", 50, NOW + 4.9) is not None

@@ -247,13 +247,15 @@ def stage() -> Iterator[Stage]:
 
 @settings(max_examples=STREAMS, suppress_health_check=list(HealthCheck))
 @given(pieces=streams())
-def test_rows_45_and_46_front_and_door_read_the_same_requests(stage: Stage, pieces: list[bytes]) -> None:
-    """Hostile inputs 45 and 46: as many requests, with the headers that the front sent, each answered to the client
+@pytest.mark.threat(45, 46)
+def test_front_and_door_read_the_same_requests(stage: Stage, pieces: list[bytes]) -> None:
+    """Threats 45 and 46: as many requests, with the headers that the front sent, each answered to the client
     who asked; and the next client is served."""
     stage.runner.run(stage.play(pieces))
 
 
 @pytest.mark.parametrize("framing", FRAMINGS, ids=lambda framing: framing.name)
-def test_rows_45_and_46_known_framings_cross_nothing(stage: Stage, framing: Framing) -> None:
-    """Hostile inputs 45 and 46: the same of every framing in the table that the whole product is shown to bear."""
+@pytest.mark.threat(45, 46)
+def test_known_framings_cross_nothing(stage: Stage, framing: Framing) -> None:
+    """Threats 45 and 46: the same of every framing in the table that the whole product is shown to bear."""
     stage.runner.run(stage.play(framing.pieces(b"A" * len(KEY), b"1" * len(ID)), framing.is_http2))

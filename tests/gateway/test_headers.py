@@ -12,7 +12,7 @@ def figures_headers(remaining: int, now: int = 99) -> dict[bytes, bytes]:
 
 
 def test_figures_are_said_in_both_dialects():
-    """Interface, "Limits", and decisions 3.8."""
+    """Interface, "Limits", and decisions, "rate limit shape"."""
     assert figures_headers(4_999) == {
         b"x-credits-remaining": b"4999",
         b"x-ratelimit-limit": b"100",

@@ -1,4 +1,4 @@
-"""The hostile inputs that come through the HTTP door, by number, over the real owner of accounts."""
+"""The threats that come through the HTTP door, by number, over the real owner of accounts."""
 
 import asyncio
 import gzip
@@ -17,8 +17,9 @@ from .world import a_world, call, constant
 CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
-async def test_row_1_five_hundred_calls_on_a_balance_for_one():
-    """Hostile input 1: exactly one of 500 concurrent 25-credit calls on 26 credits is admitted; balance 1 after."""
+@pytest.mark.threat(1)
+async def test_five_hundred_calls_on_a_balance_for_one():
+    """Threat 1: exactly one of 500 concurrent 25-credit calls on 26 credits is admitted; balance 1 after."""
     async with a_world(accounts={"requests_per_second": 1_000, "concurrency": 1_000}) as world:
         customer = await world.customer(26)
         responses = await asyncio.gather(*(world.rpc(customer, call("getBlock", 5)) for _ in range(500)))
@@ -31,8 +32,9 @@ async def test_row_1_five_hundred_calls_on_a_balance_for_one():
 @pytest.mark.parametrize(
     "path", ["/rpc/", "//rpc", "/RPC", "/%72pc", "/./rpc", "/%2e%2e/rpc", "/rpc%00", "/rpcx", "//"]
 )
-async def test_row_6_a_path_has_one_spelling(path):
-    """Hostile input 6: everything else is 404, with or without credentials."""
+@pytest.mark.threat(6)
+async def test_a_path_has_one_spelling(path):
+    """Threat 6: everything else is 404, with or without credentials."""
     async with a_world() as world:
         customer = await world.customer(10)
         scope = {
@@ -48,8 +50,9 @@ async def test_row_6_a_path_has_one_spelling(path):
         assert world.accounts.holds == []
 
 
-async def test_row_6_the_signed_path_is_the_one_that_was_sent():
-    """Hostile input 6: a query changes nothing, another spelling or another path fails."""
+@pytest.mark.threat(6)
+async def test_the_signed_path_is_the_one_that_was_sent():
+    """Threat 6: a query changes nothing, another spelling or another path fails."""
     async with a_world() as world:
         customer = await world.customer(10)
         body = json.dumps(call()).encode()
@@ -58,8 +61,9 @@ async def test_row_6_the_signed_path_is_the_one_that_was_sent():
             assert response.status_code == status, (signed, sent, response.text)
 
 
-async def test_row_7_the_hash_is_over_the_raw_bytes():
-    """Hostile input 7: a body that a middle box wrote anew fails its signature; a compressed one is a clear 400."""
+@pytest.mark.threat(7)
+async def test_the_hash_is_over_the_raw_bytes():
+    """Threat 7: a body that a middle box wrote anew fails its signature; a compressed one is a clear 400."""
     async with a_world() as world:
         customer = await world.customer(10)
         body = json.dumps(call()).encode()
@@ -74,8 +78,9 @@ async def test_row_7_the_hash_is_over_the_raw_bytes():
         assert await world.debits(customer) == []
 
 
-async def test_row_8_a_bad_higher_credential_never_falls_through():
-    """Hostile input 8: key before signature before bearer; the first that is there decides."""
+@pytest.mark.threat(8)
+async def test_a_bad_higher_credential_never_falls_through():
+    """Threat 8: key before signature before bearer; the first that is there decides."""
     async with a_world() as world:
         customer = await world.customer(10)
         body = json.dumps(call()).encode()
@@ -86,8 +91,9 @@ async def test_row_8_a_bad_higher_credential_never_falls_through():
             assert (await world.http.post("/", content=body, headers=headers)).status_code == status
 
 
-async def test_row_9_a_key_in_the_url_works_warns_and_stays_out_of_logs(caplog):
-    """Hostile input 9: Deprecation and Warning on the answer; the key in no log and no body."""
+@pytest.mark.threat(9)
+async def test_a_key_in_the_url_works_warns_and_stays_out_of_logs(caplog):
+    """Threat 9: Deprecation and Warning on the answer; the key in no log and no body."""
     async with a_world() as world:
         customer = await world.customer(10)
         with caplog.at_level(logging.DEBUG, logger="actors"):
@@ -116,8 +122,9 @@ async def test_row_9_a_key_in_the_url_works_warns_and_stays_out_of_logs(caplog):
         b" " * 300_000,
     ],
 )
-async def test_row_10_bombs_are_400_and_free(body):
-    """Hostile input 10: no rate units, no credits, a clear body with an id, and the account's figures."""
+@pytest.mark.threat(10)
+async def test_bombs_are_400_and_free(body):
+    """Threat 10: no rate units, no credits, a clear body with an id, and the account's figures."""
     async with a_world() as world:
         customer = await world.customer(10)
         response = await world.rpc(customer, body)
@@ -126,8 +133,9 @@ async def test_row_10_bombs_are_400_and_free(body):
         assert (await world.balance(customer), world.node.calls) == (10, [])
 
 
-async def test_row_10_a_body_that_is_too_long_ends_the_connection():
-    """Hostile input 10: 100 MB are not read to their end."""
+@pytest.mark.threat(10)
+async def test_a_body_that_is_too_long_ends_the_connection():
+    """Threat 10: 100 MB are not read to their end."""
     async with a_world(gateway={"body_bytes_max": 2_000}) as world:
         customer = await world.customer(10)
         response = await world.rpc(customer, b" " * 2_001)
@@ -136,8 +144,9 @@ async def test_row_10_a_body_that_is_too_long_ends_the_connection():
 
 
 @pytest.mark.parametrize("raw_id", [b"1.50", b"1e3", b"null", b"123456789012345678901234567890", b'"\\u0000\\u00e9"'])
-async def test_row_10_ids_are_echoed_byte_for_byte(raw_id):
-    """Hostile input 10: on answers and on errors."""
+@pytest.mark.threat(10)
+async def test_ids_are_echoed_byte_for_byte(raw_id):
+    """Threat 10: on answers and on errors."""
     async with a_world() as world:
         customer = await world.customer(10)
         for method in (b"getSlot", b"nope"):
@@ -146,8 +155,9 @@ async def test_row_10_ids_are_echoed_byte_for_byte(raw_id):
 
 
 @pytest.mark.parametrize("count", [0, 101])
-async def test_row_11_batches_of_the_wrong_length_are_400_and_free(count):
-    """Hostile input 11."""
+@pytest.mark.threat(11)
+async def test_batches_of_the_wrong_length_are_400_and_free(count):
+    """Threat 11."""
     async with a_world() as world:
         customer = await world.customer(1_000)
         response = await world.rpc(customer, [call()] * count)
@@ -156,8 +166,9 @@ async def test_row_11_batches_of_the_wrong_length_are_400_and_free(count):
 
 
 @pytest.mark.parametrize("count", [1, 100])
-async def test_row_11_batches_are_answered_in_order_and_billed_by_item(count):
-    """Hostile input 11: also with one id throughout; each item takes one rate unit."""
+@pytest.mark.threat(11)
+async def test_batches_are_answered_in_order_and_billed_by_item(count):
+    """Threat 11: also with one id throughout; each item takes one rate unit."""
     async with a_world(accounts={"concurrency": 100}) as world:
         customer = await world.customer(1_000)
         response = await world.rpc(customer, [call(id=7)] * count)
@@ -168,8 +179,9 @@ async def test_row_11_batches_are_answered_in_order_and_billed_by_item(count):
         assert await world.debits(customer) == [("getSlot", 1)] * count
 
 
-async def test_row_11_ninety_nine_bad_and_one_good():
-    """Hostile input 11: nested arrays and other rubbish have their own errors; the good one works and is billed."""
+@pytest.mark.threat(11)
+async def test_ninety_nine_bad_and_one_good():
+    """Threat 11: nested arrays and other rubbish have their own errors; the good one works and is billed."""
     async with a_world() as world:
         customer = await world.customer(10)
         rubbish = [1, [], {}, None, [call()], "x", {"jsonrpc": "2.0", "method": "getSlot"}, call("nope", id="n")]
@@ -181,8 +193,9 @@ async def test_row_11_ninety_nine_bad_and_one_good():
         assert await world.debits(customer) == [("getSlot", 1)]
 
 
-async def test_row_11_a_batch_that_straddles_balance_and_rate():
-    """Hostile input 11: billed to the item, and the refused are told why, each under its own code."""
+@pytest.mark.threat(11)
+async def test_a_batch_that_straddles_balance_and_rate():
+    """Threat 11: billed to the item, and the refused are told why, each under its own code."""
     async with a_world(accounts={"requests_per_second": 3}) as world:
         customer = await world.customer(27)
         items = [call("getSlot"), call("getBlock", 5), call("getBlock", 6), call("getSlot"), call("getSlot")]
@@ -191,8 +204,9 @@ async def test_row_11_a_batch_that_straddles_balance_and_rate():
         assert await world.balance(customer) == 0
 
 
-async def test_row_12_a_notification_is_400_and_free():
-    """Hostile input 12."""
+@pytest.mark.threat(12)
+async def test_a_notification_is_400_and_free():
+    """Threat 12."""
     async with a_world() as world:
         customer = await world.customer(10)
         response = await world.rpc(customer, {"jsonrpc": "2.0", "method": "getSlot"})
@@ -201,8 +215,9 @@ async def test_row_12_a_notification_is_400_and_free():
 
 
 @pytest.mark.parametrize("method", ["x" * 250_000, "__proto__", "getSlot\nINFO fake line", "\x1b[2J"])
-async def test_row_13_strange_names_are_free_and_harmless(method, caplog):
-    """Hostile input 13: -32601; neither body nor log repeats them as they are."""
+@pytest.mark.threat(13)
+async def test_strange_names_are_free_and_harmless(method, caplog):
+    """Threat 13: -32601; neither body nor log repeats them as they are."""
     async with a_world() as world:
         customer = await world.customer(10)
         with caplog.at_level(logging.DEBUG, logger="actors"):
@@ -213,8 +228,9 @@ async def test_row_13_strange_names_are_free_and_harmless(method, caplog):
         assert await world.balance(customer) == 10
 
 
-async def test_row_14_an_upstream_error_passes_through_with_its_data():
-    """Hostile input 14: HTTP 200, code, message and data untouched, billed as published."""
+@pytest.mark.threat(14)
+async def test_an_upstream_error_passes_through_with_its_data():
+    """Threat 14: HTTP 200, code, message and data untouched, billed as published."""
     error = node_error(-32002, "Transaction simulation failed", data={"logs": ["a"], "err": {"x": 1}})
     async with a_world(ScriptedNode(lambda *_: error)) as world:
         customer = await world.customer(10)
@@ -233,8 +249,9 @@ async def test_row_14_an_upstream_error_passes_through_with_its_data():
         (replies.OVERSIZED, 502, -32003),
     ],
 )
-async def test_row_15_a_node_that_fails_costs_nothing(answer, status, code):
-    """Hostile input 15: the class's timeout is 504/-32007, the rest 502/-32003; refunded, and the headers say so."""
+@pytest.mark.threat(15)
+async def test_a_node_that_fails_costs_nothing(answer, status, code):
+    """Threat 15: the class's timeout is 504/-32007, the rest 502/-32003; refunded, and the headers say so."""
     async with a_world(ScriptedNode(lambda *_: answer)) as world:
         customer = await world.customer(10)
         response = await world.rpc(customer, call())
@@ -243,8 +260,9 @@ async def test_row_15_a_node_that_fails_costs_nothing(answer, status, code):
         assert (await world.balance(customer), await world.debits(customer)) == (10, [])
 
 
-async def test_row_16_a_hold_whose_replica_died_expires():
-    """Hostile input 16: killed between hold and send; nothing is charged once the hold's time is up."""
+@pytest.mark.threat(16)
+async def test_a_hold_whose_replica_died_expires():
+    """Threat 16: killed between hold and send; nothing is charged once the hold's time is up."""
     async with a_world(accounts={"hold_seconds": 60}) as world:
         customer = await world.customer(10)
         world.node.gate = asyncio.Event()
@@ -262,8 +280,9 @@ async def test_row_16_a_hold_whose_replica_died_expires():
         assert await world.debits(customer) == []
 
 
-async def test_row_17_a_post_that_was_lost_on_its_way_is_in_the_customers_favour():
-    """Hostile input 17: killed between the node's answer and the post; the hold is released by expiry, uncharged."""
+@pytest.mark.threat(17)
+async def test_a_post_that_was_lost_on_its_way_is_in_the_customers_favour():
+    """Threat 17: killed between the node's answer and the post; the hold is released by expiry, uncharged."""
     async with a_world() as world:
         customer = await world.customer(10)
 
@@ -280,8 +299,9 @@ async def test_row_17_a_post_that_was_lost_on_its_way_is_in_the_customers_favour
         assert await world.balance(customer) == 10
 
 
-async def test_row_18_send_and_confirm_is_not_sold_before_it_can_be_recovered():
-    """Hostile input 18: what cannot be carried through a crash is refused, free, with its reason."""
+@pytest.mark.threat(18)
+async def test_send_and_confirm_is_not_sold_before_it_can_be_recovered():
+    """Threat 18: what cannot be carried through a crash is refused, free, with its reason."""
     async with a_world() as world:
         customer = await world.customer(100)
         response = await world.rpc(customer, call("sendAndConfirm", TRANSACTION))
@@ -289,8 +309,9 @@ async def test_row_18_send_and_confirm_is_not_sold_before_it_can_be_recovered():
         assert (await world.balance(customer), world.node.calls) == (100, [])
 
 
-async def test_row_35_a_flood_is_shed_early_and_others_are_served():
-    """Hostile input 35: beyond the replica's calls in flight, 503 with a hint; room again at once when calls end."""
+@pytest.mark.threat(35)
+async def test_a_flood_is_shed_early_and_others_are_served():
+    """Threat 35: beyond the replica's calls in flight, 503 with a hint; room again at once when calls end."""
     async with a_world(gateway={"calls_in_flight_max": 5}) as world:
         flooding, patient = await world.customer(100), await world.customer(100)
         world.node.gate, world.node.asked_after = asyncio.Event(), 5
@@ -304,8 +325,9 @@ async def test_row_35_a_flood_is_shed_early_and_others_are_served():
         assert await world.balance(flooding) == 95
 
 
-async def test_row_36_leaving_early_is_free_and_leaving_late_is_charged():
-    """Hostile input 36, through the door: the server cancels the request of a client that is gone."""
+@pytest.mark.threat(36)
+async def test_leaving_early_is_free_and_leaving_late_is_charged():
+    """Threat 36, through the door: the server cancels the request of a client that is gone."""
     async with a_world() as world:
         customer = await world.customer(10)
         world.node.gate = asyncio.Event()
@@ -322,8 +344,9 @@ async def test_row_36_leaving_early_is_free_and_leaving_late_is_charged():
             world.node.gate.clear()
 
 
-async def test_row_39_strangers_are_told_apart_at_the_door():
-    """Hostile input 39: forged signatures reach no owner; valid ones of no account are 402 and open none."""
+@pytest.mark.threat(39)
+async def test_strangers_are_told_apart_at_the_door():
+    """Threat 39: forged signatures reach no owner; valid ones of no account are 402 and open none."""
     async with a_world() as world:
         body = json.dumps(call()).encode()
         strangers = [await world.customer(account=False) for _ in range(200)]

@@ -1,4 +1,4 @@
-"""Hostile input 47 from end to end: a node that mixes up, cuts or forges answers, and two customers at the real door.
+"""Threat 47 from end to end: a node that mixes up, cuts or forges answers, and two customers at the real door.
 
 Neither customer ever sees the other's answer, and nobody is charged for what is not whole."""
 

@@ -35,16 +35,18 @@ def refusal_of(body: bytes) -> Refusal:
         b"null",
     ],
 )
-def test_row_10_ids_come_through_byte_for_byte(raw_id):
-    """Hostile input 10: strings, numbers of any size and form, and null, are echoed exactly as they were sent."""
+@pytest.mark.threat(10)
+def test_ids_come_through_byte_for_byte(raw_id):
+    """Threat 10: strings, numbers of any size and form, and null, are echoed exactly as they were sent."""
     parsed = parse(text(raw_id))
     assert isinstance(parsed, Call)
     assert parsed.id == raw_id
 
 
 @pytest.mark.parametrize("raw_id", [b"{}", b"[1]", b"true", b"false", b'"%b"' % (b"x" * 5_000)])
-def test_row_10_ids_that_are_none_are_refused_and_not_echoed(raw_id):
-    """Hostile input 10: objects, arrays, booleans and absurdly long texts are no ids."""
+@pytest.mark.threat(10)
+def test_ids_that_are_none_are_refused_and_not_echoed(raw_id):
+    """Threat 10: objects, arrays, booleans and absurdly long texts are no ids."""
     parsed = parse(text(raw_id))
     assert isinstance(parsed, BadCall)
     assert (parsed.id, parsed.refusal.err) == (b"null", Err.INVALID_REQUEST)
@@ -73,8 +75,9 @@ def test_row_10_ids_that_are_none_are_refused_and_not_echoed(raw_id):
         text(params=b"[" * 120 + b"]" * 120),
     ],
 )
-def test_row_10_bombs_are_refused_before_anything_else(body):
-    """Hostile input 10: depth, numbers out of range, lone surrogates and broken UTF-8 cost a 400 and nothing more."""
+@pytest.mark.threat(10)
+def test_bombs_are_refused_before_anything_else(body):
+    """Threat 10: depth, numbers out of range, lone surrogates and broken UTF-8 cost a 400 and nothing more."""
     assert refusal_of(body).err is Err.INVALID_REQUEST
 
 
@@ -88,8 +91,9 @@ def test_row_10_bombs_are_refused_before_anything_else(body):
         text(params=b'[[{"a":{"b":1,"b":2}}],"x:y"]'),
     ],
 )
-def test_row_10_a_name_that_comes_twice_is_refused(body):
-    """Hostile input 10: what two readers could read differently is not passed on."""
+@pytest.mark.threat(10)
+def test_a_name_that_comes_twice_is_refused(body):
+    """Threat 10: what two readers could read differently is not passed on."""
     assert refusal_of(body).err is Err.INVALID_REQUEST
 
 
@@ -125,7 +129,7 @@ def filled(piece: bytes, count: int) -> bytes:
     ("piece", "count_max"), [(b"[]", BRACKETS_MAX - 2), (b"{}", BRACKETS_MAX - 2), (b'"a"', COMMAS_MAX - 3)]
 )
 def test_a_body_with_too_many_brackets_or_commas_is_refused_before_it_is_parsed(piece, count_max, monkeypatch):
-    """Hostile input 61: 87,000 brackets took 20 ms, free for everybody. Texts count too."""
+    """Threat 61: 87,000 brackets took 20 ms, free for everybody. Texts count too."""
     assert isinstance(parse(filled(piece, count_max)), Call)
     at_limit = filled(piece, count_max + 1)
     monkeypatch.setattr("actors.gateway.jsonrpc.orjson.loads", None)
@@ -194,8 +198,9 @@ def test_what_is_no_request_is_invalid(body):
     assert refusal_of(body).err is Err.INVALID_REQUEST
 
 
-def test_row_12_a_notification_is_refused():
-    """Hostile input 12: a request without id is INVALID_REQUEST."""
+@pytest.mark.threat(12)
+def test_a_notification_is_refused():
+    """Threat 12: a request without id is INVALID_REQUEST."""
     assert refusal_of(b'{"jsonrpc":"2.0","method":"getSlot"}').err is Err.INVALID_REQUEST
 
 
@@ -218,13 +223,15 @@ def test_params_keep_their_exact_bytes(values):
 
 
 @pytest.mark.parametrize("count", [0, 101, 1_000])
-def test_row_11_batches_of_the_wrong_length_are_refused_whole(count):
-    """Hostile input 11: an empty batch and one of 101 are INVALID_REQUEST."""
+@pytest.mark.threat(11)
+def test_batches_of_the_wrong_length_are_refused_whole(count):
+    """Threat 11: an empty batch and one of 101 are INVALID_REQUEST."""
     assert refusal_of(b"[" + b",".join([text()] * count) + b"]").err is Err.INVALID_REQUEST
 
 
-def test_row_11_items_are_judged_one_by_one_in_order():
-    """Hostile input 11: 99 bad items and a good one; nested arrays are bad items."""
+@pytest.mark.threat(11)
+def test_items_are_judged_one_by_one_in_order():
+    """Threat 11: 99 bad items and a good one; nested arrays are bad items."""
     bad = [b"1", b"[]", b"{}", b"null", b"[" + text() + b"]", text(b"{}"), b'{"jsonrpc":"2.0","method":"x"}']
     items = (bad * 15)[:99]
     parsed = parse(b"[" + b",".join([*items[:50], text(b'"good"'), *items[50:]]) + b"]")
@@ -232,8 +239,9 @@ def test_row_11_items_are_judged_one_by_one_in_order():
     assert parsed[50].id == b'"good"'
 
 
-def test_row_11_one_id_may_come_a_hundred_times():
-    """Hostile input 11: ids are the client's business."""
+@pytest.mark.threat(11)
+def test_one_id_may_come_a_hundred_times():
+    """Threat 11: ids are the client's business."""
     assert len(parse(b"[" + b",".join([text(b"7")] * 100) + b"]")) == 100
 
 

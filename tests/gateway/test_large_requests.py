@@ -18,7 +18,7 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
 async def test_of_many_large_requests_one_is_worked_on_in_a_round_of_the_loop():
-    """Hostile input 61: 400 bodies that arrive in the same moment must not hold the loop together."""
+    """Threat 61: 400 bodies that arrive in the same moment must not hold the loop together."""
     large, rounds, done_in = LargeRequests(), 0, []
 
     async def work() -> None:
@@ -82,7 +82,7 @@ async def test_a_call_is_admitted_once(monkeypatch):
 
 
 def test_refused_calls_cost_what_they_were_to_check_and_admitted_ones_nothing():
-    """Hostile input 61: of a batch, the work on its refused calls counts, and that on its good calls is paid for."""
+    """Threat 61: of a batch, the work on its refused calls counts, and that on its good calls is paid for."""
     text = base64.b64encode(bytes(1_232)).decode()
     bad = large_requests.admitted(a_call("sendTransaction", text, {"encoding": "base64"}), PLANS)
     good = large_requests.admitted(a_call("sendTransaction", TRANSACTION, {"encoding": "base64"}), PLANS)

@@ -1,6 +1,6 @@
 """Paid answers of a replica that was out of touch with the owner of their account leave only if their charges stand.
 
-Rules: money rule 2, hostile input 57.
+Rules: money rule 2, threat 57.
 """
 
 import asyncio

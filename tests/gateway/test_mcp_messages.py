@@ -65,7 +65,7 @@ def test_a_tool_call_without_a_name_is_told_what_is_missing(params: dict[str, An
     ],
 )
 def test_unfit_arguments_are_invalid_params(message: dict[str, Any]) -> None:
-    """Hostile input 38; with the id of the request, so that the client finds its call."""
+    """Threat 38; with the id of the request, so that the client finds its call."""
     parsed = read(message)
     assert isinstance(parsed.call, BadCall)
     assert (parsed.call.id, parsed.call.refusal.err) == (b"7", Err.INVALID_PARAMS)
@@ -91,7 +91,7 @@ def test_an_unknown_argument_is_named_with_what_to_send() -> None:
     ],
 )
 def test_ambiguous_and_deep_arguments_are_told_to_their_request(params: bytes) -> None:
-    """Hostile inputs 12, 13 and 38: a refusal with the id of the request, whatever in the parameters is wrong."""
+    """Threats 12, 13 and 38: a refusal with the id of the request, whatever in the parameters is wrong."""
     parsed: Any = parse(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":%b}' % params, None, TOOLS)
     assert isinstance(parsed, ToolCall) and isinstance(parsed.call, BadCall)
     assert (parsed.call.id, parsed.call.refusal.err) == (b"7", Err.INVALID_PARAMS)
@@ -125,7 +125,7 @@ def test_colons_in_texts_are_no_names() -> None:
     "extra", [{"method": "notifications/initialized"}, {"result": {}, "id": 4}, {"method": "tools/call"}]
 )
 def test_notifications_and_responses_are_ignored(extra: dict[str, Any]) -> None:
-    """A tools/call without an id is one too: it is never carried out (hostile input 38)."""
+    """A tools/call without an id is one too: it is never carried out (threat 38)."""
     assert read({"jsonrpc": "2.0", **extra}) == Ignored()
 
 
@@ -197,7 +197,7 @@ def test_an_id_is_every_whole_number_and_echoed_byte_for_byte(raw_id: bytes) -> 
 
 
 def test_a_batch_gets_the_list_of_tools_once():
-    """Hostile input 60: 100 lists in a batch were 5 MB of answer for 5 kB of request."""
+    """Threat 60: 100 lists in a batch were 5 MB of answer for 5 kB of request."""
     body = b"[" + b",".join(b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}' % number for number in range(3)) + b"]"
     parsed = parse(body, None, frozenset())
     assert isinstance(parsed, list) and isinstance(parsed[0], Free)

@@ -35,7 +35,7 @@ def test_each_callable_method_is_a_tool_and_one_takes_any() -> None:
     [("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-06-18"), (None, "2025-06-18")],
 )
 def test_a_served_version_is_echoed_and_the_newest_offered_for_others(requested: object, answered: str) -> None:
-    """Interface, "MCP"; hostile input 38."""
+    """Interface, "MCP"; threat 38."""
     assert orjson.loads(mcp_tools.initialize_result(requested, ""))["protocolVersion"] == answered
 
 

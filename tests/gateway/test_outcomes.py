@@ -25,14 +25,15 @@ def test_a_result_costs_the_price():
 
 
 @pytest.mark.parametrize("code", [-32602, -32002, -32005, -32007, -32015])
-def test_row_14_an_upstream_error_costs_the_price_and_passes_through(code):
-    """Hostile input 14: billed per the published table, not by HTTP status."""
+@pytest.mark.threat(14)
+def test_an_upstream_error_costs_the_price_and_passes_through(code):
+    """Threat 14: billed per the published table, not by HTTP status."""
     assert outcomes.judge("getBlock", 25, error(code, "x")) == outcomes.Judgement(25, Outcome.UPSTREAM_ERROR)
 
 
 @pytest.mark.parametrize("code", [-32001, -32004])
 def test_a_purged_block_is_refunded_and_the_nodes_error_passes_through(code):
-    """Interface rule 3, for both codes (decisions 3.1)."""
+    """Interface rule 3, for both codes (decisions, "Errors of the node")."""
     assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Judgement(0, Outcome.RELEASED)
 
 
@@ -85,8 +86,9 @@ def test_work_by_the_piece_costs_the_pieces_that_ended_well(done, charged, outco
         (replies.overloaded(3), Err.SERVICE_TEMPORARILY_UNAVAILABLE),
     ],
 )
-def test_row_15_no_answer_costs_nothing(answer, err):
-    """Hostile input 15: what the node did not answer is released, and the client is told why."""
+@pytest.mark.threat(15)
+def test_no_answer_costs_nothing(answer, err):
+    """Threat 15: what the node did not answer is released, and the client is told why."""
     ending = outcomes.judge("getSlot", 1, answer)
     assert (ending.charged, ending.outcome, ending.refusal.err) == (0, Outcome.RELEASED, err)
 

@@ -38,7 +38,7 @@ def test_a_path_finds_its_pages(path, methods, parameters):
     ],
 )
 def test_other_spellings_are_no_paths(path):
-    """Hostile input 6: bytes are compared; a parameter is one segment of plain characters."""
+    """Threat 6: bytes are compared; a parameter is one segment of plain characters."""
     assert HOOKS.find(path) is None
 
 

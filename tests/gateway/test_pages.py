@@ -129,7 +129,7 @@ async def test_other_methods_and_paths_are_404_and_options_is_as_everywhere():
 
 
 async def test_pages_count_against_the_limit_of_an_address():
-    """Hostile input 35: as /account/*, unless the page says otherwise; a 404 is not counted."""
+    """Threat 35: as /account/*, unless the page says otherwise; a 404 is not counted."""
     async with a_world(pages=PAGES, identity={"address_requests_per_minute": 2}) as world:
         asked = ["/things", "/things", "/things/x", "/things", "/words", "/words", "/words"]
         statuses = [(await world.http.get(path)).status_code for path in asked]

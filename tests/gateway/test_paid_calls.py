@@ -41,7 +41,7 @@ def test_what_would_be_refused_anyway_is_refused_first():
 
 
 def test_a_payment_buys_calls_in_order_up_to_what_it_brought():
-    """Hostile input 51: a dear call in the middle is refused, and a cheaper one behind it is bought."""
+    """Threat 51: a dear call in the middle is refused, and a cheaper one behind it is bought."""
     calls = parsed(b"[%b]" % b",".join([CHEAP, DEAR, BAD, b"7", CHEAP]))
     bought = within(calls, 2)
     assert [one is call for one, call in zip(bought, calls, strict=True)] == [True, False, True, True, True]
@@ -51,14 +51,14 @@ def test_a_payment_buys_calls_in_order_up_to_what_it_brought():
 
 
 def test_a_list_is_bought_whole_or_not():
-    """Hostile input 51: its price is that of all its entries."""
+    """Threat 51: its price is that of all its entries."""
     listed = door_bulk.admit(b'{"owners":["11111111111111111111111111111111"]}', ROW)
     assert within([listed], 5) == [listed]
     assert within([listed], 4) == [jsonrpc.BadCall(jsonrpc.NO_ID, NOT_BOUGHT)]
 
 
 def test_what_is_not_offered_here_is_refused_and_what_is_costs_its_price_here():
-    """Hostile input 51: a payment is judged by the operator's methods and prices, not by the usual ones."""
+    """Threat 51: a payment is judged by the operator's methods and prices, not by the usual ones."""
     here = plans(PricingConfig(landing_credits=500), ("sendAndConfirm",), relay=False)
     for method in (b"executeSnipe", b"sendBundle"):
         assert refused_for_free(parsed(b'{"jsonrpc":"2.0","id":1,"method":"%b","params":[]}' % method), here)
@@ -71,7 +71,7 @@ def test_what_is_not_offered_here_is_refused_and_what_is_costs_its_price_here():
 
 @given(credits=st.integers(0, 200), kinds=st.lists(st.sampled_from([CHEAP, DEAR, BAD, b"7"]), min_size=1, max_size=20))
 def test_no_mixture_of_calls_costs_more_than_its_payment(credits, kinds):
-    """Hostile input 51: whatever is admitted of what is left, its prices add up to at most the credits."""
+    """Threat 51: whatever is admitted of what is left, its prices add up to at most the credits."""
     bought = within(parsed(b"[%b]" % b",".join(kinds)), credits)
     verdicts = [admit(call) for call in bought if isinstance(call, jsonrpc.Call)]
     assert sum(verdict.plan.ceiling for verdict in verdicts if isinstance(verdict, AdmittedCall)) <= credits

@@ -137,7 +137,8 @@ def test_token_accounts_by_owner_gets_base64_when_no_configuration_is_given(raw,
     ],
 )
 def test_transaction_version_zero_is_put_in_where_it_is_left_out(raw, sent):
-    """Decisions 3.3: to the node, leaving it out means legacy only; the interface's default is 0."""
+    """Decisions, "maxSupportedTransactionVersion": to the node, leaving it out means legacy only; the interface's
+    default is 0."""
     assert checked("getBlock", raw=raw) == sent
     quoted = b'"' + SIGNATURE.encode() + b'"'
     assert checked("getTransaction", raw=raw.replace(b"5", quoted, 1)) == sent.replace(b"5", quoted, 1)

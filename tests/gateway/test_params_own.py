@@ -252,7 +252,8 @@ def test_a_history_out_of_bounds_is_refused(arguments):
 
 
 def test_a_bundle_is_sent_under_the_nodes_own_name():
-    """Decisions 3.4: `transactions` becomes `encodedTransactions`; the configuration is passed on."""
+    """Decisions, "Parameters of simulateBundle": `transactions` becomes `encodedTransactions`; the configuration is
+    passed on."""
     texts = [text(a_transfer(1)), text(a_transfer(2))]
     config = {"preExecutionAccountsConfigs": [None, None], "postExecutionAccountsConfigs": [None, None]}
     assert asked("simulateBundle", {"transactions": texts}) == [{"encodedTransactions": texts}]

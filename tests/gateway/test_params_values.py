@@ -41,7 +41,7 @@ def test_a_list_has_a_shortest_length_too():
 
 
 def test_what_is_shown_of_a_value_is_short_and_printable():
-    """Nothing a stranger wrote is echoed at length (hostile input 13)."""
+    """Nothing a stranger wrote is echoed at length (threat 13)."""
     assert values.shown("a\nb" + "x" * 100) == "a?b" + "x" * 45 + "..."
     assert values.shown({"secret": 1}) == "dict"
 

@@ -34,7 +34,8 @@ async def world(desk: Desk) -> AsyncIterator[World]:
 
 
 async def test_a_stranger_pays_and_is_answered(world, desk):
-    """Decisions 3.6: settled, credited to the payer, and the call answered in the same response, charged once."""
+    """Decisions, "Two ways to pay by x402": settled, credited to the payer, and the call answered in the same response,
+    charged once."""
     refused = await world.rpc(None, call())
     assert refused.status_code == 402
     response = await world.rpc(None, call(), **{V2: header_v2()})
@@ -48,7 +49,7 @@ async def test_a_stranger_pays_and_is_answered(world, desk):
 
 
 async def test_a_payment_leaves_no_session(world, desk):
-    """Hostile input 51: neither in the receipt nor in the store, so nothing of it is good for another call."""
+    """Threat 51: neither in the receipt nor in the store, so nothing of it is good for another call."""
     told = receipt(await world.rpc(None, call(), **{V2: header_v2()}))["extra"]
     assert set(told) == {"account", "credits_added", "balance"}
     assert world.identity_store._sessions == {}
@@ -56,7 +57,7 @@ async def test_a_payment_leaves_no_session(world, desk):
 
 
 async def test_a_payment_spends_nothing_else_of_its_payers_account(world, desk):
-    """Hostile input 51: a call that costs more than was paid is not made, though the account could pay for it."""
+    """Threat 51: a call that costs more than was paid is not made, though the account could pay for it."""
     desk.payer = await world.customer(credits=1_000)
     desk.amount = 40  # Four credits.
     for body, paths in [
@@ -212,7 +213,7 @@ async def test_a_payment_header_that_comes_twice_is_refused(world, desk):
     ],
 )
 async def test_what_was_not_settled_is_told_with_a_receipt(world, desk, lack, status, offers):
-    """Hostile inputs 24 and 25: the reason and the signature; where it may yet land, no fresh offer beside it."""
+    """Threats 24 and 25: the reason and the signature; where it may yet land, no fresh offer beside it."""
     desk.lack = lack
     response = await world.rpc(None, call(id="x"), **{V2: header_v2()})
     assert response.status_code == status
@@ -229,7 +230,7 @@ ACCOUNT_PAGES = [("GET", "/account/info"), ("GET", "/account/ledger"), ("GET", "
 
 @pytest.mark.parametrize(("method", "path"), [*ACCOUNT_PAGES, ("POST", "/account/confirm-deposit")])
 async def test_a_payment_opens_no_page_of_an_account(world, desk, method, path):
-    """Hostile input 51: it is not taken there, and the answer says how the account is reached. Credentials are good
+    """Threat 51: it is not taken there, and the answer says how the account is reached. Credentials are good
     as ever; the offer to strangers is there for the sign-in that it carries."""
     desk.payer = await world.customer(credits=50)
     body = b'{"signature": "%b"}' % (b"1" * 64)
@@ -346,7 +347,7 @@ async def test_settle_errors(world, desk, lack, status):
 
 
 async def test_settle_says_pending_when_the_verdict_is_unknown(world, desk):
-    """Hostile input 25: never failed, always with the signature."""
+    """Threat 25: never failed, always with the signature."""
     desk.lack = NotSettled(Lack.PENDING, "settlement_pending", "not yet", "sent")
     response = await world.http.post("/x402/settle", json={"transaction": "AAAA"})
     told = response.json()

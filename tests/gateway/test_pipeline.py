@@ -48,7 +48,7 @@ async def test_each_admitted_call_is_counted_with_its_charge():
 
 
 async def test_an_answered_call_is_held_then_posted_then_given():
-    """Design, section 4: the answer leaves with its charge in the ledger, and with the figures after it."""
+    """Design, "One billed call": the answer leaves with its charge in the ledger, and with the figures after it."""
     account, node = OneAccount(30), ScriptedNode()
     done = await pipeline_of(account, node).single(PROOF, a_call("getBlock", 5))
     assert done.items[0].answer is RESULT
@@ -59,8 +59,9 @@ async def test_an_answered_call_is_held_then_posted_then_given():
     assert (end.outcome, end.ceiling, end.pubkey, end.epoch) == (Outcome.ANSWERED, 25, b"p" * 32, 1)
 
 
-async def test_row_14_an_upstream_error_is_charged_and_passes_through():
-    """Hostile input 14."""
+@pytest.mark.threat(14)
+async def test_an_upstream_error_is_charged_and_passes_through():
+    """Threat 14."""
     error = node_error(-32602, "Invalid param")
     account = OneAccount(30)
     done = await pipeline_of(account, ScriptedNode(lambda *_: error)).single(PROOF, a_call("getSlot"))
@@ -88,8 +89,9 @@ async def test_a_block_that_the_node_does_not_have_is_told_and_free(text):
         (replies.OVERSIZED, Err.BACKEND_UNAVAILABLE),
     ],
 )
-async def test_row_15_what_the_node_did_not_answer_is_released_once(answer, err):
-    """Hostile input 15: refund once."""
+@pytest.mark.threat(15)
+async def test_what_the_node_did_not_answer_is_released_once(answer, err):
+    """Threat 15: refund once."""
     account = OneAccount(30)
     done = await pipeline_of(account, ScriptedNode(lambda *_: answer)).single(PROOF, a_call("getSlot"))
     assert done.items[0].refusal.err is err
@@ -204,8 +206,9 @@ async def test_every_operation_of_a_replica_is_its_own():
     assert all(operation.startswith(EDGE) and len(operation) == 16 for operation in account.ends)
 
 
-async def test_row_35_a_full_replica_sheds_before_it_holds():
-    """Hostile input 35: 503 with a hint, early, and room again as soon as calls end."""
+@pytest.mark.threat(35)
+async def test_a_full_replica_sheds_before_it_holds():
+    """Threat 35: 503 with a hint, early, and room again as soon as calls end."""
     account, node = OneAccount(100), ScriptedNode()
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node, in_flight_max=2)
@@ -224,8 +227,9 @@ async def test_row_35_a_full_replica_sheds_before_it_holds():
 # --- batches
 
 
-async def test_row_11_a_batch_is_one_hold_and_as_many_charges():
-    """Hostile input 11: per-item verdict, order kept, one message to the owner."""
+@pytest.mark.threat(11)
+async def test_a_batch_is_one_hold_and_as_many_charges():
+    """Threat 11: per-item verdict, order kept, one message to the owner."""
     error = node_error(-32602, "no")
     account = OneAccount(1_000)
     node = ScriptedNode(lambda method, _: error if method == "getVersion" else RESULT)
@@ -252,8 +256,9 @@ async def test_row_11_a_batch_is_one_hold_and_as_many_charges():
     assert done.credits_remaining == 1_000 - 27
 
 
-async def test_row_11_a_batch_that_straddles_the_balance_is_billed_to_the_item():
-    """Hostile input 11: what fits is answered and charged; what does not is refused; a smaller item may fit."""
+@pytest.mark.threat(11)
+async def test_a_batch_that_straddles_the_balance_is_billed_to_the_item():
+    """Threat 11: what fits is answered and charged; what does not is refused; a smaller item may fit."""
     account = OneAccount(27)
     calls = [a_call("getSlot"), a_call("getBlock", 5), a_call("getBlock", 6), a_call("getSlot"), a_call("getSlot")]
     done = await pipeline_of(account, ScriptedNode()).batch(PROOF, calls)
@@ -267,8 +272,9 @@ async def test_row_11_a_batch_that_straddles_the_balance_is_billed_to_the_item()
     assert account.credits == 0
 
 
-async def test_row_11_a_batch_that_straddles_the_rate_limit_is_billed_to_the_item():
-    """Hostile input 11: refused items take no unit and no credit."""
+@pytest.mark.threat(11)
+async def test_a_batch_that_straddles_the_rate_limit_is_billed_to_the_item():
+    """Threat 11: refused items take no unit and no credit."""
     account = OneAccount(100)
     account.rate_left = 3
     done = await pipeline_of(account, ScriptedNode()).batch(PROOF, [a_call("getSlot")] * 5)

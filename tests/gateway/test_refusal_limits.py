@@ -51,7 +51,7 @@ def test_each_refused_item_of_a_batch_is_counted():
 
 @pytest.mark.parametrize("figures", [FIGURES, None], ids=["of an account", "of a stranger"])
 def test_a_refused_request_counts_by_its_cost_where_that_is_more_than_its_refusals(figures):
-    """Hostile input 61: one dear body is worth many small ones, and a cheap one still counts each refusal."""
+    """Threat 61: one dear body is worth many small ones, and a cheap one still counts each refusal."""
     for cost, errs, counted in ((5, 1, 5), (1, 3, 3), (0, 2, 2)):
         limits = limits_of(counted, counted)
         limits.count(KEY, HERE, [Err.INVALID_REQUEST] * errs, figures, None, NOW, cost)
@@ -174,7 +174,7 @@ def test_addresses_that_cannot_be_known_are_not_limited():
 
 
 def test_a_wallet_without_an_account_is_counted_by_itself_as_well():
-    """Hostile input 50: also where its address is not known."""
+    """Threat 50: also where its address is not known."""
     limits, signed = limits_of(), WalletProof(WALLET, "n", NOW)
     for _ in range(3):
         refuse(limits, signed, NOWHERE, Err.PAYMENT_REQUIRED)

@@ -16,7 +16,7 @@ def test_an_ordinary_call_has_no_cost_of_its_own():
 
 
 def test_a_large_refused_body_costs_many_units():
-    """Hostile input 61: 256 kB of brackets are worth more than the 500 refusals of a second."""
+    """Threat 61: 256 kB of brackets are worth more than the 500 refusals of a second."""
     assert cost_of(body_bytes=262_144) == 64
     assert cost_of(body_bytes=262_144, brackets=87_000) > 500
     assert cost_of(transactions=100) == 1_000
@@ -24,7 +24,7 @@ def test_a_large_refused_body_costs_many_units():
 
 
 def test_calls_with_transactions_cost_their_decoding_and_verifying():
-    """Hostile input 61: 100 refused transactions held the loop for 36 ms, with 11 signatures each for longer."""
+    """Threat 61: 100 refused transactions held the loop for 36 ms, with 11 signatures each for longer."""
     assert cost_of_call("sendTransaction", b"x" * 1_640) == 10
     assert cost_of_call("sendBundle", b"x" * 5 * 1_690) == 60 + 2
     assert cost_of_call("getBalance", b"x" * 60) == 0

@@ -23,8 +23,9 @@ async def test_a_body_in_parts_is_one_body():
     assert await read_body(receiving(part(b"abc", False)), 3) == b"abc"
 
 
-async def test_row_10_reading_stops_at_the_limit():
-    """Hostile input 10: a body of 100 MB is refused when its first surplus byte is seen; the rest is not asked for."""
+@pytest.mark.threat(10)
+async def test_reading_stops_at_the_limit():
+    """Threat 10: a body of 100 MB is refused when its first surplus byte is seen; the rest is not asked for."""
     for messages in ([part(b"abcd", True)], [part(b"abcd", False)], [part(b"ab", True), part(b"cd", True)]):
         refusal = await read_body(receiving(*messages), 3)
         assert isinstance(refusal, Refusal)
@@ -52,8 +53,9 @@ async def test_a_client_that_leaves_while_sending_is_not_answered():
         ([(b"content-encoding", b"identity, br")], False),
     ],
 )
-def test_row_7_ambiguous_and_compressed_bodies_are_refused(headers, good):
-    """Hostile input 7: smuggling shapes and gzip bodies are 400; the hash is over raw bytes."""
+@pytest.mark.threat(7)
+def test_ambiguous_and_compressed_bodies_are_refused(headers, good):
+    """Threat 7: smuggling shapes and gzip bodies are 400; the hash is over raw bytes."""
     fault = read_headers(headers).fault
     assert (fault is None) is good
     assert fault is None or fault.err is Err.INVALID_REQUEST
@@ -79,8 +81,9 @@ def test_an_edges_id_is_found():
         ({"path": "/rpc"}, b"/rpc"),
     ],
 )
-def test_row_6_the_path_is_the_clients_own_bytes(scope, path):
-    """Hostile input 6: what is compared, and what wallets sign, is never decoded."""
+@pytest.mark.threat(6)
+def test_the_path_is_the_clients_own_bytes(scope, path):
+    """Threat 6: what is compared, and what wallets sign, is never decoded."""
     assert raw_path(scope) == path
 
 

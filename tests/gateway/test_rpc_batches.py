@@ -112,8 +112,9 @@ async def test_a_wallets_batch_needs_no_second_signature():
         assert await world.balance(customer) == 10
 
 
-async def test_row_11_a_batch_that_waits_is_billed_by_its_prefix():
-    """Hostile input 11: what the balance covers is answered and charged, in order; the rest is refused, and free."""
+@pytest.mark.threat(11)
+async def test_a_batch_that_waits_is_billed_by_its_prefix():
+    """Threat 11: what the balance covers is answered and charged, in order; the rest is refused, and free."""
     async with a_world(BusyNode(), accounts={"concurrency": 3}) as world:
         customer = await world.customer(5)
         response = await world.rpc(customer, batch(10))
@@ -122,8 +123,9 @@ async def test_row_11_a_batch_that_waits_is_billed_by_its_prefix():
         assert response.headers["x-credits-remaining"] == "0"
 
 
-async def test_row_11_the_rate_limit_is_not_waited_for():
-    """Hostile input 11: units are of a second; what is beyond them is refused, whatever slots come free."""
+@pytest.mark.threat(11)
+async def test_the_rate_limit_is_not_waited_for():
+    """Threat 11: units are of a second; what is beyond them is refused, whatever slots come free."""
     async with a_world(BusyNode(), accounts={"concurrency": 3, "requests_per_second": 6}) as world:
         customer = await world.customer(50)
         response = await world.rpc(customer, batch(10))

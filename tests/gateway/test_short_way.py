@@ -227,7 +227,7 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(swift):
 
 
 async def test_a_body_that_is_too_long_is_refused_and_the_rest_is_not_read():
-    """Hostile input 10: in chunks too, where no length says so beforehand."""
+    """Threat 10: in chunks too, where no length says so beforehand."""
     async with a_world(gateway={"body_bytes_max": 65_536}) as world, listening(world.door, swift=True) as port:
         customer = await world.customer(10)
         client = await Client.connect(port)
@@ -240,8 +240,9 @@ async def test_a_body_that_is_too_long_is_refused_and_the_rest_is_not_read():
         assert await world.debits(customer) == []
 
 
-async def test_row_36_who_leaves_before_the_answer_pays_nothing():
-    """Hostile input 36: noticed at once, the node's work is given up, and the hold is released."""
+@pytest.mark.threat(36)
+async def test_who_leaves_before_the_answer_pays_nothing():
+    """Threat 36: noticed at once, the node's work is given up, and the hold is released."""
     async with under_way(first) as (world, _, node, customer, client):
         client.writer.close()
         async with asyncio.timeout(10):
@@ -251,8 +252,9 @@ async def test_row_36_who_leaves_before_the_answer_pays_nothing():
         assert (await world.balance(customer), await world.debits(customer)) == (10, [])
 
 
-async def test_row_36_leaving_is_no_way_to_send_for_free():
-    """Hostile input 36: the node acts on a send in any case, so it is carried to its end and charged."""
+@pytest.mark.threat(36)
+async def test_leaving_is_no_way_to_send_for_free():
+    """Threat 36: the node acts on a send in any case, so it is carried to its end and charged."""
     sent = json.dumps(call("sendTransaction", TRANSACTION, {"encoding": "base64"})).encode()
     async with under_way(lambda key: post(key, sent)) as (world, server, node, customer, client):
         client.writer.close()

@@ -22,8 +22,9 @@ from .test_wire import both_ways, listening, our_ways, post, serving
 from .world import a_world, call
 
 
-async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_them():
-    """Hostile input 36: the request that is being worked on is told too, not only the last that came."""
+@pytest.mark.threat(36)
+async def test_a_connection_lost_with_requests_behind_pays_for_none_of_them():
+    """Threat 36: the request that is being worked on is told too, not only the last that came."""
     async with under_way(first, lambda key: numbered(key, 2)) as (world, server, node, customer, client):
         (connection,) = server.server_state.connections
         async with asyncio.timeout(10):
@@ -41,8 +42,9 @@ async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_th
 
 
 @both_ways
-async def test_row_54_leaving_a_batch_half_way_is_decided_at_once(swift, monkeypatch: pytest.MonkeyPatch):
-    """Hostile input 54: the call that was answered stays charged and its owner is told so; the other one is free."""
+@pytest.mark.threat(54)
+async def test_leaving_a_batch_half_way_is_decided_at_once(swift, monkeypatch: pytest.MonkeyPatch):
+    """Threat 54: the call that was answered stays charged and its owner is told so; the other one is free."""
     monkeypatch.setattr(disconnects, "LOOK_AFTER_SECONDS", 0)
     node = ScriptedNode(lambda method, params: RESULT)
     slow, answer = asyncio.Event(), node.call
@@ -69,8 +71,9 @@ async def test_row_54_leaving_a_batch_half_way_is_decided_at_once(swift, monkeyp
         assert (await world.balance(customer), await world.debits(customer)) == (9, [("getSlot", 1)])
 
 
-async def test_row_36_a_connection_lost_before_the_work_begins_leaves_nothing(recwarn: pytest.WarningsRecorder):
-    """Hostile input 36: the node is not asked, and no task stays behind that a server would wait for."""
+@pytest.mark.threat(36)
+async def test_a_connection_lost_before_the_work_begins_leaves_nothing(recwarn: pytest.WarningsRecorder):
+    """Threat 36: the node is not asked, and no task stays behind that a server would wait for."""
     async with a_world() as world, serving(world.door, swift=True) as (server, port):
         customer = await world.customer(10)
         answer, asked = world.door.answer, asyncio.Event()
@@ -146,7 +149,7 @@ async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, mo
 
 @our_ways
 async def test_of_clients_that_read_nothing_those_over_the_budget_lose_their_connections(swift, monkeypatch):
-    """Hostile input 60: the unread answers of one account have a budget, and a client within it keeps its connection.
+    """Threat 60: the unread answers of one account have a budget, and a client within it keeps its connection.
     When all connections have ended, nothing is counted any more."""
     if not swift:
         monkeypatch.setattr(HttpDoor, "takes", lambda *_: False)

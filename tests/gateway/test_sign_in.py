@@ -135,7 +135,7 @@ def test_a_changed_field_breaks_the_signature():
 
 
 def test_a_text_is_good_no_longer_than_the_owner_takes_it():
-    """Decisions 4.11: the owner looks at its time again, and forgets its nonce only when no door takes the text."""
+    """money rule 11: the owner looks at its time again, and forgets its nonce only when no door takes the text."""
     value = signed(offered(), expirationTime="2033-01-01T00:00:00Z")
     for now in (NOW - 5, NOW, NOW + VALID_SECONDS):
         proof = proof_of(value, now)

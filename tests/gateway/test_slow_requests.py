@@ -1,4 +1,4 @@
-"""Requests that arrive too slowly, on a real socket. Hostile input 48."""
+"""Requests that arrive too slowly, on a real socket. Threat 48."""
 
 import asyncio
 import contextlib
@@ -70,8 +70,9 @@ async def drip(port: int, beginning: bytes, byte: bytes = b"x") -> bytes:
     ],
     ids=["a call's body", "another body", "headers"],
 )
-async def test_row_48_a_byte_at_a_time_is_cut_off(beginning, swift):
-    """Hostile input 48: 408 as JSON, and the connection ends; bytes that come meanwhile buy no time."""
+@pytest.mark.threat(48)
+async def test_a_byte_at_a_time_is_cut_off(beginning, swift):
+    """Threat 48: 408 as JSON, and the connection ends; bytes that come meanwhile buy no time."""
     async with a_world() as world, listening(world, swift) as port:
         answer = await drip(port, beginning)
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -80,8 +81,9 @@ async def test_row_48_a_byte_at_a_time_is_cut_off(beginning, swift):
 
 
 @both_ways
-async def test_row_48_chunks_at_a_time_are_cut_off(swift):
-    """Hostile input 48: a body without a length is no way around the limit."""
+@pytest.mark.threat(48)
+async def test_chunks_at_a_time_are_cut_off(swift):
+    """Threat 48: a body without a length is no way around the limit."""
     async with a_world() as world, listening(world, swift) as port:
         beginning = post("key", b"", b"/", b"transfer-encoding: chunked", length=False)
         assert (await drip(port, beginning, b"1\r\nx\r\n")).startswith(b"HTTP/1.1 408 ")
@@ -117,8 +119,9 @@ async def test_a_slow_request_behind_a_call_writes_nothing_into_its_answer(swift
 
 @both_ways
 @pytest.mark.parametrize("start", [b"GET /pricing", b"HEAD /pricing", b"OPTIONS /", b"POST /nowhere"])
-async def test_row_47_a_request_that_is_answered_gets_no_second_answer(swift, start):
-    """Hostile inputs 47 and 48: its body is still to come, so the front may have given the connection to another
+@pytest.mark.threat(47)
+async def test_a_request_that_is_answered_gets_no_second_answer(swift, start):
+    """Threats 47 and 48: its body is still to come, so the front may have given the connection to another
     client by the time that the limit is over."""
     async with a_world() as world, listening(world, swift) as port:
         beginning = start + b" HTTP/1.1\r\nhost: gateway.test\r\ncontent-length: 1000\r\n\r\n"

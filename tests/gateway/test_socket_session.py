@@ -37,7 +37,7 @@ async def test_a_call_on_a_socket_costs_what_it_costs_over_http() -> None:
 
 
 async def test_what_is_no_call_gets_an_error_and_costs_nothing() -> None:
-    """Hostile input 10 on a socket. Clients of the chain send `ping` without an id, which gets no answer."""
+    """Threat 10 on a socket. Clients of the chain send `ping` without an id, which gets no answer."""
     async with open_sockets() as sockets:
         wallet = await sockets.world.customer(credits=100)
         async with sockets.connect(wallet) as socket:
@@ -96,7 +96,7 @@ async def test_an_answer_whose_charge_was_withdrawn_does_not_leave() -> None:
 
 
 async def test_a_replaced_key_ends_the_socket_at_its_next_call() -> None:
-    """Hostile input 31: no further billing, whenever the checks come."""
+    """Threat 31: no further billing, whenever the checks come."""
     async with open_sockets() as sockets:
         wallet = await sockets.world.customer(credits=100)
         async with sockets.connect(wallet) as socket:
@@ -111,7 +111,7 @@ async def test_a_replaced_key_ends_the_socket_at_its_next_call() -> None:
 
 @pytest.mark.parametrize("who", ["the service", "the client"])
 async def test_a_call_in_flight_is_free_when_the_service_closes_the_socket(who: str) -> None:
-    """Money rule 2, hostile input 36: a client that leaves after the answer pays; one that is sent away does not."""
+    """Money rule 2, threat 36: a client that leaves after the answer pays; one that is sent away does not."""
     async with open_sockets() as sockets:
         wallet = await sockets.world.customer(credits=100)
         accounts, settling, ended = sockets.world.accounts, asyncio.Event(), asyncio.Event()
@@ -166,7 +166,7 @@ class _Slow:
 
 
 async def test_a_slow_client_may_take_long_over_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hostile input 30: one that takes nothing is let go with 1013; one that takes some goes on until it has all."""
+    """Threat 30: one that takes nothing is let go with 1013; one that takes some goes on until it has all."""
     monkeypatch.setattr(socket_session, "_TAKES_NOTHING_SECONDS_MAX", 0.001)
     unused: Any = None
     for per_look, is_ended in ((0, True), (BUFFERED_BYTES_MAX - 1, True), (BUFFERED_BYTES_MAX, False)):

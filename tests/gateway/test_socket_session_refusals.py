@@ -78,7 +78,8 @@ async def test_a_socket_that_does_not_wait_is_closed_with_4003() -> None:
         assert await sockets.world.balance(wallet) == 100
 
 
-async def test_row_59_a_socket_that_breaks_a_rule_counts_by_its_cost() -> None:
+@pytest.mark.threat(59)
+async def test_a_socket_that_breaks_a_rule_counts_by_its_cost() -> None:
     """Who opens socket after socket to flood them is refused at the handshake."""
     limits = {"account_refusals_per_second": 2 * socket_session.BREACH_COST, "socket_messages_per_second_max": 10}
     async with open_sockets(gateway=limits) as sockets:

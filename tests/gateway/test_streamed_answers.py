@@ -72,7 +72,7 @@ async def test_pieces_leave_as_they_come_until_the_generator_ends():
 
 
 async def test_a_client_that_leaves_ends_the_generator():
-    """Hostile input 36: nothing works on for a client that is gone."""
+    """Threat 36: nothing works on for a client that is gone."""
     source = Source()
     async with a_world(pages=source.pages) as world, listening(world.door) as port:
         client = await Client.connect(port)

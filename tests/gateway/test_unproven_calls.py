@@ -31,7 +31,7 @@ async def waits(task: asyncio.Task) -> bool:
 
 
 async def test_an_address_waits_when_its_share_is_used_and_another_does_not():
-    """Hostile input 63: one address cannot have all places, so newcomers from elsewhere are proven at once."""
+    """Threat 63: one address cannot have all places, so newcomers from elsewhere are proven at once."""
     _, calls = calls_of()
     first = await calls.enter(key(1), HERE, MOST // ADDRESS_SHARE)
     waiting = asyncio.ensure_future(calls.enter(key(2), HERE, 1))

@@ -75,8 +75,9 @@ BODY = json.dumps(call()).encode()
 
 
 @both_ways
-async def test_row_7_smuggling_shapes_are_400(swift):
-    """Hostile input 7: a length and chunks, or two lengths, are refused and the connection is not used again."""
+@pytest.mark.threat(7)
+async def test_smuggling_shapes_are_400(swift):
+    """Threat 7: a length and chunks, or two lengths, are refused and the connection is not used again."""
     async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         chunked = b"%x\r\n" % len(BODY) + BODY + b"\r\n0\r\n\r\n"
@@ -90,8 +91,9 @@ async def test_row_7_smuggling_shapes_are_400(swift):
 
 
 @our_ways
-async def test_row_7_chunks_alone_are_a_body(swift):
-    """Hostile input 7: chunked bodies are ordinary."""
+@pytest.mark.threat(7)
+async def test_chunks_alone_are_a_body(swift):
+    """Threat 7: chunked bodies are ordinary."""
     async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         chunked = b"5\r\n" + BODY[:5] + b"\r\n%x\r\n" % len(BODY[5:]) + BODY[5:] + b"\r\n0\r\n\r\n"
@@ -120,8 +122,9 @@ def in_chunks(body: bytes, *trailers: bytes) -> bytes:
 
 
 @both_ways
-async def test_row_45_another_clients_request_is_nothing_of_an_upgrades(swift):
-    """Hostile input 45: a front sends the next client's request over the connection of an upgrade with a body: that
+@pytest.mark.threat(45)
+async def test_another_clients_request_is_nothing_of_an_upgrades(swift):
+    """Threat 45: a front sends the next client's request over the connection of an upgrade with a body: that
     client's credentials do not become trailers of what is in the body, nothing is carried out, and the door closes."""
     async with a_world() as world, listening(world.door, swift) as port:
         victim = await world.customer(10)
@@ -136,8 +139,9 @@ async def test_row_45_another_clients_request_is_nothing_of_an_upgrades(swift):
 
 @both_ways
 @pytest.mark.parametrize("path", [b"/", b"/bulk/getBalances", b"/account/info"])
-async def test_row_46_a_trailer_is_no_credential(swift, path):
-    """Hostile input 46: a key that comes behind the body proves nothing."""
+@pytest.mark.threat(46)
+async def test_a_trailer_is_no_credential(swift, path):
+    """Threat 46: a key that comes behind the body proves nothing."""
     async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         head = b"%b %b HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -149,8 +153,9 @@ async def test_row_46_a_trailer_is_no_credential(swift, path):
 
 
 @both_ways
-async def test_row_46_a_trailer_is_no_address(swift):
-    """Hostile input 46: X-Forwarded-For of a trusted proxy counts in the head only."""
+@pytest.mark.threat(46)
+async def test_a_trailer_is_no_address(swift):
+    """Threat 46: X-Forwarded-For of a trusted proxy counts in the head only."""
     settings = {"address_requests_per_minute": 2, "trusted_proxies": ("127.0.0.1",)}
     async with a_world(identity=settings) as world, listening(world.door, swift) as port:
         wallet = await world.customer(account=False)
@@ -175,8 +180,9 @@ async def test_row_46_a_trailer_is_no_address(swift):
     ],
 )
 @both_ways
-async def test_row_6_targets_as_clients_send_them(target, status, swift):
-    """Hostile input 6: one spelling of each path, in origin or absolute form."""
+@pytest.mark.threat(6)
+async def test_targets_as_clients_send_them(target, status, swift):
+    """Threat 6: one spelling of each path, in origin or absolute form."""
     async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         answer = await speak(port, post(customer.api_key, BODY, target))
@@ -184,8 +190,9 @@ async def test_row_6_targets_as_clients_send_them(target, status, swift):
 
 
 @both_ways
-async def test_row_10_a_long_body_is_answered_before_it_is_sent(swift):
-    """Hostile input 10: the refusal and the end of the connection do not wait for 100 MB."""
+@pytest.mark.threat(10)
+async def test_a_long_body_is_answered_before_it_is_sent(swift):
+    """Threat 10: the refusal and the end of the connection do not wait for 100 MB."""
     async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         sent = post(customer.api_key, b"x" * 400_000, b"/", b"content-length: 100000000", length=False)
@@ -215,8 +222,9 @@ async def test_the_nodes_bytes_reach_the_client_unchanged():
         assert (await world.rpc(customer, call(id="x"))).content == exact.replace(b'"id":1}', b'"id":"x"}')
 
 
-async def test_row_15_a_node_that_misbehaves_on_its_socket_costs_nothing():
-    """Hostile input 15: reset in mid-body, a gigabyte, invalid JSON, a wrong id, compressed; then all is well again."""
+@pytest.mark.threat(15)
+async def test_a_node_that_misbehaves_on_its_socket_costs_nothing():
+    """Threat 15: reset in mid-body, a gigabyte, invalid JSON, a wrong id, compressed; then all is well again."""
 
     async def misbehave(exchange: Exchange) -> None:
         match exchange.number:

@@ -52,8 +52,9 @@ async def connected(app: App, http: str) -> AsyncIterator[Line]:
 
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 @named([framing for framing in (*upgrades(), *trailers()) if "left open" not in framing.name])
-async def test_rows_45_and_46_nothing_in_doubt_reaches_the_application(framing: Framing, http: str) -> None:
-    """Hostile inputs 45 and 46: not the request, and not what is hidden behind it."""
+@pytest.mark.threat(45, 46)
+async def test_nothing_in_doubt_reaches_the_application(framing: Framing, http: str) -> None:
+    """Threats 45 and 46: not the request, and not what is hidden behind it."""
     app = App()
     async with connected(app, http) as line:
         await line.says(*framing.pieces(b"K" * 53, b"1" * 12), HIDDEN)

@@ -1,4 +1,4 @@
-"""Rows 7, 45 and 46 of the hostile inputs, on a real socket: what is refused, and that nothing behind it is read."""
+"""Threats 7, 45 and 46, on a real socket: what is refused, and that nothing behind it is read."""
 
 import asyncio
 import contextlib
@@ -93,8 +93,9 @@ _REFUSED_HERE = [framing for framing in upgrades() if "HEAD" not in framing.name
 
 
 @named(_REFUSED_HERE)
-async def test_row_45_an_upgrade_is_refused_and_nothing_behind_it_is_read(framing: Framing) -> None:
-    """Hostile input 45: 400 and close; the bytes behind are never a request, and no application hears of it."""
+@pytest.mark.threat(45)
+async def test_an_upgrade_is_refused_and_nothing_behind_it_is_read(framing: Framing) -> None:
+    """Threat 45: 400 and close; the bytes behind are never a request, and no application hears of it."""
     app = App()
     async with connected(app) as line:
         await line.says(*framing.pieces(b"K" * 53, b"1" * 12), HIDDEN)
@@ -102,16 +103,18 @@ async def test_row_45_an_upgrade_is_refused_and_nothing_behind_it_is_read(framin
     assert app.begun == 0
 
 
-async def test_row_45_head_is_refused_without_a_body() -> None:
-    """Hostile input 45: an answer to HEAD has none, or its body would be taken for the next answer."""
+@pytest.mark.threat(45)
+async def test_head_is_refused_without_a_body() -> None:
+    """Threat 45: an answer to HEAD has none, or its body would be taken for the next answer."""
     async with connected(App()) as line:
         await line.says(post(b"connection: upgrade", b"upgrade: x", start=b"HEAD / HTTP/1.1"))
         said = await line.hears()
     assert said.startswith(b"HTTP/1.1 400 ") and said.endswith(b"\r\n\r\n")
 
 
-async def test_row_45_a_websocket_is_served_where_it_is_offered() -> None:
-    """Hostile input 45: paths of WebSockets are data. A body, another method or another path is refused, and a head
+@pytest.mark.threat(45)
+async def test_a_websocket_is_served_where_it_is_offered() -> None:
+    """Threat 45: paths of WebSockets are data. A body, another method or another path is refused, and a head
     that two servers may read differently (RFC 6455, 4.2.1)."""
     start = b"GET /ws?x=1 HTTP/1.1"
     app = App()
@@ -152,8 +155,9 @@ async def test_a_request_has_one_host(framing: Framing) -> None:
 
 
 @named([framing for framing in trailers() if "left open" not in framing.name])
-async def test_row_46_trailers_are_refused(framing: Framing) -> None:
-    """Hostile input 46: nothing after the head is a header, whatever its name; the application never sees the request
+@pytest.mark.threat(46)
+async def test_trailers_are_refused(framing: Framing) -> None:
+    """Threat 46: nothing after the head is a header, whatever its name; the application never sees the request
     whole."""
     app = App()
     async with connected(app) as line:
@@ -165,8 +169,9 @@ async def test_row_46_trailers_are_refused(framing: Framing) -> None:
 
 
 @pytest.mark.parametrize("name", [b"x-api-key", b"x-forwarded-for"])
-async def test_row_46_a_trailer_is_no_header_while_the_request_is_worked_on(name: bytes) -> None:
-    """Hostile input 46: the headers that the application has are those of the head, also later."""
+@pytest.mark.threat(46)
+async def test_a_trailer_is_no_header_while_the_request_is_worked_on(name: bytes) -> None:
+    """Threat 46: the headers that the application has are those of the head, also later."""
     app = App()
     async with connected(app) as line:
         await line.says(post(b"transfer-encoding: chunked", content=b"1\r\nx\r\n"), b"0\r\n%b: 1\r\n\r\n" % name)
@@ -192,8 +197,9 @@ _AMBIGUOUS = {
 
 
 @named([framing for framing in lengths() if framing.name in _AMBIGUOUS])
-async def test_row_7_a_length_is_given_once_and_clearly(framing: Framing) -> None:
-    """Hostile input 7."""
+@pytest.mark.threat(7)
+async def test_a_length_is_given_once_and_clearly(framing: Framing) -> None:
+    """Threat 7."""
     app = App()
     async with connected(app) as line:
         await line.says(*framing.pieces(b"K" * 53, b"1" * 12), HIDDEN)
@@ -300,7 +306,7 @@ async def test_a_mistake_of_ours_is_not_told_as_the_clients(caplog: pytest.LogCa
 
 @pytest.mark.parametrize("target", [b"http://a", b"http://a?x=1", b"?x=1"])
 async def test_a_target_without_a_path_is_refused(target: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """Hostile input 6: it is the client's mistake and not ours, so nobody writes errors into the log with it."""
+    """Threat 6: it is the client's mistake and not ours, so nobody writes errors into the log with it."""
     app = App()
     async with connected(app) as line:
         await line.says(post(start=b"GET " + target + b" HTTP/1.1", content=b""))

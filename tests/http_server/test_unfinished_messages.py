@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +12,9 @@ SIZES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 60)), max_size=80)
 
 
 @given(sizes=SIZES)
-def test_row_30_neither_the_process_nor_an_owner_has_more_than_its_limit(sizes: list[tuple[int, int]]) -> None:
-    """Hostile input 30: whatever connections ask for. What is refused changes nothing, and a message that shrinks or
+@pytest.mark.threat(30)
+def test_neither_the_process_nor_an_owner_has_more_than_its_limit(sizes: list[tuple[int, int]]) -> None:
+    """Threat 30: whatever connections ask for. What is refused changes nothing, and a message that shrinks or
     ends is never refused. Two connections belong to each owner."""
     unfinished, held = UnfinishedMessages(100, 50), Counter[int]()
     for connection, size in sizes:

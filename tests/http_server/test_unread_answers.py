@@ -7,7 +7,7 @@ from actors.http_server.unread_answers import UnreadAnswers
 
 
 def test_an_owner_over_its_budget_does_not_concern_others():
-    """Hostile input 60: the bytes of one address or account are bounded, and a neighbour's connections stay."""
+    """Threat 60: the bytes of one address or account are bounded, and a neighbour's connections stay."""
     unread = UnreadAnswers(bytes_max=100, owner_bytes_max=40)
     unread.resize("a", 0, 30)
     assert not unread.is_over("a")

@@ -97,7 +97,8 @@ def close_code(said: bytes) -> int:
         (frame(8, struct.pack(">H", 1000)), 1000),
     ],
 )
-async def test_row_30_every_breach_has_its_close_code(bytes_sent: bytes, code: int) -> None:
+@pytest.mark.threat(30)
+async def test_every_breach_has_its_close_code(bytes_sent: bytes, code: int) -> None:
     """And what follows is still read, so that the client sees the code and no reset."""
     async with connected() as (line, handler, connections):
         await line.says(bytes_sent, *[frame(1, b"x" * 900) * 10] * 20, pause_seconds=0)
@@ -119,7 +120,8 @@ async def test_messages_and_fragments_arrive_whole() -> None:
         assert said.replace(b"\x8a\x01p", b"") == text_frame(b"2") + text_frame(b"3") + text_frame(b"4")
 
 
-async def test_row_30_a_flood_of_messages_is_closed_with_4003() -> None:
+@pytest.mark.threat(30)
+async def test_a_flood_of_messages_is_closed_with_4003() -> None:
     """Control frames count too."""
     async with connected(per_second_max=50) as (line, handler, _):
         await line.says(*[frame(1, b"x") * 40 + frame(9) * 40] * 3, pause_seconds=0)
@@ -127,7 +129,8 @@ async def test_row_30_a_flood_of_messages_is_closed_with_4003() -> None:
         assert len(handler.texts) <= 100 and handler.ends == 1
 
 
-async def test_row_30_a_client_that_answers_no_ping_is_closed_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.threat(30)
+async def test_a_client_that_answers_no_ping_is_closed_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half-open connections end; one that answers stays."""
     monkeypatch.setattr(websocket, "PING_SECONDS", 0.02)
     async with connected() as (line, handler, _):
@@ -140,7 +143,8 @@ async def test_row_30_a_client_that_answers_no_ping_is_closed_after_two(monkeypa
         assert handler.ends == 0
 
 
-async def test_row_30_a_client_that_never_reads_costs_little_and_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.threat(30)
+async def test_a_client_that_never_reads_costs_little_and_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler sees that it is full; after the close nothing waits for the client for ever."""
     monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
     monkeypatch.setattr(websocket, "TAKING_SECONDS_MAX", 0.1)
@@ -195,7 +199,8 @@ async def test_a_slow_client_with_a_large_answer_is_no_silent_one() -> None:
         assert handler.ends == 1
 
 
-async def test_row_30_answers_that_nobody_takes_are_bounded_over_all_connections() -> None:
+@pytest.mark.threat(30)
+async def test_answers_that_nobody_takes_are_bounded_over_all_connections() -> None:
     """The client with the most is let go, at once and alone, however little each of the others takes."""
     backlog = Backlog(8 << 20)
     async with connected(backlog=backlog) as (small, few, _), connected(backlog=backlog) as (large, many, gone):
@@ -214,7 +219,8 @@ async def test_row_30_answers_that_nobody_takes_are_bounded_over_all_connections
 
 
 @pytest.mark.parametrize("is_fragmented", [False, True])
-async def test_row_30_unfinished_messages_are_bounded_over_all_connections(
+@pytest.mark.threat(30)
+async def test_unfinished_messages_are_bounded_over_all_connections(
     is_fragmented: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection whose message does not fit is closed with 1013, whether it lacks frames or a part of one. Small
@@ -267,9 +273,8 @@ async def test_empty_fragments_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-async def test_row_30_pings_of_a_client_that_never_reads_cost_little(
-    is_closed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.threat(30)
+async def test_pings_of_a_client_that_never_reads_cost_little(is_closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each ping would add a pong: no more is read while the connection is full, and after the end none is answered."""
     monkeypatch.setattr(websocket, "LINGER_SECONDS", 60.0)
     async with connected() as (line, handler, _):

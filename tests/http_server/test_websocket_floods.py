@@ -33,7 +33,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Opcode]:
     [frame(10), frame(9), frame(10, b"x" * 125), frame(0, b"x", fin=False), frame(0, fin=False)],
     ids=["empty pongs", "empty pings", "long pongs", "fragments of one byte", "empty fragments"],
 )
-async def test_row_59_frames_behind_the_limit_are_not_parsed(flood: bytes, parsed: list[Opcode]) -> None:
+@pytest.mark.threat(59)
+async def test_frames_behind_the_limit_are_not_parsed(flood: bytes, parsed: list[Opcode]) -> None:
     """A megabyte of them is dropped; the client sees 4003."""
     async with connected(per_second_max=200, message_bytes_max=1 << 20) as (line, handler, _):
         begin = frame(1, fin=False) if flood[0] & 0x0F == 0 else b""
@@ -44,7 +45,8 @@ async def test_row_59_frames_behind_the_limit_are_not_parsed(flood: bytes, parse
         assert handler.socket.has_broken_a_rule
 
 
-async def test_row_59_a_client_that_was_told_of_the_end_has_the_same_limit(parsed: list[Opcode]) -> None:
+@pytest.mark.threat(59)
+async def test_a_client_that_was_told_of_the_end_has_the_same_limit(parsed: list[Opcode]) -> None:
     async with connected(per_second_max=200) as (line, handler, _):
         await line.says(frame(1, b"x"))
         handler.socket.close(1000, "done")
@@ -53,7 +55,8 @@ async def test_row_59_a_client_that_was_told_of_the_end_has_the_same_limit(parse
         assert len(parsed) <= 2 * 200 + SLICE_FRAMES_MAX
 
 
-async def test_row_59_many_frames_leave_the_loop_to_others(parsed: list[Opcode]) -> None:
+@pytest.mark.threat(59)
+async def test_many_frames_leave_the_loop_to_others(parsed: list[Opcode]) -> None:
     """Only so many are taken in one turn, and nothing is read meanwhile; all arrive in the end, in order."""
     async with connected() as (line, handler, _):
         await line.says(frame(1, b"x"))
@@ -101,7 +104,8 @@ async def test_a_handler_that_wants_no_more_gets_no_more_than_one_slice() -> Non
             await asyncio.sleep(0)
 
 
-async def test_row_59_a_client_that_goes_on_after_a_breach_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.threat(59)
+async def test_a_client_that_goes_on_after_a_breach_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "DROPPED_BYTES_MAX", 10_000)
     async with connected(per_second_max=200) as (line, handler, connections):
         sending = asyncio.create_task(line.says(*[frame(10) * 10_000] * 100, pause_seconds=0))

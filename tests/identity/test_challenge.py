@@ -1,4 +1,4 @@
-"""Challenges that need no table. Interface, "Session challenge"; hostile input 35."""
+"""Challenges that need no table. Interface, "Session challenge"; threat 35."""
 
 import re
 
@@ -73,7 +73,8 @@ def test_a_challenge_has_one_spelling() -> None:
         assert not live(other)
 
 
-def test_hostile_35_a_million_challenges_take_no_memory() -> None:
+@pytest.mark.threat(35)
+def test_a_million_challenges_take_no_memory() -> None:
     """Stateless: each is checked from its own bytes; a thousand keys, and one key a thousand times."""
     texts = {new_challenge(SECRET, number.to_bytes(32, "big"), NOW, b"rand") for number in range(1_000)}
     texts |= {new_challenge(SECRET, PUBKEY, NOW, number.to_bytes(4, "big")) for number in range(1_000)}

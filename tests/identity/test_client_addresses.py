@@ -1,4 +1,4 @@
-"""Client addresses and their allowance. Decisions, "IP-level limits"; hostile inputs 35 and 39."""
+"""Client addresses and their allowance. Decisions, "IP-level limits"; threats 35 and 39."""
 
 import pytest
 from hypothesis import given
@@ -63,7 +63,8 @@ def test_no_claim_changes_who_an_untrusted_hop_is(claims: list[bytes]) -> None:
     assert client_address("10.0.0.1", [b", ".join(forwarded_for)], TRUSTED) == "198.51.100.1"
 
 
-def test_hostile_35_a_huge_header_is_read_from_its_end_only() -> None:
+@pytest.mark.threat(35)
+def test_a_huge_header_is_read_from_its_end_only() -> None:
     assert client_address("10.0.0.1", [b"1.1.1.1," * 2_000_000 + b"198.51.100.1"], TRUSTED) == "198.51.100.1"
     assert client_address("10.0.0.1", [b"10.1.1.1," * 2_000_000 + b"10.2.2.2"], TRUSTED) == "10.1.1.1"
 
@@ -169,7 +170,8 @@ def test_counts_start_again_with_the_minute() -> None:
     assert counts.add("a", 5, 1) == 2  # A late one of the minute before: it is counted, not forgotten.
 
 
-def test_hostile_35_and_39_ten_thousand_addresses_are_bounded() -> None:
+@pytest.mark.threat(35, 39)
+def test_ten_thousand_addresses_are_bounded() -> None:
     """Beyond the bound all newcomers share one count, and are so shed early; those known before are not harmed."""
     counts = Counts(names_max=100)
     totals = [counts.add(f"198.51.{number >> 8}.{number & 255}", 1, 1) for number in range(10_000)]

@@ -81,14 +81,16 @@ def test_each_kind_alone() -> None:
     assert isinstance(proof_of([BEARER]), SessionProof)
 
 
-def test_hostile_8_the_order_is_key_wallet_bearer() -> None:
+@pytest.mark.threat(8)
+def test_the_order_is_key_wallet_bearer() -> None:
     """API key, bad signature and valid bearer together: the first kind that is present decides, whatever follows."""
     assert isinstance(proof_of([BEARER, *BADLY_SIGNED, API_KEY]), KeyProof)
     assert isinstance(proof_of([BEARER, *BADLY_SIGNED], URL_KEY), KeyProof)
     assert isinstance(proof_of([BAD_BEARER, *SIGNED]), WalletProof)
 
 
-def test_hostile_8_a_bad_higher_credential_never_falls_through() -> None:
+@pytest.mark.threat(8)
+def test_a_bad_higher_credential_never_falls_through() -> None:
     for order in itertools.permutations([BAD_API_KEY, BEARER, *SIGNED[:1]]):
         assert_failed(proof_of([*order, *SIGNED[1:]]))
     assert_failed(proof_of([BEARER, *BADLY_SIGNED]))
@@ -126,7 +128,8 @@ def test_the_url_parameter() -> None:
     assert proof_of([], b"api%2Dkey=" + KEY.encode()) is None
 
 
-def test_hostile_9_a_key_in_the_url_is_noticed() -> None:
+@pytest.mark.threat(9)
+def test_a_key_in_the_url_is_noticed() -> None:
     """So that the reply can carry a deprecation warning; only when it is the key that counts."""
     assert uses_url_key(ORDINARY, URL_KEY)
     assert uses_url_key(ORDINARY, b"a=1&api-key=nonsense")
@@ -151,7 +154,7 @@ def test_hostile_9_a_key_in_the_url_is_noticed() -> None:
     ],
 )
 def test_other_authorization_values_are_refused(value: bytes) -> None:
-    """Hostile input 5 among them: 10 MB costs no more than a good one."""
+    """Threat 5 among them: 10 MB costs no more than a good one."""
     assert_failed(proof_of([(b"authorization", value)]))
 
 
@@ -195,21 +198,24 @@ names = st.sampled_from([b"x-api-key", b"x-pubkey", b"x-signature", b"x-timestam
     query=st.binary(max_size=100),
     accept=st.sampled_from(Accept),
 )
-def test_hostile_5_any_bytes_are_judged_without_an_exception(
+@pytest.mark.threat(5)
+def test_any_bytes_are_judged_without_an_exception(
     headers: list[tuple[bytes, bytes]], query: bytes, accept: Accept
 ) -> None:
     """Random bytes are no credential; the form of a legacy key is the one thing chance could meet."""
     assert not isinstance(proof_of(headers, query, accept), WalletProof)
 
 
-def test_hostile_2_a_bad_signature_leaves_no_trace() -> None:
+@pytest.mark.threat(2)
+def test_a_bad_signature_leaves_no_trace() -> None:
     """Proving is pure: the same nonce is good after any number of bad attempts; the owner alone takes it."""
     for _ in range(3):
         assert_failed(proof_of(BADLY_SIGNED))
     assert proof_of(SIGNED) == proof_of(SIGNED)
 
 
-def test_hostile_4_and_39_each_fresh_key_pair_is_checked_at_the_door() -> None:
+@pytest.mark.threat(4, 39)
+def test_each_fresh_key_pair_is_checked_at_the_door() -> None:
     """A hundred key pairs: the properly signed prove their own key and nonce, the others reach no owner."""
     for number in range(1, 101):
         good = proof_of(list(wallet(number).headers(nonce=f"n-{number}").items()))
@@ -281,7 +287,7 @@ def test_other_forms_are_no_keys() -> None:
 
 
 def test_a_huge_text_is_refused_by_its_length() -> None:
-    """Hostile input 5: 10 MB in a header costs nothing."""
+    """Threat 5: 10 MB in a header costs nothing."""
     assert parse_api_key("a" * 10_000_000) is None
     assert parse_api_key_bytes(b"a" * 10_000_000) is None
     assert parse_session_token_bytes(b"a" * 10_000_000) is None
@@ -320,7 +326,7 @@ def test_the_shown_prefix_tells_keys_apart_and_is_no_key(pubkey: bytes, randomne
     legacy=st.booleans(),
 )
 def test_no_key_survives_redaction(pubkey: bytes, randomness: bytes, frame: str, legacy: bool) -> None:
-    """Hostile input 9: a key in a URL is redacted in every log, metric and error."""
+    """Threat 9: a key in a URL is redacted in every log, metric and error."""
     secret = new_session_token(pubkey, randomness) if legacy else new_api_key(pubkey, randomness)
     redacted = redact(frame.format(secret))
     assert "[redacted]" in redacted
@@ -330,7 +336,7 @@ def test_no_key_survives_redaction(pubkey: bytes, randomness: bytes, frame: str,
 
 
 def test_redaction_takes_escaped_and_malformed_keys_too() -> None:
-    """Hostile input 9: what was meant as a key is one, whatever it looks like; the rest of the URL stays."""
+    """Threat 9: what was meant as a key is one, whatever it looks like; the rest of the URL stays."""
     assert redact("/rpc?api-key=my%20secret&x=1") == "/rpc?api-key=[redacted]&x=1"
     assert redact("/rpc?x=1&api-key=hunter2") == "/rpc?x=1&api-key=[redacted]"
     assert "TOPSECRET" not in redact("/?q=srpc%5Flive%5FTOPSECRET")

@@ -1,4 +1,4 @@
-"""Ed25519 as this service accepts it: strictly. Hostile input 5."""
+"""Ed25519 as this service accepts it: strictly. Threat 5."""
 
 import base58
 import pytest
@@ -41,7 +41,8 @@ def test_a_signature_is_by_one_key_over_one_message(message: bytes, number: int)
     assert not is_signed(signer.pubkey, message + b"x", signature)
 
 
-def test_hostile_5_a_second_spelling_of_a_signature_is_refused() -> None:
+@pytest.mark.threat(5)
+def test_a_second_spelling_of_a_signature_is_refused() -> None:
     """Malleability: S plus the group order verifies in a lax verifier, and would be a second signature."""
     signer = wallet()
     signature = signer.sign(b"message")
@@ -53,14 +54,16 @@ def test_hostile_5_a_second_spelling_of_a_signature_is_refused() -> None:
 
 
 @pytest.mark.parametrize("pubkey", SMALL_ORDER, ids=lambda raw: raw.hex()[:6] + raw.hex()[-2:])
-def test_hostile_5_a_small_order_key_signs_nothing(pubkey: bytes) -> None:
+@pytest.mark.threat(5)
+def test_a_small_order_key_signs_nothing(pubkey: bytes) -> None:
     """For such a key, R of small order and S = 0 verify one message in eight in a lax verifier: 50 are tried."""
     for point in SMALL_ORDER:
         for number in range(50):
             assert not is_signed(pubkey, b"message %d" % number, point + bytes(32))
 
 
-def test_hostile_5_small_order_r_is_refused_for_an_honest_key() -> None:
+@pytest.mark.threat(5)
+def test_small_order_r_is_refused_for_an_honest_key() -> None:
     for point in SMALL_ORDER:
         assert not is_signed(wallet().pubkey, b"message", point + bytes(32))
 
@@ -71,12 +74,14 @@ def test_signature_text_reads_back(raw: bytes) -> None:
 
 
 @given(raw=st.binary(min_size=50, max_size=80).filter(lambda raw: len(raw) != 64))
-def test_hostile_5_only_64_bytes_are_a_signature(raw: bytes) -> None:
+@pytest.mark.threat(5)
+def test_only_64_bytes_are_a_signature(raw: bytes) -> None:
     """63 and 65 bytes among them."""
     assert parse_signature(base58.b58encode(raw).decode()) is None
 
 
-def test_hostile_5_other_alphabets_and_lengths_are_no_signature() -> None:
+@pytest.mark.threat(5)
+def test_other_alphabets_and_lengths_are_no_signature() -> None:
     good = base58.b58encode(wallet().sign(b"message")).decode()
     for letter in "0OIl+/ é":
         assert parse_signature(good[:-1] + letter) is None, letter

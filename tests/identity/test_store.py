@@ -78,7 +78,7 @@ async def test_taking_nothing_or_the_same_again_changes_nothing(store: IdentityS
 
 
 async def test_an_earlier_owner_can_write_no_more(store: IdentityStore) -> None:
-    """Hostile inputs 40 and 55: its write was on its way while another owner read; it must not land behind that."""
+    """Threats 40 and 55: its write was on its way while another owner read; it must not land behind that."""
     await claimed(store, 5, SEVEN, EIGHT)
     await claimed(store, 6, EIGHT)
     with pytest.raises(NotTheOwner):
@@ -113,7 +113,8 @@ async def test_a_record_that_was_lost_says_so_for_good(store: IdentityStore) -> 
     assert (await claimed(store, 9))[0].lost_until == 60
 
 
-async def test_hostile_4_old_nonces_are_forgotten_with_a_mark(store: IdentityStore) -> None:
+@pytest.mark.threat(4)
+async def test_old_nonces_are_forgotten_with_a_mark(store: IdentityStore) -> None:
     """What was good until then is gone, and the record says so to whoever claims it; the others stay."""
     await claimed(store, 5, SEVEN, EIGHT)
     await store.take_nonces(5, [nonce("old", 50), nonce("older", 40), nonce("new", 51)])
@@ -125,7 +126,8 @@ async def test_hostile_4_old_nonces_are_forgotten_with_a_mark(store: IdentitySto
     ]
 
 
-async def test_hostile_4_many_nonces_in_one_turn(store: IdentityStore) -> None:
+@pytest.mark.threat(4)
+async def test_many_nonces_in_one_turn(store: IdentityStore) -> None:
     """What gathered goes in one round trip, whatever its size; a restart inside the window still knows them all."""
     await claimed(store, 5, SEVEN, EIGHT)
     entries = [nonce(f"n-{number}", 90, shard=SEVEN if number % 2 else EIGHT) for number in range(10_000)]
@@ -186,7 +188,7 @@ async def test_counts_of_one_moment_are_all_counted(store: IdentityStore, monkey
 
 
 async def test_redis_forgets_sessions_and_counts_by_itself(redis_client: Redis, clock: ManualClock) -> None:
-    """Hostile input 4: memory is bounded, because each key has an expiry that fits its content."""
+    """Threat 4: memory is bounded, because each key has an expiry that fits its content."""
     store, now = RedisIdentityStore(redis_client, clock), clock.now()
     await store.put_session(TOKEN, ALICE, now + 3_600)
     await store.slide_sessions([(TOKEN, now + 3_700)])
@@ -199,7 +201,7 @@ async def test_redis_forgets_sessions_and_counts_by_itself(redis_client: Redis, 
 
 
 async def test_redis_forgets_no_nonce_by_its_own_clock(redis_client: Redis) -> None:
-    """Hostile input 53: a Redis whose clock is set ahead would forget all of them. They are bounded by their owner."""
+    """Threat 53: a Redis whose clock is set ahead would forget all of them. They are bounded by their owner."""
     store = RedisIdentityStore(redis_client)
     await claimed(store, 5)
     await store.take_nonces(5, [nonce("n", 90)])

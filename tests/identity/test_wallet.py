@@ -46,17 +46,19 @@ def test_a_good_signature_proves_its_wallet() -> None:
 
 @given(body=st.binary(max_size=2_000), nonce=st.text("abcXYZ019-_:.,", min_size=1, max_size=128))
 def test_any_body_and_nonce_that_were_signed_are_good(body: bytes, nonce: str) -> None:
-    """Hostile input 7: the hash is over the raw bytes, whatever they are."""
+    """Threat 7: the hash is over the raw bytes, whatever they are."""
     assert isinstance(verdict(signed(body=body, nonce=nonce), body=body), WalletProof)
 
 
-def test_hostile_7_a_reencoded_body_is_refused() -> None:
+@pytest.mark.threat(7)
+def test_a_reencoded_body_is_refused() -> None:
     """One space that a middle box adds or takes away is another body."""
     assert_failed(verdict(signed(body=b'{"a":1}'), body=b'{"a": 1}'))
 
 
 @pytest.mark.parametrize("offset", [-60, -59, 0, 59, 60])
-def test_hostile_3_a_time_inside_the_window_is_good(offset: int) -> None:
+@pytest.mark.threat(3)
+def test_a_time_inside_the_window_is_good(offset: int) -> None:
     """Exactly 60 seconds off, either side, is accepted."""
     assert isinstance(verdict(signed(timestamp=str(NOW + offset))), WalletProof)
 
@@ -86,7 +88,8 @@ def test_hostile_3_a_time_inside_the_window_is_good(offset: int) -> None:
         "9" * 10_000,
     ],
 )
-def test_hostile_3_any_other_time_is_refused(timestamp: str) -> None:
+@pytest.mark.threat(3)
+def test_any_other_time_is_refused(timestamp: str) -> None:
     """61 seconds off, negative, 1e18, NaN, a leading +, digits of other scripts: AUTH_FAILED, though truly signed."""
     assert_failed(verdict(signed(timestamp=timestamp)))
 
@@ -109,26 +112,30 @@ def test_all_four_headers_are_required(missing: str) -> None:
     "sent",
     [b"/rpc/", b"//rpc", b"/%72pc", b"/RPC", b"/./rpc", b"/x/../rpc", b"http://host/rpc", b"/rpc?a=1", b"/rpc;a", b""],
 )
-def test_hostile_6_a_signature_of_one_path_is_good_for_no_other(sent: bytes) -> None:
+@pytest.mark.threat(6)
+def test_a_signature_of_one_path_is_good_for_no_other(sent: bytes) -> None:
     assert_failed(verdict(signed(path="/rpc"), path=sent))
 
 
 @pytest.mark.parametrize(
     "path", ["//rpc", "/%2e%2e/rpc", "/../rpc", "/./rpc", "http://host/rpc", "/rpc?a=1", "/a:1", "rpc", "/é"]
 )
-def test_hostile_6_an_ambiguous_path_is_refused_though_signed(path: str) -> None:
+@pytest.mark.threat(6)
+def test_an_ambiguous_path_is_refused_though_signed(path: str) -> None:
     """What a middle box may normalise is refused, even when the client signed exactly what arrived."""
     assert not is_plain_path(path.encode())
     assert_failed(verdict(signed(path=path), path=path.encode()))
 
 
-def test_hostile_6_a_plain_path_is_verified_as_sent() -> None:
+@pytest.mark.threat(6)
+def test_a_plain_path_is_verified_as_sent() -> None:
     """A trailing slash and capitals are other paths, not other spellings: good when signed, and routed as they are."""
     for path in ("/", "/rpc", "/rpc/", "/Rpc", "/webhooks/wh_1.a~b/rotate-secret"):
         assert isinstance(verdict(signed(path=path), path=path.encode()), WalletProof)
 
 
-def test_hostile_5_malformed_keys_and_signatures_are_refused() -> None:
+@pytest.mark.threat(5)
+def test_malformed_keys_and_signatures_are_refused() -> None:
     """63 and 65 bytes, another alphabet, the zero key, 10 MB: AUTH_FAILED, never an exception."""
     good = signed()
     assert good.signature is not None

@@ -46,7 +46,7 @@ def test_serve_run_listens_where_the_settings_say(monkeypatch: pytest.MonkeyPatc
 
 
 def test_ray_of_a_local_run_is_on_loopback_for_all_that_join_it() -> None:
-    """Rule (hostile input 58): an operator command that looked for another address would not find the run."""
+    """Rule (threat 58): an operator command that looked for another address would not find the run."""
     assert cluster.token_environment("t" * 64)["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
 
 

@@ -96,7 +96,7 @@ async def upgraded(head: bytes, reader: asyncio.StreamReader, writer: asyncio.St
 
 @pytest.mark.parametrize("is_http_2", [False, True])
 async def test_an_https_call_comes_from_its_clients_address(is_http_2: bool) -> None:
-    """Both versions of HTTP; what the client writes about its address is dropped or replaced (hostile input 49)."""
+    """Both versions of HTTP; what the client writes about its address is dropped or replaced (threat 49)."""
     replica = Replica()
     async with edged(replica) as found:
         transport = httpx.AsyncHTTPTransport(
@@ -124,8 +124,9 @@ async def test_a_websocket_over_tls_reaches_the_replica() -> None:
         assert headers_of(replica.requests[-1])[b"x-front-peer"].endswith(b" 127.0.0.1")
 
 
-async def test_row_35_the_front_counts_the_connections_of_the_edges_clients() -> None:
-    """Hostile input 35: when the front is nearly full, an address with an eighth of it gets no more over the edge
+@pytest.mark.threat(35)
+async def test_the_front_counts_the_connections_of_the_edges_clients() -> None:
+    """Threat 35: when the front is nearly full, an address with an eighth of it gets no more over the edge
     either, and another address does."""
     release = asyncio.Event()
 
@@ -157,8 +158,9 @@ async def test_row_35_the_front_counts_the_connections_of_the_edges_clients() ->
         release.set()
 
 
-async def test_row_48_slow_heads_and_bodies_end_at_the_edge() -> None:
-    """Hostile input 48: over HTTP/1.1 and in a header frame of HTTP/2 that never ends; the replica sees neither."""
+@pytest.mark.threat(48)
+async def test_slow_heads_and_bodies_end_at_the_edge() -> None:
+    """Threat 48: over HTTP/1.1 and in a header frame of HTTP/2 that never ends; the replica sees neither."""
     replica = Replica()
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
     beginnings = {
@@ -190,8 +192,9 @@ async def test_row_48_slow_heads_and_bodies_end_at_the_edge() -> None:
     assert len(replica.requests) == 1
 
 
-async def test_row_49_no_port_believes_an_address_that_a_client_tells() -> None:
-    """Hostile input 49: the PROXY protocol is not taken from clients, neither before the handshake nor inside."""
+@pytest.mark.threat(49)
+async def test_no_port_believes_an_address_that_a_client_tells() -> None:
+    """Threat 49: the PROXY protocol is not taken from clients, neither before the handshake nor inside."""
     claim = b"PROXY TCP4 203.0.113.9 127.0.0.1 1 2\r\n"
     replica = Replica()
     async with edged(replica) as found:
@@ -207,8 +210,9 @@ async def test_row_49_no_port_believes_an_address_that_a_client_tells() -> None:
     assert replica.requests == []
 
 
-async def test_row_35_requests_of_one_address_have_a_limit_whatever_their_connections() -> None:
-    """Hostile input 35: HTTP/2 carries many requests on one connection; when the edge is nearly full, an address with
+@pytest.mark.threat(35)
+async def test_requests_of_one_address_have_a_limit_whatever_their_connections() -> None:
+    """Threat 35: HTTP/2 carries many requests on one connection; when the edge is nearly full, an address with
     an eighth of it is refused with the interface's 429, and others are served."""
     release = asyncio.Event()
 
@@ -267,8 +271,9 @@ async def test_what_the_edge_says_itself_is_the_interfaces(tmp_path: Path) -> No
             await asyncio.open_connection("127.0.0.1", found.port, ssl=old)
 
 
-async def test_row_58_keys_and_sockets_are_this_users_alone() -> None:
-    """Hostile input 58: the private key, the configuration, the sockets; the authority's key is nowhere."""
+@pytest.mark.threat(58)
+async def test_keys_and_sockets_are_this_users_alone() -> None:
+    """Threat 58: the private key, the configuration, the sockets; the authority's key is nowhere."""
     async with edged(Replica()) as found:
         names = ("edge.pem", "edge.cfg", "edge-admin.sock", "edge-http.sock", "tls/key.pem", "tls/ca.pem")
         folder = found.front.folder

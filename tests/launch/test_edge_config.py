@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import pytest
+
 from actors.launch.edge_config import EdgeSettings, render
 from actors.launch.front_config import PAGE_CODES
 
@@ -22,8 +24,9 @@ def lines(settings: EdgeSettings = SETTINGS) -> list[str]:
     return [line.strip() for line in render(settings).splitlines()]
 
 
-def test_row_58_one_port_is_open_and_it_speaks_tls_alone() -> None:
-    """Hostile input 58: the admin socket is this user's; no listener takes an address that a client tells."""
+@pytest.mark.threat(58)
+def test_one_port_is_open_and_it_speaks_tls_alone() -> None:
+    """Threat 58: the admin socket is this user's; no listener takes an address that a client tells."""
     opened = [line for line in lines() if line.startswith(("bind", "stats socket"))]
     assert opened == [
         "stats socket /run/f/edge-admin.sock mode 600 level admin",
@@ -32,8 +35,9 @@ def test_row_58_one_port_is_open_and_it_speaks_tls_alone() -> None:
     assert "ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets" in lines()
 
 
-def test_row_49_forwarding_headers_pass_from_trusted_proxies_only() -> None:
-    """Hostile input 49: by default nobody's; a proxy that the settings name keeps them."""
+@pytest.mark.threat(49)
+def test_forwarding_headers_pass_from_trusted_proxies_only() -> None:
+    """Threat 49: by default nobody's; a proxy that the settings name keeps them."""
     named = ("10.0.0.0/8", "2001:db8::/32")
     assert "http-request del-header x-forwarded-for" in lines()
     trusting = lines(dataclasses.replace(SETTINGS, trusted_proxies=named))
@@ -51,8 +55,9 @@ def test_every_status_has_the_interfaces_page() -> None:
     assert pages == [f"errorfile {code} /run/f/pages/grpc-{code}.http" for code in PAGE_CODES]
 
 
-def test_row_48_the_limits_are_those_of_the_front() -> None:
-    """Hostile inputs 35 and 48: the time for a request, and an eighth of three quarters for one address."""
+@pytest.mark.threat(48)
+def test_the_limits_are_those_of_the_front() -> None:
+    """Threats 35 and 48: the time for a request, and an eighth of three quarters for one address."""
     found = lines(dataclasses.replace(SETTINGS, connections_max=256, request_seconds_max=7))
     assert "timeout http-request 7s" in found
     assert "tcp-request connection reject if { fe_conn gt 192 } { sc0_conn_cur gt 32 }" in found

@@ -88,8 +88,9 @@ async def test_grpc_over_tls_streams_both_ways_on_the_same_port() -> None:
     await replica.server.stop(None)
 
 
-async def test_row_30_a_client_that_never_reads_holds_up_its_own_stream_alone() -> None:
-    """Hostile input 30: what the replica says to it stays in the replica; others have their answers meanwhile, also
+@pytest.mark.threat(30)
+async def test_a_client_that_never_reads_holds_up_its_own_stream_alone() -> None:
+    """Threat 30: what the replica says to it stays in the replica; others have their answers meanwhile, also
     those whose calls go to the replica over the same HAProxy."""
     replica = GrpcReplica()
     await replica.server.start()
@@ -120,8 +121,9 @@ async def test_row_30_a_client_that_never_reads_holds_up_its_own_stream_alone() 
     await replica.server.stop(None)
 
 
-async def test_row_48_a_call_that_is_no_stream_reaches_a_replica_whole_and_small() -> None:
-    """Hostile inputs 30 and 48: a replica would read 4 MiB of it for anybody, and wait for the rest for ever."""
+@pytest.mark.threat(48)
+async def test_a_call_that_is_no_stream_reaches_a_replica_whole_and_small() -> None:
+    """Threats 30 and 48: a replica would read 4 MiB of it for anybody, and wait for the rest for ever."""
     replica = GrpcReplica()
     await replica.server.start()
     async with edged(Replica(), grpc_replica_port=replica.port, request_seconds_max=1) as found:
@@ -143,8 +145,9 @@ async def test_row_48_a_call_that_is_no_stream_reaches_a_replica_whole_and_small
     await replica.server.stop(None)
 
 
-async def test_row_35_one_address_makes_so_many_grpc_calls_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hostile input 35: what is too much never reaches a replica, and says so as gRPC does; other addresses go on."""
+@pytest.mark.threat(35)
+async def test_one_address_makes_so_many_grpc_calls_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 35: what is too much never reaches a replica, and says so as gRPC does; other addresses go on."""
     replica = GrpcReplica()
     await replica.server.start()
     limit, calls = 10, 10 * RATE_SECONDS + 20
@@ -169,8 +172,9 @@ async def test_row_35_one_address_makes_so_many_grpc_calls_and_no_more(monkeypat
     await replica.server.stop(None)
 
 
-async def test_row_35_a_replica_that_is_busy_with_calls_is_not_taken_for_dead() -> None:
-    """Hostile input 35: a flood from one address must not become a 503 for the others. The check of a busy replica is
+@pytest.mark.threat(35)
+async def test_a_replica_that_is_busy_with_calls_is_not_taken_for_dead() -> None:
+    """Threat 35: a flood from one address must not become a 503 for the others. The check of a busy replica is
     answered late, after more than the pause between two checks."""
     replica = GrpcReplica(check_seconds=0.3)  # The pause is 0.1 s in these tests.
     await replica.server.start()

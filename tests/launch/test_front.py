@@ -64,8 +64,9 @@ def test_a_503_of_the_front_is_a_json_rpc_error() -> None:
     assert body["error"]["data"]["retry_after_secs"] == 5
 
 
-def test_row_58_what_is_installed_is_closed_to_other_users(folder: Path) -> None:
-    """Hostile input 58: the token is in it. It is not the cluster's secret, which is in none of the files."""
+@pytest.mark.threat(58)
+def test_what_is_installed_is_closed_to_other_users(folder: Path) -> None:
+    """Threat 58: the token is in it. It is not the cluster's secret, which is in none of the files."""
     program = front.install(folder, settled(), "0.0.0.0")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(program.stat().st_mode) == 0o700

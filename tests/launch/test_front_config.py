@@ -59,8 +59,9 @@ def binds(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.split()[:1] == ["bind"]]
 
 
-def test_row_58_only_the_front_itself_is_open_to_others(by_serve: str) -> None:
-    """Hostile input 58: figures and the admin socket are for this machine, and for this user, alone."""
+@pytest.mark.threat(58)
+def test_only_the_front_itself_is_open_to_others(by_serve: str) -> None:
+    """Threat 58: figures and the admin socket are for this machine, and for this user, alone."""
     assert "bind *:8404" in by_serve
     assert "bind :9101" in by_serve, "Serve closes them by itself now: the rule can go"
     text = rewrite(by_serve, told(host="0.0.0.0"), _FILES_MAX)
@@ -84,7 +85,7 @@ def test_the_front_listens_where_the_settings_say(by_serve: str, host: str | Non
 
 
 def test_the_port_for_websockets_is_a_second_door_of_the_same_front(by_serve: str) -> None:
-    """Hostile inputs 45 to 49 hold for it too: it is a line in the frontend of HTTP, and HTTP/2 stays out."""
+    """Threats 45 to 49 hold for it too: it is a line in the frontend of HTTP, and HTTP/2 stays out."""
     one = section(rewrite(by_serve, told("::"), _FILES_MAX), "frontend http_frontend")
     two = section(rewrite(by_serve, told("::", websocket_port=8081), _FILES_MAX), "frontend http_frontend")
     assert [line for line in two if line not in one] == ["bind [::]:8081 v4v6 proto h1"]
@@ -92,7 +93,7 @@ def test_the_port_for_websockets_is_a_second_door_of_the_same_front(by_serve: st
 
 
 def test_the_edge_connects_on_a_socket_of_this_user(tmp_path: Path) -> None:
-    """Hostile input 49: only there is an address believed that the other side tells; no port takes one."""
+    """Threat 49: only there is an address believed that the other side tells; no port takes one."""
     by_serve = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_replica_port=9001).read_text(encoding="utf-8")
     text = rewrite(by_serve, told("0.0.0.0", edge_folder="/run/f"), _FILES_MAX)
     takes_addresses = [line for line in binds(text) if "accept-proxy" in line]
@@ -105,8 +106,9 @@ def test_the_edge_connects_on_a_socket_of_this_user(tmp_path: Path) -> None:
     assert "accept-proxy" not in rewrite(by_serve, told("0.0.0.0"), _FILES_MAX)
 
 
-def test_row_35_a_proxy_of_the_operators_has_no_limit_of_grpc_calls(tmp_path: Path) -> None:
-    """Hostile input 35: everybody comes from its address; without such a proxy every address has the limit."""
+@pytest.mark.threat(35)
+def test_a_proxy_of_the_operators_has_no_limit_of_grpc_calls(tmp_path: Path) -> None:
+    """Threat 35: everybody comes from its address; without such a proxy every address has the limit."""
     by_serve = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_replica_port=9001).read_text(encoding="utf-8")
     limits = []
     for proxies in ((), ("10.0.0.0/8", "2001:db8::/32")):
@@ -127,15 +129,16 @@ def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:
 
 
 def test_no_request_line_reaches_a_log(by_serve: str) -> None:
-    """Hostile input 9: an API key in a URL is in no log; HAProxy's own would have it."""
+    """Threat 9: an API key in a URL is in no log; HAProxy's own would have it."""
     assert "option httplog" in by_serve
     text = rewrite(by_serve, told(), _FILES_MAX)
     assert not [line for line in section(text, "global") if line.startswith("log ")]
     assert "log global" not in text and "httplog" not in text
 
 
-def test_row_48_a_request_has_its_time(by_serve: str) -> None:
-    """Hostile input 48: one limit for the head and the beginning of the body; no time limit of Serve's is left."""
+@pytest.mark.threat(48)
+def test_a_request_has_its_time(by_serve: str) -> None:
+    """Threat 48: one limit for the head and the beginning of the body; no time limit of Serve's is left."""
     text = rewrite(by_serve, told(request_seconds_max=7), _FILES_MAX)
     limits = [line for line in section(text, "defaults") if line.startswith("timeout")]
     assert "timeout http-request 7s" in limits

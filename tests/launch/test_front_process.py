@@ -150,8 +150,9 @@ async def slowly(found: Front, beginning: bytes) -> tuple[float, bytes]:
                 return time.monotonic() - began, await asyncio.wait_for(reader.read(4_096), 0.5)
 
 
-async def test_row_48_slow_heads_and_bodies_are_cut_off_and_never_seen_by_a_replica() -> None:
-    """Hostile input 48: hundreds of them are gone after the limit; the replica has the honest calls alone, at once."""
+@pytest.mark.threat(48)
+async def test_slow_heads_and_bodies_are_cut_off_and_never_seen_by_a_replica() -> None:
+    """Threat 48: hundreds of them are gone after the limit; the replica has the honest calls alone, at once."""
     replica = Replica()
     head, body = b"POST / HTTP/1.1\r\nhost: a\r\nx-slow: ", b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 999\r\n\r\n"
     async with running(replica, request_seconds_max=1) as found:
@@ -186,8 +187,9 @@ async def test_bodies_of_every_size_and_clients_that_ask_first_are_served() -> N
             assert (await read_answer(reader))[2] == b'{"received":5}'
 
 
-async def test_row_49_the_replica_is_told_where_each_client_is() -> None:
-    """Hostile input 49: the front's own word replaces what the client wrote under that name, once or twice; what an
+@pytest.mark.threat(49)
+async def test_the_replica_is_told_where_each_client_is() -> None:
+    """Threat 49: the front's own word replaces what the client wrote under that name, once or twice; what an
     outer proxy says of its clients passes."""
     replica = Replica()
     async with running(replica) as found:
@@ -233,8 +235,9 @@ async def test_the_port_for_websockets_has_the_limits_of_the_http_port() -> None
         assert (await second.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"))[0] == 400
 
 
-async def test_row_35_one_address_cannot_take_all_connections() -> None:
-    """Hostile input 35: when the front is nearly full, who has an eighth of it gets no more, and others still do."""
+@pytest.mark.threat(35)
+async def test_one_address_cannot_take_all_connections() -> None:
+    """Threat 35: when the front is nearly full, who has an eighth of it gets no more, and others still do."""
     async with running(Replica(), connections_max=256) as found:
         held = []
         for _ in range(300):
@@ -246,14 +249,15 @@ async def test_row_35_one_address_cannot_take_all_connections() -> None:
 
 
 async def test_http_2_is_not_taken() -> None:
-    """Hostile input 45: its streams would escape the limits of connections and requests. An outer edge speaks it."""
+    """Threat 45: its streams would escape the limits of connections and requests. An outer edge speaks it."""
     async with running(Replica()) as found:
         status, _, _ = await found.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
         assert status == 400
 
 
-async def test_row_58_figures_and_sockets_are_this_users_alone() -> None:
-    """Hostile input 58: as psutil sees the process, and as the file system does."""
+@pytest.mark.threat(58)
+async def test_figures_and_sockets_are_this_users_alone() -> None:
+    """Threat 58: as psutil sees the process, and as the file system does."""
     async with running(Replica()) as found:
         listening = {
             connection.laddr.ip
@@ -283,8 +287,9 @@ def test_a_configuration_that_does_not_fit_is_not_run() -> None:
     assert words.startswith("front: in section 'listen stats'")
 
 
-def test_row_58_a_folder_that_others_made_is_not_used(tmp_path: Path) -> None:
-    """Hostile input 58: whoever makes the folder first could replace what is in it; a link is no folder either."""
+@pytest.mark.threat(58)
+def test_a_folder_that_others_made_is_not_used(tmp_path: Path) -> None:
+    """Threat 58: whoever makes the folder first could replace what is in it; a link is no folder either."""
     mine = tmp_path / "mine"
     mine.mkdir(mode=0o755)
     close_folder(mine)

@@ -86,7 +86,8 @@ async def test_a_payment_outlives_the_replica_that_took_it(
     postgres_url: str,
     start_devnode: StartDevnode,  # noqa: F811
 ) -> None:
-    """Rule (decisions 3.6): settled while its caller waits, on a real chain; the next replica sees it become final."""
+    """Rule (decisions, "Two ways to pay by x402"): settled while its caller waits, on a real chain; the next replica
+    sees it become final."""
     url = start_devnode().url
     config = settings(postgres_url, url)
     await migrate_all(config)

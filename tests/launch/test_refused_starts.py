@@ -50,7 +50,7 @@ def test_a_taken_port_is_refused(tmp_path: Path) -> None:
 
 
 def test_python_without_assertions_is_refused(tmp_path: Path) -> None:
-    """Hostile row 42: the assertions are part of the program."""
+    """Threat 42: the assertions are part of the program."""
     text = refused("--data-dir", str(tmp_path / "data"), settings=free_ports().settings(), optimise=True)
     assert "-O" in text
     assert not (tmp_path / "data").exists()

@@ -86,7 +86,7 @@ def test_the_pages_are_honest_about_what_is_not_built() -> None:
 
 
 async def test_clocks_that_disagree_show_in_health_and_change_nothing_else() -> None:
-    """Hostile input 53: an owner lets nothing expire; calls go on, and the operator is told."""
+    """Threat 53: an owner lets nothing expire; calls go on, and the operator is told."""
     world = World()
     await world.look()
     assert "clocks_disagree" not in world.pages.health()[1]

@@ -33,8 +33,9 @@ def test_the_hook_puts_the_edge_and_the_time_limit_in_place() -> None:
     assert http.func is HttpServer and http.args[0].arrival_seconds_max == 10
 
 
-async def test_row_58_a_replica_opens_no_port_for_pickled_calls() -> None:
-    """Hostile input 58: Serve's port between deployments is on all addresses and takes what pickle takes, from anybody.
+@pytest.mark.threat(58)
+async def test_a_replica_opens_no_port_for_pickled_calls() -> None:
+    """Threat 58: Serve's port between deployments is on all addresses and takes what pickle takes, from anybody.
     The server that Serve starts afterwards listens nowhere."""
     serve_hooks.middlewares()
     server = grpc.aio.server()
@@ -66,10 +67,11 @@ def test_serve_is_told_to_need_no_such_port() -> None:
         ("2001:db8::7", ["127.0.0.1:4711", "[2001:db8::7]:4711"]),
     ],
 )
-async def test_row_58_the_grpc_server_of_a_replica_listens_where_fronts_reach_it(
+@pytest.mark.threat(58)
+async def test_the_grpc_server_of_a_replica_listens_where_fronts_reach_it(
     monkeypatch: pytest.MonkeyPatch, node: str, bound_to: list[str]
 ) -> None:
-    """Hostile input 58: Serve binds it to all addresses, so that everybody could pass the front by. Here the front of
+    """Threat 58: Serve binds it to all addresses, so that everybody could pass the front by. Here the front of
     the same machine reaches it at the loopback, as Serve tells HAProxy, and those of others at the node's address. Its
     options are ours: above all the largest request."""
     monkeypatch.setattr("ray.util.get_node_ip_address", lambda: node)
@@ -84,7 +86,7 @@ async def test_row_58_the_grpc_server_of_a_replica_listens_where_fronts_reach_it
 
 
 def test_a_replica_waits_longer_for_the_front_than_the_front_for_a_client() -> None:
-    """Hostile input 73: while a client reads nothing, HAProxy answers no ping of the replica on its connection. Cut off
+    """Threat 73: while a client reads nothing, HAProxy answers no ping of the replica on its connection. Cut off
     before the client reads again, the stream would end without its status."""
     assert dict(serve_hooks.GRPC_OPTIONS)["grpc.keepalive_timeout_ms"] > front_config.IDLE_SECONDS * 1000
     assert edge_config._CLIENT_SECONDS >= front_config.IDLE_SECONDS

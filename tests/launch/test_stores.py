@@ -23,8 +23,8 @@ def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:
 
 
 def test_a_real_node_means_mainnet_unless_said_otherwise(tmp_path: Path) -> None:
-    """Rule (decisions 1): network, mint and x402 id are configuration, mainnet by default with a real node. Money is
-    sent to no key that a run has made for itself, unless it is worth nothing."""
+    """Rule (decisions, "Neutral words of the interface"): network, mint and x402 id are configuration, mainnet by
+    default with a real node. Money is sent to no key that a run has made for itself, unless it is worth nothing."""
     secrets = wallets.load_or_make(tmp_path)
     real = {"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}
     filled = stores.fill_local(load(real).config, secrets)

@@ -61,7 +61,8 @@ def _says_gateway(data: Any) -> bool:
     code=st.integers(-40_000, 40_000), message=st.text(max_size=40), data=VALUES.filter(lambda d: not _says_gateway(d))
 )
 def test_the_nodes_errors_pass_through_as_they_are(code: int, message: str, data: Any) -> None:
-    """Decisions 3.1 and 3.2: inside HTTP 200, an error that names no source is the node's, whatever its number."""
+    """Decisions, "Errors of the node", "Errors of this service": inside HTTP 200, an error that names no source is the
+    node's, whatever its number."""
     body = {"jsonrpc": "2.0", "id": 0, "error": {"code": code, "message": message, "data": data}}
     with pytest.raises(NodeError) as raised:
         result_of(Answer(200, {}, json.dumps(body).encode()))

@@ -78,7 +78,7 @@ async def test_a_break_is_told_and_the_subscription_goes_on() -> None:
 
 
 async def test_signals_are_exactly_the_uninterrupted_set_whatever_breaks() -> None:
-    """Hostile input 32 from a client's side: breaks at any place, replays after them; each signal once, in order."""
+    """Threat 32 from a client's side: breaks at any place, replays after them; each signal once, in order."""
     async with with_signals() as (sockets, signals, hub):
         customer = await sockets.world.customer(credits=1_000)
         await signals.write(3)

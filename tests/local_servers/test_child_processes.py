@@ -76,7 +76,7 @@ def test_children_stop_in_reverse(tmp_path: Path) -> None:
 
 
 def test_a_child_that_dies_is_started_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Design, section 5: all resumes by itself; and the log says what died."""
+    """Design, "What must survive what": all resumes by itself; and the log says what died."""
     births = Births()
     with Supervisor() as supervisor:
         supervisor.start(child(tmp_path, "server", "exec sleep 1000", is_ready=births))
@@ -190,7 +190,7 @@ def test_the_process_of_a_killed_run_is_ended_first(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_does_not_stop_the_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Hostile input 44: on a full disk what still runs goes on running."""
+    """Threat 44: on a full disk what still runs goes on running."""
     server = child(tmp_path, "server", "exec sleep 1000")
     server.pid_path.symlink_to(tmp_path / "no such folder" / "file")  # Fails as a full disk does: with an OSError.
     with Supervisor() as supervisor:

@@ -42,7 +42,8 @@ def test_postgres_is_ours_alone_and_safe(postgres_server: EmbeddedPostgres) -> N
 
 
 def test_what_was_committed_survives_kill(data: DataDir) -> None:
-    """Design, section 5: both come back by themselves with all that was acknowledged, and within seconds."""
+    """Design, "What must survive what": both come back by themselves with all that was acknowledged, and within
+    seconds."""
     postgres, redis_server = EmbeddedPostgres(data), EmbeddedRedis(data)
     (postgres_child, postgres_ready), (redis_child, redis_ready) = counted(postgres.child), counted(redis_server.child)
     with Supervisor() as supervisor:

@@ -141,7 +141,7 @@ def whole(tmp_path_factory):
 
 @given(data=st.data())
 def test_no_transaction_raises_anything_unexpected(whole, data):
-    """Hostile input 33: an entry, or one of the errors that the caller treats as garbage."""
+    """Threat 33: an entry, or one of the errors that the caller treats as garbage."""
     try:
         orjson.dumps(entry("a", {"signature": "s"}, spoiled(whole, data.draw)))
     except _MALFORMED:

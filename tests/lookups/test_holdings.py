@@ -95,7 +95,7 @@ JSON = st.recursive(
 
 @given(value=JSON)
 def test_no_answer_of_a_node_raises_anything_else(value):
-    """Hostile input 33: any answer gives values or one of the two errors that callers expect."""
+    """Threat 33: any answer gives values or one of the two errors that callers expect."""
     body = orjson.dumps(value)
     for read in (read_holdings, read_mints, read_lamports):
         try:

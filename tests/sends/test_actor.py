@@ -133,7 +133,7 @@ async def test_a_send_without_a_node_is_refused_and_leaves_nothing() -> None:
 
 
 async def test_a_send_that_cannot_be_stored_is_not_broadcast() -> None:
-    """Hostile input 18: journalled before the first byte leaves. It may be stored, so its outcome is unknown."""
+    """Threat 18: journalled before the first byte leaves. It may be stored, so its outcome is unknown."""
     world = World()
     world.store_away = True
     task = await world.call(world.make())

@@ -163,7 +163,7 @@ def test_a_race_that_nobody_can_prove_is_given_up_after_a_day() -> None:
 
 
 def test_a_wall_clock_that_jumps_a_day_gives_no_race_up() -> None:
-    """Hostile input 53: the chain has not moved on."""
+    """Threat 53: the chain has not moved on."""
     assert next_step(a_race(), 100 + UNPROVEN_SLOTS - 1, NOW + UNPROVEN_MS) is RaceStep.WAIT
 
 
@@ -204,7 +204,7 @@ def test_each_outcome_has_its_charge(
 
 @pytest.mark.parametrize(("slot", "credits"), [(99, 2), (100, 50), (105, 50)])
 def test_a_landing_before_the_race_began_costs_base(slot: int, credits: int) -> None:
-    """Decisions 3.10. The race of this test began in slot 100."""
+    """Decisions, "A transaction that landed before its race". The race of this test began in slot 100."""
     done = ended(a_race(), RaceStep.CONFIRM, replace(CONFIRMED, slot=slot), NOW + 5)
     assert charge(done, a_ticket(first=True)) == credits
     assert done.landed_before == (credits == 2)

@@ -8,7 +8,7 @@ from tests.sends.world import BASE, World, audit
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_transaction_that_landed_before_the_call_costs_base_and_is_not_sent(fails: bool) -> None:
-    """Decisions 3.10, at every depth at which a landing counts."""
+    """Decisions, "A transaction that landed before its race", at every depth at which a landing counts."""
     for slots in (2, 40, 400):
         world = World()
         sent = world.make(fails=fails)

@@ -209,6 +209,7 @@ async def test_a_race_sends_for_all_once_it_has_sent() -> None:
 
 
 @pytest.mark.parametrize("reachable", [False, True])
+@pytest.mark.threat(65)
 async def test_no_signature_is_told_for_bytes_that_a_race_has_not_sent(reachable: bool) -> None:
     """The racer is away, or has never stored the race: the bytes go to the node by this send, and its error is told."""
     marks, node = MemoryMarks(), Node()

@@ -29,7 +29,7 @@ async def killed_at(step: int, **fate: bool) -> World | None:
 
 @pytest.mark.parametrize("fate", [{}, {"fails": True}, {"dead": True}], ids=["lands", "fails", "expires"])
 async def test_a_racer_killed_at_any_step_leaves_nothing_pending(fate: dict[str, bool]) -> None:
-    """Hostile input 18, step by step: outcomes are the chain's, and charges follow from them."""
+    """Threat 18, step by step: outcomes are the chain's, and charges follow from them."""
     step = 0
     while (world := await killed_at(step := step + 1, **fate)) is not None:
         audit(world)
@@ -78,7 +78,7 @@ async def test_recovery_finds_what_a_dead_racer_still_leases() -> None:
 
 
 async def test_a_wall_clock_that_is_set_back_delays_nothing() -> None:
-    """Hostile input 53: times of looks are of the wall clock, and would lie a day ahead."""
+    """Threat 53: times of looks are of the wall clock, and would lie a day ahead."""
     world, beats = World(), 0
     world.clock.ahead_seconds = 86_400
     sent = world.make()

@@ -120,7 +120,8 @@ async def test_a_landed_send_costs_its_landing(scene: Scene) -> None:
 
 @pytest.mark.parametrize("slots", [6, 200])
 async def test_a_transaction_that_landed_before_the_call_costs_base(scene: Scene, slots: int) -> None:
-    """Decisions 3.10: confirmed or long final. It is told at once, and nothing is sent."""
+    """Decisions, "A transaction that landed before its race": confirmed or long final. It is told at once, and nothing
+    is sent."""
     customer, payment = await scene.world.customer(100), scene.here.payment()
     scene.here.local.land(VersionedTransaction.from_bytes(payment.raw))
     await scene.slots(slots)

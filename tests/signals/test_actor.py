@@ -125,7 +125,7 @@ def test_kills_lose_and_double_nothing(cuts: list[int]) -> None:
 
 
 async def test_a_lost_fork_leaves_what_the_chain_has() -> None:
-    """Hostile input 32: 11 is lost; one of its transactions lands again in 12, the other nowhere."""
+    """Threat 32: 11 is lost; one of its transactions lands again in 12, the other nowhere."""
     log = MemorySignalLog()
     script = [
         *slots(10, SlotState.PROCESSED, SlotState.CONFIRMED),
@@ -243,7 +243,7 @@ async def test_a_slot_far_ahead_does_not_move_the_position() -> None:
 
 
 async def test_classifiers_whose_number_changes_take_over_where_the_others_were() -> None:
-    """Hostile input 69: 1, 3, 2 and 1 classifiers, each reading some of the chain; nothing lost, nothing twice."""
+    """Threat 69: 1, 3, 2 and 1 classifiers, each reading some of the chain; nothing lost, nothing twice."""
     log, seen = MemorySignalLog(), 0
     market = [*CHAIN]
     for count, ends in ((1, 25), (3, 50), (2, 80), (1, len(market))):

@@ -39,7 +39,7 @@ async def test_pages_go_on_where_the_one_before_ended(archived: int) -> None:
 
 
 async def test_corrections_have_the_cause_of_their_signal_and_are_not_first() -> None:
-    """Hostile input 32: nobody pays twice for one signal."""
+    """Threat 32: nobody pays twice for one signal."""
     world = World()
     await world.write(1, slot=100)
     await world.log.correct([Claim("p")], 100, [signal(0, slot=100)])

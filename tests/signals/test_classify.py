@@ -134,7 +134,7 @@ def test_any_bytes_give_signals_or_none(
     lamports: dict[bytes, tuple[int, int]],
     threshold: int,
 ) -> None:
-    """Hostile input 33: random accounts, data, lengths and depths are never an exception, and stay within the form."""
+    """Threat 33: random accounts, data, lengths and depths are never an exception, and stay within the form."""
     keys = tuple(dict.fromkeys(key for one in instructions for key in one.accounts if key is not None))
     transaction = Transaction(
         samples.SIGNATURE,

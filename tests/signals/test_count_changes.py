@@ -32,7 +32,7 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 async def test_classifiers_go_on_where_another_number_of_them_was(
     redis: Redis, chain: Process, node: NodeClient, is_old_data: bool
 ) -> None:
-    """Hostile input 69: 1, 3, 2 and 1 of them, while coins are made, also while none runs. is_old_data: the first
+    """Threat 69: 1, 3, 2 and 1 of them, while coins are made, also while none runs. is_old_data: the first
     number of positions is as a release before kept them, one for each classifier."""
     log, history, running, mints = RedisSignalLog(redis), MemorySignalHistory(), list[SignalClassifier](), list[str]()
 

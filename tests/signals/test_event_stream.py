@@ -134,7 +134,7 @@ async def test_without_credits_there_is_no_stream_and_an_open_one_ends() -> None
 
 @pytest.mark.parametrize("proof", [None, KeyProof(b"r" * 8, b"h" * 32)])
 async def test_a_stream_whose_account_may_not_go_on_ends_with_an_error(proof: Proof | None) -> None:
-    """Hostile input 31, as for a WebSocket: what was charged is delivered, then the reason, and nothing more."""
+    """Threat 31, as for a WebSocket: what was charged is delivered, then the reason, and nothing more."""
     world, charges = World(), Charges()
     await world.write(1)
     hub, stream = await open_stream(world, charges, query={"since": NO_CURSOR}, proof=proof)

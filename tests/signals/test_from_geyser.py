@@ -41,7 +41,7 @@ _MESSAGE = message_of(
 @settings(max_examples=EXAMPLES)
 @given(place=st.integers(0, len(_MESSAGE) - 1), put=st.binary(min_size=1, max_size=4))
 def test_a_damaged_message_is_read_or_none(place: int, put: bytes) -> None:
-    """Hostile input 33: indexes out of range, wrong lengths, missing parts; never an exception."""
+    """Threat 33: indexes out of range, wrong lengths, missing parts; never an exception."""
     damaged = _MESSAGE[:place] + put + _MESSAGE[place + len(put) :]
     info = SubscribeUpdateTransactionInfo()
     try:

@@ -56,7 +56,7 @@ _PLACES = [(payload, path) for payload in _PAYLOADS for path in _paths(payload) 
 @settings(max_examples=EXAMPLES)
 @given(place=st.sampled_from(_PLACES), value=_json)
 def test_any_value_at_any_place_is_read_or_none(place: tuple[Any, tuple[Any, ...]], value: Any) -> None:
-    """Hostile input 33: a node's answer may be broken anywhere."""
+    """Threat 33: a node's answer may be broken anywhere."""
     payload, path = copy.deepcopy(place[0]), place[1]
     target = payload
     for key in path[:-1]:

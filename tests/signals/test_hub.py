@@ -211,7 +211,7 @@ async def test_a_client_that_reads_nothing_makes_no_replay_free(since: str | Non
 
 
 async def test_a_slow_subscriber_is_bounded_and_misses_nothing() -> None:
-    """Hostile input 30: memory for each is flat; the rest waits in the log."""
+    """Threat 30: memory for each is flat; the rest waits in the log."""
     world, client = World(), Client()
     hub = await world.hub()
     subscription = await subscribe(hub, client)
@@ -243,7 +243,7 @@ async def test_what_no_store_has_is_a_gap_notice_and_free() -> None:
 
 
 async def test_corrections_are_told_and_free() -> None:
-    """Hostile input 32: a fork removes an event; the notice names what is removed."""
+    """Threat 32: a fork removes an event; the notice names what is removed."""
     world, client = World(), Client()
     hub = await world.hub()
     await subscribe(hub, client)

@@ -69,7 +69,7 @@ async def test_many_writers_at_once_write_each_signal_once(log: SignalLog) -> No
 
 
 async def test_a_lost_fork_is_corrected_once(log: SignalLog) -> None:
-    """Hostile input 32: removed; restored when the transaction lands again; neither is charged."""
+    """Threat 32: removed; restored when the transaction lands again; neither is charged."""
     await log.append([Claim("p")], 0, [signal(1, slot=100)])
     assert await log.correct([Claim("p")], 100, [signal(1, slot=100)]) == ["removed"]
     assert await log.correct([Claim("p")], 100, [signal(1, slot=100)]) == []
@@ -100,7 +100,7 @@ async def test_a_log_that_lost_its_last_second_says_so(log: SignalLog) -> None:
 
 
 async def test_a_classifier_whose_slice_was_claimed_writes_nothing(log: SignalLog) -> None:
-    """Decisions, "fencing": the write itself is refused, whatever it is, and the other slices do not save it."""
+    """Money rule 12: the write itself is refused, whatever it is, and the other slices do not save it."""
     (mine, _), _ = await log.claim(["p", "q"], {})
     await log.append([mine], 50, [signal(1)])
     (other,), _ = await log.claim(["p"], {})
@@ -117,7 +117,7 @@ async def test_a_classifier_whose_slice_was_claimed_writes_nothing(log: SignalLo
 
 
 async def test_slices_keep_their_positions_whoever_claims_them(log: SignalLog) -> None:
-    """Hostile input 69: one classifier, then others with other slices, then one again."""
+    """Threat 69: one classifier, then others with other slices, then one again."""
     all_of_them, is_lost = await log.claim(["a", "b", "c"], {})
     assert not is_lost and {claim.position for claim in all_of_them} == {0}
     await log.append(all_of_them, 100, [signal(1)])

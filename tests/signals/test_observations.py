@@ -20,7 +20,7 @@ from tests.signals.made import key
     ],
 )
 def test_a_discriminator_is_the_hash_of_its_name(found: bytes, documented: str) -> None:
-    """Facts, section 4: the documented bytes."""
+    """The documented bytes."""
     assert found.hex() == documented
 
 

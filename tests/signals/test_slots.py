@@ -7,7 +7,7 @@ from actors.signals.slots import SLOTS_MAX, SlotTree
 
 
 def test_a_confirmed_line_passes_the_lost_fork_by() -> None:
-    """Hostile input 32: 11 and 12 were processed, and 13 was built on 10."""
+    """Threat 32: 11 and 12 were processed, and 13 was built on 10."""
     tree = SlotTree()
     for slot, parent in ((10, 9), (11, 10), (12, 11), (13, 10), (14, 13)):
         tree.note(slot, parent)

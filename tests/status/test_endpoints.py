@@ -88,7 +88,7 @@ def test_a_figure_that_the_node_has_not_given_is_left_out() -> None:
 
 
 def test_the_pricing_document_has_every_field() -> None:
-    """Decisions, "pricing field names"."""
+    """Decisions, "pricing"."""
     document = pricing()
     assert set(document) == {
         "ok",
@@ -272,7 +272,7 @@ def test_subscriptions_follow_the_door() -> None:
 
 
 def test_clocks_that_disagree_are_a_flag_beside_the_status() -> None:
-    """Hostile input 53: shown only while it lasts; calls go on, and nothing expires."""
+    """Threat 53: shown only while it lasts; calls go on, and nothing expires."""
     plain, flagged = (health_document(OK, NOW, STARTED, Doors(), clocks_disagree=flag) for flag in (False, True))
     assert flagged == plain | {"clocks_disagree": True}
 

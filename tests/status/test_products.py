@@ -31,7 +31,7 @@ def test_every_way_of_not_being_offered_has_a_reason(availability: Availability)
 
 
 def test_prices_are_whole_credits() -> None:
-    """Money rule 7; hostile input 37: no negative and no float price."""
+    """Money rule 7; threat 37: no negative and no float price."""
     for table in (products.BULK, products.RELAY, products.WEBHOOKS):
         for price in table.values():
             assert type(price.credits) is int

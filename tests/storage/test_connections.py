@@ -138,7 +138,7 @@ async def test_a_redis_with_the_wrong_password_is_reported_at_once(redis_url: st
 
 
 async def test_a_redis_that_may_forget_nonces_is_warned_about(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """An evicted nonce could be used again (decisions, money rule 11)."""
+    """An evicted nonce could be used again (money rule 11)."""
     client = await connections.connect_redis(redis_url)
     assert "evicts" not in caplog.text
     await client.config_set("maxmemory-policy", "allkeys-lru")

@@ -70,7 +70,7 @@ def test_looking_up_keys_finds_what_looking_at_each_account_finds(held: list[byt
 
 @given(st.binary(max_size=40), st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), max_size=4))
 def test_slices_that_fit_are_joined(data: bytes, lengths: list[tuple[int, int]]) -> None:
-    """Facts of the stream: a slice is sent only where it fits entirely; in updates and in blocks alike."""
+    """As yellowstone-grpc does: a slice is sent only where it fits entirely; in updates and in blocks alike."""
     request, at, wanted = geyser_pb2.SubscribeRequest(), 0, b""
     for gap, length in lengths:
         at += gap
@@ -95,7 +95,7 @@ def test_a_block_is_identified_without_decoding_it(slot: int, padding: int) -> N
 
 
 def test_filters_that_match_nothing_give_way_as_often_as_those_that_match() -> None:
-    """Hostile input 62: a replay with 1,000 filters held the event loop for seconds, giving way only after matches."""
+    """Threat 62: a replay with 1,000 filters held the event loop for seconds, giving way only after matches."""
     request = geyser_pb2.SubscribeRequest()
     for number in range(1_000):
         request.transactions[str(number)].vote = True

@@ -85,7 +85,7 @@ def end_of(refusal: Refusal) -> StreamEnd:
 
 @pytest.mark.parametrize("pieces", [[168], [56, 56, 56], [55, 55, 58], [1] * 168, [61, 107], [120, 48]])
 async def test_a_stream_in_pieces_costs_its_minutes_once_whichever_replica_has_them(pieces: list[int]) -> None:
-    """Decisions 3.9: 60 for each 60-second interval, and one credit for each stream."""
+    """Decisions, "Seconds of gRPC streams": 60 for each 60-second interval, and one credit for each stream."""
     both = Replicas(1_000)
     for number, seconds in enumerate(pieces):
         await both.stream(seconds, number % 2)

@@ -146,7 +146,7 @@ def test_many_tiny_parts_are_refused_before_they_are_decoded() -> None:
 
 @pytest.mark.parametrize("kinds", [("slots", "entry"), ("accounts", "transactions", "blocks")])
 def test_filters_of_all_kinds_count_together(kinds: tuple[str, ...]) -> None:
-    """Hostile input 62: seven kinds of 1,000 empty filters took 59 ms to read."""
+    """Threat 62: seven kinds of 1,000 empty filters took 59 ms to read."""
     request = Request()
     for number in range(12):
         getattr(request, kinds[number % len(kinds)])[str(number)].SetInParent()

@@ -104,7 +104,7 @@ async def test_a_replay_matches_what_the_node_matches(tmp_path: Path) -> None:
 
 @given(st.lists(st.binary(min_size=32, max_size=32), max_size=20))
 def test_a_compressed_set_is_read_as_a_client_made_it(keys: list[bytes]) -> None:
-    """Facts of the stream, 1.6: each member of a set that the client's library made is found; others as at the node."""
+    """As yellowstone-grpc does: each member of a set that the client's library made is found; others as at the node."""
     ours, theirs = Cuckoo(message()), read_cuckoo(message())
     assert all(bytes(member) in ours for member in MEMBERS)
     assert [key in ours for key in keys] == [key in theirs for key in keys]
@@ -122,7 +122,7 @@ def test_a_compressed_set_is_read_as_a_client_made_it(keys: list[bytes]) -> None
     ],
 )
 def test_statuses_are_told_to_those_who_asked(wanted: dict[str, Any], level: int, names: tuple[str, ...]) -> None:
-    """Facts of the stream: the three levels always, or one's own alone; those between slots on request."""
+    """As yellowstone-grpc does: the three levels always, or one's own alone; those between slots on request."""
     request = geyser_pb2.SubscribeRequest(commitment=geyser_pb2.FINALIZED)
     request.slots["s"].CopyFrom(geyser_pb2.SubscribeRequestFilterSlots(**wanted))
     assert StreamFilter(request).of_status(level) == names

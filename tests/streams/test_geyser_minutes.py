@@ -1,5 +1,6 @@
 """What streams that follow each other pay, against one stream of the same length."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,12 +39,14 @@ def paid_by_chains(chains: list[list[int]]) -> list[int]:
     return paid
 
 
+@pytest.mark.threat(64)
 def test_streams_of_56_seconds_cost_what_one_of_168_does() -> None:
-    """Decisions 3.9."""
+    """Decisions, "Seconds of gRPC streams"."""
     assert paid_by_chains([[56_000] * 3]) == [2] == paid_by_chains([[168_000]])
 
 
 @given(_lengths)
+@pytest.mark.threat(64)
 def test_a_stream_cut_into_pieces_pays_what_the_whole_one_pays(pieces: list[int]) -> None:
     assert sum(paid_by_chains([pieces])) == sum(paid_by_chains([[sum(pieces)]]))
 

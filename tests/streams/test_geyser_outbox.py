@@ -22,8 +22,9 @@ async def test_updates_leave_in_order_and_then_the_end() -> None:
 
 
 @pytest.mark.parametrize(("updates", "size"), [(3, 1_000_000), (1_000, 30)])
-async def test_row_30_a_full_queue_is_dropped_and_names_the_last_slot(updates: int, size: int) -> None:
-    """Hostile input 30: bounded by number and by bytes; what waited is let go of, and the end says where to go on."""
+@pytest.mark.threat(30)
+async def test_a_full_queue_is_dropped_and_names_the_last_slot(updates: int, size: int) -> None:
+    """Threat 30: bounded by number and by bytes; what waited is let go of, and the end says where to go on."""
     outbox = GeyserOutbox(updates, size)
     hurried: list[bool] = []
     outbox.on_end = lambda end, is_hurried: hurried.append(is_hurried)

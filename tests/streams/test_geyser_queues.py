@@ -14,8 +14,9 @@ STEPS = st.lists(st.tuples(st.integers(0, 7), st.sampled_from(("put", "put", "pu
 
 
 @given(steps=STEPS, size=st.integers(1, LARGEST))
-def test_row_30_no_account_and_no_replica_holds_more_than_its_limit(steps: list[tuple[int, str]], size: int) -> None:
-    """Hostile input 30: whatever clients read. The bytes behind the first update of each queue are bounded after every
+@pytest.mark.threat(30)
+def test_no_account_and_no_replica_holds_more_than_its_limit(steps: list[tuple[int, str]], size: int) -> None:
+    """Threat 30: whatever clients read. The bytes behind the first update of each queue are bounded after every
     step, one that has no such bytes is never ended, and nothing stays counted of queues that are gone."""
 
     async def play() -> None:
@@ -42,8 +43,9 @@ def test_row_30_no_account_and_no_replica_holds_more_than_its_limit(steps: list[
 
 
 @pytest.mark.parametrize(("of_others", "limit"), [(b"hog", "of this account's streams"), (b"other", "of all streams")])
-async def test_row_30_the_stream_that_is_furthest_behind_ends_and_says_why(of_others: bytes, limit: str) -> None:
-    """Hostile input 30: not the one whose update came when there was no room."""
+@pytest.mark.threat(30)
+async def test_the_stream_that_is_furthest_behind_ends_and_says_why(of_others: bytes, limit: str) -> None:
+    """Threat 30: not the one whose update came when there was no room."""
     queues = GeyserQueues(350 if of_others == b"other" else 10_000, 350)
     hog, slow = GeyserOutbox(1_000, 1 << 20, queues, b"hog"), GeyserOutbox(1_000, 1 << 20, queues, of_others)
     for slot in range(4):

@@ -188,7 +188,7 @@ async def test_a_request_during_a_replay_replaces_it(world: GeyserWorld) -> None
 
 
 async def test_each_replay_on_an_open_stream_costs_a_credit(world: GeyserWorld) -> None:
-    """Hostile input 62: a replacement with from_slot makes the replica evaluate all past slots anew."""
+    """Threat 62: a replacement with from_slot makes the replica evaluate all past slots anew."""
     first = world.source.window.first_slot  # type: ignore[union-attr]
     client = world.client()
     await client.ask(everything())

@@ -114,7 +114,7 @@ async def test_a_stream_costs_a_credit_and_sixty_for_each_further_minute(tmp_pat
 async def test_an_account_and_a_replica_have_so_many_streams(
     tmp_path: Path, limit: str, code_wanted: grpc.StatusCode, words: str
 ) -> None:
-    """Hostile inputs: streams without end. The next one is refused, of an account with Yellowstone's text, and costs
+    """Streams without end. The next one is refused, of an account with Yellowstone's text, and costs
     nothing."""
     async with geyser_world(tmp_path, **{limit: 2}) as world:
         clients = [world.client() for _ in range(2)]

@@ -76,8 +76,9 @@ async def test_headers_and_a_ping_come_before_any_request(world: GeyserWorld) ->
     await settled(world, client)
 
 
-async def test_row_30_a_client_that_reads_nothing_costs_bounded_memory_and_is_ended(tmp_path: Path) -> None:
-    """Hostile input 30: the queue is bounded, and the end names the last slot that was sent."""
+@pytest.mark.threat(30)
+async def test_a_client_that_reads_nothing_costs_bounded_memory_and_is_ended(tmp_path: Path) -> None:
+    """Threat 30: the queue is bounded, and the end names the last slot that was sent."""
     async with geyser_world(tmp_path, queue_updates_max=50, end_seconds=1.0) as world:
         payer = world.local.wallet(10**12)
         client = Client(world.channel(window_bytes=1 << 16), reads=False)
@@ -118,8 +119,9 @@ class Silent:
         raise grpc.aio.AbortError
 
 
-async def test_row_30_slow_streams_of_an_account_are_bounded_together(tmp_path: Path) -> None:
-    """Hostile input 30: those that take nothing end with the reason, and one that reads gets every update."""
+@pytest.mark.threat(30)
+async def test_slow_streams_of_an_account_are_bounded_together(tmp_path: Path) -> None:
+    """Threat 30: those that take nothing end with the reason, and one that reads gets every update."""
 
     async def asked() -> AsyncIterator[bytes]:
         yield everything().SerializeToString()

@@ -1,4 +1,5 @@
-"""Decisions 3.11: the balance of an account with open sockets is what is left after all that its streams delivered."""
+"""Decisions, "Balance of an account with open sockets": the balance of an account with open sockets is what is left
+after all that its streams delivered."""
 
 import asyncio
 import contextlib

@@ -57,7 +57,7 @@ _REFUSED: list[tuple[str, list[Any]]] = [
 
 @pytest.mark.parametrize(("method", "one", "two"), _SAME)
 def test_equal_subscriptions_share_one_at_the_node(method: str, one: list[Any], two: list[Any]) -> None:
-    """Design, section 6. The form must not matter, only what is notified."""
+    """Design, "Growth". The form must not matter, only what is notified."""
     first = read(method, one)
     assert isinstance(first, TopicKey) and first == read(method, two)
 
@@ -87,5 +87,5 @@ _json = st.recursive(
 
 @given(method=st.sampled_from(sorted(METHODS)), arguments=st.lists(_json, max_size=3))
 def test_no_parameters_cause_an_exception(method: str, arguments: list[Any]) -> None:
-    """Hostile input 10."""
+    """Threat 10."""
     assert isinstance(read(method, arguments), TopicKey | Refusal)

@@ -24,7 +24,7 @@ class Owners:
 
 
 async def test_each_credential_is_asked_about_once_and_all_its_streams_end() -> None:
-    """Hostile input 31. One that has left is told nothing."""
+    """Threat 31. One that has left is told nothing."""
     owners, ended = Owners(), list[tuple[str, Err]]()
     watch = StandingWatch(owners)  # type: ignore[arg-type]
 
@@ -75,7 +75,8 @@ class Spent:
 
 
 async def test_near_the_minimum_what_is_delivered_is_posted_and_the_account_is_asked_for_more_often() -> None:
-    """Decisions 3.11: other processes learn by the post what this one has delivered, and this one what they have."""
+    """Decisions, "Balance of an account with open sockets": other processes learn by the post what this one has
+    delivered, and this one what they have."""
     owners, spent, told = Owners(), Spent(), list[Refusal]()
     watch = StandingWatch(owners, spending=spent)  # type: ignore[arg-type]
     watch.join(KEY, "one", told.append)

@@ -39,7 +39,7 @@ TOKEN = "00ffa1b2" * 8
     ],
 )
 def test_secrets_do_not_get_into_text(text: object, kept: str) -> None:
-    """Hostile input 9: a key is in no log, however it came in; and the rest of the line stays readable."""
+    """Threat 9: a key is in no log, however it came in; and the rest of the line stays readable."""
     assert redact(str(text)) == kept
     assert redact(redact(str(text))) == kept
 
@@ -80,7 +80,7 @@ def logs(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_log_line_is_one_json_object(logs: Path) -> None:
-    """Machines read the file; a caller's newline makes no second line (hostile input 13)."""
+    """Machines read the file; a caller's newline makes no second line (threat 13)."""
     logging.getLogger("door").info("method %r\nINFO forged", "x\ny", extra={"request_id": "ab-1", "slot": 7})
     (line,) = logs.read_text().splitlines()
     row = orjson.loads(line)
@@ -145,13 +145,13 @@ def record(message: str, **extra: object) -> logging.LogRecord:
 
 
 def test_console_lines_cannot_be_forged() -> None:
-    """Control characters of a caller reach no terminal (hostile input 13)."""
+    """Control characters of a caller reach no terminal (threat 13)."""
     line = KeyValueLines().format(record("method a\nb\x1b[31m", pubkey="x y", id="1\r2"))
     assert line == '00:00:00.250 INFO    door: method a\\u000ab\\u001b[31m pubkey="x y" id=1\\u000d2'
 
 
 def test_long_texts_are_cut() -> None:
-    """A megabyte of a caller's method name is not kept (hostile input 13)."""
+    """A megabyte of a caller's method name is not kept (threat 13)."""
     row = orjson.loads(JsonLines("tests").format(record("x" * 1_000_000)))
     assert len(row["message"]) < 10_000
     assert row["message"].endswith("(1000000 characters)")

@@ -137,7 +137,7 @@ def _complaint(module: str, target: str) -> str | None:
 
 @over(product())
 def test_arrows_point_down(source: Source) -> None:
-    """Design, section 3: serve_app, features, accounts, identity and upstream, shared files."""
+    """Design, "Layout": serve_app, features, accounts, identity and upstream, shared files."""
     assert complaints(source) == []
 
 

@@ -23,7 +23,7 @@ def test_the_client_imports_nothing_of_the_product(source: Source) -> None:
 
 @over([source for source in client() if source.stem not in ("__init__", "__main__")])
 def test_every_module_of_the_client_has_its_test(source: Source) -> None:
-    """House style, 8: ledger_gateway/y.py has tests/ledger_gateway/test_y.py; and each says what it is."""
+    """Style, "Tests": ledger_gateway/y.py has tests/ledger_gateway/test_y.py; and each says what it is."""
     inside = Path(source.path)
     assert (ROOT / "tests" / inside.with_name(f"test_{inside.name}")).exists() and source.docstring
 

@@ -36,7 +36,7 @@ def test_rays_launcher_accepts_it() -> None:
 
 
 def test_serve_accepts_its_part() -> None:
-    """One application (design, section 2), built by a function that exists."""
+    """One application (design, "Measured facts"), built by a function that exists."""
     deploy = ServeDeploySchema.model_validate(yaml.safe_load(written(CLUSTER["head_setup_commands"], "serve.yaml")))
     (application,) = deploy.applications
     assert application.name == APPLICATION
@@ -50,7 +50,7 @@ def test_serve_accepts_its_part() -> None:
 
 
 def test_the_measured_settings_are_there_before_ray_starts() -> None:
-    """Design, section 2: without them the cluster serves a twentieth of the rate."""
+    """Design, "Measured facts": without them the cluster serves a twentieth of the rate."""
     found = settings()
     assert found["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
     assert found["RAY_SERVE_THROUGHPUT_OPTIMIZED"] == "1"

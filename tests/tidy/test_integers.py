@@ -1,4 +1,4 @@
-"""Integers only, where amounts of other people's money are computed (decisions, money rule 7)."""
+"""Integers only, where amounts of other people's money are computed (money rule 7)."""
 
 import ast
 

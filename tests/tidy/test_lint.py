@@ -8,6 +8,7 @@ from tests.tidy.sources import ROOT
 PLACES = (
     "actors",
     "bench",
+    "devnode",
     "ledger_gateway",
     "tests",
     "serve_app.py",

@@ -35,7 +35,7 @@ def several(sources: Iterable[Source]) -> dict[str, list[str]]:
 
 
 def test_a_class_name_stands_for_one_thing() -> None:
-    """House style, 2: one word, one meaning. A reader who searches for a name finds one class."""
+    """Style, "Names": one word, one meaning. A reader who searches for a name finds one class."""
     assert several(outside()) == {}
 
 

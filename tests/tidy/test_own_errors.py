@@ -1,4 +1,4 @@
-"""Errors of this service can be told from the node's: decisions 3.2."""
+"""Errors of this service can be told from the node's: decisions, "Errors of this service"."""
 
 import re
 

@@ -40,7 +40,7 @@ PURE = tuple(source for source in SUBJECTS if is_pure(source))
 
 @over(PURE)
 def test_pure_files_import_nothing_that_acts(source: Source) -> None:
-    """House style, 3: synchronous code that takes time as an argument and touches nothing."""
+    """Style, "Pure core": synchronous code that takes time as an argument and touches nothing."""
     for name in imports(source):
         assert not any(name == banned or name.startswith(f"{banned}.") for banned in IMPURE), name
 
@@ -68,7 +68,7 @@ def test_there_are_pure_files() -> None:
 
 @over(SUBJECTS)
 def test_time_is_read_in_one_place(source: Source) -> None:
-    """House style, 3: time is an argument; a test that moves the clock must move all of it."""
+    """Style, "Pure core": time is an argument; a test that moves the clock must move all of it."""
     if source.path in CLOCKS:
         return
     found = [f"line {node.lineno}" for node in ast.walk(source.tree) if _reads_time(node)]
@@ -88,7 +88,7 @@ def _reads_time(node: ast.AST) -> bool:
 
 @over(SUBJECTS)
 def test_the_environment_is_read_by_wiring_alone(source: Source) -> None:
-    """House style, 6: one tree, built once, passed down; nothing else reads the environment."""
+    """Style, "Configuration": one tree, built once, passed down; nothing else reads the environment."""
     if any(source.path.startswith(allowed) for allowed in ENVIRONMENT):
         return
     found = [
@@ -104,6 +104,6 @@ def test_the_environment_is_read_by_wiring_alone(source: Source) -> None:
 
 @over(SUBJECTS)
 def test_no_bare_except(source: Source) -> None:
-    """House style, 5: a failure is caught where it is understood."""
+    """Style, "Errors": a failure is caught where it is understood."""
     found = [n.lineno for n in ast.walk(source.tree) if isinstance(n, ast.ExceptHandler) and n.type is None]
     assert found == []

@@ -44,13 +44,13 @@ TEXTS = (
 
 @over(everything())
 def test_modules_are_read_in_one_sitting(source: Source) -> None:
-    """House style, 1: 400 lines at most."""
+    """Style, "Where things live": 400 lines at most."""
     assert source.text.count("\n") <= LONGER_MODULES.get(source.path, MODULE_LINES_MAX)
 
 
 @over(everything())
 def test_functions_fit_on_a_screen(source: Source) -> None:
-    """House style, 1: 60 lines at most."""
+    """Style, "Where things live": 60 lines at most."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
@@ -75,7 +75,7 @@ MIRRORED = tuple(
 
 @over(MIRRORED)
 def test_every_module_has_its_test(source: Source) -> None:
-    """House style, 8: actors/x/y.py has tests/x/test_y.py, and devnode/x/y.py has tests/devnode/x/test_y.py."""
+    """Style, "Tests": actors/x/y.py has tests/x/test_y.py, and devnode/x/y.py has tests/devnode/x/test_y.py."""
     inside = Path(source.path.removeprefix("actors/"))
     mirror = ROOT / "tests" / inside.with_name(f"test_{inside.name}")
     assert mirror.exists(), mirror.relative_to(ROOT)
@@ -83,7 +83,8 @@ def test_every_module_has_its_test(source: Source) -> None:
 
 @over((*product(), *embedded_chain()))
 def test_modules_say_what_they_are(source: Source) -> None:
-    """House style, 7: what a module implements, and what may not live there; and no drawers for odds and ends."""
+    """Style, "Words in the code": what a module implements, and what may not live there; and no drawers for odds and
+    ends."""
     assert source.stem not in FORBIDDEN_NAMES
     if source.text.strip():
         assert source.docstring, "no docstring"
@@ -128,7 +129,7 @@ def test_every_error_is_documented(err: Err) -> None:
 
 
 def test_the_top_level_is_what_it_should_be() -> None:
-    """Design, section 3: what a visitor sees first."""
+    """Design, "Layout": what a visitor sees first."""
     wanted = {
         "pyproject.toml",
         "README.md",
@@ -136,6 +137,9 @@ def test_the_top_level_is_what_it_should_be() -> None:
         "serve_app.py",
         "cluster.yaml",
         "constraints.txt",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "Makefile",
         "LICENSE",
     }
     wanted |= {"actors", "devnode", "docs", "ledger_gateway", "tests", "notebooks", "bench"}

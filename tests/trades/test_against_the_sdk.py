@@ -150,7 +150,7 @@ def test_buys_are_those_of_the_sdk(answered: list[tuple[State, dict[str, Any]]])
     - A budget that buys nothing is refused here; the SDK builds a buy of 0 tokens, which the program refuses (6020).
     - Slippage: the SDK takes percent and rounds down to steps of 0.1; the interface has basis points.
     - The last tokens of a curve: the SDK's largest cost follows from the budget, so a budget of 100 SOL for tokens
-      worth 1 would allow a price of 100; here it follows from the cost (facts of the platform, trap 16).
+      worth 1 would allow a price of 100; here it follows from the cost.
     - Wrapped SOL: the SDK leaves making and funding of the account to its caller; the interface includes them.
     """
     compared = dict.fromkeys(KINDS, 0)

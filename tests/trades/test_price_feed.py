@@ -74,7 +74,7 @@ async def test_a_node_that_is_behind_brings_no_older_price() -> None:
 
 
 async def test_a_price_of_the_future_does_not_keep_true_ones_out() -> None:
-    """Hostile input 34: one wrong answer costs at most the builds until the next one."""
+    """Threat 34: one wrong answer costs at most the builds until the next one."""
     node, clock = PriceNode(), ManualClock()
     feed = SolPriceFeed(node, TradesConfig(), clock)
     node.data = account(published_at=clock.now() + 10**9)

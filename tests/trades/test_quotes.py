@@ -167,9 +167,8 @@ def test_a_round_trip_never_profits(curve: BondingCurve, budget: int) -> None:
 
 
 @given(curves, amounts, slippages, st.integers(0, 2**64 - 1))
-def test_row_34_hostile_reserves_never_crash_a_quote(
-    curve: BondingCurve, amount: int, slippage_bps: int, supply: int
-) -> None:
+@pytest.mark.threat(34)
+def test_hostile_reserves_never_crash_a_quote(curve: BondingCurve, amount: int, slippage_bps: int, supply: int) -> None:
     """Reserves of 1 to the largest number: an amount, a refusal, or an answer of the node that cannot be used."""
     state = coin(curve, supply=supply)
     for quote in (
@@ -184,7 +183,8 @@ def test_row_34_hostile_reserves_never_crash_a_quote(
 
 
 @pytest.mark.parametrize("name", ["virtual_token_reserves", "virtual_quote_reserves"])
-def test_row_34_a_curve_without_reserves_is_not_quoted(name: str) -> None:
+@pytest.mark.threat(34)
+def test_a_curve_without_reserves_is_not_quoted(name: str) -> None:
     """Only all four at zero mean that the coin has moved on."""
     with pytest.raises(UnreadableAccountsError):
         quote_snipe(coin(replace(FRESH, **{name: 0})), snipe(10**9))

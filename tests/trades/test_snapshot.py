@@ -142,8 +142,9 @@ def test_an_account_that_is_not_the_wallets_holds_nothing_of_it() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=400)), min_size=8, max_size=8), st.booleans())
-def test_row_33_any_bytes_are_a_state_a_refusal_or_unreadable(parts: list[bytes | None], headed: bool) -> None:
-    """Hostile input 33: never another exception."""
+@pytest.mark.threat(33)
+def test_any_bytes_are_a_state_a_refusal_or_unreadable(parts: list[bytes | None], headed: bool) -> None:
+    """Threat 33: never another exception."""
     good = coin_accounts()
     accounts = [
         None

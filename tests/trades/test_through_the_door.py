@@ -161,9 +161,8 @@ REFUSED_TEXTS = {
 
 
 @pytest.mark.parametrize(("field", "text"), [(field, text) for field, texts in REFUSED_TEXTS.items() for text in texts])
-async def test_row_34_absurd_parameters_are_refused_before_anything_is_asked(
-    trading: Trading, field: str, text: str
-) -> None:
+@pytest.mark.threat(34)
+async def test_absurd_parameters_are_refused_before_anything_is_asked(trading: Trading, field: str, text: str) -> None:
     """-32602, and neither a hold nor a call to the node."""
     wallet = await trading.trader(lamports=0)
     fine = {"mint": f'"{Pubkey(bytes(32))}"', "amount_sol": "1"}

@@ -24,7 +24,7 @@ def client_of(node: RawNode, **settings: int) -> NodeClient:
 
 
 async def test_the_request_is_one_call_with_the_callers_exact_params():
-    """Decisions 3.5: item by item, never a batch; the parameter bytes travel unchanged."""
+    """Decisions, "Batches towards the node": item by item, never a batch; the parameter bytes travel unchanged."""
     async with running(RawNode()) as node:
         client = client_of(node)
         answer = await client.call("getBalance", b'[ "k" ,1.50]', CLASS_TIMEOUT_MS)
@@ -76,8 +76,9 @@ async def test_nobody_there_is_unreachable():
     assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.UNREACHABLE
 
 
-async def test_row_15_a_hanging_node_times_out_and_its_connection_is_dropped():
-    """Hostile input 15: the class's time is kept, and the late answer can reach nobody."""
+@pytest.mark.threat(15)
+async def test_a_hanging_node_times_out_and_its_connection_is_dropped():
+    """Threat 15: the class's time is kept, and the late answer can reach nobody."""
 
     async def hang_first(exchange: Exchange) -> None:
         if exchange.number == 0:
@@ -92,8 +93,9 @@ async def test_row_15_a_hanging_node_times_out_and_its_connection_is_dropped():
         await client.close()
 
 
-async def test_row_15_a_reset_in_mid_body_is_unreachable_and_not_asked_again():
-    """Hostile input 15: once a byte of an answer came, the call is never repeated."""
+@pytest.mark.threat(15)
+async def test_a_reset_in_mid_body_is_unreachable_and_not_asked_again():
+    """Threat 15: once a byte of an answer came, the call is never repeated."""
 
     async def reset(exchange: Exchange) -> None:
         await exchange.send(exchange.response(RESULT)[:-5])
@@ -106,8 +108,9 @@ async def test_row_15_a_reset_in_mid_body_is_unreachable_and_not_asked_again():
 
 
 @pytest.mark.parametrize("announced", [True, False])
-async def test_row_15_an_endless_answer_is_cut_off(announced):
-    """Hostile input 15: a gigabyte is refused by its length, or where it exceeds the cap, not kept in memory."""
+@pytest.mark.threat(15)
+async def test_an_endless_answer_is_cut_off(announced):
+    """Threat 15: a gigabyte is refused by its length, or where it exceeds the cap, not kept in memory."""
 
     async def flood(exchange: Exchange) -> None:
         if announced:
@@ -133,8 +136,9 @@ async def test_row_15_an_endless_answer_is_cut_off(announced):
     ],
     ids=["invalid-json", "wrong-id", "gzip-bomb", "not-http", "bad-length"],
 )
-async def test_row_15_garbage_poisons_the_connection(sent):
-    """Hostile input 15: what is no answer is never passed on, and the connection that gave it is dropped."""
+@pytest.mark.threat(15)
+async def test_garbage_poisons_the_connection(sent):
+    """Threat 15: what is no answer is never passed on, and the connection that gave it is dropped."""
 
     async def garbage_first(exchange: Exchange) -> None:
         await exchange.send(sent if exchange.number == 0 else exchange.response())

@@ -1,4 +1,4 @@
-"""Hostile inputs 15 and 47: nodes that answer somebody else, not whole, or with a word that is not theirs to say."""
+"""Threats 15 and 47: nodes that answer somebody else, not whole, or with a word that is not theirs to say."""
 
 from collections.abc import Callable
 
@@ -24,8 +24,9 @@ LAYOUTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_row_47_the_answer_to_another_request_is_nobodys(layout):
-    """Hostile input 47: a late answer is known by its id, wherever that is, and its connection is not used again."""
+@pytest.mark.threat(47)
+async def test_the_answer_to_another_request_is_nobodys(layout):
+    """Threat 47: a late answer is known by its id, wherever that is, and its connection is not used again."""
     first = b""
 
     async def late(exchange: Exchange) -> None:
@@ -44,8 +45,9 @@ async def test_row_47_the_answer_to_another_request_is_nobodys(layout):
 
 @pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
 @pytest.mark.parametrize("kept", [b"", b"connection: keep-alive\r\n", b"transfer-encoding: gzip\r\n"])
-async def test_row_47_an_answer_without_length_is_not_whole(version, kept):
-    """Hostile input 47: only a length or chunks tell a whole body from one that was cut."""
+@pytest.mark.threat(47)
+async def test_an_answer_without_length_is_not_whole(version, kept):
+    """Threat 47: only a length or chunks tell a whole body from one that was cut."""
 
     async def until_the_end(exchange: Exchange) -> None:
         body = RESULT.replace(b"1}", exchange.id + b"}")
@@ -59,8 +61,9 @@ async def test_row_47_an_answer_without_length_is_not_whole(version, kept):
         await client.close()
 
 
-async def test_row_47_an_answer_cut_at_a_brace_is_not_whole():
-    """Hostile input 47: the ends of a large answer look right wherever its middle ends in a brace."""
+@pytest.mark.threat(47)
+async def test_an_answer_cut_at_a_brace_is_not_whole():
+    """Threat 47: the ends of a large answer look right wherever its middle ends in a brace."""
 
     async def cut(exchange: Exchange) -> None:
         body = b'{"jsonrpc":"2.0","id":%b,"result":{"a":%b}' % (exchange.id, TEXT)
@@ -84,8 +87,9 @@ ERROR = b'{"jsonrpc":"2.0","error":{"code":401,"message":"no such key"},"id":1}'
 
 @pytest.mark.parametrize("body", [RESULT, ERROR], ids=["result", "error"])
 @pytest.mark.parametrize("status", [201, 206, 301, 302, 303, 307, 308, 401, 402, 403, 407])
-async def test_row_47_a_door_that_sends_us_elsewhere_or_away_is_no_answer(status, body):
-    """Hostile input 47: redirects are not followed, and a no to our own key is no customer's answer, whatever it
+@pytest.mark.threat(47)
+async def test_a_door_that_sends_us_elsewhere_or_away_is_no_answer(status, body):
+    """Threat 47: redirects are not followed, and a no to our own key is no customer's answer, whatever it
     carries."""
 
     async def door(exchange: Exchange) -> None:
@@ -132,8 +136,9 @@ async def test_a_result_comes_with_status_200_alone(status, body, kind):
         (b"content-length : %d",),
     ],
 )
-async def test_row_47_a_body_whose_length_is_said_twice_is_no_answer(framing):
-    """Hostile input 47: two lengths are two opinions of where the next answer begins."""
+@pytest.mark.threat(47)
+async def test_a_body_whose_length_is_said_twice_is_no_answer(framing):
+    """Threat 47: two lengths are two opinions of where the next answer begins."""
 
     async def ambiguous(exchange: Exchange) -> None:
         body = RESULT.replace(b"1}", exchange.id + b"}")

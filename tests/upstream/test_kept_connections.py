@@ -92,7 +92,7 @@ async def test_a_kept_connection_that_was_closed_meanwhile_costs_nothing():
 
 
 async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
-    """Hostile input 15: nobody waits until his time is up for what is known to be broken."""
+    """Threat 15: nobody waits until his time is up for what is known to be broken."""
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n" + RESULT[:5] + b"\r\n"
     told = asyncio.Event()
 
@@ -131,8 +131,9 @@ async def test_a_send_takes_a_connection_that_was_used_just_now_or_a_new_one(mon
         assert node.connections == 2
 
 
-async def test_row_47_interim_answers_are_passed_over_and_never_without_end():
-    """Hostile input 47: "100 Continue" is no answer; a node may say it a few times, and switches to no protocol."""
+@pytest.mark.threat(47)
+async def test_interim_answers_are_passed_over_and_never_without_end():
+    """Threat 47: "100 Continue" is no answer; a node may say it a few times, and switches to no protocol."""
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
 
     async def answer(exchange: Exchange) -> None:
@@ -152,8 +153,9 @@ async def test_row_47_interim_answers_are_passed_over_and_never_without_end():
         assert node.connections == 2
 
 
-async def test_row_47_an_answer_to_half_a_request_is_none():
-    """Hostile input 47: what answers before it has read cannot have answered this; the rest is sent to nobody."""
+@pytest.mark.threat(47)
+async def test_an_answer_to_half_a_request_is_none():
+    """Threat 47: what answers before it has read cannot have answered this; the rest is sent to nobody."""
     heads = 0
 
     async def answer_at_the_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -213,8 +215,9 @@ async def test_a_pool_that_makes_other_connections_carries_no_request(caplog):
         assert caplog.text.count("every call to a node opens its own connection") == 1
 
 
-async def test_row_47_a_second_answer_that_arrives_in_pieces_reaches_nobody():
-    """Hostile input 47: its beginning comes with the first answer, its end as if it answered the next request."""
+@pytest.mark.threat(47)
+async def test_a_second_answer_that_arrives_in_pieces_reaches_nobody():
+    """Threat 47: its beginning comes with the first answer, its end as if it answered the next request."""
 
     async def in_pieces(exchange: Exchange) -> None:
         if exchange.number == 0:

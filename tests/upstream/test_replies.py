@@ -41,8 +41,9 @@ def test_numbers_keep_their_digits():
     assert judge(body).reply(b'"x"') == body.replace(b'"id":1', b'"id":"x"')
 
 
-def test_row_14_an_error_keeps_code_message_and_data():
-    """Hostile input 14: an upstream error passes through unchanged, `data` included."""
+@pytest.mark.threat(14)
+def test_an_error_keeps_code_message_and_data():
+    """Threat 14: an upstream error passes through unchanged, `data` included."""
     body = b'{"jsonrpc":"2.0","error":{"code":-32002,"message":"x","data":{"logs":["a"],"n":1e3}},"id":1}\n'
     answer = judge(body)
     assert (answer.kind, answer.error_code, answer.error_message) == (AnswerKind.ERROR, -32002, "x")
@@ -71,8 +72,9 @@ def test_row_14_an_error_keeps_code_message_and_data():
         b'{"jsonrpc":"2.0","result":' + b"[" * 100_000 + b"]" * 100_000 + b',"id":1}',
     ],
 )
-def test_row_15_no_answer_is_garbage(body):
-    """Hostile input 15: invalid JSON, a truncated body or somebody else's id is never taken for an answer."""
+@pytest.mark.threat(15)
+def test_no_answer_is_garbage(body):
+    """Threat 15: invalid JSON, a truncated body or somebody else's id is never taken for an answer."""
     assert judge(body).kind is AnswerKind.GARBAGE
 
 
@@ -107,7 +109,7 @@ def test_large_results_are_judged_by_their_ends(head_first):
     ],
 )
 def test_a_purged_block_is_known_by_code_and_text(code, message, purged):
-    """Decisions 3.1: the meaning is keyed on message and both codes."""
+    """Decisions, "Errors of the node": the meaning is keyed on message and both codes."""
     assert replies.is_purged_block(code, message) is purged
 
 

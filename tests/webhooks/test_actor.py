@@ -23,10 +23,9 @@ from .world import WebhookWorld
 SYSTEM = "1" * 32
 
 
-async def test_row_27_failures_are_retried_by_the_schedule_with_one_event_id(
-    world: WebhookWorld, target: Receiver
-) -> None:
-    """Hostile input 27: 500, then 429 with Retry-After; free until the first success."""
+@pytest.mark.threat(27)
+async def test_failures_are_retried_by_the_schedule_with_one_event_id(world: WebhookWorld, target: Receiver) -> None:
+    """Threat 27: 500, then 429 with Retry-After; free until the first success."""
     customer = await world.gateway.customer(10)
     webhook = await world.register(customer, target.url)
     await world.queue(customer.text)
@@ -51,10 +50,9 @@ async def test_row_27_failures_are_retried_by_the_schedule_with_one_event_id(
     assert entry["attempts"][0]["response"] == "said"
 
 
-async def test_row_27_a_webhook_that_failed_for_a_week_or_is_gone_is_disabled(
-    world: WebhookWorld, target: Receiver
-) -> None:
-    """Hostile input 27: with the reason on the record; its owner can enable it again, and what waited is sent."""
+@pytest.mark.threat(27)
+async def test_a_webhook_that_failed_for_a_week_or_is_gone_is_disabled(world: WebhookWorld, target: Receiver) -> None:
+    """Threat 27: with the reason on the record; its owner can enable it again, and what waited is sent."""
     customer = await world.gateway.customer(10)
     gone = await world.register(customer, target.url)
     target.answers(410)
@@ -82,10 +80,9 @@ async def test_row_27_a_webhook_that_failed_for_a_week_or_is_gone_is_disabled(
     assert (await world.log(customer, gone))[0]["status"] == "delivered"
 
 
-async def test_row_27_a_receiver_that_hangs_delays_nobody(
-    world: WebhookWorld, target: Receiver, other: Receiver
-) -> None:
-    """Hostile inputs 27 and 28: while eight requests hang, another webhook gets all its events."""
+@pytest.mark.threat(27)
+async def test_a_receiver_that_hangs_delays_nobody(world: WebhookWorld, target: Receiver, other: Receiver) -> None:
+    """Threats 27 and 28: while eight requests hang, another webhook gets all its events."""
     hanging, released = await world.gateway.customer(500), asyncio.Event()
     quick = await world.gateway.customer(500)
 
@@ -115,10 +112,11 @@ async def _finish_for_ever(world: WebhookWorld) -> None:
         await world.dispatcher.finish_once()
 
 
-async def test_row_28_fifty_slow_webhooks_of_one_account_leave_the_others_their_places(
+@pytest.mark.threat(28)
+async def test_fifty_slow_webhooks_of_one_account_leave_the_others_their_places(
     world: WebhookWorld, target: Receiver, other: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hostile inputs 27 and 28: receivers that are slow and succeed hold a place each second of their time. Eight
+    """Threats 27 and 28: receivers that are slow and succeed hold a place each second of their time. Eight
     requests to each are under way, none waits for a place, and another account gets all its events meanwhile."""
     slow, quick, released = await world.gateway.customer(5_000), await world.gateway.customer(500), asyncio.Event()
 
@@ -152,8 +150,9 @@ async def test_row_28_fifty_slow_webhooks_of_one_account_leave_the_others_their_
     finishing.cancel()
 
 
-async def test_row_28_one_event_for_ten_thousand_webhooks(world: WebhookWorld, target: Receiver) -> None:
-    """Hostile input 28: one row of the event, a job for each webhook, billed for each delivery; leases are bounded."""
+@pytest.mark.threat(28)
+async def test_one_event_for_ten_thousand_webhooks(world: WebhookWorld, target: Receiver) -> None:
+    """Threat 28: one row of the event, a job for each webhook, billed for each delivery; leases are bounded."""
     customer = await world.gateway.customer(20_000)
     webhook = await world.register(customer, target.url)
     await world.pool.execute(
@@ -262,10 +261,11 @@ async def test_each_type_is_delivered_signed_and_charged_once(world: WebhookWorl
             assert entry["status"] == "delivered" and len(entry["attempts"]) == 2
 
 
-async def test_row_29_a_retry_is_signed_with_each_secret_for_its_day_however_often_it_is_rotated(
+@pytest.mark.threat(29)
+async def test_a_retry_is_signed_with_each_secret_for_its_day_however_often_it_is_rotated(
     world: WebhookWorld, target: Receiver
 ) -> None:
-    """Hostile input 29: through three rotations of one day; a fourth waits, as it would end an earlier promise."""
+    """Threat 29: through three rotations of one day; a fourth waits, as it would end an earlier promise."""
     customer = await world.gateway.customer(10)
     webhook = await world.register(customer, target.url)
     target.answers(500)

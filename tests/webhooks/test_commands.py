@@ -126,7 +126,7 @@ async def test_the_wallets_of_webhooks_are_bounded(
 async def test_wallets_are_watched_for_those_who_pay(
     world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hostile input 68: accounts without credits fill no places, and what they had is given back after ten minutes.
+    """Threat 68: accounts without credits fill no places, and what they had is given back after ten minutes.
     Whatever the others hold, an account that pays finds some."""
     monkeypatch.setattr(commands, "WALLETS", PlaceShares(total=20, kept=8, base=2, of_one_max=10))
     keys = iter(base58_text(bytes([number]) * 32) for number in range(200))
@@ -312,7 +312,7 @@ async def test_replays_cannot_be_made_a_flood(world: WebhookWorld, target: Recei
 
 
 def test_a_page_of_deliveries_ends_before_its_answers_are_too_long() -> None:
-    """Hostile inputs: 500 deliveries with 16 attempts each would be a page of 48 MB. At least one is in it."""
+    """500 deliveries with 16 attempts each would be a page of 48 MB. At least one is in it."""
 
     def job(number: int, size: int) -> LoggedJob:
         return LoggedJob(number, JobState.FAILED, 1, 0, 0, ((0, 1, 500, "", b"x" * size),))

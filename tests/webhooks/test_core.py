@@ -41,7 +41,7 @@ def test_jitter_is_a_fifth_either_way(made: int, jitter: float) -> None:
 
 @pytest.mark.parametrize("status", [100, 199, 300, 302, 307, 400, 404, 429, 500, 503, 599, None])
 def test_only_2xx_is_a_success(status: int | None) -> None:
-    """Redirects are not followed, so they are failures (hostile input 26)."""
+    """Redirects are not followed, so they are failures (threat 26)."""
     assert decide(0, attempt(status), None, 0).state is JobState.WAITING
     assert decide(0, attempt(204), None, 0).state is JobState.DELIVERED
 
@@ -57,19 +57,22 @@ def test_only_2xx_is_a_success(status: int | None) -> None:
         ("Fri, 31 Dec 99999 23:59:59 GMT", 0),
     ],
 )
-def test_row_27_retry_after_is_clamped(text: str | None, expected_ms: int) -> None:
-    """Hostile input 27: `-5`, `99999999` and dates; at most 12 hours."""
+@pytest.mark.threat(27)
+def test_retry_after_is_clamped(text: str | None, expected_ms: int) -> None:
+    """Threat 27: `-5`, `99999999` and dates; at most 12 hours."""
     assert retry_after_ms(text, NOW) == expected_ms
 
 
-def test_row_27_retry_after_only_lengthens_a_wait() -> None:
+@pytest.mark.threat(27)
+def test_retry_after_only_lengthens_a_wait() -> None:
     """A receiver cannot make us hammer it."""
     assert decide(2, attempt(429, "1"), None, 0).due_ms == NOW + DELAYS_MS[2]
     assert decide(0, attempt(429, "3600"), None, 0).due_ms == NOW + 3_600_000
 
 
-def test_row_27_410_and_three_days_of_failure_disable() -> None:
-    """Hostile input 27, decisions: with the reason on the record; a success in between would have ended the streak."""
+@pytest.mark.threat(27)
+def test_410_and_three_days_of_failure_disable() -> None:
+    """Threat 27, decisions: with the reason on the record; a success in between would have ended the streak."""
     gone = decide(0, attempt(410), None, 0)
     assert gone.disable is not None and "410" in gone.disable
     assert decide(0, attempt(500), NOW - FAILING_MS_MAX + 1, 0).disable is None

@@ -70,7 +70,7 @@ async def test_the_first_call_starts_it_and_its_commands_work(
 
 
 def test_our_own_name_is_no_target_and_loopback_is_off_by_default() -> None:
-    """Hostile input 26: our own hostname; the development switch is a choice."""
+    """Threat 26: our own hostname; the development switch is a choice."""
     rules = egress_rules(Config(serve=ServeConfig(public_url="https://rpc.example.com")))
     assert url_fault("https://rpc.example.com/", rules) is not None
     assert url_fault("http://127.0.0.1/", rules) is not None

@@ -11,7 +11,7 @@ def lanes(at_once: int = AT_ONCE_MAX) -> Lanes[Job]:
 
 
 def test_a_webhook_that_hangs_holds_its_own_places_only() -> None:
-    """Hostile inputs 27 and 28: others are sent at once, however many jobs wait for it."""
+    """Threats 27 and 28: others are sent at once, however many jobs wait for it."""
     found = lanes()
     assert len(found.add([("slow", number) for number in range(100)])) == AT_ONCE_MAX
     assert found.add([("quick", 1)]) == [("quick", 1)]
@@ -19,7 +19,7 @@ def test_a_webhook_that_hangs_holds_its_own_places_only() -> None:
 
 
 def test_a_failure_gives_the_rest_of_the_lane_back() -> None:
-    """Hostile input 27: the jobs behind it become due again in the database, and hold no memory here."""
+    """Threat 27: the jobs behind it become due again in the database, and hold no memory here."""
     found = lanes(at_once=2)
     first, second = found.add([("a", number) for number in range(5)])
     ready, given_back = found.ended(first, failed=True)

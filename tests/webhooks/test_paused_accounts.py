@@ -47,7 +47,7 @@ async def test_without_credits_deliveries_pause_and_go_on_after_a_deposit(
 
 
 async def test_an_account_that_never_had_a_credit_is_delivered_nothing(world: WebhookWorld, target: Receiver) -> None:
-    """Hostile input 68: it is asked whether the account pays before the first request, not after it."""
+    """Threat 68: it is asked whether the account pays before the first request, not after it."""
     customers = [await world.gateway.customer(0) for _ in range(3)]
     for customer in customers:
         for _ in range(3):
@@ -120,7 +120,7 @@ async def test_a_suspended_account_gets_no_deliveries(world: WebhookWorld, targe
 
 
 async def test_an_account_that_is_paused_keeps_few_jobs_and_gives_its_places_back(store: WebhookStore) -> None:
-    """Hostile input 68: its jobs are not leased, events beyond a number are counted, and after a while its wallets are
+    """Threat 68: its jobs are not leased, events beyond a number are counted, and after a while its wallets are
     not watched; until it pays again."""
     name = await hook(store, ALICE, "signal", wallets=("w",))
     await hook(store, BOB, "signal", wallets=("v",))

@@ -1,4 +1,4 @@
-"""The guard at the moment of the connection, against a DNS server of the test's own. Hostile input 26."""
+"""The guard at the moment of the connection, against a DNS server of the test's own. Threat 26."""
 
 from collections.abc import AsyncIterator
 
@@ -40,10 +40,11 @@ async def test_both_families_are_asked_once_and_given_whole(names: NameServer) -
         (["169.254.169.254"], [PUBLIC_V6]),
     ],
 )
-async def test_row_26_one_inner_address_among_public_ones_refuses_the_host(
+@pytest.mark.threat(26)
+async def test_one_inner_address_among_public_ones_refuses_the_host(
     names: NameServer, a: list[str], aaaa: list[str]
 ) -> None:
-    """Hostile input 26: A=public with AAAA=::1 and its like; whichever the client would have tried first."""
+    """Threat 26: A=public with AAAA=::1 and its like; whichever the client would have tried first."""
     names.records = {("a.example", "A"): a, ("a.example", "AAAA"): aaaa}
     with pytest.raises(GuardRefused, match="egress guard"):
         await resolver(names).addresses("a.example")
@@ -60,7 +61,8 @@ async def test_names_without_addresses_and_dead_servers_are_told_apart_from_refu
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..example", "é.example", "a" * 300 + ".example"])
-async def test_row_26_labels_that_are_too_long_are_unknown_hosts(names: NameServer, host: str) -> None:
+@pytest.mark.threat(26)
+async def test_labels_that_are_too_long_are_unknown_hosts(names: NameServer, host: str) -> None:
     """getaddrinfo raises UnicodeError here; nothing of that kind may reach the dispatcher."""
     with pytest.raises(HostUnknown):
         await resolver(names).addresses(host)

@@ -1,4 +1,4 @@
-"""Single attempts against real receivers. Hostile inputs 26 and 27."""
+"""Single attempts against real receivers. Threats 26 and 27."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -68,7 +68,8 @@ async def test_a_delivery_arrives_byte_for_byte(sender: WebhookSender, target: R
     assert delivered.headers["Host"] == f"{HOST}:{target.port}"
 
 
-async def test_row_26_a_name_that_changes_after_its_check_gains_nothing(
+@pytest.mark.threat(26)
+async def test_a_name_that_changes_after_its_check_gains_nothing(
     strict: WebhookSender, names: NameServer, target: Receiver
 ) -> None:
     """Rebinding: public when the webhook is created, this machine when it is delivered to. Nobody is connected to."""
@@ -80,7 +81,8 @@ async def test_row_26_a_name_that_changes_after_its_check_gains_nothing(
     assert target.delivered == []
 
 
-async def test_row_26_a_host_is_looked_up_once_for_a_connection(
+@pytest.mark.threat(26)
+async def test_a_host_is_looked_up_once_for_a_connection(
     sender: WebhookSender, names: NameServer, target: Receiver
 ) -> None:
     """The address that was checked is the one that is connected to: a second answer is never asked for."""
@@ -89,14 +91,16 @@ async def test_row_26_a_host_is_looked_up_once_for_a_connection(
     assert sorted(names.asked) == [(HOST, "A"), (HOST, "AAAA")]
 
 
-async def test_row_26_an_address_in_the_url_is_guarded_at_each_attempt(strict: WebhookSender, target: Receiver) -> None:
+@pytest.mark.threat(26)
+async def test_an_address_in_the_url_is_guarded_at_each_attempt(strict: WebhookSender, target: Receiver) -> None:
     """Also for a URL that was let through when the rules were others."""
     attempt = await post(strict, target, "127.0.0.1")
     assert "egress guard" in attempt.error
     assert target.delivered == []
 
 
-async def test_row_26_redirects_are_not_followed(sender: WebhookSender, target: Receiver) -> None:
+@pytest.mark.threat(26)
+async def test_redirects_are_not_followed(sender: WebhookSender, target: Receiver) -> None:
     """302 to a private address, or anywhere: it is the answer, and a failure."""
     target.answers(302, Location=f"https://{HOST}:{target.port}/inner")
     attempt = await post(sender, target)
@@ -104,7 +108,8 @@ async def test_row_26_redirects_are_not_followed(sender: WebhookSender, target: 
     assert len(target.delivered) == 1
 
 
-async def test_row_26_checks_at_creation_say_why(strict: WebhookSender, names: NameServer, target: Receiver) -> None:
+@pytest.mark.threat(26)
+async def test_checks_at_creation_say_why(strict: WebhookSender, names: NameServer, target: Receiver) -> None:
     names.records["two.example.com", "A"] = [PUBLIC]
     names.records["two.example.com", "AAAA"] = ["::1"]
     names.records["xn--bcher-kva.example", "A"] = [PUBLIC]
@@ -118,8 +123,9 @@ async def test_row_26_checks_at_creation_say_why(strict: WebhookSender, names: N
         assert fault is not None and words in fault
 
 
-async def test_row_27_an_answer_without_end_is_cut(sender: WebhookSender, target: Receiver) -> None:
-    """Hostile input 27, 10 GB reply: one kilobyte is kept, the connection is closed, and the delivery counts."""
+@pytest.mark.threat(27)
+async def test_an_answer_without_end_is_cut(sender: WebhookSender, target: Receiver) -> None:
+    """Threat 27, 10 GB reply: one kilobyte is kept, the connection is closed, and the delivery counts."""
     written, ended = 0, asyncio.Event()
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -140,8 +146,9 @@ async def test_row_27_an_answer_without_end_is_cut(sender: WebhookSender, target
     assert written < 64 << 20  # What the sockets between took.
 
 
-async def test_row_27_a_receiver_that_says_nothing_is_given_up(sender: WebhookSender, target: Receiver) -> None:
-    """Hostile input 27, slow-loris: the attempt ends by itself, and says so."""
+@pytest.mark.threat(27)
+async def test_a_receiver_that_says_nothing_is_given_up(sender: WebhookSender, target: Receiver) -> None:
+    """Threat 27, slow-loris: the attempt ends by itself, and says so."""
 
     async def silent(request: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -152,9 +159,8 @@ async def test_row_27_a_receiver_that_says_nothing_is_given_up(sender: WebhookSe
     assert attempt.http_status is None and "no answer within 1 s" in attempt.error
 
 
-async def test_row_27_a_body_that_drips_costs_nothing_but_its_connection(
-    sender: WebhookSender, target: Receiver
-) -> None:
+@pytest.mark.threat(27)
+async def test_a_body_that_drips_costs_nothing_but_its_connection(sender: WebhookSender, target: Receiver) -> None:
     """The head decides; the rest of the body is not waited for."""
 
     async def dripping(request: web.Request) -> web.StreamResponse:
@@ -169,10 +175,11 @@ async def test_row_27_a_body_that_drips_costs_nothing_but_its_connection(
     assert (attempt.http_status, attempt.answer) == (200, b"x")
 
 
-async def test_row_27_an_expired_certificate_is_refused(
+@pytest.mark.threat(27)
+async def test_an_expired_certificate_is_refused(
     sender: WebhookSender, certificates: Certificates, names: NameServer
 ) -> None:
-    """Hostile input 27; and a certificate of another name, too."""
+    """Threat 27; and a certificate of another name, too."""
     for context, words in (
         (certificates.server(HOST, expired=True), "expired"),
         (certificates.server("other.example.com"), "not valid"),
@@ -194,7 +201,8 @@ async def test_row_27_an_expired_certificate_is_refused(
         b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20 + b"HTTP/1.1 200 OK\r\n\r\n",
     ],
 )
-async def test_row_27_answers_that_are_none_are_failures(names: NameServer, answer: bytes) -> None:
+@pytest.mark.threat(27)
+async def test_answers_that_are_none_are_failures(names: NameServer, answer: bytes) -> None:
     """Heads without bound or end, no HTTP, a connection that closes: a clause for the log, and no exception."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

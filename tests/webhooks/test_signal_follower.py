@@ -64,7 +64,7 @@ async def a_webhook(store: MemoryWebhookStore, **fields: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_whatever_is_killed_or_away_each_signal_is_queued_once(seed: int) -> None:
-    """Hostile input 32; rule "at least once": the cursor is kept with the jobs, and a signal is its own cause."""
+    """Threat 32; rule "at least once": the cursor is kept with the jobs, and a signal is its own cause."""
     dice, log, store = random.Random(seed), MemorySignalLog(), MemoryWebhookStore()
     await a_webhook(store)
     feed: Any = Fragile(reader(log), dice, SignalLogUnavailable("away"))

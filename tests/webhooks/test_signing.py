@@ -39,7 +39,7 @@ def test_the_interfaces_header_is_keyed_with_the_secrets_text() -> None:
 
 
 def test_standard_webhooks_verifies_us() -> None:
-    """Decisions 3.7: an unmodified library; a changed body is refused."""
+    """Decisions, "webhook secret": an unmodified library; a changed body is refused."""
     assert Webhook(SECRET).verify(BODY, headers()) == json.loads(BODY)
     with pytest.raises(WebhookVerificationError):
         Webhook(OTHER).verify(BODY, headers())
@@ -47,8 +47,9 @@ def test_standard_webhooks_verifies_us() -> None:
         Webhook(SECRET).verify(BODY + b" ", headers())
 
 
-def test_row_29_every_valid_secret_is_good_after_rotations() -> None:
-    """Hostile input 29: a receiver with any of them verifies, by either scheme; one rotation is the decided form."""
+@pytest.mark.threat(29)
+def test_every_valid_secret_is_good_after_rotations() -> None:
+    """Threat 29: a receiver with any of them verifies, by either scheme; one rotation is the decided form."""
     sent = headers(OTHER)
     assert by_the_interface(SECRET, sent, "X-Webhook-Signature")
     assert by_the_interface(OTHER, sent, "X-Webhook-Signature-Previous")

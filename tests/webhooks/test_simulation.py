@@ -9,7 +9,7 @@ SEEDS = int(os.environ.get("WEBHOOK_SEEDS", "4"))
 
 
 def test_whatever_is_killed_each_event_arrives_or_is_visibly_given_up_and_is_billed_once() -> None:
-    """Rules 1 to 8 of actors/webhooks/README.md; hostile inputs 27 and 29. A failure names its seed; WEBHOOK_SEEDS=1000
+    """Rules 1 to 8 of actors/webhooks/README.md; threats 27 and 29. A failure names its seed; WEBHOOK_SEEDS=1000
     is the long run."""
     counts: Counter[str] = Counter()
     for seed in range(SEEDS):

@@ -75,7 +75,7 @@ async def test_a_full_queue_of_one_webhook_counts_what_is_beyond_and_delays_no_o
 
 
 async def test_webhooks_take_turns_and_a_released_job_keeps_its_place(store: WebhookStore) -> None:
-    """Hostile input 28: a claim takes a share of each, and two dispatchers never the same job."""
+    """Threat 28: a claim takes a share of each, and two dispatchers never the same job."""
     await hook(store)
     await hook(store, BOB)
     await queue(store, 30)
@@ -202,7 +202,7 @@ async def test_a_lease_that_ended_goes_to_another_and_its_late_result_is_not_tak
 
 
 async def test_webhooks_that_fail_leave_places_to_those_that_work(store: WebhookStore) -> None:
-    """Hostile inputs 27 and 28: one request each, all of them together bounded, after those that work, with a rest."""
+    """Threats 27 and 28: one request each, all of them together bounded, after those that work, with a rest."""
     accounts = [bytes([number]) * 32 for number in range(4)]
     names = [await hook(store, each) for each in accounts]
     for each in accounts[:3]:
@@ -221,7 +221,7 @@ async def test_webhooks_that_fail_leave_places_to_those_that_work(store: Webhook
 
 
 async def test_a_webhook_that_hangs_and_is_enabled_again_gets_one_request_until_it_works(store: WebhookStore) -> None:
-    """Hostile input 27: enabling is free. Done again and again it must not take the places of others each time."""
+    """Threat 27: enabling is free. Done again and again it must not take the places of others each time."""
     name = await hook(store)
     await queue(store, 5)
     (first,) = await claim(store, each=1)
@@ -235,7 +235,7 @@ async def test_a_webhook_that_hangs_and_is_enabled_again_gets_one_request_until_
 
 
 async def test_a_disabled_webhook_gets_no_jobs_and_an_enabled_one_what_waited(store: WebhookStore) -> None:
-    """Hostile input 27, 410; what waits is kept, and ends after its time."""
+    """Threat 27 (410); what waits is kept, and ends after its time."""
     name = await hook(store)
     await queue(store, 2)
     job, _ = await claim(store, each=2)

@@ -1,4 +1,4 @@
-"""Hostile input 26, the spellings: what the guard refuses by the text of a URL, and by an address."""
+"""Threat 26, the spellings: what the guard refuses by the text of a URL, and by an address."""
 
 import ipaddress
 
@@ -123,8 +123,9 @@ https:example.com
 @pytest.mark.parametrize(
     "url", [*REFUSED_URLS, "https://example.com/" + "a" * 2_048, "", "https://" + "a" * 300 + ".com/"]
 )
-def test_row_26_refused_at_once(url: str) -> None:
-    """Hostile input 26: every spelling, before anything is looked up."""
+@pytest.mark.threat(26)
+def test_refused_at_once(url: str) -> None:
+    """Threat 26: every spelling, before anything is looked up."""
     assert url_fault(url, RULES) is not None
 
 

@@ -1,6 +1,6 @@
 """The hub: one subscription at the nodes for each topic, whoever wants it, and its events to the replicas.
 
-Implements: design, section 6 (identical stream subscriptions share one upstream subscription); interface, "WebSocket
+Implements: design, "Growth" (identical stream subscriptions share one upstream subscription); interface, "WebSocket
 /ws". A shell: core.py has the state, node_socket.py the connections, fills.py what can be asked after a loss.
 
 A topic whose node is lost is subscribed to at another node at once. Then the hub fills what the chain still tells, and

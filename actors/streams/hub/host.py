@@ -1,6 +1,6 @@
 """The stream hub as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py. Its state
+Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py. Its state
 is what replicas want; a hub that is restarted is told by them again, and they tell their clients the gap.
 """
 

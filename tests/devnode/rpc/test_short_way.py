@@ -202,8 +202,9 @@ def test_both_ways_answer_with_the_same_bytes(node: Faulty, client: Client) -> N
 
 
 @pytest.mark.parametrize("target", ["/", "/health"])
-def test_row_45_an_upgrade_is_refused_and_nothing_behind_it_is_read(client: Client, target: str) -> None:
-    """Hostile input 45: a front may send requests of several clients over one connection to a node."""
+@pytest.mark.threat(45)
+def test_an_upgrade_is_refused_and_nothing_behind_it_is_read(client: Client, target: str) -> None:
+    """Threat 45: a front may send requests of several clients over one connection to a node."""
     odd = call(1, "getVersion", "connection: upgrade", "upgrade: x", target=target)
     client.send(call(2), odd + call(3), call(4))
     (_, answered), (status, refused) = client.read(2)
@@ -212,8 +213,9 @@ def test_row_45_an_upgrade_is_refused_and_nothing_behind_it_is_read(client: Clie
     assert client.is_ended()
 
 
-def test_row_46_trailers_are_refused(client: Client) -> None:
-    """Hostile input 46: nothing after the head is a header."""
+@pytest.mark.threat(46)
+def test_trailers_are_refused(client: Client) -> None:
+    """Threat 46: nothing after the head is a header."""
     chunks = b"2\r\n{}\r\n0\r\nx-forwarded-for: 1\r\n\r\n"
     client.send(b"POST / HTTP/1.1\r\nhost: node\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + call(2))
     ((status, _),) = client.read(1)

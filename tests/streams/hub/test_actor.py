@@ -63,7 +63,7 @@ def _asked(nodes: Sequence[FakeNode], method: str) -> int:
 
 
 async def test_equal_subscriptions_of_two_replicas_are_one_at_the_node() -> None:
-    """Design, section 6: a thousand clients of one account cost the node one subscription, which ends with the last."""
+    """Design, "Growth": a thousand clients of one account cost the node one subscription, which ends with the last."""
     key = topic("accountSubscribe", ACCOUNT)
     async with a_hub() as hub, a_feed(hub, ONE) as one, a_feed(hub, TWO) as two:
         heard = await asyncio.gather(*(subscribed(feed, key) for feed in (one, two) for _ in range(500)))
@@ -79,7 +79,7 @@ async def test_equal_subscriptions_of_two_replicas_are_one_at_the_node() -> None
 
 
 async def test_the_nodes_refusal_is_passed_on_to_everybody_and_nothing_is_kept() -> None:
-    """Decisions 3.1: upstream errors pass through untouched."""
+    """Decisions, "Errors of the node": upstream errors pass through untouched."""
     key = topic("voteSubscribe")
     async with a_hub() as hub, a_feed(hub) as feed:
         error = {"code": -32601, "message": "Method not found"}

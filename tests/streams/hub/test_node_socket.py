@@ -90,7 +90,7 @@ async def test_a_connection_that_says_nothing_is_given_up(node: FakeNode) -> Non
 
 
 async def test_the_nodes_error_is_given_as_it_is(node: FakeNode) -> None:
-    """Decisions 3.1."""
+    """Decisions, "Errors of the node"."""
     node.refuses["voteSubscribe"] = {"code": -32601, "message": "Method not found", "data": [1]}
     events = Events()
     socket = NodeSocket(0, "one", node.url, events, 10)
