@@ -265,7 +265,8 @@ async def test_a_wrong_request_is_refused_in_the_interfaces_form_and_costs_nothi
         refused = await world.request(customer, method, path, body)
         assert refused.status_code == 400, (method, path, body, refused.text)
         error = refused.json()["error"]
-        assert set(error) == {"code", "message", "requestId"} and error["code"] == "INVALID_REQUEST"
+        assert set(error) == {"code", "constant", "message", "requestId", "source"}, error
+        assert error["code"] == error["constant"] == "INVALID_REQUEST"
         assert error["requestId"] == refused.headers["x-request-id"]
     assert await world.record(customer, made) == before and target.delivered == []
     assert len((await world.request(customer, "GET", "/webhooks")).json()["webhooks"]) == 1
