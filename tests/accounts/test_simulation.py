@@ -30,6 +30,7 @@ from actors.calls import (
     Proof,
     SettleReply,
     SettleRequest,
+    UndeliveredNotice,
 )
 from actors.hotlink.owner import StartOver
 from tests.accounts.auditor import Line, audit
@@ -86,10 +87,12 @@ class Call:
 
 @dataclass
 class Edge:
-    """A replica. cut: how often it was out of touch; back: done when it is in touch again, None while it is."""
+    """A replica. cut: how often it was out of touch; back: done when it is in touch again, None while it is. in_hand:
+    charges that it asked for, and whose answers have not left."""
 
     id: bytes
     cuts: int = 0
+    in_hand: set[bytes] = field(default_factory=set)
     back: "asyncio.Future[None] | None" = None
 
 
@@ -160,9 +163,7 @@ class Simulation:
             elif self.chance.random() < 0.5:
                 await self._kill()
             else:
-                before = self.gone
-                await self._place_owner()  # The former one lives on, and learns it from its next write.
-                before.set_result(None)
+                await self._replace_owner()  # The former one lives on, and learns it from its next write.
 
     async def _jump(self) -> None:
         """For one tick: of this owner's clock, or of every clock; the database answers meanwhile."""
@@ -190,6 +191,7 @@ class Simulation:
             await self._kill()
         if self.edges.is_fenced(replica.id):
             replica.id = self._edge_id()
+        self._link(replica)
         back, replica.back = replica.back, None
         back.set_result(None)
 
@@ -202,9 +204,20 @@ class Simulation:
         assert task is not None
         task.cancel()
         self.owners.remove(self.owner)
+        await self._replace_owner()
+
+    async def _replace_owner(self) -> None:
         before = self.gone
         await self._place_owner()
+        for replica in self.replicas:
+            if replica.back is None:
+                self._link(replica)
         before.set_result(None)
+
+    def _link(self, replica: Edge) -> None:
+        """A replica whose link stands says first which of its charges have not left it."""
+        in_hand = tuple(operation for operation in replica.in_hand if operation.startswith(replica.id))
+        assert not isinstance(self.edges.undelivered(UndeliveredNotice(replica.id, in_hand)), StartOver)
 
     # --- edges ----------------------------------------------------------------------------------------------------
 
@@ -232,6 +245,8 @@ class Simulation:
             return
         charged = self.chance.choice([0, ceiling, ceiling, ceiling, max(1, ceiling // 2)])
         request = SettleRequest(operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now())
+        if charged:
+            replica.in_hand.add(operation)
         if self.chance.random() < 0.1:
             twin = asyncio.ensure_future(self._persist(replica, lambda edges: edges.settle, request))
         else:
@@ -263,6 +278,7 @@ class Simulation:
                 return await self._void(replica, request)
         if self.chance.random() < 0.05:
             return Call(request.pubkey, None)  # The replica dies with it in its hands.
+        replica.in_hand.discard(request.operation)
         self.edges.delivered(DeliveredNotice((request.operation,)))
         return Call(request.pubkey, request.charged)
 
@@ -271,6 +287,7 @@ class Simulation:
         while not isinstance(voided, SettleReply):
             voided = await self._persist(replica, lambda edges: edges.void, request)
         assert voided.ok
+        replica.in_hand.discard(request.operation)
         return Call(request.pubkey, 0)
 
     async def _grant(self, pubkey: bytes) -> None:
