@@ -28,7 +28,7 @@ _SIGNAL = SignalEvent("newPair", "P", "S", 7, "Münze", ("a",))  # Beyond ASCII:
 async def delivered_now(world: WebhookWorld) -> list[tuple[list[str], Delivered]]:
     """For each type of webhook its two secrets, as it was rotated, and a delivery, at the machine's time."""
     world.clock.advance(time.time() - world.clock.now())
-    customer, secrets = await world.gateway.customer(10), {}
+    customer, secrets = await world.gateway.customer(1_000), {}
     async with receiver() as target:
         for fields in _TYPES:
             made = await world.register(customer, target.url, **fields)

@@ -61,6 +61,8 @@ class Answers:
         if self.is_sound:
             try:
                 self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade:
+                pass  # A handshake that the service takes, in order to say by a close code why it is refused.
             except httptools.HttpParserError:
                 self.is_sound = False
 

@@ -14,6 +14,7 @@ from . import people
 from .both import Both, Said, rpc
 from .people import Somebody
 
+_FINAL = {"commitment": "finalized"}  # A node's own default, which bulk look-ups name.
 Ask = Callable[[], tuple[Said, Any]]
 _PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 _PARSED = {"encoding": "jsonParsed"}
@@ -54,15 +55,17 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
             {
                 "results": [{"address": wallet, "lamports": both.node_result("getBalance", wallet)["value"]}],
                 "errors": [],
-            },
+            }
+            | _FINAL,
         ),
         "/bulk/getTokenBalances": lambda: (
             _bulk(both, "getTokenBalances", {"owners": [wallet]}),
-            {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []},
+            {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []} | _FINAL,
         ),
         "/bulk/getTransactions": lambda: (
             _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
-            {"results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}], "errors": []},
+            {"results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}], "errors": []}
+            | _FINAL,
         ),
     }
 

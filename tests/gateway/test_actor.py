@@ -18,6 +18,7 @@ async def test_connections_stand_before_the_first_call_and_close_after_the_last(
         told.append(scope["path"])
 
     app.websocket_paths = frozenset()  # type: ignore[attr-defined]
+    app.name_of_client = None  # type: ignore[attr-defined]
 
     async def close() -> None:
         told.append("closed")

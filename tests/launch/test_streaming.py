@@ -29,7 +29,7 @@ async def test_sockets_offer_native_subscriptions_and_those_of_other_contexts() 
     sockets = streaming.sockets
     assert sockets is not None and len(placed) == 1
     socket: Any = None
-    streams = sockets.open(socket, b"p" * 32, accounts)
+    streams = sockets.open(socket, b"p" * 32, accounts, "127.0.0.1")
     samples = {sample.name: sample.value for family in metrics.families() for sample in family.samples}
     assert samples["ledger_gateway_websockets_open"] == 1
     assert all(map(streams.serves, ("subscribeSignal", "signalUnsubscribe", "voteSubscribe", "voteUnsubscribe")))
