@@ -65,7 +65,7 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
         "/bulk/getTransactions": lambda: (
             _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
             {"results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}], "errors": []}
-            | _FINAL,
+            | {"commitment": "confirmed"},
         ),
     }
 
