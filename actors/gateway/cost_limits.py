@@ -15,6 +15,7 @@ import msgspec
 from actors.errors import Err, Refusal
 from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
 from actors.gateway.jsonrpc import NO_ID, BadCall, Call
+from actors.gateway.refused_work import cost_of_call
 
 _DIGITS_MAX = 18
 _MALFORMED = Refusal(Err.INVALID_REQUEST, "X-Max-Credits must be a whole number of credits, sent once")
@@ -67,7 +68,7 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
     left = credits - sum(ceilings)
     if left < 0:
         over = Refusal(Err.MAX_CREDITS_EXCEEDED, f"{sum(ceilings)} credits, and {credits} are allowed")
-        return [call if isinstance(call, BadCall) else BadCall(call.id, over) for call in calls]
+        return [call if isinstance(call, BadCall) else BadCall(call.id, over, _work(call)) for call in calls]
     limited: list[_One | BadCall] = []
     for call, ceiling in zip(calls, ceilings, strict=True):
         plan = plans.get(call.method) if isinstance(call, Call) else getattr(call, "plan", None)
@@ -77,3 +78,8 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
         else:
             limited.append(call)
     return limited
+
+
+def _work(call: Call | AdmittedCall) -> int:
+    """The units of work on a call that its limit refuses: it was checked all the same."""
+    return cost_of_call(call.method if isinstance(call, Call) else call.plan.method, call.params)

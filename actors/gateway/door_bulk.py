@@ -24,6 +24,7 @@ from actors.gateway.cost_limits import one_within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.payments import within
 from actors.gateway.pipeline import Pipeline
+from actors.gateway.refused_work import cost_of
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import AsgiClient, Request
 from actors.method_requests import BulkQuestion, encoded
@@ -72,8 +73,10 @@ class BulkDoor:
 def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
     """A list that is refused for free is a bad call, as it proves its credential all the same."""
     admitted = admit(request.body, row)
-    call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
-    return one_within_limit(call, request.max_credits)
+    if isinstance(admitted, Refusal):
+        cost = cost_of(body_bytes=len(request.body), brackets=jsonrpc.brackets_of(request.body))
+        return jsonrpc.BadCall(jsonrpc.NO_ID, admitted, cost)
+    return one_within_limit(admitted, request.max_credits)
 
 
 def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:

@@ -20,7 +20,7 @@ from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replie
 from actors.gateway.admission import Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
-from actors.gateway.cost_limits import batch_within_limit, one_within_limit, parse_limit
+from actors.gateway.cost_limits import Calls, batch_within_limit, one_within_limit, parse_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.door_rpc import KEY_OF_BATCH
 from actors.gateway.headers import Header
@@ -203,19 +203,19 @@ class McpDoor:
         if too_many is not None:
             messages = [BadCall(one.id, too_many) if isinstance(one, Free) else one for one in messages]
         asked_for: list[Call | BadCall] = [message.call for message in messages if isinstance(message, ToolCall)]
-        calls = batch_within_limit(asked_for, request.max_credits, self._plans)
-        if isinstance(calls, BadCall):
-            return mcp_answers.refused(calls.refusal, calls.id, request.id, None, always_200=False)
         done, added = Replies((), None, None), ()
-        if calls:
+        if asked_for:
             caller = self._authenticator.authenticate(request)
             if isinstance(caller, Refusal):
-                return self._refused(request, caller, calls[0].id)
+                return self._refused(request, caller, asked_for[0].id)
+            calls = await self._within_limit(request, caller, asked_for)
+            if isinstance(calls, Refusal):
+                return self._refused(request, calls, asked_for[0].id)
             done = await self._run(request, self._pipeline.batch(caller.proof, calls, request.client))
             if done.refusal is not None:
-                return self._with_headers(self._refused(request, done.refusal, calls[0].id), done, added)
+                return self._with_headers(self._refused(request, done.refusal, asked_for[0].id), done, added)
         wait = self._count_refused(request, [message for message in messages if isinstance(message, BadCall)])
-        if wait is not None and not calls:
+        if wait is not None and not asked_for:
             return self._refused(request, wait, NO_ID)
         asked = [message for message in messages if not isinstance(message, Ignored)]
         if not asked:
@@ -234,6 +234,18 @@ class McpDoor:
         if len(asked) == len(done.items):
             response.headers += replies.retry_after_of([end.refusal for end in done.items])
         return self._with_headers(response, done, added)
+
+    async def _within_limit(self, request: Request, caller: Caller, calls: list[Call | BadCall]) -> Calls | Refusal:
+        """The calls of a batch by its X-Max-Credits. Their prices are known once they are admitted, which large ones
+        are in slices."""
+        if request.max_credits is None:
+            return calls
+        name = self._authenticator.name_of(caller.proof, request.client)
+        admitted = await self._pipeline.large.admitted(lambda: name, calls, self._plans)
+        if isinstance(admitted, Refusal):
+            return admitted
+        limited = batch_within_limit(admitted, request.max_credits, self._plans)
+        return limited.refusal if isinstance(limited, BadCall) else limited
 
     def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:
         match message:

@@ -1,7 +1,9 @@
 """The door for quotes: POST /quote tells the price of JSON-RPC calls before they are made.
 
 Implements: COSTS.md. A quote is free: it holds nothing, and asks the node about builders alone. Everybody may ask,
-within the limit of his address. The price of a builder (executeSnipe, executeSell) depends on the chain, and its
+within the limit of his address. A large body is read and checked in turns and slices, as at the other doors, but in a
+line of its own: strangers' quotes must hold up no call that is paid for. What happens when that line is full: 503.
+The price of a builder (executeSnipe, executeSell) depends on the chain, and its
 handler works for accounts alone: so such a call needs a credential, and takes a rate unit (quoted_calls.py).
 """
 
@@ -16,9 +18,10 @@ from actors.clock import Clock
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers, jsonrpc, replies
-from actors.gateway.admission import AdmittedCall, Plan, admit
+from actors.gateway.admission import AdmittedCall, Plan
 from actors.gateway.authentication import Authenticator
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.large_requests import LARGE_BYTES, LargeRequests
 from actors.gateway.outcomes import whole
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.quoted_calls import QuotedEnd
@@ -31,6 +34,7 @@ PATH = b"/quote"
 _FOR_ACCOUNTS = Refusal(
     Err.PAYMENT_REQUIRED, "the price of this method is found by asking the node, which is done for accounts alone"
 )
+_WAITING_BYTES_MAX, _ADDRESS_WAITING_BYTES_MAX = 16 << 20, 2 << 20  # 64 and 8 bodies of the largest size.
 _OF_NOW = "the price at this moment: it follows the curve and the price of SOL, and X-Max-Credits limits it"
 
 
@@ -56,16 +60,20 @@ class QuoteDoor:
     ) -> None:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
         self._plans, self._base_credits = plans, pricing.base_credits
+        self._large = LargeRequests(_WAITING_BYTES_MAX, _ADDRESS_WAITING_BYTES_MAX)
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on PATH."""
-        parsed = jsonrpc.parse(request.body)
+        parsed = await self._parsed(request)
+        if isinstance(parsed, Refusal):
+            return self._errors.reply(parsed, request)
         if isinstance(parsed, BadCall) and parsed.refusal.err is Err.INVALID_REQUEST:
             return self._errors.reply(parsed.refusal, request)
         calls = parsed if isinstance(parsed, list) else [parsed]
-        ends: Sequence[QuotedEnd] = [
-            call.refusal if isinstance(call, BadCall) else admit(call, self._plans) for call in calls
-        ]
+        checked = await self._large.admitted(lambda: self._name_of(request), calls, self._plans)
+        if isinstance(checked, Refusal):
+            return self._errors.reply(checked, request)
+        ends: Sequence[QuotedEnd] = [end.refusal if isinstance(end, BadCall) else end for end in checked]
         figures = None
         if any(isinstance(end, AdmittedCall) and end.plan.quoted for end in ends):
             built = await self._built(request, ends)
@@ -81,6 +89,18 @@ class QuoteDoor:
         if figures is not None:
             headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
         return response
+
+    async def _parsed(self, request: Request) -> Call | BadCall | list[Call | BadCall] | Refusal:
+        if len(request.body) <= LARGE_BYTES:
+            return jsonrpc.parse(request.body)
+
+        async def read() -> Call | BadCall | list[Call | BadCall]:
+            return jsonrpc.parse(request.body)
+
+        return await self._large.run(self._name_of(request), len(request.body), read)
+
+    def _name_of(self, request: Request) -> bytes | str:
+        return self._authenticator.name_of(None, request.client)
 
     async def _built(
         self, request: Request, ends: Sequence[QuotedEnd]

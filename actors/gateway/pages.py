@@ -12,6 +12,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.authentication import Authenticator
+from actors.gateway.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.page_table import PageTable, PathPages
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import CREDENTIALS, Request
@@ -58,7 +59,7 @@ class PageDoor:
             if isinstance(proven, Refusal):
                 return self._errors.reply(proven, request)
             pubkey, figures, proof = proven
-        asked = _page_request(request, found, pubkey, proof)
+        asked = INTRICATE if is_intricate(request.body) else _page_request(request, found, pubkey, proof)
         answered = asked if isinstance(asked, Refusal) else await page.handler(asked)
         if isinstance(answered, Refusal):
             return self._errors.reply(with_figures(answered, figures), request)

@@ -37,6 +37,7 @@ from actors.gateway import account_pages, headers, usage_pages
 from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import Header, HeaderList
 from actors.gateway.idempotent_calls import IdempotentCalls
+from actors.gateway.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.payments import RequestPayments
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Caller, RefusedCaller, Request
@@ -117,11 +118,17 @@ class Routes:
         page = _PAGES[request.path]
         answered: Response | Refusal
         try:
+            intricate = is_intricate(request.body)  # Reading such a body would hold the event loop.
             if page.accept is None:
-                answered = await page.handler(self, request)
+                answered = INTRICATE if intricate else await page.handler(self, request)
             else:
                 caller = caller_of(self._authenticator, request, page.accept)
-                answered = caller if isinstance(caller, Refusal) else await page.handler(self, request, caller)
+                if isinstance(caller, Refusal):
+                    answered = caller
+                elif intricate:
+                    answered = await self._identified(caller, INTRICATE)
+                else:
+                    answered = await page.handler(self, request, caller)
         except OwnerUnavailable:
             answered = OWNER_GONE
         return self._errors.reply(answered, request) if isinstance(answered, Refusal) else answered

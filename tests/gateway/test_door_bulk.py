@@ -222,3 +222,13 @@ async def test_calls_beside_lists_are_as_before():
         wallet = await world.customer(100)
         assert (await world.rpc(wallet, call())).json()["result"] == "ok"
         assert (await world.rpc(wallet, call("bulk/getBalances"))).json()["error"]["code"] == -32601
+
+
+async def test_refused_large_lists_make_their_sender_wait_after_few_of_them():
+    """Threat 61: a refused list counts by its size, as a refused call does, whatever its key is worth."""
+    async with a_world(peers_are_clients=True) as world:
+        body = orjson.dumps({"owners": ["x" * 60] * 4_000})
+        for key in ((await world.customer(1_000)).api_key, "srpc_live_" + "A" * 43):
+            sent = [await world.http.post(PATH, content=body, headers={"x-api-key": key}) for _ in range(12)]
+            assert sent[0].status_code in (400, 401) and sent[-1].status_code == 429
+            world.clock.advance(1)

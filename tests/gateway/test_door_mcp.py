@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.gateway import mcp_answers
+from actors.gateway.large_requests import SLICE_BYTES
 from actors.upstream import replies
 from actors.upstream.replies import made_error
 from tests.idempotency.memory_store import MemoryIdempotencyStore
@@ -270,3 +271,24 @@ async def test_the_bytes_of_free_lists_are_limited_and_a_known_customer_goes_on(
         assert (await post(world, tool("getSlot"), customer)).status_code == 200
         world.clock.advance(1)
         assert (await post(world, request("tools/list"), **VERSION)).status_code == 200
+
+
+async def test_a_large_batch_with_a_limit_is_checked_in_slices_and_counts_by_its_cost() -> None:
+    """Threat 61: X-Max-Credits had 100 transactions verified in one step, and they counted as cheap refusals."""
+    async with a_world() as world:
+        customer = await world.customer(1_000)
+        batch = [tool("sendTransaction", TRANSACTION, {"encoding": "base64"}, id=number) for number in range(100)]
+        sent = {"mcp-protocol-version": "2025-03-26", "x-max-credits": "199"}
+        asked = asyncio.ensure_future(post(world, batch, customer, **sent))
+        rounds = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            rounds += 1
+        told = (await asked).json()
+        assert {one["error"]["data"]["constant"] for one in told} == {"MAX_CREDITS_EXCEEDED"}
+        assert rounds > sum(len(json.dumps(one["params"]["arguments"])) for one in batch) // (2 * SLICE_BYTES)
+        again = await post(world, batch, customer, **sent)
+        assert again.status_code == 429 and await world.debits(customer) == []
+        world.clock.advance(1)
+        within = await post(world, batch, customer, **(sent | {"x-max-credits": "200"}))
+        assert within.headers["x-credits-cost"] == "200"

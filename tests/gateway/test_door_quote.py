@@ -1,5 +1,6 @@
 """POST /quote: what calls cost is told before they are made, for free, and the later charge keeps to it."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.catalog import METHODS
+from actors.gateway.large_requests import SLICE_BYTES
 from actors.method_documents import DOCUMENTS
 from actors.upstream import replies
 
@@ -173,3 +175,25 @@ async def test_quotes_have_the_limit_of_their_address():
     async with a_world(identity={"address_requests_per_minute": 2}) as world:
         statuses = [(await world.rpc(None, call(), "/quote")).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
+
+
+async def test_a_large_quote_is_checked_in_slices_in_a_line_of_its_own():
+    """Threat 61: nobody's credential is asked for here, and 100 transactions took 100 ms of the loop in one step."""
+    signed = call("sendTransaction", TRANSACTION, BASE64)
+    async with a_world() as world:
+        asked = asyncio.ensure_future(world.rpc(None, [signed] * 100, "/quote"))
+        rounds = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            rounds += 1
+        assert (await asked).json()["credits"] == 200
+        assert rounds > len(json.dumps(signed)) * 100 // (2 * SLICE_BYTES)
+
+
+async def test_a_quote_that_finds_its_line_full_is_told_to_come_again(monkeypatch):
+    """Rule: the bodies of quotes that wait are bounded for each address."""
+    monkeypatch.setattr("actors.gateway.door_quote._ADDRESS_WAITING_BYTES_MAX", 1_000)
+    async with a_world() as world:
+        asked = [call("sendTransaction", TRANSACTION, BASE64)] * 100
+        assert (await world.rpc(None, asked, "/quote")).status_code == 503
+        assert (await world.rpc(None, call(), "/quote")).status_code == 200

@@ -161,3 +161,15 @@ async def test_bodies_and_no_bodies_over_a_socket():
             assert [status for status, _, _ in answers] == [200, 200, 200]
             assert [json.loads(body)["body"] for _, _, body in answers] == ["{}", "", ""]
             client.writer.close()
+
+
+@pytest.mark.parametrize("path", ["/things", "/words", "/account/confirm-deposit", "/auth/challenge", "/x402/settle"])
+async def test_a_body_with_too_many_brackets_reaches_no_page(path):
+    """Threat 61: 87,000 empty arrays hold the event loop for 20 ms, whoever would read them."""
+    async with a_world(pages=PAGES) as world:
+        customer = await world.customer(50)
+        body = b"[" + b",".join([b"[]"] * 5_000) + b"]"
+        response = await world.http.post(path, content=body, headers={"x-api-key": customer.api_key})
+        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
+        assert "4096 objects and arrays" in response.text
+        assert bool(figures(response)) is (path in ("/things", "/account/confirm-deposit"))
