@@ -77,10 +77,13 @@ def admitted(call: AnyCall, plans: Mapping[str, Plan]) -> AdmittedCall | BadCall
 
 
 def cost_of_work(work: Sequence[AnyCall], done: Replies) -> int:
-    """Return the units of the calls that these replies refuse; of all calls where the request is refused."""
+    """Return the units of the calls that these replies refuse; of all calls where the request is refused.
+
+    Each call is one unit at least: all calls of a batch were read, though it is refused by one word.
+    """
     if done.refusal is None:
         work = [call for call, item in zip(work, done.items, strict=False) if item.refusal is not None]
-    return sum(call.cost if isinstance(call, BadCall) else _cost(call) for call in work)
+    return sum(max(1, call.cost if isinstance(call, BadCall) else _cost(call)) for call in work)
 
 
 def _cost(call: Call | AdmittedCall) -> int:

@@ -154,6 +154,7 @@ class Pipeline:
         if not self._limits.knows(proof):
             place = await self._unproven.enter(proof, client, count)
             if place is None:
+                self._limits.count_shed(client, count, self._clock.now())
                 return Replies((), _SHED, None)
             with place:
                 return await self._limited(count, work)

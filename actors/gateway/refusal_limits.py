@@ -32,7 +32,8 @@ from actors.identity.client_addresses import UNKNOWN
 NAMES_MAX = 20_000  # Accounts and addresses in one second: more than one replica can refuse in that time.
 CONFIRMED_MAX = 50_000  # Credentials in each half of the memory.
 
-# Refusals that a caller can avoid. Failures of this service and of its nodes (5xx) do not count.
+# Refusals that a caller can avoid. Failures of this service and of its nodes (5xx) do not count, except calls of
+# strangers that were shed (count_shed).
 COUNTED = frozenset(
     (
         *(Err.METHOD_NOT_FOUND, Err.METHOD_NOT_ALLOWED, Err.SERVICE_PROFILE_DISABLED),
@@ -132,6 +133,14 @@ class RefusalLimits:
         told = Figures(credits_remaining or 0, figures.rate_limit, 0, now + 1)
         self._add(routing_of(proof), amount, limit, Wait(told, credits_remaining))
 
+    def count_shed(self, client: Client | None, calls: int, now: int) -> None:
+        """Count calls under a credential that nobody has confirmed, shed because too many of them wait already.
+
+        They were read like refused ones, and whoever sends them again and again would have them read for ever.
+        """
+        self._turn(now)
+        self._count_address(client, calls)
+
     def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err], amount: int) -> None:
         if proof is not None and not _DISPROVED.isdisjoint(found):
             credential = credential_of(proof)
@@ -140,6 +149,9 @@ class RefusalLimits:
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
                 # The wallet has no account and has proven its key, so it can be counted by itself.
                 self._add(routing_of(proof), amount, self._per_account, self._strangers_wait(self._per_account))
+        self._count_address(client, amount)
+
+    def _count_address(self, client: Client | None, amount: int) -> None:
         address = self.address_of(client)
         if address != UNKNOWN:
             self._add(address, amount, self._per_address, self._strangers_wait(self._per_address))

@@ -8,7 +8,8 @@ counted in flight, until their address and all strangers together have a place. 
 confirms the credential or the request ends; both take a few milliseconds. The share also bounds the look-ups that
 strangers have under way at the owners.
 
-What happens when full: calls above WAITING_MAX in all, or ADDRESS_WAITING_MAX of one address, are refused with 503.
+What happens when full: calls above WAITING_MAX in all, or ADDRESS_WAITING_MAX of one address, are refused with 503,
+and count as refused calls of their address: one that goes on is soon told to wait, before its requests are read.
 Clients whose address cannot be known share one name, and only the bound on all of them.
 """
 

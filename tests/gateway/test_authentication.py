@@ -135,6 +135,16 @@ async def test_strangers_wait_by_their_address(kind):
         assert neighbour.status_code == 200
 
 
+@pytest.mark.threat(63)
+async def test_each_call_of_a_strangers_batch_counts():
+    """Threat 63: a batch that is refused by one word was read call by call, so it is worth as many refused calls."""
+    async with a_world(gateway={"address_refusals_per_second": 200}) as world:
+        batch = json.dumps([call()] * 100).encode()
+        answers = [await world.http.post("/", content=batch, headers={"x-api-key": f"{n:064x}"}) for n in range(4)]
+        assert [answer.status_code for answer in answers] == [401, 401, 429, 429]
+        assert len(world.accounts.holds) == 2
+
+
 async def test_a_payment_is_never_answered_with_a_wait():
     """Money has moved by then, so the call that it came for is made, however often its client was refused before."""
     desk = Desk()

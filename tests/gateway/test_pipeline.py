@@ -2,9 +2,14 @@ import asyncio
 
 import pytest
 
-from actors.calls import Outcome
+from actors.calls import KeyProof, Outcome
+from actors.clock import ManualClock
 from actors.errors import Err, Refusal
 from actors.gateway.jsonrpc import BadCall
+from actors.gateway.pipeline import Pipeline
+from actors.gateway.refusal_limits import RefusalLimits
+from actors.gateway.requests import AsgiClient
+from actors.gateway.unproven_calls import ADDRESS_WAITING_MAX
 from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer, OwnMethods
@@ -222,6 +227,27 @@ async def test_a_full_replica_sheds_before_it_holds():
     node.gate.set()
     assert all(reply.items[0].answer for reply in await asyncio.gather(*running))
     assert (await pipeline.single(PROOF, a_call("getSlot"))).refusal is None
+
+
+@pytest.mark.threat(63)
+async def test_a_stranger_that_is_shed_waits_before_anything_more_is_read():
+    """Threat 63: beyond what may wait for a stranger's place, calls get 503 and count; their address is then over."""
+    account, limits, clock = OneAccount(100), RefusalLimits(500, 500, lambda client: "here"), ManualClock()
+    owner_answers = asyncio.Event()
+    account.before_hold = lambda request: owner_answers.wait()
+    pipeline, client = Pipeline(account, ScriptedNode(), clock, EDGE, 1_000, limits), AsgiClient([], "192.0.2.1")
+    proofs = [KeyProof(number.to_bytes(32, "big"), PROOF.routing) for number in range(30)]
+    batch = [a_call("getSlot")] * 100
+    asked = [asyncio.ensure_future(pipeline.batch(proof, batch, client)) for proof in proofs]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    shed = [task.result().refusal.err for task in asked if task.done()]
+    assert set(shed) == {Err.SERVICE_TEMPORARILY_UNAVAILABLE}
+    assert len(shed) == len(asked) - 1 - ADDRESS_WAITING_MAX // 100
+    assert limits.wait(proofs[0], client, clock.now()) is not None
+    for task in asked:
+        task.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
 
 
 # --- batches

@@ -88,6 +88,20 @@ def test_what_a_caller_can_avoid_is_counted(err):
     assert limits.wait(None, HERE, NOW) is not None
 
 
+def test_calls_of_strangers_that_were_shed_count_for_their_address():
+    """Rule: who is shed and comes again at once is told to wait; customers of that address and others go on."""
+    limits = limits_of()
+    limits.confirmed(KEY)
+    limits.count_shed(HERE, 1, NOW)
+    assert limits.wait(OTHER_KEY, HERE, NOW) is None
+    limits.count_shed(HERE, 1, NOW)
+    assert limits.wait(OTHER_KEY, HERE, NOW) is not None
+    assert limits.wait(KEY, HERE, NOW) is None
+    assert limits.wait(OTHER_KEY, THERE, NOW) is None
+    limits.count_shed(NOWHERE, 100, NOW)
+    assert limits.wait(OTHER_KEY, NOWHERE, NOW) is None
+
+
 def test_an_account_of_many_requests_may_have_as_many_refused():
     """Rule: a client that is allowed 10,000 requests a second has more trouble in one second than others."""
     limits, figures = limits_of(), Figures(0, 5, 5, NOW + 1)
