@@ -61,6 +61,13 @@ class Authenticator:
         wait = self._limits.wait(proof, client, self._clock.now()) if self._limits.waiting else None
         return None if wait is None else _told_to_wait(wait)
 
+    def wait_of_batch(self, request: Request) -> RefusedCaller | None:
+        """The same for a batch, which no payment comes with: told before anything of it is read."""
+        if not self._limits.waiting:
+            return None
+        caller = self.authenticate(request, counts_refusals=False)
+        return self.wait_of(caller.proof if isinstance(caller, Caller) else None, request.client)
+
     @property
     def takes_payments(self) -> bool:
         """Whether an x402 payment decides, in place of credentials, whose account pays. Else its header is ignored."""

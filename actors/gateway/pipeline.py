@@ -103,8 +103,7 @@ class Pipeline:
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
         """Refuse one call, and count it. cost: of the work on it (refused_work.py). As `single` does."""
-        refused = [Reply(call.id, None, call.refusal)]
-        done = await self.limited(proof, client, 1, lambda: self._refuse(proof, refused))
+        done = await self.limited(proof, client, 1, lambda: self._refuse(proof, [Reply(call.id, None, call.refusal)]))
         return self.counted(proof, client, done, (BadCall(call.id, call.refusal, max(cost, call.cost)),))
 
     async def _single(self, proof: Proof, admitted: AdmittedCall, client: Client | None) -> Replies:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench import free_riders
 from bench.assaults import MEMORY_BACK_BYTES, assault, kill_replica, target_of
 from bench.product import Product
 from bench.victim import Seen, Victim
@@ -23,10 +24,12 @@ _WINDOWS = 3
 _P99_SECONDS_MAX, _RATIO_MAX = 0.25, 5
 _CREDITS = 1_000_000
 _KILL_SECONDS, _GONE_SECONDS_MAX = 8.0, 2.0
+_EVENTS, _TOLD_SECONDS = 5, 30.0
 
 _ATTACKERS = (
     *("pongs", "pings", "fragments", "handshakes", "refused messages"),
-    *("refused bodies", "unread answers", "filter replacements"),
+    *("unread MCP lists", "refused bodies", "strangers' batches", "unread answers"),
+    *("filter replacements", "replays", "distinct accounts"),
 )
 
 
@@ -57,7 +60,7 @@ def median_p99(seen: Seen) -> float:
 
 @pytest.mark.parametrize("name", _ATTACKERS)
 def test_a_client_at_full_speed_starves_nobody(product: Product, victim: Victim, attacker: Customer, name: str) -> None:
-    """Threats 59 to 62: the victim gets every answer, hardly later than before, and the replicas give back the
+    """Threats 59 to 63: the victim gets every answer, hardly later than before, and the replicas give back the
     memory that the attack took."""
     target = target_of(product, (attacker.api_key,), _SECONDS)
     found = assault(product, victim, name, target, _QUIET_SECONDS, _BACK_SECONDS)
@@ -67,6 +70,21 @@ def test_a_client_at_full_speed_starves_nobody(product: Product, victim: Victim,
     allowed = max(_P99_SECONDS_MAX, _RATIO_MAX * median_p99(found.quiet))
     assert median_p99(found.attacked) <= allowed, (median_p99(found.quiet), found.saw)
     assert found.bytes_after <= found.bytes_before + MEMORY_BACK_BYTES, (found.bytes_peak, found.saw)
+
+
+@pytest.mark.threat(68)
+def test_accounts_without_credits_do_not_fill_the_wallets_that_webhooks_watch(product: Product) -> None:
+    """Threat 68: a customer with credits gets a place, however many accounts that have none have asked before."""
+    got, newcomer = free_riders.fill_webhook_places(product)
+    assert newcomer == 201, got
+
+
+@pytest.mark.threat(68)
+def test_an_account_that_never_had_a_credit_gets_no_paid_delivery(product: Product) -> None:
+    """Threat 68: however slow the receiver is, nothing that costs a credit leaves before the credit is held."""
+    given, paid = free_riders.deliveries_without_credits(product, _EVENTS, _TOLD_SECONDS)
+    assert given == 0
+    assert paid >= _EVENTS
 
 
 @pytest.mark.kills

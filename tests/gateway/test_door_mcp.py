@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.gateway import mcp_answers
+from actors.gateway import mcp_answers, mcp_messages
 from actors.gateway.large_requests import SLICE_BYTES
 from actors.upstream import replies
 from actors.upstream.replies import made_error
@@ -292,3 +292,18 @@ async def test_a_large_batch_with_a_limit_is_checked_in_slices_and_counts_by_its
         world.clock.advance(1)
         within = await post(world, batch, customer, **(sent | {"x-max-credits": "200"}))
         assert within.headers["x-credits-cost"] == "200"
+
+
+@pytest.mark.threat(60)
+async def test_a_batch_from_an_address_that_waits_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 60: who has had too many messages refused is told to wait, and its next batch is not parsed; customers of
+    the same address, and calls of strangers that may bring a payment, are read as before."""
+    async with a_world(gateway={"address_refusals_per_second": 5}) as world:
+        customer = await world.customer(10)
+        await post(world, tool("getSlot"), customer)
+        assert (await post(world, [request("noSuchMethod")] * 5)).status_code == 200
+        assert (await post(world, [tool("getSlot")], customer)).status_code == 200
+        assert (await post(world, request("ping"))).status_code == 200
+        monkeypatch.setattr(mcp_messages, "parse", None)
+        waiting = await post(world, [request("tools/list")])
+        assert (waiting.status_code, waiting.json()["error"]["data"]["constant"]) == (429, "RATE_LIMITED")
