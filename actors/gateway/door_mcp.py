@@ -83,9 +83,9 @@ class McpDoor:
         if isinstance(limit, Refusal):
             return replies.plain(limit, request.id)
         if request.body.lstrip()[:1] == b"[":
-            wait = self._authenticator.wait_of_batch(request)
-            if wait is not None:
-                return self._refused(request, wait, NO_ID)
+            told = self._authenticator.wait_of_batch(request)
+            if told is not None:
+                return self._refused(request, told, NO_ID)
         version = sent.get(b"mcp-protocol-version")
         parse = partial(
             mcp_messages.parse, request.body, None if version is None else version.decode("latin-1"), self._tools
