@@ -7,6 +7,8 @@ Pure. Upstream errors are not here: they pass through untouched.
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
+import orjson
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
@@ -86,3 +88,10 @@ class Refusal:
     def message(self) -> str:
         """Return the table's message, followed by the detail where there is one."""
         return f"{self.err.row.message}: {self.detail}" if self.detail else self.err.row.message
+
+
+def limit_reached(limit: int, hint: str = "") -> bytes:
+    """Return the JSON-RPC error object of a subscription beyond a limit. hint: in place of the table's."""
+    row = Err.SUBSCRIPTION_LIMIT.row
+    data = {"source": "gateway", "constant": Err.SUBSCRIPTION_LIMIT.name, "hint": hint or row.hint}
+    return orjson.dumps({"code": row.code, "message": f"{row.message} ({limit}/{limit})", "data": data})

@@ -31,7 +31,7 @@ from actors.signals.subscriptions import SignalSubscriptions
 from actors.storage.connections import checked_redis, connect_postgres
 from actors.streams.api import StreamEvent
 from actors.streams.meters import HeldCharge, Meter, Meters
-from actors.streams.standing_watch import OnEnd, StandingWatch
+from actors.streams.standing_watch import BALANCE_MIN, OnEnd, StandingWatch
 
 _APPLICATION = "ledger-gateway signals"
 _CONNECTIONS_MAX = 2
@@ -68,6 +68,9 @@ class MeteredSignals:
             return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "starting")
         name, credits = SignalSubscriptions.meter_name, SignalSubscriptions.connect_credits
         return await self.meters.begin(ProvenProof(pubkey), name, credits)
+
+    def balance(self, charge: HeldCharge) -> int:
+        return max(BALANCE_MIN, charge.figures.credits_remaining)  # The minimum was checked when it was held.
 
     async def post(self, charge: HeldCharge) -> bool:
         assert self.meters is not None, "hold comes first"

@@ -88,7 +88,7 @@ class SignalReader:
 
         now: Unix seconds. Raises one of AWAY.
         """
-        await self._log.watch(sorted(wallets), now)
+        await self._log.watch(sorted(wallets), now, for_webhooks=True)
 
 
 def _logged(entry: LogEntry) -> LoggedSignal | None:

@@ -8,7 +8,7 @@ as a WebSocket gets its close code, and ends.
 The connect charge is held first and posted once the subscription stands, so that a refused stream is free.
 
 When full: while BUFFER_MAX events wait for the client, further ones wait in the log. Above STREAMS_MAX streams of a
-replica, or ACCOUNT_STREAMS_MAX of one account: 503, free.
+replica, or ACCOUNT_STREAMS_MAX of one account, or without a place by balance (STREAMS): 503, free.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from actors.calls import Proof, ProvenProof
 from actors.catalog import signal_units
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
+from actors.place_shares import CREDITS_A_PLACE, PlaceShares
 from actors.signals.filters import WantedSignals, read_query
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
@@ -29,9 +30,9 @@ from actors.signals.subscription import SignalSubscription
 BUFFER_MAX = 100
 STREAMS_MAX = 1_900  # Fewer than the gateway's streamed answers: it would refuse a stream after its charge.
 ACCOUNT_STREAMS_MAX = 500
+STREAMS = PlaceShares(total=STREAMS_MAX, kept=400, base=4, of_one_max=ACCOUNT_STREAMS_MAX)
 EVENT_UNITS = signal_units()
 _KEEP_ALIVE_SECONDS = 15.0
-_WALLETS_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open streams of signals here; nothing is charged")
 _NOT_RECORDED = Refusal(
@@ -56,6 +57,10 @@ class EventMeter(Protocol):
 class StreamCharges(Protocol):
     async def hold(self, pubkey: bytes) -> Any | Refusal:
         """Hold the charge of a beginning; post or release it."""
+        ...
+
+    def balance(self, charge: Any) -> int:
+        """Return the credits that are left beside a held charge."""
         ...
 
     async def post(self, charge: Any) -> bool:
@@ -98,6 +103,10 @@ class SignalEventStream:
         charge = await self._charges.hold(request.account)
         if isinstance(charge, Refusal):
             return charge
+        balance, own = self._charges.balance(charge), self._streams[request.account] - 1  # Without this one.
+        if own >= STREAMS.most(own, self._streams.total() - 1, balance):
+            await self._charges.release(charge)
+            return _no_place(own + 1, balance)
         if request.is_head:
             await self._charges.release(charge)
             return PageAnswer(_nothing(), 200, "text/event-stream", _HEADERS)
@@ -105,10 +114,14 @@ class SignalEventStream:
         try:
             if not self._hub.may_watch(request.account, wanted.filter):  # With nothing awaited before it is counted.
                 return _TOO_MANY_WALLETS
-            subscription = await self._hub.subscribe(request.account, wanted.filter, listener, wanted.since)
+            subscription = await self._hub.subscribe(
+                request.account, wanted.filter, listener, wanted.since, balance=balance
+            )
             is_paid = await self._charges.post(charge)
-        except AWAY as error:
-            return _WALLETS_FULL if isinstance(error, WalletsFull) else _AWAY
+        except WalletsFull as full:
+            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, full.hint)
+        except AWAY:
+            return _AWAY
         finally:
             if not is_paid:
                 await self._charges.release(charge)
@@ -146,6 +159,12 @@ class SignalEventStream:
             self._charges.leave(proof, listener)
             meter.leave(listener)
             self._leave(account)
+
+
+def _no_place(streams: int, balance: int) -> Refusal:
+    if (needed := streams * CREDITS_A_PLACE) > balance:
+        return Refusal(Err.INSUFFICIENT_CREDITS, f"{streams} streams need a balance of {needed} credits")
+    return _FULL
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:

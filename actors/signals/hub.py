@@ -20,10 +20,19 @@ from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 from actors.clock import Clock
+from actors.place_shares import BALANCE_MIN, CREDITS_A_PLACE, PlaceShares
 from actors.signals.deliveries import LEASE_MS, Delivered, DeliveryStore, merged
 from actors.signals.filters import SignalFilter
 from actors.signals.history import HistoryUnavailable
-from actors.signals.log import NO_CURSOR, LogEntry, SignalLog, SignalLogUnavailable, cursor_key
+from actors.signals.log import (
+    NO_CURSOR,
+    SUBSCRIBED_WALLETS_MAX,
+    WALLET_SECONDS,
+    LogEntry,
+    SignalLog,
+    SignalLogUnavailable,
+    cursor_key,
+)
 from actors.signals.replays import Replays
 from actors.signals.ring import SharedEntry, gap_of_the_stores
 from actors.signals.subscription import REPLAY_MAX, SignalSink, SignalSubscription
@@ -42,11 +51,17 @@ _IN_ONE_TURN = 32
 _ENDS_JOINED = 64  # Subscriptions of an account that end, until its records are joined.
 _COUNTED_ACCOUNTS_MAX = 10_000
 ACCOUNT_WALLETS_MAX = 1_000  # Of one account, in one process.
+# Taken by all replicas together; what an account holds is counted in each replica, as its subscriptions are.
+WALLETS = PlaceShares(total=SUBSCRIBED_WALLETS_MAX, kept=2_000, base=10, of_one_max=ACCOUNT_WALLETS_MAX)
 AWAY = (SignalLogUnavailable, HistoryUnavailable)
 
 
 class WalletsFull(SignalLogUnavailable):
-    """So many wallets are watched for everybody that these cannot be."""
+    """The account has no place for these wallets. most: it may watch so many here. hint: what gives more places."""
+
+    def __init__(self, most: int, hint: str) -> None:
+        super().__init__("no place for more wallets")
+        self.most, self.hint = most, hint
 
 
 class SignalHub:
@@ -64,12 +79,13 @@ class SignalHub:
         self._subscriptions: dict[str, SignalSubscription] = {}
         self._made: WeakSet[SignalSubscription] = WeakSet()  # Subscriptions that never begin are here too.
         self._is_loaded = False
+        # Wallets that an account named, each until its place is free: who changes names must not get a second place.
+        self._named: dict[bytes, dict[str, int]] = {}
         self._ends: Counter[bytes] = Counter()  # Of the subscriptions of each account.
         self._turns: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()  # Of accounts that replay.
         self._short: set[SignalSubscription] = set()  # A record has to be written before they go on.
         self._covering: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.wallets_elsewhere: Callable[[], frozenset[str]] = frozenset  # Of webhooks; set by the wiring.
 
     @property
     def count(self) -> int:
@@ -112,9 +128,15 @@ class SignalHub:
     # --- subscribers
 
     async def subscribe(
-        self, pubkey: bytes, wanted: SignalFilter, sink: SignalSink, since: str | None = None
+        self,
+        pubkey: bytes,
+        wanted: SignalFilter,
+        sink: SignalSink,
+        since: str | None = None,
+        *,
+        balance: int = BALANCE_MIN,
     ) -> SignalSubscription:
-        """Begin after the cursor `since`, or now. Nothing is delivered before SignalHub.begin.
+        """Begin after the cursor `since`, or now. Nothing is delivered before SignalHub.begin. balance: in credits.
 
         Raises one of AWAY, where nothing could be read or recorded, and WalletsFull; nothing was delivered then.
         """
@@ -122,8 +144,7 @@ class SignalHub:
             raise SignalLogUnavailable("the log has not been read yet")
         subscription = SignalSubscription(pubkey, wanted, sink, since or self.last, self._ring, self._cover_soon)
         self._made.add(subscription)
-        if wanted.wallets and not await self._log.watch_more(sorted(wanted.wallets), self._clock.now()):
-            raise WalletsFull("too many wallets are watched")
+        await self._take_wallets(subscription, balance)
         if since is not None:
             doubtful = await self._deliveries.doubtful()
             records, until = await self._joined_records(pubkey)
@@ -139,11 +160,50 @@ class SignalHub:
         return subscription
 
     def may_watch(self, pubkey: bytes, wanted: SignalFilter) -> bool:
-        """Whether this account may name these wallets too. The classifiers watch a bounded number for everybody."""
-        if not wanted.wallets:
-            return True
-        named = [each.filter.wallets or () for each in list(self._made) if each.pubkey == pubkey and not each.is_over]
-        return len(wanted.wallets.union(*named)) <= ACCOUNT_WALLETS_MAX
+        """Whether this account may name these wallets too, whatever its balance. `subscribe` looks at the balance."""
+        return not wanted.wallets or len(wanted.wallets | self._wallets_of(pubkey)) <= ACCOUNT_WALLETS_MAX
+
+    def _wallets_of(self, pubkey: bytes, but: SignalSubscription | None = None) -> frozenset[str]:
+        """Return the wallets that this account names here, also in subscriptions that are being opened."""
+        own = (each for each in list(self._made) if each.pubkey == pubkey and each is not but and not each.is_over)
+        return frozenset[str]().union(*(each.filter.wallets or () for each in own))
+
+    async def _take_wallets(self, subscription: SignalSubscription, balance: int) -> None:
+        """Have its wallets watched, or raise WalletsFull. Redis refuses what would use up places that are kept."""
+        wallets = subscription.filter.wallets
+        if not wallets:
+            return
+        now = self._clock.now()
+        taken = await self._log.subscribed_wallets(now)
+        named = (wallet for wallet, until in self._named.get(subscription.pubkey, {}).items() if until >= now)
+        before = self._wallets_of(subscription.pubkey, but=subscription).union(named)
+        after = len(wallets | before)
+        most = WALLETS.most(len(before), taken, balance)
+        limit = WALLETS.total if after <= WALLETS.base else WALLETS.total - WALLETS.kept
+        if after > max(most, len(before)) or not await self._log.watch_more(sorted(wallets), now, limit):
+            subscription.is_over = True  # It holds no place.
+            needed = after * CREDITS_A_PLACE
+            if needed > balance:
+                raise WalletsFull(most, f"{after} watched wallets need a balance of {needed} credits")
+            few = f"name at most {WALLETS.base}" if after > WALLETS.base else "try later"
+            raise WalletsFull(
+                min(most, after - 1), f"most places are taken at the moment: {few}, or end a subscription"
+            )
+        self._name(subscription)
+
+    def _name(self, subscription: SignalSubscription) -> None:
+        until = self._clock.now() + WALLET_SECONDS
+        named = self._named.setdefault(subscription.pubkey, {})
+        named.update(dict.fromkeys(subscription.filter.wallets or (), until))
+
+    def _forget_names(self) -> None:
+        now = self._clock.now()
+        for pubkey, named in list(self._named.items()):
+            left = {wallet: until for wallet, until in named.items() if until >= now}
+            if left:
+                self._named[pubkey] = left
+            else:
+                del self._named[pubkey]
 
     def begin(self, subscription: SignalSubscription) -> None:
         """Deliver from now on."""
@@ -158,6 +218,8 @@ class SignalHub:
         if self._subscriptions.pop(subscription.name, None) is None:
             return None
         subscription.is_over = True
+        if subscription.filter.wallets:
+            self._name(subscription)
         self._short.discard(subscription)
         if subscription.task is not None:
             subscription.task.cancel()
@@ -274,6 +336,7 @@ class SignalHub:
     async def _renew_for_ever(self) -> None:
         while True:
             await self._sleep(_RENEW_SECONDS)
+            self._forget_names()
             try:
                 await self._cover([each for each in self._subscriptions.values() if each.is_live])
                 await self._log.watch(sorted(self.wallets()), self._clock.now())
@@ -299,7 +362,7 @@ class SignalHub:
     def wallets(self) -> frozenset[str]:
         """Return the wallets that somebody here watches."""
         named = [each.filter.wallets for each in self._subscriptions.values() if each.filter.wallets]
-        return self.wallets_elsewhere().union(*named)
+        return frozenset[str]().union(*named)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

@@ -28,16 +28,16 @@ from actors.signals.events import SignalEvent
 from actors.signals.positions import Claim, SliceClaims, plan
 
 STREAM, POSITIONS, EPOCHS = "signals:log", "signals:positions", "signals:epochs"
-WALLETS = "signals:wallets"
+WALLETS, WEBHOOK_WALLETS = "signals:wallets", "signals:webhook_wallets"
 BEGAN = "signals:began"  # Unix milliseconds since which this Redis has all data of signals; missing: it is empty.
 _SEEN = "signals:seen:"
 SEEN_SECONDS = 24 * 3_600  # A transaction cannot land again later than two minutes after it was first seen.
 NO_CURSOR = "0-0"
 _COMMAND_SECONDS_MAX = 5.0
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,14})-(0|[1-9][0-9]{0,9})")
-_WALLET_SECONDS = 60
+WALLET_SECONDS = 60
 SUBSCRIBED_WALLETS_MAX = 10_000  # No subscription is taken that would make them more.
-_WALLETS_MAX = 15_000  # With those of webhooks (webhooks/commands.py).
+_WEBHOOK_WALLETS_MAX = 5_000  # Beside them; webhooks/commands.py refuses more.
 
 _RESTORED_AT_ONCE = 500
 
@@ -175,12 +175,17 @@ class SignalLog(Protocol):
         """Let go of entries that are older than this Unix time."""
         ...
 
-    async def watch(self, wallets: Sequence[str], now: int) -> None:
-        """Have the activity of these wallets reported for the next minute."""
+    async def watch(self, wallets: Sequence[str], now: int, *, for_webhooks: bool = False) -> None:
+        """Have the activity of these wallets reported for the next minute. for_webhooks: they take no place of
+        subscriptions."""
         ...
 
-    async def watch_more(self, wallets: Sequence[str], now: int) -> bool:
-        """As `watch`, for a new subscription. False: too many are watched, and these are not."""
+    async def watch_more(self, wallets: Sequence[str], now: int, most: int = SUBSCRIBED_WALLETS_MAX) -> bool:
+        """As `watch`, for a new subscription. False: subscriptions would watch more than `most`, and these are not."""
+        ...
+
+    async def subscribed_wallets(self, now: int) -> int:
+        """Return how many wallets are watched for subscriptions, of all replicas."""
         ...
 
     async def watched(self, now: int) -> frozenset[str]: ...
@@ -266,21 +271,27 @@ class RedisSignalLog:
         async with _away():
             await self._redis.xtrim(STREAM, minid=before_ms, approximate=True)
 
-    async def watch(self, wallets: Sequence[str], now: int) -> None:
+    async def watch(self, wallets: Sequence[str], now: int, *, for_webhooks: bool = False) -> None:
         if not wallets:
             return
+        key = WEBHOOK_WALLETS if for_webhooks else WALLETS
         async with _away():
-            await self._redis.zadd(WALLETS, dict.fromkeys(wallets, now + _WALLET_SECONDS))
-            await self._redis.zremrangebyscore(WALLETS, "-inf", now)
+            await self._redis.zadd(key, dict.fromkeys(wallets, now + WALLET_SECONDS))
+            await self._redis.zremrangebyscore(key, "-inf", now)
 
-    async def watch_more(self, wallets: Sequence[str], now: int) -> bool:
+    async def watch_more(self, wallets: Sequence[str], now: int, most: int = SUBSCRIBED_WALLETS_MAX) -> bool:
         async with _away():
-            given: list[Any] = [now, now + _WALLET_SECONDS, SUBSCRIBED_WALLETS_MAX, *wallets]
-            return bool(await self._watch_more([WALLETS], given))
+            return bool(await self._watch_more([WALLETS], [now, now + WALLET_SECONDS, most, *wallets]))
+
+    async def subscribed_wallets(self, now: int) -> int:
+        async with _away():
+            return int(await self._redis.zcount(WALLETS, now, "+inf"))
 
     async def watched(self, now: int) -> frozenset[str]:
+        found: list[Any] = []
         async with _away():
-            found = await self._redis.zrevrangebyscore(WALLETS, "+inf", now, start=0, num=_WALLETS_MAX)
+            for key, most in ((WALLETS, SUBSCRIBED_WALLETS_MAX), (WEBHOOK_WALLETS, _WEBHOOK_WALLETS_MAX)):
+                found += await self._redis.zrevrangebyscore(key, "+inf", now, start=0, num=most)
         return frozenset(_text(each) for each in found)
 
 

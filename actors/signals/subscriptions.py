@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from actors.catalog import STREAMS, signal_units
-from actors.errors import Err, Refusal
+from actors.errors import Err, Refusal, limit_reached
 from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
@@ -15,13 +15,12 @@ from actors.signals.subscription import SignalSubscription
 EVENT_UNITS = signal_units()
 _MADE_MAX = 64
 _HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
-_WALLETS_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
-_TOO_MANY_WALLETS = Refusal(Err.INVALID_PARAMS, f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once")
+_ACCOUNT_FULL = f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once; end a subscription"
 
 
 class SocketSink(Protocol):
-    """One subscription of a socket, as the door gives it. account: its public key.
+    """One subscription of a socket, as the door gives it. account: its public key. balance: its credits.
 
     is_clear: whether nothing waits for the client. on_clear: called when it is clear again.
     """
@@ -30,6 +29,9 @@ class SocketSink(Protocol):
 
     @property
     def account(self) -> bytes: ...
+
+    @property
+    def balance(self) -> int: ...
 
     def __call__(self, event: Any, /) -> None: ...
 
@@ -52,14 +54,18 @@ class SignalSubscriptions:
     def check(self, arguments: Sequence[Any]) -> WantedSignals | Refusal:
         return read_arguments(arguments)
 
-    async def open(self, wanted: WantedSignals, sink: SocketSink) -> "OpenSignals | Refusal":
+    async def open(self, wanted: WantedSignals, sink: SocketSink) -> "OpenSignals | Refusal | bytes":
         if not self._hub.may_watch(sink.account, wanted.filter):
-            return _TOO_MANY_WALLETS
+            return limit_reached(ACCOUNT_WALLETS_MAX, _ACCOUNT_FULL)
         outlet = _Outlet(sink, self._event)
         try:
-            subscription = await self._hub.subscribe(sink.account, wanted.filter, outlet, wanted.since)
-        except AWAY as error:
-            return _WALLETS_FULL if isinstance(error, WalletsFull) else _AWAY
+            subscription = await self._hub.subscribe(
+                sink.account, wanted.filter, outlet, wanted.since, balance=sink.balance
+            )
+        except WalletsFull as full:
+            return limit_reached(full.most, full.hint)
+        except AWAY:
+            return _AWAY
         sink.on_clear = subscription.resume
         self._hub.begin(subscription)
         return OpenSignals(self._hub, subscription)

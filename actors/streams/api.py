@@ -150,7 +150,8 @@ class StreamEvent(msgspec.Struct, frozen=True, eq=False):
 
 
 class Sink(Protocol):
-    """Where the events of one subscription go. account: the public key of its socket.
+    """Where the events of one subscription go. account: the public key of its socket. balance: the credits that the
+    account has left, at least what an open stream needs; those that are held ahead for events do not count.
 
     on_clear: set it to be told when is_clear becomes true again.
     """
@@ -159,6 +160,9 @@ class Sink(Protocol):
 
     @property
     def account(self) -> bytes: ...
+
+    @property
+    def balance(self) -> int: ...
 
     def __call__(self, event: StreamEvent, /) -> None: ...
 
@@ -192,5 +196,5 @@ class SubscriptionKind(Protocol):
         ...
 
     async def open(self, wanted: Any, sink: Sink) -> OpenSubscription | Refusal | bytes:
-        """Subscribe. bytes: a JSON-RPC error object of the node, which is passed on."""
+        """Subscribe. bytes: a JSON-RPC error object, of the node for example, which is passed on."""
         ...

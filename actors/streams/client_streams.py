@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import orjson
 
 from actors.calls import Proof
-from actors.errors import Err, Refusal
+from actors.errors import Err, Refusal, limit_reached
 from actors.streams.api import OpenSubscription, StreamEvent, SubscriptionKind
 from actors.streams.meters import Meter, Meters
 from actors.streams.openings import Openings
+from actors.streams.standing_watch import BALANCE_MIN
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +64,12 @@ class StreamAnswer:
 class _Subscription:
     """Also the Sink of its events."""
 
-    __slots__ = ("_streams", "id", "is_over", "is_told", "kind", "meter", "on_clear", "opened")
+    __slots__ = ("_streams", "balance", "id", "is_over", "is_told", "kind", "meter", "on_clear", "opened")
 
-    def __init__(self, streams: "ClientStreams", kind: SubscriptionKind, raw_id: bytes, meter: Meter) -> None:
-        self._streams = streams
+    def __init__(
+        self, streams: "ClientStreams", kind: SubscriptionKind, raw_id: bytes, meter: Meter, balance: int
+    ) -> None:
+        self._streams, self.balance = streams, balance
         self.kind, self.id, self.meter = kind, raw_id, meter
         self.is_told = self.is_over = False  # Whether the client knows its id; whether no event of it may leave.
         self.opened: OpenSubscription | None = None
@@ -126,7 +129,7 @@ class ClientStreams:
             return wanted
         limit = self._subscriptions_max
         if len(self._subscriptions) + self._opening >= limit:
-            return StreamAnswer(_limit_reached(limit))
+            return StreamAnswer(b'"error":' + limit_reached(limit))
         self._opening += 1
         try:
             async with self._openings.turn(self.pubkey):
@@ -157,7 +160,8 @@ class ClientStreams:
         if not self._is_open():
             await self._meters.release(charge)
             return _CLIENT_LEFT
-        subscription = _Subscription(self, kind, self._new_id(kind), self._meter(kind))
+        balance = max(BALANCE_MIN, charge.figures.credits_remaining)  # The minimum was checked when it was held.
+        subscription = _Subscription(self, kind, self._new_id(kind), self._meter(kind), balance)
         is_paid = False
         try:
             opened = await kind.open(wanted, subscription)
@@ -257,12 +261,6 @@ class ClientStreams:
             self.socket.close(OUT_OF_CREDITS, "insufficient_credits: deposit and connect again")
         else:
             self.socket.close(POLICY, f"policy_violation: {refusal.message}")
-
-
-def _limit_reached(limit: int) -> bytes:
-    row = Err.SUBSCRIPTION_LIMIT.row
-    data = {"source": "gateway", "constant": Err.SUBSCRIPTION_LIMIT.name, "hint": row.hint}
-    return b'"error":' + orjson.dumps({"code": row.code, "message": f"{row.message} ({limit}/{limit})", "data": data})
 
 
 def _is_plain(value: int | str) -> bool:

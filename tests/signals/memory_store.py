@@ -29,6 +29,7 @@ class MemorySignalLog:
         self.epochs: dict[str, int] = {}
         self.seen: dict[tuple[str, str, str], list[int]] = {}
         self.wallets: dict[str, int] = {}
+        self.webhook_wallets: dict[str, int] = {}
         self.has_begun = True
         self.numbers = 0  # Of the newest cursor; later cursors are higher even after a loss.
         self._changed = asyncio.Event()
@@ -122,6 +123,7 @@ class MemorySignalLog:
     def lose_everything(self) -> None:
         """Redis comes back empty."""
         self.entries, self.seen, self.wallets, self.has_begun = [], {}, {}, False
+        self.webhook_wallets = {}
         self.positions, self.epochs = {}, {}
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
@@ -145,18 +147,22 @@ class MemorySignalLog:
     async def trim(self, before_ms: int) -> None:
         self.entries = [entry for entry in self.entries if cursor_key(entry.cursor)[0] >= before_ms]
 
-    async def watch(self, wallets: Sequence[str], now: int) -> None:
-        self.wallets.update(dict.fromkeys(wallets, now + 60))
+    async def watch(self, wallets: Sequence[str], now: int, *, for_webhooks: bool = False) -> None:
+        (self.webhook_wallets if for_webhooks else self.wallets).update(dict.fromkeys(wallets, now + 60))
 
-    async def watch_more(self, wallets: Sequence[str], now: int) -> bool:
-        watched = await self.watched(now)
-        if len(watched.union(wallets)) > max(len(watched), SUBSCRIBED_WALLETS_MAX):
+    async def watch_more(self, wallets: Sequence[str], now: int, most: int = SUBSCRIBED_WALLETS_MAX) -> bool:
+        watched = {wallet for wallet, until in self.wallets.items() if until >= now}
+        if len(watched.union(wallets)) > max(len(watched), most):
             return False
         await self.watch(wallets, now)
         return True
 
     async def watched(self, now: int) -> frozenset[str]:
-        return frozenset(wallet for wallet, until in self.wallets.items() if until >= now)
+        both = (*self.wallets.items(), *self.webhook_wallets.items())
+        return frozenset(wallet for wallet, until in both if until >= now)
+
+    async def subscribed_wallets(self, now: int) -> int:
+        return sum(until >= now for until in self.wallets.values())
 
 
 class MemorySignalHistory:

@@ -11,10 +11,12 @@ import pytest
 from actors.calls import KeyProof, Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
+from actors.place_shares import PlaceShares
 from actors.signals.event_stream import BUFFER_MAX, SignalEventStream
 from actors.signals.log import NO_CURSOR, SignalLogUnavailable
 from tests.signals.test_hub import ACCOUNT, World, settled
 
+_OPEN: list[Any] = []
 KEYS = [base58.b58encode(bytes([number]) * 32).decode() for number in range(1, 151)]
 
 
@@ -31,6 +33,9 @@ class Charges:
             return Refusal(Err.INSUFFICIENT_CREDITS)
         self.credits -= 5
         return object()
+
+    def balance(self, charge: Any) -> int:
+        return max(10, self.credits)
 
     async def post(self, charge: Any) -> bool:
         return self.stands
@@ -192,6 +197,36 @@ async def test_a_stream_that_does_not_begin_costs_nothing(monkeypatch: pytest.Mo
     assert isinstance(await page.answer(PageRequest(ACCOUNT)), Refusal) and charges.credits == 1_000 - 2 * 5
     other = await page.answer(PageRequest(b"o" * 32))
     assert isinstance(other, PageAnswer)  # Its own limit, not the other account's.
+
+
+@pytest.mark.threat(68)
+async def test_streams_are_for_who_can_pay_them_and_some_are_kept_for_newcomers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One for each 10 credits of balance, so that four accounts cannot open all streams of a replica."""
+    charges = Charges(24)
+    page = SignalEventStream(await World().hub(), charges)
+    await begin(page, ACCOUNT)
+    refused = await page.answer(PageRequest(ACCOUNT))
+    assert isinstance(refused, Refusal) and refused.err is Err.INSUFFICIENT_CREDITS and charges.credits == 19
+    assert "2 streams need a balance of 20 credits" in refused.message
+    monkeypatch.setattr("actors.signals.event_stream.STREAMS", PlaceShares(total=10, kept=4, base=2, of_one_max=10))
+    page = SignalEventStream(await World().hub(), Charges(100_000))
+    for account in (b"a" * 32, b"b" * 32, b"c" * 32):
+        await begin(page, account)
+        await begin(page, account)
+    for account in (b"a" * 32, b"b" * 32, b"c" * 32):
+        refused = await page.answer(PageRequest(account))
+        assert isinstance(refused, Refusal) and refused.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
+    await begin(page, b"n" * 32)
+    await begin(page, b"n" * 32)
+
+
+async def begin(page: SignalEventStream, account: bytes) -> None:
+    answer = await page.answer(PageRequest(account))
+    assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes), answer
+    await read(answer.body, 1)
+    _OPEN.append(answer.body)  # Else it is closed with its generator.
 
 
 async def test_a_head_answers_like_a_get_and_begins_no_stream() -> None:

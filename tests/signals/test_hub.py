@@ -362,13 +362,17 @@ async def test_a_signal_that_a_lost_log_has_again_is_told_once() -> None:
 async def test_wallets_count_from_the_moment_of_the_call() -> None:
     """A hundred subscribe calls at once must not each find the account's 1,000 wallets unnamed."""
     hub = await World().hub()
-    many = SignalFilter(wallets=frozenset(f"w{number}" for number in range(ACCOUNT_WALLETS_MAX)))
+    halves = [
+        SignalFilter(wallets=frozenset(f"w{half}-{number}" for number in range(ACCOUNT_WALLETS_MAX // 2)))
+        for half in range(2)
+    ]
     more = SignalFilter(wallets=frozenset(["one more"]))
-    under_way = asyncio.create_task(hub.subscribe(ACCOUNT, many, Client()))
+    under_way = [asyncio.create_task(hub.subscribe(ACCOUNT, half, Client(), balance=100_000)) for half in halves]
     await asyncio.sleep(0)
     assert not hub.may_watch(ACCOUNT, more) and hub.may_watch(b"other", more)
-    subscription = await under_way
-    hub.begin(subscription)
+    subscriptions = [await each for each in under_way]
+    for subscription in subscriptions:
+        hub.begin(subscription)
     assert not hub.may_watch(ACCOUNT, more)
-    hub.unsubscribe(subscription)
+    hub.unsubscribe(subscriptions[0])
     assert hub.may_watch(ACCOUNT, more)

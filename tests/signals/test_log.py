@@ -166,10 +166,12 @@ async def test_a_new_subscription_takes_no_wallet_out_of_the_watched_ones(log: S
     assert not await log.watch_more(many, 1_000) and await log.watched(1_000) == {"mine"}
     assert await log.watch_more(many[1:], 1_000)
     assert await log.watch_more(["mine", many[1]], 1_030), "they are watched already"
-    await log.watch([f"webhook{number}" for number in range(5_000)], 1_030)
+    await log.watch([f"webhook{number}" for number in range(5_000)], 1_030, for_webhooks=True)
     assert len(await log.watched(1_030)) == SUBSCRIBED_WALLETS_MAX + 5_000
+    assert await log.subscribed_wallets(1_030) == SUBSCRIBED_WALLETS_MAX, "those of webhooks take no place of these"
     assert await log.watch_more(["mine"], 1_031) and not await log.watch_more(["other"], 1_031)
     assert await log.watch_more(["other"], 1_095), "most have ended"
+    assert not await log.watch_more(["third"], 1_095, 1) and await log.watch_more(["third"], 1_095, 2)
 
 
 async def test_wallets_are_watched_for_a_minute(log: SignalLog) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+import pytest
 
 from actors.errors import Err, Refusal
 from actors.signals.filters import SignalFilter, WantedSignals
-from actors.signals.hub import ACCOUNT_WALLETS_MAX
+from actors.signals.hub import ACCOUNT_WALLETS_MAX, WALLETS
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
 from tests.signals.test_hub import ACCOUNT, World, settled
@@ -17,9 +18,8 @@ from tests.signals.test_hub import ACCOUNT, World, settled
 class Socket:
     """A sink of the door."""
 
-    account = ACCOUNT
-
-    def __init__(self) -> None:
+    def __init__(self, account: bytes = ACCOUNT, balance: int = 1_000_000) -> None:
+        self.account, self.balance = account, balance
         self.events: list[tuple[bytes, int]] = []
         self.is_clear = True
         self.on_clear: Callable[[], None] | None = None
@@ -94,10 +94,45 @@ async def test_one_account_cannot_use_up_the_wallets_that_are_watched_for_all() 
         wallets = frozenset(f"w{number}" for number in range(first, first + 100))
         opened.append(await kind.open(WantedSignals(SignalFilter(wallets=wallets), None), socket))
     *taken, refused = opened
-    assert isinstance(refused, Refusal) and refused.err is Err.INVALID_PARAMS
-    assert not any(isinstance(each, Refusal) for each in taken) and len(hub.wallets()) == ACCOUNT_WALLETS_MAX
+    assert isinstance(refused, bytes) and orjson.loads(refused)["message"] == "Subscription limit reached (1000/1000)"
+    assert not any(isinstance(each, Refusal | bytes) for each in taken) and len(hub.wallets()) == ACCOUNT_WALLETS_MAX
     again = WantedSignals(SignalFilter(wallets=frozenset(["w1", "w2"])), None)
-    assert not isinstance(await kind.open(again, socket), Refusal)
+    assert not isinstance(await kind.open(again, socket), Refusal | bytes)
+
+
+@pytest.mark.threat(68)
+async def test_accounts_with_small_balances_leave_wallets_for_one_that_pays() -> None:
+    """Ten with a balance of 10 take a wallet each; twenty that are rich take what is not kept; a newcomer finds 10."""
+    hub = await World().hub()
+    kind = SignalSubscriptions(hub, lambda head, units: head)
+    for number in range(10):
+        poor = Socket(b"poor%d" % number, 10)
+        refused = await kind.open(_wallets(poor.account, 100), poor)
+        assert isinstance(refused, bytes)
+        error = orjson.loads(refused)
+        assert error["code"] == -32000 and error["message"] == "Subscription limit reached (1/1)"
+        assert error["data"]["constant"] == "SUBSCRIPTION_LIMIT" and "balance of 1000 credits" in error["data"]["hint"]
+        assert not isinstance(await kind.open(_wallets(poor.account, 1), poor), Refusal | bytes)
+    opened = []
+    for number in range(20):
+        rich = Socket(b"rich%d" % number)
+        for first in range(0, ACCOUNT_WALLETS_MAX, 100):
+            opened.append(await kind.open(_wallets(rich.account, 100, first), rich))
+    assert any(isinstance(each, bytes) for each in opened)
+    assert WALLETS.total - WALLETS.kept - 1_000 <= len(hub.wallets()) <= WALLETS.total - WALLETS.kept
+    newcomer = Socket(b"newcomer", 100)
+    taken = await kind.open(_wallets(newcomer.account, WALLETS.base), newcomer)
+    assert not isinstance(taken, Refusal | bytes)
+    taken.close()
+    other_names = await kind.open(_wallets(newcomer.account, 1, 50), newcomer)
+    assert isinstance(other_names, bytes), "a wallet keeps its place for a minute"
+    again = await kind.open(_wallets(newcomer.account, WALLETS.base), newcomer)
+    assert not isinstance(again, Refusal | bytes), "the same ones need no further place"
+
+
+def _wallets(account: bytes, count: int, first: int = 0) -> WantedSignals:
+    names = frozenset(f"{account.decode()}-{number}" for number in range(first, first + count))
+    return WantedSignals(SignalFilter(wallets=names), None)
 
 
 def _all() -> Any:

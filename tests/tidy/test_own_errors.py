@@ -8,7 +8,7 @@ from tests.tidy.sources import product
 COMPOSERS = {
     "actors/gateway/replies.py",
     "actors/launch/front.py",
-    "actors/streams/client_streams.py",
+    "actors/errors.py",
     "actors/upstream/replies.py",
 }
 _COMPOSES = re.compile(r"""["']code["']: ?(?!name\b|refusal\.err\.name|err|referral)[a-z_%][^\n]*["']message["']""")
