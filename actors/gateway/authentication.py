@@ -7,7 +7,7 @@ Every door asks here, and only here. `authenticate` is synchronous: neither the 
 
 from collections.abc import Iterable
 
-from actors.calls import Proof, routing_of
+from actors.calls import Figures, Proof, routing_of
 from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
@@ -110,9 +110,12 @@ class Authenticator:
             self._limits.count(None, client, errs, None, None, self._clock.now(), cost)
         return wait
 
-    def count_refusal_of(self, proof: Proof, err: Err, client: Client) -> None:
-        """Count a refusal by the owner, for a door that does not use the pipeline: against the client's address."""
-        self._limits.count(proof, client, (err,), None, None, self._clock.now())
+    def count_refusal_of(
+        self, proof: Proof, err: Err, client: Client, figures: Figures | None = None, cost: int = 0
+    ) -> None:
+        """Count a refusal for a door that does not use the pipeline: against the account whose figures the owner told,
+        else against the client's address."""
+        self._limits.count(proof, client, (err,), figures, None, self._clock.now(), cost)
 
 
 def _told_to_wait(wait: Wait) -> RefusedCaller:

@@ -1,7 +1,7 @@
 """The gRPC door: finds the account of each call of `geyser.Geyser` and hands the call to its service.
 
 Implements: interface, "gRPC streaming" (`x-token` takes session tokens and API keys) and "Authentication" (the headers
-of the other modes, as metadata); threats 35 and 50.
+of the other modes, as metadata); threats 35, 50 and 62 (a bad request of many filters counts by its cost).
 Ray Serve's server calls add_services in each process that listens for gRPC. Serve would lead each call through its own
 request path, which cannot send headers before the first message, cannot end a call with a status without logging an
 exception, and encodes each message. Its server has services that pass this path by (add_passthrough_service, as its
@@ -15,11 +15,12 @@ from typing import Any, NoReturn, Protocol
 import grpc
 from grpc_health.v1 import health_pb2
 
-from actors.calls import Proof
+from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
 from actors.gateway import grpc_status
 from actors.gateway.authentication import Authenticator
 from actors.gateway.grpc_status import Explain
+from actors.gateway.refused_work import cost_of
 from actors.gateway.requests import AsgiClient, Request
 from actors.geyser_proto import api
 from actors.identity.credentials import DUPLICATE_HEADER, KEY_PREFIX
@@ -33,12 +34,17 @@ _NOT_HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckRespo
 _REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default.
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "x-token is neither an API key nor a session token")
 _SENT_TWICE = Refusal(Err.AUTH_FAILED, "a credential was sent twice", hint="send one alone, as metadata x-token")
+_BAD_REQUEST = Refusal(Err.INVALID_PARAMS)
 _STARTING = (grpc_status.UNAVAILABLE, "the gateway is starting; try again")
 NOT_OFFERED = (grpc_status.UNIMPLEMENTED, "this gateway offers no gRPC streams: it has no stream source")
 _NO_REQUEST = (grpc_status.INTERNAL, "the call has no request message")
 _TOO_LARGE = (grpc_status.RESOURCE_EXHAUSTED, f"the request is larger than {_REQUEST_BYTES_MAX} bytes")
 
 Context = Any  # grpc.aio.ServicerContext, of bytes in both directions.
+
+
+# Told of a bad request: the account's proof, its figures, the bytes and the filters of the request.
+CountBad = Callable[[Proof, Figures, int, int], None]
 
 
 class GeyserPort(Protocol):
@@ -50,7 +56,13 @@ class GeyserPort(Protocol):
     async def answer(self, rpc: api.Rpc, request: bytes, context: Context, proof: Proof, explain: Explain) -> bytes: ...
 
     async def subscribe(
-        self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Context, proof: Proof, explain: Explain
+        self,
+        rpc: api.Rpc,
+        requests: AsyncIterator[bytes],
+        context: Context,
+        proof: Proof,
+        explain: Explain,
+        count_bad: CountBad,
     ) -> None: ...
 
 
@@ -74,14 +86,13 @@ class GrpcDoor:
     async def answer(self, rpc: api.Rpc, request: bytes, context: Context) -> bytes:
         if len(request) > _REQUEST_BYTES_MAX:
             await _abort(context, _TOO_LARGE)
-        proof, explain = await self._caller(rpc, context)
+        proof, explain, _ = await self._caller(rpc, context)
         return await self._service.answer(rpc, request, context, proof, explain)
 
     async def subscribe(self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Context) -> None:
-        proof, explain = await self._caller(rpc, context)
-        await self._service.subscribe(rpc, requests, context, proof, explain)
+        await self._service.subscribe(rpc, requests, context, *await self._caller(rpc, context))
 
-    async def _caller(self, rpc: api.Rpc, context: Context) -> tuple[Proof, Explain]:
+    async def _caller(self, rpc: api.Rpc, context: Context) -> tuple[Proof, Explain, CountBad]:
         headers = credentials(context.invocation_metadata() or ())
         client = AsgiClient(headers, _peer(context.peer()))
         # A wallet signs the method POST, the path of the call, and an empty body: the body of a stream has no end.
@@ -103,7 +114,12 @@ class GrpcDoor:
             self._authenticator.count_refusal_of(proof, refusal.err, client)
             return grpc_status.explain(refusal, self._instructions)
 
-        return proof, explain
+        def count_bad(proof: Proof, figures: Figures, body_bytes: int, filters: int) -> None:
+            self._count(_BAD_REQUEST)
+            cost = cost_of(body_bytes=body_bytes, filters=filters)
+            self._authenticator.count_refusal_of(proof, _BAD_REQUEST.err, client, figures, cost)
+
+        return proof, explain, count_bad
 
     def _count(self, refusal: Refusal) -> None:
         if self._refused is not None:

@@ -6,10 +6,10 @@ the block. Pure. Not here: which filters match (geyser_match.py), which blocks a
 
 A block of mainnet has 20 MB, and a subscription 1,000 filters, so all work on a block is done by generators that yield
 PAUSE after each small piece of it: a fraction of a millisecond. A block is cut into its parts without decoding them,
-and the parts of a block that is sent again are joined as they came.
+and the parts of a block that is sent again stay as they came: who sends them joins them.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from actors.geyser_proto import geyser_pb2
@@ -17,7 +17,8 @@ from actors.streams.geyser_match import Account, BlockFilter, Filter, StreamFilt
 from actors.streams.geyser_wire import encoded_varint, fields
 
 Slices = tuple[tuple[int, int], ...]
-Named = tuple[tuple[str, ...], bytes]  # The names of the filters that match, and the update without names.
+# The names of the filters that match, and the update without names; its parts are to be joined.
+Named = tuple[tuple[str, ...], Sequence[bytes]]
 PAUSE = None  # In place of an update: other work may have its turn here.
 _FILTERS_A_PIECE = 100
 # Numbers of fields: of an update, and of a block.
@@ -85,12 +86,12 @@ class WholeBlock:
                 yield from self._of_transaction(one, wanted)
         if wanted.entries:
             for entry in self._entries:
-                yield wanted.entries, self._bytes(geyser_pb2.SubscribeUpdate(entry=entry))
+                yield wanted.entries, (self._bytes(geyser_pb2.SubscribeUpdate(entry=entry)),)
         for name, shape in wanted.blocks.items():
             shaped = yield from self._shaped(shape, wanted.slices)
             yield (name,), shaped
         if wanted.blocks_meta:
-            yield wanted.blocks_meta, self._bytes(geyser_pb2.SubscribeUpdate(block_meta=self._meta()))
+            yield wanted.blocks_meta, (self._bytes(geyser_pb2.SubscribeUpdate(block_meta=self._meta())),)
 
     def _writes(self, wanted: StreamFilter) -> Iterator[Named | None]:
         if not wanted.accounts:
@@ -99,7 +100,7 @@ class WholeBlock:
             names = yield from matching(account, wanted.accounts)
             if names:
                 write = geyser_pb2.SubscribeUpdateAccount(account=sliced(account, wanted.slices), slot=self.slot)
-                yield names, self._bytes(geyser_pb2.SubscribeUpdate(account=write))
+                yield names, (self._bytes(geyser_pb2.SubscribeUpdate(account=write)),)
 
     def _candidates(self, wanted: StreamFilter) -> Iterable[Account]:
         """The accounts that may match. Most subscriptions name a few keys, and a block has thousands of accounts."""
@@ -114,7 +115,7 @@ class WholeBlock:
         names = yield from matching(one, wanted.transactions)
         if names:
             whole = geyser_pb2.SubscribeUpdateTransaction(transaction=info, slot=self.slot)
-            yield names, self._bytes(geyser_pb2.SubscribeUpdate(transaction=whole))
+            yield names, (self._bytes(geyser_pb2.SubscribeUpdate(transaction=whole)),)
         names = yield from matching(one, wanted.transactions_status)
         if names:
             status = geyser_pb2.SubscribeUpdateTransactionStatus(
@@ -122,9 +123,9 @@ class WholeBlock:
             )
             if info.meta.HasField("err"):
                 status.err.CopyFrom(info.meta.err)
-            yield names, self._bytes(geyser_pb2.SubscribeUpdate(transaction_status=status))
+            yield names, (self._bytes(geyser_pb2.SubscribeUpdate(transaction_status=status)),)
 
-    def _shaped(self, shape: BlockFilter, slices: Slices) -> Generator[None, None, bytes]:
+    def _shaped(self, shape: BlockFilter, slices: Slices) -> Generator[None, None, Sequence[bytes]]:
         """An update with the parts of the block that were asked for. Its counts are those of the whole block."""
         block, keys, raw = self._block, shape.keys, self._raw
         found = geyser_pb2.SubscribeUpdateBlock(updated_account_count=block.updated_account_count)
@@ -143,7 +144,7 @@ class WholeBlock:
         if shape.has_entries:
             parts += raw[_ENTRY]
         size = encoded_varint(sum(map(len, parts)))
-        return b"".join((_BLOCK_TAG, size, *parts, self._bytes(geyser_pb2.SubscribeUpdate())))
+        return (_BLOCK_TAG, size, *parts, self._bytes(geyser_pb2.SubscribeUpdate()))
 
     def _meta(self) -> geyser_pb2.SubscribeUpdateBlockMeta:
         found = geyser_pb2.SubscribeUpdateBlockMeta()

@@ -2,6 +2,9 @@
 
 Implements: upstream loss: the feed subscribes again from the first slot that may have updates which were not seen, and
 leaves out what was delivered. What the node cannot give again ends the streams with DATA_LOSS and the slots.
+An update is given to all readers before the next one is read, a part of them in each pass of the loop (geyser_pace.py).
+Each reader has the number of its newest update, and one that takes another's place goes on at that one's number: so
+nothing is lost or doubled for a client that replaces its filters while an update is being given.
 A shell: geyser_progress.py knows what was seen. Not here: which clients share a feed (geyser_feeds.py), their filters'
 names and queues (geyser_reader.py).
 """
@@ -19,6 +22,7 @@ from actors.clock import Clock
 from actors.geyser_proto import geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
+from actors.streams.geyser_pace import GeyserPace, units_to_give, units_to_read
 from actors.streams.geyser_progress import Progress
 from actors.streams.geyser_requests import WATCH, WantedStream
 from actors.streams.geyser_updates import SeenUpdate, identify, split
@@ -66,14 +70,20 @@ class GeyserFeed:
         resume_seconds: float,
         connect_seconds: float,
         first_kept: int | None = None,
+        pace: GeyserPace | None = None,
     ) -> None:
-        """first_kept: the first slot that can be replayed without the node, for the error when the node cannot."""
+        """first_kept: the first slot that can be replayed without the node, for the error when the node cannot.
+
+        pace: of all feeds of the replica; None: it is alone.
+        """
+        self._pace = pace or GeyserPace()
         self._first_kept = first_kept
         self._wanted, self._open, self._clock = wanted, open_stream, clock
         self._asked_names = frozenset((*wanted.names, WATCH))
         self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
         self._progress = Progress(wanted.level)
-        self._readers: dict[FeedReader, None] = {}
+        self._readers: dict[FeedReader, int] = {}  # With the number of the newest update that each was given.
+        self._names: tuple[str, ...] = ()  # Of the newest update.
         self._began_at = self._asked_at = self._heard_at = clock.monotonic()
         self._updates = 0  # Of the node, which were new and could be read.
         self._call: Any = None
@@ -93,9 +103,11 @@ class GeyserFeed:
         if self._task is not None:
             self._task.cancel()
 
-    def join(self, reader: FeedReader) -> None:
+    def join(self, reader: FeedReader, instead_of: FeedReader | None = None) -> None:
+        """Take a reader in from the next update on; instead_of: from the first that this one was not given."""
         assert self.end is None, "a feed that has ended takes no readers"
-        self._readers[reader] = None
+        given = self._updates if instead_of is None else self._readers.get(instead_of, self._updates)
+        self._readers[reader] = given
 
     def leave(self, reader: FeedReader) -> bool:
         """Take a reader out; True: it was the last one."""
@@ -146,7 +158,10 @@ class GeyserFeed:
                 self.resumes += 1
             while (payload := await call.read()) is not grpc.aio.EOF:
                 self._heard_at = self._clock.monotonic()
-                self._take(payload)
+                units = units_to_read(len(payload))
+                if not self._pace.has_room(units):
+                    await self._pace.step(units)
+                await self._take(payload)
             code, text = await call.code(), await call.details() or ""
         except grpc.aio.AioRpcError as error:
             code, text = error.code(), error.details() or ""
@@ -185,8 +200,11 @@ class GeyserFeed:
         logger.info("the stream source broke off, and is asked again: %s %s", code.name, text[:200])
         return None
 
-    def _take(self, payload: bytes) -> None:
+    async def _take(self, payload: bytes) -> None:
         names, body = split(payload)
+        if names == self._names:
+            names = self._names  # One object for all updates of the same filters: readers look it up faster.
+        self._names = names
         if not names:
             if not self.live.is_set() and geyser_pb2.SubscribeUpdate.FromString(body).HasField("pong"):
                 self.live.set()
@@ -204,8 +222,18 @@ class GeyserFeed:
         self._updates += 1
         if not self.live.is_set():
             self.live.set()
-        for reader in tuple(self._readers):
-            reader.take(names, body, update)
+        await self._give(names, body, update)
+
+    async def _give(self, names: tuple[str, ...], body: bytes, update: SeenUpdate | None) -> None:
+        number, units = self._updates, units_to_give(len(names))
+        # Again for those who took the place of a reader meanwhile that had not been given this update.
+        while waiting := [reader for reader, given in self._readers.items() if given < number]:
+            for reader in waiting:
+                if not self._pace.has_room(units):
+                    await self._pace.step(units)
+                if self._readers.get(reader, number) < number:  # It may have left.
+                    self._readers[reader] = number
+                    reader.take(names, body, update)
 
     def _was_searched(self, gap: _GapFound) -> bool:
         slot = int(str(gap))

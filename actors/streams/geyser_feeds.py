@@ -21,6 +21,7 @@ from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_feed import FeedReader, GeyserFeed, passed_on
+from actors.streams.geyser_pace import GeyserPace
 from actors.streams.geyser_requests import WantedStream, read_bytes
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class GeyserFeeds:
         self._calls: dict[api.Rpc, Any] = {
             rpc: self._channel.unary_unary(rpc.path) for rpc in api.RPCS if not rpc.is_stream
         }
+        self.pace, self.writing_pace = GeyserPace(), GeyserPace()
         self._shared: dict[bytes, GeyserFeed] = {}
         self._feeds: set[GeyserFeed] = set()
         self._reading = ThreadPoolExecutor(1, "large-requests")
@@ -113,8 +115,14 @@ class GeyserFeeds:
 
     # --- feeds
 
-    def join(self, wanted: WantedStream, reader: FeedReader, first_kept: int | None = None) -> GeyserFeed:
-        """The feed for this subscription, with this reader in it. first_kept: as GeyserFeed's."""
+    def join(
+        self,
+        wanted: WantedStream,
+        reader: FeedReader,
+        first_kept: int | None = None,
+        instead_of: FeedReader | None = None,
+    ) -> GeyserFeed:
+        """The feed for this subscription, with this reader in it. first_kept, instead_of: as GeyserFeed's."""
         assert wanted.key is not None
         feed = self._shared.get(wanted.key) if wanted.from_slot is None else None
         if feed is None or feed.end is not None:
@@ -125,12 +133,13 @@ class GeyserFeeds:
                 self._settings.resume_seconds,
                 self._settings.connect_seconds,
                 first_kept,
+                self.pace,
             )
             self._feeds.add(feed)
             if wanted.from_slot is None:
                 self._shared[wanted.key] = feed
             feed.start()
-        feed.join(reader)
+        feed.join(reader, instead_of)
         return feed
 
     def leave(self, feed: GeyserFeed, reader: FeedReader) -> None:

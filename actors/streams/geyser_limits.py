@@ -42,23 +42,33 @@ _REQUEST = _parts(geyser_pb2.SubscribeRequest.DESCRIPTOR)
 
 
 class BadSubscription(Exception):
-    """A filter of the subscription is invalid or above a limit; the text says which."""
+    """A filter of the subscription is invalid or above a limit; the text says which.
+
+    filters: how many were looked at, with the other fields of the request.
+    """
+
+    def __init__(self, text: str, filters: int = 0) -> None:
+        super().__init__(text)
+        self.filters = filters
 
 
-def check_shape(raw: bytes, filters_max: int, keys_max: int) -> None:
+def check_shape(raw: bytes, filters_max: int, keys_max: int) -> int:
     """Refuse a request of very many parts before it is decoded: half a second of work for four megabytes of them.
+
+    Gives the number of its filters and other fields.
 
     Raises BadSubscription; a request has at most filters_max filters and slices of all kinds together, and keys_max
     keys in all; its parts are counted at every depth. Raises DecodeError for what is no message.
     """
-    left = _PARTS_PER_FILTER * filters_max + keys_max
+    left, count = _PARTS_PER_FILTER * filters_max + keys_max, 0
     for count, (number, _, value, end) in enumerate(fields(raw), 1):
         if count > filters_max + _OTHER_FIELDS_MAX:
-            raise BadSubscription(f"Max amount of filters/data_slices reached, only {filters_max} allowed")
+            raise BadSubscription(f"Max amount of filters/data_slices reached, only {filters_max} allowed", count)
         inner = _REQUEST.get(number)
         left = left if inner is None else _count(raw, value, end, inner, left)
         if left < 0:
-            raise BadSubscription(f"Max amount of Pubkeys reached, only {keys_max} allowed")
+            raise BadSubscription(f"Max amount of Pubkeys reached, only {keys_max} allowed", count)
+    return count
 
 
 def _count(raw: bytes, at: int, end: int, parts: Parts, left: int) -> int:

@@ -2,18 +2,22 @@
 
 Implements: a client that does not read costs a bounded amount of memory. When the queue is full, what waits in it is
 dropped, and the stream ends with RESOURCE_EXHAUSTED and the last slot that was sent.
+Writes of all clients are spread over the passes of the loop (geyser_pace.py), and a large update is joined beside it.
 Not here: gRPC (geyser_stream.py), which updates are queued, limits of all queues together (geyser_queues.py).
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
+from actors.streams.geyser_pace import GeyserPace, units_to_write
 from actors.streams.geyser_queues import GeyserQueues
 
 _UNLIMITED = 1 << 62
+# A thread joins parts of this size and more, while the interpreter does other work; below it Python would not let go.
+_LARGE_BYTES = 1 << 20
 
 
 class StreamEnded(Exception):
@@ -25,11 +29,18 @@ class StreamEnded(Exception):
 
 
 class GeyserOutbox:
-    """queues: all queues of the replica, of which this one is; None: it is alone. account: whose stream it is."""
+    """queues, pace: of all streams of the replica; None: it is alone. account: whose stream it is."""
 
     def __init__(
-        self, updates_max: int, bytes_max: int, queues: GeyserQueues | None = None, account: bytes = b""
+        self,
+        updates_max: int,
+        bytes_max: int,
+        queues: GeyserQueues | None = None,
+        account: bytes = b"",
+        pace: GeyserPace | None = None,
     ) -> None:
+        self._pace = pace or GeyserPace()
+        self._is_idle = self._asks = self._has_turn = False  # idle: `next` waits. A turn is asked for by `next` alone.
         self._updates_max, self._bytes_max = updates_max, bytes_max
         self._queues, self.account = queues or GeyserQueues(_UNLIMITED, _UNLIMITED), account
         self.behind_bytes = 0  # All but the first update, and what the reader keeps.
@@ -41,6 +52,10 @@ class GeyserOutbox:
         self._has_room = asyncio.Event()
         self.last_slot: int | None = None  # Of what was handed out.
         self.on_end: Callable[[StreamEnd, bool], None] | None = None  # Called once; True: nothing that waits is sent.
+
+    def __len__(self) -> int:
+        """How many updates wait."""
+        return len(self._queue)
 
     @property
     def is_ended(self) -> bool:
@@ -62,7 +77,8 @@ class GeyserOutbox:
         is_behind = bool(self._queue)
         self._bytes += size
         self._queue.append((slot, head, body))
-        self._wake.set()
+        if self._is_idle:
+            self._ask_for_turn()
         if is_behind:
             self._count(size)
 
@@ -116,13 +132,34 @@ class GeyserOutbox:
         if self.on_end is not None:
             self.on_end(end, is_hurried)
 
+    def _ask_for_turn(self) -> None:
+        """Ask for the turn to write the first update. It is kept when the queue is dropped before it comes."""
+        if self._asks or self._has_turn:
+            return
+        _, head, body = self._queue[0]
+        units = units_to_write(len(head) + len(body))
+        if self._pace.has_room(units):
+            self._take_turn()
+        else:
+            self._asks = True
+            self._pace.wait(units, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._asks, self._has_turn = False, True
+        self._wake.set()
+
     async def next(self) -> bytes:
-        """Wait for the next update; raises StreamEnded."""
-        while not self._queue:
-            if self._end is not None:
+        """Wait for the next update, and for its turn to be written; raises StreamEnded."""
+        if self._queue:
+            self._ask_for_turn()
+        while not (self._queue and self._has_turn):
+            if not self._queue and self._end is not None:
                 raise StreamEnded(self._end)
             self._wake.clear()
+            self._is_idle = True
             await self._wake.wait()
+            self._is_idle = False
+        self._has_turn = False
         slot, head, body = self._queue.popleft()
         self._bytes -= len(head) + len(body)
         if self._queue:
@@ -132,4 +169,11 @@ class GeyserOutbox:
             self._has_room.set()
         if slot is not None:
             self.last_slot = slot
-        return head + body
+        return await joined((head, body))
+
+
+async def joined(parts: Sequence[bytes]) -> bytes:
+    """One piece of these parts; of many bytes, made by a thread: seven megabytes of them take ten milliseconds."""
+    if sum(map(len, parts)) < _LARGE_BYTES:
+        return b"".join(parts)
+    return await asyncio.to_thread(b"".join, parts)

@@ -22,6 +22,10 @@ from actors.streams.geyser_outbox import GeyserOutbox
 from actors.streams.geyser_requests import WATCH, WantedStream, header
 from actors.streams.geyser_updates import SeenUpdate
 
+# Of the headers that a reader keeps, with their names; one of 1,000 names is kept alone. A stream holds as many bytes
+# of names as that one anyway.
+_HEADS_BYTES_MAX = 16 * 1024
+_NAME_BYTES = 64
 _RECENT_STATUSES = 512  # More than any two streams of one node are apart.
 _ONLY_WATCH = (WATCH,)
 # Two nodes' streams are no further apart; then nothing that was replayed can come live any more.
@@ -68,6 +72,7 @@ class GeyserReader:
     ) -> None:
         self.wanted, self._outbox, self._kept_bytes_max = wanted, outbox, kept_bytes_max
         self._heads: dict[tuple[str, ...], bytes] = {}
+        self._heads_bytes = 0
         self._state = _State.KEEPING if replays_from is None else _State.IGNORING
         self._replayed = None if replays_from is None else _Replayed(replays_from)
         self._statuses_to_boundary = 0
@@ -230,7 +235,12 @@ class GeyserReader:
         head = self._heads.get(names)
         if head is None:
             ours = self.wanted.names
-            head = self._heads[names] = header(tuple(sorted(ours[name] for name in names if name != WATCH)))
+            head = header(tuple(sorted(ours[name] for name in names if name != WATCH)))
+            self._heads_bytes += len(head) + _NAME_BYTES * len(names)
+            if self._heads_bytes > _HEADS_BYTES_MAX:
+                self._heads.clear()
+                self._heads_bytes = len(head) + _NAME_BYTES * len(names)
+            self._heads[names] = head
         return head
 
     def _pass_on(self, names: tuple[str, ...], body: bytes, update: SeenUpdate | None) -> None:

@@ -25,7 +25,7 @@ from actors.streams.api import BLOCK, WINDOW, AskBlock, AskWindow, BlockPart, Wi
 from actors.streams.geyser_blocks import WholeBlock
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_match import LEVEL_STATUSES, StreamFilter
-from actors.streams.geyser_outbox import GeyserOutbox
+from actors.streams.geyser_outbox import GeyserOutbox, joined
 from actors.streams.geyser_reader import GeyserReader
 from actors.streams.geyser_requests import SMALL_BYTES, WATCH, WantedStream
 from actors.streams.geyser_work import GeyserWork, Turn
@@ -221,7 +221,8 @@ class Replay:
         count = 0
         for update in block.updates(self._filter):
             if update is not None:
-                self._reader.replay(slot, *update)
+                names, parts = update
+                self._reader.replay(slot, names, await joined(parts))
                 count += 1
             if update is not None and count % _ROOM_UPDATES == 0:
                 await self._room()

@@ -7,6 +7,7 @@ the same bytes. Each filter gets a short name of ours; updates get the client's 
 WATCH is a filter of ours in every request: statuses of slots tell how far a feed is (geyser_progress.py).
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import msgspec
 
 from actors.geyser_proto import geyser_pb2
-from actors.streams.geyser_limits import check_request, check_shape
+from actors.streams.geyser_limits import BadSubscription, check_request, check_shape
 
 WATCH = "~"
+HEADERS_BYTES_MAX = 16 << 20
+_NAME_BYTES = 64  # What a name takes in memory beside its bytes.
 SMALL_BYTES = 1_024  # Reading it takes two milliseconds at most: 200 filters without a value.
 # The maps of a request, each with the first letter of the names that its filters get.
 _MAPS = {
@@ -61,9 +64,13 @@ def read_bytes(raw: bytes, filters_max: int, keys_max: int) -> WantedStream | in
 
     Raises BadSubscription and DecodeError.
     """
-    check_shape(raw, filters_max, keys_max)
+    filters = check_shape(raw, filters_max, keys_max)
     request = geyser_pb2.SubscribeRequest.FromString(raw)
-    return request.ping.id if request.HasField("ping") else read_request(request, filters_max, keys_max)
+    try:
+        return request.ping.id if request.HasField("ping") else read_request(request, filters_max, keys_max)
+    except BadSubscription as error:
+        error.filters = filters
+        raise
 
 
 def ping_of(raw: bytes) -> int | None:
@@ -112,7 +119,33 @@ def _sets_of(descriptor: Any) -> tuple[str, ...]:
     return tuple(field for field in _SETS if field in descriptor.fields_by_name)
 
 
-@lru_cache(maxsize=4096)
+class HeaderCache:
+    """Headers of updates, made once for all streams with these names. Beyond bytes_max the oldest are forgotten."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._headers: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
+        self.bytes = 0  # Of headers and names.
+
+    def get(self, names: tuple[str, ...]) -> bytes:
+        found = self._headers.get(names)
+        if found is not None:
+            self._headers.move_to_end(names)
+            return found
+        found = self._headers[names] = geyser_pb2.SubscribeUpdate(filters=names).SerializeToString()
+        self.bytes += _size(names, found)
+        while self.bytes > self._bytes_max:
+            self.bytes -= _size(*self._headers.popitem(last=False))
+        return found
+
+
+def _size(names: tuple[str, ...], header: bytes) -> int:
+    return 2 * len(header) + _NAME_BYTES * len(names)
+
+
+_headers = HeaderCache(HEADERS_BYTES_MAX)
+
+
 def header(names: tuple[str, ...]) -> bytes:
     """The part of an update with the names of the filters. In protobuf, header + body is the whole update."""
-    return geyser_pb2.SubscribeUpdate(filters=names).SerializeToString()
+    return _headers.get(names)

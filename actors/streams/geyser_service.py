@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from google.protobuf.message import DecodeError
 
-from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof
+from actors.calls import Figures, KeyProof, Proof, ProvenProof, SessionProof, WalletProof
 from actors.catalog import STREAMS
 from actors.clock import Clock
 from actors.config import GeyserConfig
@@ -39,6 +39,7 @@ _CALL_SECONDS_MAX = 30.0
 _CLOSE_SECONDS = 2.0
 
 Explain = Callable[[Refusal], tuple[int, str]]  # The gRPC status and text of a refusal of the account.
+CountBad = Callable[[Proof, Figures, int, int], None]  # The account's proof, its figures, bytes and filters.
 
 
 class GeyserService:
@@ -130,8 +131,15 @@ class GeyserService:
     # --- streams
 
     async def subscribe(
-        self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Any, proof: Proof, explain: Explain
+        self,
+        rpc: api.Rpc,
+        requests: AsyncIterator[bytes],
+        context: Any,
+        proof: Proof,
+        explain: Explain,
+        count_bad: CountBad,
     ) -> None:
+        """count_bad: told of a bad request, which is free; the work on it counts."""
         charge, proof = await self._held(rpc, context, proof, explain)
         account = charge.pubkey
         if (end := self._why_not(account)) is not None:
@@ -139,7 +147,7 @@ class GeyserService:
             await _abort(context, end)
         self._open[account] = self._open.get(account, 0) + 1
         try:
-            end = await self._run(rpc, requests, context, proof, charge, explain)
+            end = await self._run(rpc, requests, context, proof, charge, explain, count_bad)
             if end.code:
                 # The status follows what the client has not read yet. Until it has left, the stream counts as open, as
                 # gRPC holds its last update; the front cuts a client off that reads nothing for too long.
@@ -157,10 +165,12 @@ class GeyserService:
         proof: Proof,
         charge: HeldCharge,
         explain: Explain,
+        count_bad: CountBad,
     ) -> StreamEnd:
         """Serve one stream until it ends; nothing of it is charged or kept in a queue after that."""
         account = charge.pubkey
         paying = GeyserCharges(self._meters, charge, partial(_end_of, explain=explain), self._minute_seconds)
+        stream: GeyserStream | None = None
         watched: Proof = ProvenProof(account) if isinstance(proof, WalletProof) else proof
         try:
             # Headers at once: some clients wait for them before they write.
@@ -184,6 +194,8 @@ class GeyserService:
             self._streams.pop(paying, None)
             self._credentials.leave(watched, paying)
             paying.stop()
+            if stream is not None and stream.refused is not None:
+                count_bad(proof, charge.figures, *stream.refused)
 
     def _why_not(self, account: bytes) -> StreamEnd | None:
         """Why this account gets no further stream here."""

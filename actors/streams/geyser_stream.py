@@ -71,7 +71,9 @@ class GeyserStream:
         self._work, self._turn = work, Turn(work, account)
         self._replays = replays
         self._replaying: asyncio.Task[None] | None = None
-        self._outbox = GeyserOutbox(settings.queue_updates_max, settings.queue_bytes_max, queues, account)
+        self._outbox = GeyserOutbox(
+            settings.queue_updates_max, settings.queue_bytes_max, queues, account, feeds.writing_pace
+        )
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
         self._newest: bytes | None = None  # A request that was not read yet.
@@ -81,6 +83,7 @@ class GeyserStream:
         self._is_settled = True
         self._pongs: list[int] = []
         self._second, self._requests_in_second = -1, 0
+        self.refused: tuple[int, int] | None = None  # Bytes and filters of the bad request that ended the stream.
 
     def end(self, end: StreamEnd, at_once: bool = False) -> None:
         """End the stream after what is queued; at_once: without it."""
@@ -154,7 +157,7 @@ class GeyserStream:
         try:
             ping = ping_of(raw) if len(raw) <= SMALL_BYTES else None
         except DecodeError as error:
-            self._refuse(error)
+            self._refuse(error, raw)
             return
         if ping is not None:
             self._pongs.append(ping)
@@ -165,9 +168,12 @@ class GeyserStream:
         self._is_settled = False
         self._changed.set()
 
-    def _refuse(self, error: DecodeError | BadSubscription) -> None:
-        is_bad = isinstance(error, BadSubscription)
-        self._outbox.end(geyser_ends.bad_filter(str(error)) if is_bad else geyser_ends.undecodable(str(error)))
+    def _refuse(self, error: DecodeError | BadSubscription, raw: bytes) -> None:
+        if isinstance(error, BadSubscription):
+            self.refused, end = (len(raw), error.filters), geyser_ends.bad_filter(str(error))
+        else:
+            self.refused, end = (len(raw), 0), geyser_ends.undecodable(str(error))
+        self._outbox.end(end)
 
     def _answer_pings(self) -> None:
         for number in self._pongs:
@@ -214,7 +220,7 @@ class GeyserStream:
             else:
                 found = await self._feeds.read_large(raw)
         except (DecodeError, BadSubscription) as error:
-            self._refuse(error)
+            self._refuse(error, raw)
             return
         finally:
             self._turn.end(_REPLACE_SECONDS)
@@ -245,7 +251,7 @@ class GeyserStream:
         reader = GeyserReader(wanted, self._outbox, most, None if replay is None else from_slot)
         settled = asyncio.Event()
         reader.on_settled = settled.set
-        feed = self._feeds.join(wanted, reader, first_kept)
+        feed = self._feeds.join(wanted, reader, first_kept, old)
         self._reader, self._feed = reader, feed
         self._stop_replay()
         try:

@@ -32,7 +32,9 @@ class Service:
             await context.abort(next(one for one in grpc.StatusCode if one.value[0] == code), text)
         return rpc.response().SerializeToString()
 
-    async def subscribe(self, rpc: api.Rpc, requests: Any, context: Any, proof: Proof, explain: Any) -> None:
+    async def subscribe(
+        self, rpc: api.Rpc, requests: Any, context: Any, proof: Proof, explain: Any, count_bad: Any
+    ) -> None:
         self.proofs.append(proof)
         async for request in requests:
             await context.write(request)

@@ -91,6 +91,7 @@ class GeyserWorld:
     keeps_window: bool = False
     source: WindowSource | None = None
     node_port: int = 0
+    bad: list[tuple[int, int]] = field(default_factory=list)  # Bytes and filters of bad requests.
     _open: list[Any] = field(default_factory=list)
 
     async def start_node(self) -> None:
@@ -150,12 +151,16 @@ class GeyserWorld:
 
         return asyncio.ensure_future(answer())
 
+    def _count_bad(self, proof: Any, figures: Any, body_bytes: int, filters: int) -> None:
+        assert (proof, figures is not None) == (PROOF, True)
+        self.bad.append((body_bytes, filters))
+
     def _handler(self) -> Any:
         def explain(refusal: Refusal) -> tuple[int, str]:
             return 16 if refusal.err.name == "AUTH_FAILED" else 8, refusal.message
 
         async def subscribe(requests: Any, context: Any) -> None:
-            await self.service.subscribe(api.SUBSCRIBE, requests, context, PROOF, explain)
+            await self.service.subscribe(api.SUBSCRIBE, requests, context, PROOF, explain, self._count_bad)
 
         def answering(rpc: api.Rpc) -> Any:
             async def answer(request: bytes, context: Any) -> bytes:

@@ -36,8 +36,8 @@ def whole(body: bytes) -> WholeBlock:
 
 def updates(made: geyser_pb2.SubscribeUpdate, request: geyser_pb2.SubscribeRequest) -> list[Any]:
     found = []
-    for names, body in filter(None, whole(made.SerializeToString()).updates(StreamFilter(request))):
-        update = geyser_pb2.SubscribeUpdate.FromString(body)
+    for names, parts in filter(None, whole(made.SerializeToString()).updates(StreamFilter(request))):
+        update = geyser_pb2.SubscribeUpdate.FromString(b"".join(parts))
         assert update.created_at.seconds == 7 and not update.filters
         found.append((names, update))
     return found

@@ -1,7 +1,8 @@
 """One subscription at the node, and what a loss of the node costs: nothing, or a clear end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,13 @@ import grpc
 import pytest
 from solders.keypair import Keypair
 
+from actors.clock import SystemClock
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_feed
+from actors.streams.geyser_feed import GeyserFeed
+from actors.streams.geyser_outbox import GeyserOutbox
+from actors.streams.geyser_reader import GeyserReader
+from actors.streams.geyser_requests import WantedStream
 from bench.grpc_server import started
 from devnode.geyser.filters import read_filter
 from devnode.geyser.limits import NO_LIMITS
@@ -161,3 +167,106 @@ async def test_a_node_that_stays_away_ends_its_streams(
         if babbling is not None:
             await babbling.stop(None)
         await world.listen_again()
+
+
+class PlayedCall:
+    """A subscription at a node that sends these updates as fast as they are read."""
+
+    def __init__(self, payloads: list[bytes]) -> None:
+        self._payloads = iter(payloads)
+
+    async def write(self, request: bytes) -> None: ...
+
+    async def read(self) -> bytes:
+        for payload in self._payloads:
+            return payload
+        await asyncio.Event().wait()
+        raise AssertionError("nothing more comes")
+
+    def cancel(self) -> None: ...
+
+
+class PlayedStreams:
+    """Streams of one subscription with many names, each of them with what it was sent."""
+
+    def __init__(self, streams: int, updates: int) -> None:
+        names = {f"t{number}": f"name {number}" for number in range(600)}
+        self._wanted = WantedStream(b"key", names, geyser_pb2.PROCESSED, None)
+        numbered = [
+            geyser_pb2.SubscribeUpdate(filters=names, block_meta=geyser_pb2.SubscribeUpdateBlockMeta(slot=slot))
+            for slot in range(1, updates + 1)
+        ]
+        payloads = [update.SerializeToString() for update in numbered]
+        self.feed = GeyserFeed(self._wanted, lambda: PlayedCall(payloads), SystemClock(), 60.0, 60.0)
+        self.outboxes = [GeyserOutbox(updates + 1, 1 << 30) for _ in range(streams)]
+        self._readers = [self.reader(outbox) for outbox in self.outboxes]
+        for reader in self._readers:
+            self.feed.join(reader)
+            reader.release()
+
+    def reader(self, outbox: GeyserOutbox) -> GeyserReader:
+        return GeyserReader(self._wanted, outbox, 1 << 30)
+
+    def replace(self, number: int) -> None:
+        """As GeyserStream does with a request that is equal to the one before it."""
+        old, new = self._readers[number], self.reader(self.outboxes[number])
+        self._readers[number] = new
+        self.feed.join(new, old)
+        old.stop()
+        new.release()
+        self.feed.leave(old)
+
+    def waiting(self) -> list[int]:
+        return [len(outbox) for outbox in self.outboxes]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 - the passes of the loop are what is looked at.
+            await asyncio.sleep(0)
+
+    async def sent(self) -> list[list[int]]:
+        return [await self.sent_to(outbox) for outbox in self.outboxes]
+
+    async def sent_to(self, outbox: GeyserOutbox) -> list[int]:
+        payloads = [await outbox.next() for _ in range(len(outbox))]
+        return [geyser_pb2.SubscribeUpdate.FromString(payload).block_meta.slot for payload in payloads]
+
+
+@pytest.mark.threat(62)
+async def test_an_update_is_given_to_some_of_its_streams_at_a_time() -> None:
+    """Threat 62: a hundred streams with many names each were given an update in one step."""
+    streams = PlayedStreams(100, 3)
+    streams.feed.start()
+    while min(streams.waiting()) < 3:
+        before = sum(streams.waiting())
+        await asyncio.sleep(0)
+        assert sum(streams.waiting()) - before <= 20
+    streams.feed.stop()
+    assert await streams.sent() == [[1, 2, 3]] * 100
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_filters_replaced_while_an_update_is_given_lose_and_double_nothing(seed: int) -> None:
+    """The new filters go on where the old ones stopped, whether or not these had the update already."""
+    streams, chance, replaced_between = PlayedStreams(40, 5), random.Random(seed), 0
+    streams.feed.start()
+    for _ in range(300):
+        await asyncio.sleep(0)
+        replaced_between += len(set(streams.waiting())) > 1
+        for number in chance.sample(range(40), 12):
+            streams.replace(number)
+    streams.feed.stop()
+    assert replaced_between > 5
+    assert await streams.sent() == [[1, 2, 3, 4, 5]] * 40
+
+
+async def test_who_joins_while_an_update_is_given_begins_with_the_next_one() -> None:
+    streams = PlayedStreams(40, 2)
+    streams.feed.start()
+    await streams.until(lambda: max(streams.waiting()) > 0)
+    late = GeyserOutbox(10, 1 << 30)
+    reader = streams.reader(late)
+    streams.feed.join(reader)
+    reader.release()
+    await streams.until(lambda: min(streams.waiting()) == 2 and len(late) == 1)
+    streams.feed.stop()
+    assert await streams.sent_to(late) == [2]

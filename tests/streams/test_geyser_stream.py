@@ -132,9 +132,10 @@ async def test_slow_streams_of_an_account_are_bounded_together(tmp_path: Path) -
         await reading.ask(traffic())
         await settled(world, reading)
         silent = [Silent() for _ in range(2)]
-        explain: Any = None
+        nobody: Any = None
         running = [
-            asyncio.create_task(world.service.subscribe(api.SUBSCRIBE, asked(), one, PROOF, explain)) for one in silent
+            asyncio.create_task(world.service.subscribe(api.SUBSCRIBE, asked(), one, PROOF, nobody, nobody))
+            for one in silent
         ]
         landed: set[str] = set()
 
@@ -203,6 +204,20 @@ async def test_a_bad_request_is_free(world: GeyserWorld, request_of: Any, code: 
     assert refused.value.code() is code and says in (refused.value.details() or "")
     await world.until(lambda: not world.account.held)
     assert world.account.posted == {}
+    assert [size for size, _ in world.bad] == [len(made if isinstance(made, bytes) else made.SerializeToString())]
+
+
+@pytest.mark.threat(62)
+async def test_a_bad_request_of_many_filters_is_told_with_their_number(world: GeyserWorld) -> None:
+    """Threat 62: refusals count by the work on them, and not by their number."""
+    client, request = world.client(), Request()
+    for number in range(500):
+        request.slots[str(number)].SetInParent()
+    request.accounts["bad"].account.append("no key")
+    await client.ask(request)
+    assert (await client.end())[0] is grpc.StatusCode.INVALID_ARGUMENT
+    await world.until(lambda: bool(world.bad))
+    assert world.bad == [(len(request.SerializeToString()), 501)]
 
 
 async def test_a_large_request_is_read_beside_the_loop(world: GeyserWorld) -> None:
