@@ -175,12 +175,13 @@ class SignalHub:
             return
         now = self._clock.now()
         taken = await self._log.subscribed_wallets(now)
-        named = (wallet for wallet, until in self._named.get(subscription.pubkey, {}).items() if until >= now)
-        before = self._wallets_of(subscription.pubkey, but=subscription).union(named)
+        held = self._held(subscription.pubkey, now)
+        before = held | self._wallets_of(subscription.pubkey, but=subscription)
         after = len(wallets | before)
         most = WALLETS.most(len(before), taken, balance)
         limit = WALLETS.total if after <= WALLETS.base else WALLETS.total - WALLETS.kept
-        if after > max(most, len(before)) or not await self._log.watch_more(sorted(wallets), now, limit):
+        is_refused = after > most and not wallets <= held
+        if is_refused or not await self._log.watch_more(sorted(wallets), now, limit):
             subscription.is_over = True  # It holds no place.
             needed = after * CREDITS_A_PLACE
             if needed > balance:
@@ -190,6 +191,12 @@ class SignalHub:
                 min(most, after - 1), f"most places are taken at the moment: {few}, or end a subscription"
             )
         self._name(subscription)
+
+    def _held(self, pubkey: bytes, now: int) -> frozenset[str]:
+        """Return the wallets for which the account was given a place. An opening under way was given none yet."""
+        named = (wallet for wallet, until in self._named.get(pubkey, {}).items() if until >= now)
+        begun = (each.filter.wallets or () for each in self._subscriptions.values() if each.pubkey == pubkey)
+        return frozenset(named).union(*begun)
 
     def _name(self, subscription: SignalSubscription) -> None:
         until = self._clock.now() + WALLET_SECONDS

@@ -137,3 +137,19 @@ def _wallets(account: bytes, count: int, first: int = 0) -> WantedSignals:
 
 def _all() -> Any:
     return SignalSubscriptions.check(None, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.threat(68)
+async def test_openings_at_once_give_no_place_that_the_balance_does_not() -> None:
+    """What an opening under way names is not held yet: a twin of it must not count as its renewal."""
+    world, poor = World(), Socket(b"poor", 10)
+    hub, count = await world.hub(), world.log.subscribed_wallets
+
+    async def later(now: int) -> int:
+        await asyncio.sleep(0)
+        return await count(now)
+
+    world.log.subscribed_wallets = later  # type: ignore[method-assign]
+    kind = SignalSubscriptions(hub, lambda head, units: head)
+    opened = await asyncio.gather(*(kind.open(_wallets(poor.account, 100), poor) for _ in range(3)))
+    assert all(isinstance(each, bytes) for each in opened) and hub.wallets() == frozenset()
