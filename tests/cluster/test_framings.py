@@ -55,14 +55,19 @@ class Answers:
         self._body = b""
         self.raw = b""
         self.is_sound = True
+        self.frames: bytes | None = (
+            None  # Of a WebSocket: the service takes a handshake that it refuses by a close code.
+        )
 
     def feed(self, data: bytes) -> None:
         self.raw += data
-        if self.is_sound:
+        if self.frames is not None:
+            self.frames += data
+        elif self.is_sound:
             try:
                 self._parser.feed_data(data)
-            except httptools.HttpParserUpgrade:
-                pass  # A handshake that the service takes, in order to say by a close code why it is refused.
+            except httptools.HttpParserUpgrade as upgrade:
+                self.frames = data[upgrade.args[0] :]
             except httptools.HttpParserError:
                 self.is_sound = False
 
@@ -162,6 +167,8 @@ def complaints(framing: Framing, answers: Answers) -> list[str]:
     found = []
     if not answers.is_sound and not framing.is_http2:
         found.append(f"what came back is no answer: {answers.raw[:200]!r}")
+    if answers.frames is not None and b"HTTP/1" in answers.frames:
+        found.append(f"an answer behind a handshake: {answers.frames!r}")
     if answers.paid > framing.calls:
         found.append(f"{answers.paid} calls were answered, at most {framing.calls} were sent")
     for answer in answers.found:
