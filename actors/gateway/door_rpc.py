@@ -73,6 +73,8 @@ class RpcDoor:
             else:
                 proof = await self._pipeline.confirm(caller.proof, client)
                 if isinstance(proof, Replies):
+                    # The pipeline has counted the call; this is for the bytes that had to be received.
+                    self._authenticator.count_refusals(proof.errs(), client, cost_of(body_bytes=len(request.body)))
                     return self._response(request, proof, None)
                 caller, read = Caller(proof), await self._read(request, proof)
                 if isinstance(read, Refusal):

@@ -319,6 +319,16 @@ async def test_a_large_body_is_not_read_before_its_credential_is_known_to_be_goo
         assert [hold.items for hold in world.accounts.holds] == [(), ()]
 
 
+@pytest.mark.threat(61)
+async def test_large_bodies_with_made_up_keys_count_by_their_bytes():
+    """They are not parsed, but each had to be received: 250 kB are 61 refused calls, of 500 that an address has."""
+    async with a_world() as world:
+        made_up = {"x-api-key": "srpc_live_" + base64.urlsafe_b64encode(bytes(32)).decode().rstrip("=")}
+        body = b"[" + b" " * 250_000 + b"]"
+        seen = [(await world.http.post("/", content=body, headers=made_up)).status_code for _ in range(12)]
+        assert seen == [401] * 9 + [429] * 3, seen
+
+
 async def test_a_newcomers_large_batch_is_answered_by_each_credential():
     """Rule: proving a credential before the body is read uses its nonce once, and costs no credit and no rate unit."""
     async with a_world() as world:
