@@ -73,6 +73,10 @@ def _answer(url: str) -> Any:
         return json.loads(answer.read())
 
 
+def _health(product: Product) -> Any:
+    return _answer(f"{product.http_url}/health")
+
+
 def _told(product: Product) -> list[str]:
     """Every newPair since the first one, oldest first, page by page."""
     found, cursor = list[str](), "0-0"
@@ -99,10 +103,10 @@ def test_one_three_two_and_one_classifiers_tell_each_coin_once(product: Product)
             newest = launches.known[-1]
             assert eventually(lambda newest=newest: newest in _told(product), _WAIT_SECONDS), count
             assert len(product.running("SignalClassifierActor")) == count
-            health = _answer(f"{product.http_url}/health")
-            # Blocks while it catches up.
-            assert health["status"] == "ok" and health["signals"]["source"] != "none", health
-            assert "gap" not in health["signals"]
+            # Blocks while it catches up; none for moments, while it goes over to the stream.
+            assert eventually(lambda: _health(product)["signals"]["source"] != "none", _WAIT_SECONDS)
+            health = _health(product)
+            assert health["status"] == "ok" and "gap" not in health["signals"], health
     finally:
         launches.stop()
         product._settings = before
