@@ -83,7 +83,7 @@ def place(
         try:
             found = str(ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS))
         except RayError:
-            return Reference(name, handle)  # It is restarting; the next call of `place` checks it again.
+            return Reference(name, handle)  # The actor is restarting; the next call of `place` checks it again.
         if found == fingerprint:
             return Reference(name, handle)
         logger.warning("%s is replaced: it has other settings (%s)", name, differences(found, fingerprint))

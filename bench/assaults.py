@@ -5,16 +5,14 @@ Used by the measurement (starvation.py) and by the tests. Nothing is judged here
 
 import os
 import signal
-import threading
 import time
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import psutil
 
 from bench.attackers.process import AttackerProcess
 from bench.attackers.target import Target
+from bench.processes import MemoryWatch
 from bench.product import Product
 from bench.victim import Seen, Victim
 
@@ -49,29 +47,6 @@ def replica_bytes(product: Product) -> int:
     return found
 
 
-class MemoryPeak:
-    """The largest memory of the replicas while a `with` block runs."""
-
-    def __init__(self, product: Product) -> None:
-        self._product, self._stop = product, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.bytes = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_SAMPLE_SECONDS):
-            self.bytes = max(self.bytes, replica_bytes(self._product))
-
-
 def memory_back(product: Product, before: int, wait_seconds: float) -> int:
     """Wait until the replicas have given back what an attack took, or the time is over; return their memory."""
     deadline = time.monotonic() + wait_seconds
@@ -95,13 +70,13 @@ def assault(
     time.sleep(_CALM_SECONDS)
     quiet = victim.measure(quiet_seconds)
     bytes_before = replica_bytes(product)
-    with MemoryPeak(product) as peak:
+    with MemoryWatch(lambda: replica_bytes(product), _SAMPLE_SECONDS) as peak:
         victim.begin(target.seconds)
         process.begin()
         attacked = victim.end()
         saw = process.end()
     bytes_after = memory_back(product, bytes_before, back_seconds)
-    return Assault(attacker, quiet, attacked, bytes_before, peak.bytes, bytes_after, saw)
+    return Assault(attacker, quiet, attacked, bytes_before, peak.bytes_max, bytes_after, saw)
 
 
 def kill_replica(product: Product, victim: Victim, seconds: float) -> Seen:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from bench import figures, load, report, systems
 from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, NOOP, SYSTEMS, UPSTREAM, Exactness, Load, Row
-from bench.processes import MemoryWatch, cpu_seconds, cpu_spent, memory_by_name
+from bench.processes import MemoryWatch, cpu_seconds, cpu_spent, memory_by_name, memory_sum_bytes
 from bench.product import ProductFailed
 from bench.systems import System
 
@@ -113,7 +113,7 @@ class Bench:
             load.timed(system.url, system.api_key, connections, self.plan.warm_up_seconds)
         balance_before = systems.settled_balance(system)
         cpu_before = cpu_seconds(system.pids())
-        with MemoryWatch(system.pids) as memory:
+        with MemoryWatch(lambda: memory_sum_bytes(system.pids())) as memory:
             seen = load.timed(system.url, system.api_key, connections, self.plan.seconds)
             names = {} if system.product is None else system.product.pids()
             spent = cpu_spent(cpu_before, cpu_seconds(system.pids()), names)

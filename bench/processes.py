@@ -81,10 +81,10 @@ def memory_by_name(root_pid: int, names: Mapping[str, int]) -> dict[str, int]:
 
 
 class MemoryWatch:
-    """The largest memory of some trees while a `with` block runs."""
+    """The largest memory seen while a `with` block runs. measure: reads it, in bytes."""
 
-    def __init__(self, pids: Callable[[], tuple[int, ...]]) -> None:
-        self._pids, self._stop = pids, threading.Event()
+    def __init__(self, measure: Callable[[], int], sample_seconds: float = _SAMPLE_SECONDS) -> None:
+        self._measure, self._sample_seconds, self._stop = measure, sample_seconds, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.bytes_max = 0
 
@@ -100,8 +100,8 @@ class MemoryWatch:
         self._sample()
 
     def _watch(self) -> None:
-        while not self._stop.wait(_SAMPLE_SECONDS):
+        while not self._stop.wait(self._sample_seconds):
             self._sample()
 
     def _sample(self) -> None:
-        self.bytes_max = max(self.bytes_max, memory_sum_bytes(self._pids()))
+        self.bytes_max = max(self.bytes_max, self._measure())

@@ -91,7 +91,7 @@ class UndeliveredCharges:
         return dict(self._edges.get(edge, {}))
 
     def forget(self, edge: bytes) -> None:
-        """Nothing of this edge is left, and it is gone for good."""
+        """Drop an edge that is gone for good and has no undelivered charge left."""
         if not self._edges.get(edge):
             self._edges.pop(edge, None)
             self._changed.discard(edge)

@@ -281,7 +281,7 @@ class _Rest:
             if any((each.index, each.amount) == (index, row["base_units"]) for each in executed.transfers):
                 return True
             if row["assigned"] and (executed.delta or 0) >= row["base_units"]:
-                return True  # It came without a transfer.
+                return True  # The entry came without a transfer.
         return False
 
 

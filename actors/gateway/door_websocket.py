@@ -162,7 +162,7 @@ class WebSocketDoor:
         if keys and b"x-api-key" not in sent:  # The header is checked first, as before the parameter of the URL.
             request.headers = [*request.headers, (b"x-api-key", keys[0])]
         caller = self._authenticator.authenticate(request)
-        if isinstance(caller, Refusal):  # Who is told to wait is counted already.
+        if isinstance(caller, Refusal):  # A caller that is told to wait is counted already.
             return caller if caller.err is Err.RATE_LIMITED else self._counted(caller, request)
         standing = await self._standing(caller.proof)
         if isinstance(standing, Refusal):

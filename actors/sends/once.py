@@ -45,7 +45,7 @@ class SendMarks(Protocol):
         ...
 
     async def sent(self, signature: bytes) -> None:
-        """It was sent: later callers are answered with the signature."""
+        """Mark the bytes as sent: later callers are answered with the signature."""
         ...
 
     async def racing(self, signature: bytes) -> None:

@@ -182,7 +182,7 @@ class SignalHub:
         limit = WALLETS.total if after <= WALLETS.base else WALLETS.total - WALLETS.kept
         is_refused = after > most and not wallets <= held
         if is_refused or not await self._log.watch_more(sorted(wallets), now, limit):
-            subscription.is_over = True  # It holds no place.
+            subscription.is_over = True  # The subscription holds no place.
             needed = after * CREDITS_A_PLACE
             if needed > balance:
                 raise WalletsFull(most, f"{after} watched wallets need a balance of {needed} credits")

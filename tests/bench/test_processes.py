@@ -28,6 +28,6 @@ def test_memory_is_told_by_the_products_own_names() -> None:
 
 def test_the_watch_takes_a_last_sample_when_it_ends() -> None:
     """A step shorter than the sampling period still has a figure."""
-    with MemoryWatch(lambda: (os.getpid(),)) as watch:
+    with MemoryWatch(lambda: memory_sum_bytes((os.getpid(),))) as watch:
         pass
     assert watch.bytes_max > 1_000_000
