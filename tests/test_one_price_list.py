@@ -39,7 +39,7 @@ from actors.status.endpoints import pricing_document
 from actors.status.products import Doors
 from actors.streams import geyser_charges, geyser_service, native_kinds
 from actors.streams.feed import NOTIFICATION_UNITS
-from actors.streams.meters import Meters
+from actors.metering.meters import Meters
 from actors.webhooks import host
 from tests.gateway.doubles import OneAccount
 from tests.gateway.world import a_world, call

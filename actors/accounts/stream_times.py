@@ -7,7 +7,7 @@ longest: otherwise a client would leave a very short stream before each long one
 
 In memory alone. An owner that restarts forgets, in the customer's favour, and so does a replica that is killed: its
 streams leave nothing. When full: an account leaves at most LEFT_MAX times; beyond that the shortest is dropped.
-Pure: steady seconds are arguments. Not here: what a minute costs, and when it is due (streams/geyser_minutes.py).
+Pure: steady seconds are arguments. Not here: what a minute costs, and when it is due (metering/minutes.py).
 """
 
 from collections import deque

@@ -37,6 +37,8 @@ from actors.launch.yellowstone import Yellowstone, open_yellowstone
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.pages import Page
 from actors.sends.api import SendsClient
 from actors.sends.endpoints import SendMethods
@@ -72,7 +74,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts, metrics = await _open_accounts(config, edge), Metrics()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)
-    signals = await assemble_signals(config, redis_client, clock)
+    meters, standing = _open_meters(accounts, clock, edge, metrics)
+    signals = await assemble_signals(config, redis_client, clock, meters, standing)
     # Paths of contexts beside the gateway.
     served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
     pages = LivePages(config, clock, accounts, redis_client, served, signals)
@@ -85,8 +88,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
-    streaming = await assemble_streams(config, accounts, clock, edge, metrics, [signals.kind])
-    signals.charges.open(streaming.meters, accounts)
+    streaming = await assemble_streams(config, meters, standing, edge, metrics, [signals.kind])
     pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
     pages.start()
@@ -113,15 +115,15 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     door = HttpDoor(parts)
-    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming, door, clock, metrics)
-    accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
+    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming, meters, door, clock, metrics)
+    accounts.on_start_over = _each_of(door.start_over, meters.start_over)
     reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
+    first = (door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    first = (door.close, *optional, webhooks.stop, *signals.closers, *streaming.closers, close_keys, sends.stop)
-    last = (sol_price.stop, nodes.close, pages.stop, accounts.stop, redis_client.aclose)
-    return door, _closing(reporting, (*first, *last))
+    last = (meters.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
+    return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
 
 
 async def _report(config: Config, metrics: Metrics) -> None:
@@ -153,6 +155,17 @@ async def _open_accounts(config: Config, edge: bytes) -> ShardedAccounts:
     accounts = ShardedAccounts(config, handles, edge)
     accounts.start()
     return accounts
+
+
+def _open_meters(
+    accounts: ShardedAccounts, clock: Clock, edge: bytes, metrics: Metrics
+) -> tuple[Meters, StandingWatch]:
+    """Return what all streams of this replica pay with, and what ends those whose accounts may not go on."""
+    meters = Meters(accounts, clock, edge, metrics)
+    standing = StandingWatch(accounts, spending=meters)
+    meters.start()
+    standing.start()
+    return meters, standing
 
 
 async def _open_keys(config: Config, clock: Clock) -> tuple[IdempotencyStore, Close]:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import AccountsClient
-from actors.calls import Proof, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
-from actors.errors import Err, Refusal
 from actors.launch.deposit_watcher import open_node
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.pages import Page
 from actors.signals.api import SignalReader
 from actors.signals.deliveries import RedisDeliveries
@@ -29,9 +28,6 @@ from actors.signals.recent import MINUTE_MAX, RecentSignals
 from actors.signals.replays import Replays
 from actors.signals.subscriptions import SignalSubscriptions
 from actors.storage.connections import checked_redis, connect_postgres
-from actors.streams.api import StreamEvent
-from actors.streams.meters import HeldCharge, Meter, Meters
-from actors.streams.standing_watch import BALANCE_MIN, OnEnd, StandingWatch
 
 _APPLICATION = "ledger-gateway signals"
 _CONNECTIONS_MAX = 2
@@ -39,60 +35,13 @@ _SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time 
 Close = Callable[[], Awaitable[None]]
 
 
-class MeteredSignals:
-    """Charges for server-sent signals, by the meters of this replica, and watches their credentials."""
-
-    def __init__(self) -> None:
-        self.meters: Meters | None = None
-        self.watch: StandingWatch | None = None
-
-    def open(self, meters: Meters, accounts: AccountsClient) -> None:
-        """Begin, once meters and accounts are assembled."""
-        self.meters, self.watch = meters, StandingWatch(accounts, spending=meters)
-        self.watch.start()
-
-    async def close(self) -> None:
-        if self.watch is not None:
-            await self.watch.stop()
-
-    def join(self, proof: Proof, stream: object, on_end: OnEnd) -> None:
-        assert self.watch is not None, "hold comes first"
-        self.watch.join(proof, stream, on_end)
-
-    def leave(self, proof: Proof, stream: object) -> None:
-        assert self.watch is not None, "hold comes first"
-        self.watch.leave(proof, stream)
-
-    async def hold(self, pubkey: bytes) -> HeldCharge | Refusal:
-        if self.meters is None:
-            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "starting")
-        name, credits = SignalSubscriptions.meter_name, SignalSubscriptions.connect_credits
-        return await self.meters.begin(ProvenProof(pubkey), name, credits)
-
-    def balance(self, charge: HeldCharge) -> int:
-        return max(BALANCE_MIN, charge.figures.credits_remaining)  # The minimum was checked when it was held.
-
-    async def post(self, charge: HeldCharge) -> bool:
-        assert self.meters is not None, "hold comes first"
-        return await self.meters.post(charge)
-
-    async def release(self, charge: HeldCharge) -> None:
-        assert self.meters is not None, "hold comes first"
-        await self.meters.release(charge)
-
-    def meter(self, pubkey: bytes) -> Meter:
-        assert self.meters is not None, "hold comes first"
-        return self.meters.open(pubkey, SignalSubscriptions.meter_name)
-
-
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """classifiers: clients that ask each for its health. charges: to be opened once the replica's meters exist."""
+    """classifiers: clients that ask each for its health."""
 
     hub: SignalHub
     kind: SignalSubscriptions
     pages: Sequence[Page]
-    charges: MeteredSignals
     classifiers: Sequence[hosting.ActorClient]
     closers: Sequence[Close]
 
@@ -123,9 +72,11 @@ async def assemble_signals(
     config: Config,
     redis_client: Any,
     clock: Clock,
+    meters: Meters,
+    watch: StandingWatch,
     place: Callable[..., Sequence[Any]] = place_classifiers,
 ) -> Signals:
-    """Return this replica's hub, its pages and its kind of subscription."""
+    """Return this replica's hub, its pages and its kind of subscription. watch: of its open streams."""
     assert config.storage.postgres_url is not None
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     handles = await asyncio.to_thread(place, config, open_node)
@@ -139,14 +90,14 @@ async def assemble_signals(
     replays = Replays(log, PostgresSignalHistory(pool))
     hub = SignalHub(log, replays, RedisDeliveries(redis_client), clock)
     await hub.start()
-    charges, recent = MeteredSignals(), RecentSignals(hub, replays, clock)
+    recent = RecentSignals(hub, replays, clock)
     pages = [
         Page("GET", "/signals/recent", recent.answer, is_public=True, is_limited=False, minute_max=MINUTE_MAX),
-        Page("GET", "/signals/stream", SignalEventStream(hub, charges).answer, is_limited=False),
+        Page("GET", "/signals/stream", SignalEventStream(hub, meters, watch).answer, is_limited=False),
     ]
-    kind = SignalSubscriptions(hub, StreamEvent)
-    closers = [charges.close, hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
-    return Signals(hub, kind, pages, charges, classifiers, closers)
+    kind = SignalSubscriptions(hub)
+    closers = [hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
+    return Signals(hub, kind, pages, classifiers, closers)
 
 
 async def open_signal_reader(config: Config) -> tuple[SignalReader, Close]:

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import AccountsClient
-from actors.clock import Clock
 from actors.config import Config
 from actors.hotlink.edge import Link
 from actors.launch.deposit_watcher import open_node
-from actors.streams.api import LINK_KINDS, SubscriptionKind
+from actors.metering.api import SubscriptionKind
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
+from actors.streams.api import LINK_KINDS
 from actors.streams.feed import TopicFeed
 from actors.streams.hub.host import keeps_window, place_hub, stream_urls
-from actors.streams.meters import Meters
 from actors.streams.native_kinds import native_kinds
 from actors.streams.sockets import StreamSockets
 from actors.telemetry.metrics import Metrics
@@ -28,12 +28,11 @@ Close = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """The streams of one replica. meters: of all its doors. sockets: None: no node has a WebSocket, so none is offered.
+    """The streams of one replica. sockets: None: no node has a WebSocket, so none is offered.
 
     link: to the hub; None: there is none. closers: to be called in this order, once the doors are closed.
     """
 
-    meters: Meters
     sockets: StreamSockets | None
     link: Link | None
     closers: Sequence[Close]
@@ -41,18 +40,16 @@ class Streaming:
 
 async def assemble_streams(
     config: Config,
-    accounts: AccountsClient,
-    clock: Clock,
+    meters: Meters,
+    watch: StandingWatch,
     edge: bytes,
     metrics: Metrics,
     kinds: Sequence[SubscriptionKind] = (),
     place: Callable[..., Any] = place_hub,
 ) -> Streaming:
-    """kinds: subscriptions of other contexts."""
-    meters = Meters(accounts, clock, edge, metrics)
-    meters.start()
+    """kinds: subscriptions of other contexts. meters, watch: of all streams of the replica."""
     if not offers_streams(config) and not keeps_window(config):
-        return Streaming(meters, None, None, [meters.stop])
+        return Streaming(None, None, [])
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     handle = await asyncio.to_thread(place, config, open_node)
 
@@ -67,13 +64,12 @@ async def assemble_streams(
     link = Link(config.storage.cluster_secret.get_secret_value().encode(), LINK_KINDS, resolve, edge)
     link.start()
     if not offers_streams(config):
-        return Streaming(meters, None, link, [link.stop, meters.stop])
+        return Streaming(None, link, [link.stop])
     feed = TopicFeed(link, edge)
     feed.start()
-    sockets = StreamSockets(config.streams, accounts, meters, [*native_kinds(feed), *kinds])
-    sockets.start()
+    sockets = StreamSockets(config.streams, meters, watch, [*native_kinds(feed), *kinds])
     metrics.watch("websockets_open", "Open WebSockets of clients.", lambda: len(sockets))
-    return Streaming(meters, sockets, link, [sockets.stop, feed.stop, link.stop, meters.stop])
+    return Streaming(sockets, link, [feed.stop, link.stop])
 
 
 def offers_streams(config: Config) -> bool:

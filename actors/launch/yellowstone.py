@@ -10,11 +10,12 @@ from actors.gateway import door_grpc
 from actors.gateway.door_grpc import GrpcDoor
 from actors.gateway.door_http import HttpDoor
 from actors.launch.streaming import Streaming
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.streams.geyser_feeds import open_feeds
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.host import keeps_window
-from actors.streams.standing_watch import StandingWatch
 from actors.telemetry.metrics import Metrics
 
 
@@ -39,6 +40,7 @@ def open_yellowstone(
     config: Config,
     accounts: AccountsClient,
     streaming: Streaming,
+    meters: Meters,
     door: HttpDoor,
     clock: Clock,
     metrics: Metrics,
@@ -47,7 +49,7 @@ def open_yellowstone(
     if config.upstream.yellowstone_url is None:
         door_grpc.open_grpc(None, door_grpc.NOT_OFFERED)  # A cluster may listen for gRPC all the same.
         return None
-    meters, link = streaming.meters, streaming.link
+    link = streaming.link
     feeds = open_feeds(config, clock)
     feeds.start()
     replays = GeyserReplays(link.call) if link is not None and keeps_window(config) else None

@@ -13,25 +13,25 @@ replica, or ACCOUNT_STREAMS_MAX of one account, or without a place by balance (S
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator
 
 import orjson
 
 from actors.calls import Proof, ProvenProof
-from actors.catalog import signal_units
 from actors.errors import Err, Refusal
+from actors.metering.meters import Meter, Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.pages import PageAnswer, PageRequest
 from actors.place_shares import CREDITS_A_PLACE, PlaceShares
 from actors.signals.filters import WantedSignals, read_query
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
+from actors.signals.subscriptions import EVENT_UNITS, SignalSubscriptions
 
 BUFFER_MAX = 100
 STREAMS_MAX = 1_900  # Fewer than the gateway's streamed answers: it would refuse a stream after its charge.
 ACCOUNT_STREAMS_MAX = 500
 STREAMS = PlaceShares(total=STREAMS_MAX, kept=400, base=4, of_one_max=ACCOUNT_STREAMS_MAX)
-EVENT_UNITS = signal_units()
 _KEEP_ALIVE_SECONDS = 15.0
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open streams of signals here; nothing is charged")
@@ -44,43 +44,9 @@ _TOO_MANY_WALLETS = Refusal(Err.INVALID_REQUEST, f"an account may watch {ACCOUNT
 _HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 
 
-class EventMeter(Protocol):
-    """The allowance of one account, as streams/meters.py has it."""
-
-    def join(self, stream: object, on_cover: Callable[[], None], on_end: Callable[[Refusal], None]) -> None: ...
-
-    def leave(self, stream: object) -> None: ...
-
-    def spend(self, units: int, stream: object) -> bool: ...
-
-
-class StreamCharges(Protocol):
-    async def hold(self, pubkey: bytes) -> Any | Refusal:
-        """Hold the charge of a beginning; post or release it."""
-        ...
-
-    def balance(self, charge: Any) -> int:
-        """Return the credits that are left beside a held charge."""
-        ...
-
-    async def post(self, charge: Any) -> bool:
-        """Charge what was held. False: it costs nothing."""
-        ...
-
-    async def release(self, charge: Any) -> None: ...
-
-    def meter(self, pubkey: bytes) -> EventMeter: ...
-
-    def join(self, proof: Proof, stream: object, on_end: Callable[[Refusal], None]) -> None:
-        """Watch whether the account may go on; on_end: it may not."""
-        ...
-
-    def leave(self, proof: Proof, stream: object) -> None: ...
-
-
 class SignalEventStream:
-    def __init__(self, hub: SignalHub, charges: StreamCharges) -> None:
-        self._hub, self._charges = hub, charges
+    def __init__(self, hub: SignalHub, meters: Meters, watch: StandingWatch) -> None:
+        self._hub, self._meters, self._watch = hub, meters, watch
         self._streams: Counter[bytes] = Counter()  # Open ones and those that begin, of each account.
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
@@ -100,15 +66,16 @@ class SignalEventStream:
             self._leave(request.account)
 
     async def _begin(self, request: PageRequest, wanted: WantedSignals) -> PageAnswer | Refusal:
-        charge = await self._charges.hold(request.account)
+        kind = SignalSubscriptions
+        charge = await self._meters.begin(ProvenProof(request.account), kind.subscribe, kind.connect_credits)
         if isinstance(charge, Refusal):
             return charge
-        balance, own = self._charges.balance(charge), self._streams[request.account] - 1  # Without this one.
+        balance, own = charge.balance, self._streams[request.account] - 1  # Without this one.
         if own >= STREAMS.most(own, self._streams.total() - 1, balance):
-            await self._charges.release(charge)
+            await self._meters.release(charge)
             return _no_place(own + 1, balance)
         if request.is_head:
-            await self._charges.release(charge)
+            await self._meters.release(charge)
             return PageAnswer(_nothing(), 200, "text/event-stream", _HEADERS)
         listener, is_paid = _Listener(), False
         try:
@@ -117,14 +84,14 @@ class SignalEventStream:
             subscription = await self._hub.subscribe(
                 request.account, wanted.filter, listener, wanted.since, balance=balance
             )
-            is_paid = await self._charges.post(charge)
+            is_paid = await self._meters.post(charge)
         except WalletsFull as full:
             return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, full.hint)
         except AWAY:
             return _AWAY
         finally:
             if not is_paid:
-                await self._charges.release(charge)
+                await self._meters.release(charge)
         if not is_paid:
             return _NOT_RECORDED
         proof = request.proof or ProvenProof(request.account)
@@ -141,9 +108,10 @@ class SignalEventStream:
         """Everything that must be undone begins in here, as a generator that never runs is never closed."""
         account = subscription.pubkey
         self._streams[account] += 1
-        meter = listener.meter = self._charges.meter(account)  # Now: a meter whose last stream has left is closed.
+        # Only now, as a meter is closed when its last stream leaves.
+        meter = listener.meter = self._meters.open(account, SignalSubscriptions.meter_name)
         meter.join(listener, subscription.resume, listener.end)
-        self._charges.join(proof, listener, listener.end)
+        self._watch.join(proof, listener, listener.end)
         self._hub.begin(subscription)
         try:
             yield b"retry: 1000\n\n"
@@ -156,7 +124,7 @@ class SignalEventStream:
                 subscription.resume()
         finally:
             self._hub.unsubscribe(subscription)
-            self._charges.leave(proof, listener)
+            self._watch.leave(proof, listener)
             meter.leave(listener)
             self._leave(account)
 
@@ -184,7 +152,7 @@ class _Listener:
     """The sink of one stream."""
 
     def __init__(self) -> None:
-        self.meter: EventMeter | None = None  # Until its events begin.
+        self.meter: Meter | None = None  # Until its events begin.
         self.ended: Refusal | None = None
         self._buffer: deque[bytes] = deque()
         self._woken = asyncio.Event()

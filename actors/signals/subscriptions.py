@@ -4,10 +4,11 @@ Implements: interface, "WebSocket /ws" and "Signal billing"; string ids. The doo
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from actors.catalog import STREAMS, signal_units
 from actors.errors import Err, Refusal, limit_reached
+from actors.metering.api import Sink, StreamEvent
 from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
@@ -19,42 +20,22 @@ _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at 
 _ACCOUNT_FULL = f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once; end a subscription"
 
 
-class SocketSink(Protocol):
-    """One subscription of a socket, as the door gives it. account: its public key. balance: its credits.
-
-    is_clear: whether nothing waits for the client. on_clear: called when it is clear again.
-    """
-
-    on_clear: Callable[[], None] | None
-
-    @property
-    def account(self) -> bytes: ...
-
-    @property
-    def balance(self) -> int: ...
-
-    def __call__(self, event: Any, /) -> None: ...
-
-    @property
-    def is_clear(self) -> bool: ...
-
-
 class SignalSubscriptions:
-    """make_event: head of a notification up to the subscription's id, and price in units, to the door's form."""
+    """A SubscriptionKind."""
 
     subscribe, unsubscribe = "subscribeSignal", "signalUnsubscribe"
     id_prefix: str | None = "sig_sub_"
     connect_credits = STREAMS["signals"]["connect_credits"]
     meter_name = "subscribeSignal"
 
-    def __init__(self, hub: SignalHub, make_event: Callable[[bytes, int], Any]) -> None:
-        self._hub, self._make_event = hub, make_event
-        self._made: dict[tuple[bytes, bool], Any] = {}  # The newest events.
+    def __init__(self, hub: SignalHub) -> None:
+        self._hub = hub
+        self._made: dict[tuple[bytes, bool], StreamEvent] = {}  # The newest events.
 
     def check(self, arguments: Sequence[Any]) -> WantedSignals | Refusal:
         return read_arguments(arguments)
 
-    async def open(self, wanted: WantedSignals, sink: SocketSink) -> "OpenSignals | Refusal | bytes":
+    async def open(self, wanted: WantedSignals, sink: Sink) -> "OpenSignals | Refusal | bytes":
         if not self._hub.may_watch(sink.account, wanted.filter):
             return limit_reached(ACCOUNT_WALLETS_MAX, _ACCOUNT_FULL)
         outlet = _Outlet(sink, self._event)
@@ -70,11 +51,11 @@ class SignalSubscriptions:
         self._hub.begin(subscription)
         return OpenSignals(self._hub, subscription)
 
-    def _event(self, body: bytes, charged: bool) -> Any:
+    def _event(self, body: bytes, charged: bool) -> StreamEvent:
         """One event for all sockets: the hub hands the same body to one subscriber after the other."""
         made = self._made.get((body, charged))
         if made is None:
-            made = self._make_event(_HEAD % body, EVENT_UNITS if charged else 0)
+            made = StreamEvent(_HEAD % body, EVENT_UNITS if charged else 0)
             if len(self._made) >= _MADE_MAX:
                 del self._made[next(iter(self._made))]
             self._made[body, charged] = made
@@ -90,7 +71,7 @@ class OpenSignals:
 
 
 class _Outlet:
-    def __init__(self, sink: SocketSink, make: Callable[[bytes, bool], Any]) -> None:
+    def __init__(self, sink: Sink, make: Callable[[bytes, bool], StreamEvent]) -> None:
         self._sink, self._make = sink, make
 
     def deliver(self, body: bytes, charged: bool) -> bool:

@@ -19,10 +19,9 @@ import orjson
 
 from actors.calls import Proof
 from actors.errors import Err, Refusal, limit_reached
-from actors.streams.api import OpenSubscription, StreamEvent, SubscriptionKind
-from actors.streams.meters import Meter, Meters
+from actors.metering.api import OpenSubscription, StreamEvent, SubscriptionKind
+from actors.metering.meters import Meter, Meters
 from actors.streams.openings import Openings
-from actors.streams.standing_watch import BALANCE_MIN
 
 logger = logging.getLogger(__name__)
 
@@ -160,8 +159,7 @@ class ClientStreams:
         if not self._is_open():
             await self._meters.release(charge)
             return _CLIENT_LEFT
-        balance = max(BALANCE_MIN, charge.figures.credits_remaining)  # The minimum was checked when it was held.
-        subscription = _Subscription(self, kind, self._new_id(kind), self._meter(kind), balance)
+        subscription = _Subscription(self, kind, self._new_id(kind), self._meter(kind), charge.balance)
         is_paid = False
         try:
             opened = await kind.open(wanted, subscription)

@@ -17,6 +17,7 @@ import orjson
 
 from actors.hotlink.edge import LinkFull, LinkTimeout
 from actors.hotlink.frames import MessageKind
+from actors.metering.api import Sink, StreamEvent
 from actors.streams.api import (
     CHANGE,
     ENDS,
@@ -26,8 +27,6 @@ from actors.streams.api import (
     CloseTopic,
     OpenTopic,
     PollEvents,
-    Sink,
-    StreamEvent,
     TopicEvent,
     TopicEvents,
 )

@@ -4,7 +4,8 @@ Implements: interface, "Signal billing": 1 credit for a stream, and 60 for every
 decisions, "Seconds of gRPC streams"; money rules 1 and 10. A stream is established when its first request is accepted;
 one that ends before costs nothing. A minute is paid when it begins. The time since the last minute that was paid is
 left for the account's next stream, so that a stream cut into short ones costs what the whole one does.
-A shell. Not here: when minutes are due (geyser_minutes.py), who gets the time that was left (accounts/stream_times.py).
+A shell. Not here: when minutes are due (metering/minutes.py), who gets the time that was left
+(accounts/stream_times.py).
 """
 
 import asyncio
@@ -13,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from actors.calls import ProvenProof
 from actors.catalog import STREAMS
 from actors.errors import Err, Refusal
+from actors.metering.meters import HeldCharge, Meters
+from actors.metering.minutes import Minutes
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
-from actors.streams.geyser_minutes import Minutes
-from actors.streams.meters import HeldCharge, Meters
 
 MINUTE_CREDITS, REPLAY_CREDITS = STREAMS["grpc"]["interval_credits"], STREAMS["grpc"]["replay_request_credits"]
 MINUTE_NAME = "grpc/minute"

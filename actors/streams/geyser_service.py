@@ -20,6 +20,8 @@ from actors.clock import Clock
 from actors.config import GeyserConfig
 from actors.errors import Err, Refusal
 from actors.geyser_proto import api, geyser_pb2
+from actors.metering.meters import HeldCharge, Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.streams import geyser_ends
 from actors.streams.geyser_charges import GeyserCharges
 from actors.streams.geyser_ends import StreamEnd
@@ -29,8 +31,6 @@ from actors.streams.geyser_relay import relay
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_stream import GeyserStream, status_of
 from actors.streams.geyser_work import GeyserWork
-from actors.streams.meters import HeldCharge, Meters
-from actors.streams.standing_watch import StandingWatch
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from actors.catalog import STREAMS
 from actors.errors import Refusal
+from actors.metering.api import OpenSubscription, Sink
 from actors.streams import native
-from actors.streams.api import OpenSubscription, Sink
 from actors.streams.feed import TopicFeed
 
 CONNECT_CREDITS = STREAMS["websocket"]["connect_credits"]

@@ -1,24 +1,22 @@
 """All open sockets of a process: how many there may be, and how those end whose accounts may not go on.
 
 Implements: interface, "WebSocket /ws" and the close codes; threats 30 and 31. A shell. Not here: asking whether
-accounts may go on (standing_watch.py).
+accounts may go on (metering/standing_watch.py).
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from actors.accounts.api import AccountsClient
 from actors.calls import KeyProof, Proof
 from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
 from actors.identity.client_addresses import UNKNOWN
-from actors.streams.api import SubscriptionKind
+from actors.metering.api import SubscriptionKind
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.streams.client_streams import OUT_OF_CREDITS, POLICY, ClientSocket, ClientStreams
-from actors.streams.meters import Meters
 from actors.streams.openings import Openings
-from actors.streams.standing_watch import StandingWatch
 
 AUTH_FAILED = 4001
 
@@ -27,14 +25,11 @@ class StreamSockets:
     def __init__(
         self,
         config: StreamsConfig,
-        accounts: AccountsClient,
         meters: Meters,
+        watch: StandingWatch,
         kinds: Sequence[SubscriptionKind],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._config, self._meters = config, meters
-        self._watch = StandingWatch(accounts, sleep, spending=meters)
-        self.start, self.stop, self.check = self._watch.start, self._watch.stop, self._watch.check
+        self._config, self._meters, self._watch = config, meters, watch
         self._by_method = {method: kind for kind in kinds for method in (kind.subscribe, kind.unsubscribe)}
         self._openings = Openings()
         self._open: set[ClientStreams] = set()

@@ -9,12 +9,14 @@ from redis.asyncio import Redis
 from actors.clock import SystemClock
 from actors.config import Config, StorageConfig
 from actors.errors import Refusal
-from actors.launch.signalling import MeteredSignals, assemble_signals
+from actors.launch.signalling import assemble_signals
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.pages import Page, PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.log import RedisSignalLog
 from actors.signals.positions import Claim
-from actors.streams.meters import Meters
+from tests.gateway.doubles import EDGE, OneAccount
 from tests.gateway.test_wire import listening
 from tests.gateway.world import a_world
 from tests.signals.test_hub import World as SignalWorld
@@ -24,12 +26,17 @@ from tests.signals.test_log import signal
 async def test_a_stream_that_leaves_less_than_the_minimum_is_refused_before_its_charge() -> None:
     """Interface, "Signal billing": a stream ends below 10 credits, so with 10 to 14 the 5 for connecting would buy
     nothing. The answer is the 402 of every call without credits, and free; with 15 the stream stays."""
-    charges = MeteredSignals()
-    stream = SignalEventStream(await SignalWorld().hub(), charges)
-    pages = (Page("GET", "/signals/stream", stream.answer, is_limited=False),)
+    streams: list[SignalEventStream] = []  # Made once the accounts are there that it asks.
+
+    async def answer(request: PageRequest) -> PageAnswer | Refusal:
+        return await streams[0].answer(request)
+
+    pages = (Page("GET", "/signals/stream", answer, is_limited=False),)
+    hub = await SignalWorld().hub()
     async with a_world(pages=pages) as world, listening(world.door) as port:
         meters = Meters(world.accounts, world.clock, b"meteredg")
-        charges.open(meters, world.accounts)
+        watch = StandingWatch(world.accounts, spending=meters)
+        streams.append(SignalEventStream(hub, meters, watch))
         for credits in (10, 14):
             poor = await world.customer(credits=credits)
             answer = await world.http.get("/signals/stream", headers={"x-api-key": poor.api_key})
@@ -43,11 +50,9 @@ async def test_a_stream_that_leaves_less_than_the_minimum_is_refused_before_its_
         writer.write(b"GET /signals/stream HTTP/1.1\r\nhost: a\r\nx-api-key: %b\r\n\r\n" % enough.api_key.encode())
         async with asyncio.timeout(10):
             assert (await reader.readuntil(b"retry: 1000")).startswith(b"HTTP/1.1 200")
-        assert charges.watch is not None
-        await charges.watch.check()
-        assert await world.debits(enough) == [("subscribeSignal", 5)] and stream._streams.total() == 1
+        await watch.check()
+        assert await world.debits(enough) == [("subscribeSignal", 5)] and streams[0]._streams.total() == 1
         writer.close()
-        await charges.close()
         await meters.stop()
 
 
@@ -63,7 +68,9 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
         placed.append(arguments)
         return []
 
-    signals = await assemble_signals(config, client, SystemClock(), place)
+    clock, nobody = SystemClock(), OneAccount(0)
+    meters, watch = Meters(nobody, clock, EDGE), StandingWatch(nobody)  # type: ignore[arg-type]
+    signals = await assemble_signals(config, client, clock, meters, watch, place)
     assert [page.endpoint for page in signals.pages] == ["GET /signals/recent", "GET /signals/stream"]
     assert signals.pages[0].minute_max == 300
     assert [page.is_public for page in signals.pages] == [True, False]
@@ -71,7 +78,7 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
     assert isinstance(answer, PageAnswer) and isinstance(answer.body, bytes) and b'"M1"' in answer.body
     assert len(placed) == 1
     refusal = await signals.pages[1].handler(PageRequest(b"a" * 32))
-    assert isinstance(refusal, Refusal)  # Without meters nothing can be charged, so nothing is delivered.
+    assert isinstance(refusal, Refusal)  # Without credits nothing can be charged, so nothing is delivered.
     for close in signals.closers:
         await close()
     await client.aclose()

@@ -8,7 +8,7 @@ from actors.config import Config, UpstreamConfig
 from actors.gateway import door_grpc
 from actors.launch.streaming import Streaming
 from actors.launch.yellowstone import open_yellowstone
-from actors.streams.meters import Meters
+from actors.metering.meters import Meters
 from actors.telemetry.metrics import Metrics
 from tests.gateway.doubles import EDGE, OneAccount
 
@@ -17,7 +17,7 @@ def parts(config: Config) -> tuple[Any, ...]:
     account, clock = OneAccount(10), SystemClock()
     door = SimpleNamespace(authenticator=None, deposit_instructions="")
     meters = Meters(account, clock, EDGE)  # type: ignore[arg-type]
-    return config, account, Streaming(meters, None, None, ()), door, clock, Metrics()
+    return config, account, Streaming(None, None, ()), meters, door, clock, Metrics()
 
 
 async def test_without_an_endpoint_there_is_no_door() -> None:

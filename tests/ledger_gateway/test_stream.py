@@ -11,7 +11,6 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
-from actors.streams.api import StreamEvent
 from ledger_gateway import Denied, Gap, Gateway, Notification, PaymentNeeded, Session, Stream, Unreachable, Wallet
 from ledger_gateway import stream as stream_module
 from ledger_gateway.errors import LedgerGatewayError
@@ -54,7 +53,7 @@ async def _cut(stream: Stream, *subscriptions: Any) -> None:
 async def with_signals() -> AsyncIterator[tuple[Sockets, SignalWorld, Any]]:
     signals = SignalWorld()
     hub = await signals.hub()
-    async with open_sockets(kinds=[SignalSubscriptions(hub, StreamEvent)]) as sockets:
+    async with open_sockets(kinds=[SignalSubscriptions(hub)]) as sockets:
         yield sockets, signals, hub
 
 
@@ -115,7 +114,7 @@ async def test_a_stream_ends_with_the_error_where_a_new_connection_would_end_so_
             events = aiter(await stream.subscribe(ROOTS))
             path = "/account/api-key"
             await sockets.world.http.post(path, content=b"{}", headers=customer.headers("POST", path, b"{}"))
-            await sockets.sockets.check()
+            await sockets.watch.check()
             with pytest.raises(Denied):
                 await _next(events)
 
@@ -127,7 +126,7 @@ async def test_a_session_that_has_ended_signs_in_again() -> None:
             events = aiter(await stream.subscribe(ROOTS))
             token = session.token
             await sockets.world.http.post("/auth/logout", headers={"authorization": f"Bearer {token}"})
-            await sockets.sockets.check()
+            await sockets.watch.check()
             assert isinstance(await _next(events), Gap)
             await _connected(stream, 2)
             assert session.token not in (None, token)

@@ -13,6 +13,7 @@ from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.place_shares import PlaceShares
 from actors.signals.event_stream import BUFFER_MAX, SignalEventStream
+from actors.signals.hub import SignalHub
 from actors.signals.log import NO_CURSOR, SignalLogUnavailable
 from tests.signals.test_hub import ACCOUNT, World, settled
 
@@ -20,22 +21,24 @@ _OPEN: list[Any] = []
 KEYS = [base58.b58encode(bytes([number]) * 32).decode() for number in range(1, 151)]
 
 
+class Charge:
+    def __init__(self, balance: int) -> None:
+        self.balance = balance
+
+
 class Charges:
-    """One account's credits, without an owner behind them."""
+    """One account's credits, without an owner behind them: as Meters, and as StandingWatch."""
 
     def __init__(self, credits: int = 1_000) -> None:
         self.credits, self.stands = credits, True
         self.watched: dict[object, tuple[Proof, Callable[[Refusal], None]]] = {}
         self.opened = MadeMeter(self)
 
-    async def hold(self, pubkey: bytes) -> Any | Refusal:
-        if self.credits < 5:
+    async def begin(self, proof: Proof, name: str, credits: int) -> Charge | Refusal:
+        if self.credits < credits:
             return Refusal(Err.INSUFFICIENT_CREDITS)
-        self.credits -= 5
-        return object()
-
-    def balance(self, charge: Any) -> int:
-        return max(10, self.credits)
+        self.credits -= credits
+        return Charge(max(10, self.credits))
 
     async def post(self, charge: Any) -> bool:
         return self.stands
@@ -43,7 +46,7 @@ class Charges:
     async def release(self, charge: Any) -> None:
         self.credits += 5
 
-    def meter(self, pubkey: bytes) -> "MadeMeter":
+    def open(self, pubkey: bytes, name: str) -> "MadeMeter":
         return self.opened
 
     def join(self, proof: Proof, stream: object, on_end: Callable[[Refusal], None]) -> None:
@@ -74,9 +77,14 @@ class MadeMeter:
         return True
 
 
+def stream_of(hub: SignalHub, charges: Charges) -> SignalEventStream:
+    parts: Any = charges
+    return SignalEventStream(hub, parts, parts)
+
+
 async def open_stream(world: World, charges: Charges, **sent: Any) -> Any:
     world_hub = await world.hub()
-    page = SignalEventStream(world_hub, charges)
+    page = stream_of(world_hub, charges)
     answer = await page.answer(PageRequest(ACCOUNT, **sent))
     if isinstance(answer, Refusal):
         return world_hub, answer
@@ -189,7 +197,7 @@ async def test_a_stream_that_does_not_begin_costs_nothing(monkeypatch: pytest.Mo
         _, refusal = await open_stream(world, payer, **sent)
         assert isinstance(refusal, Refusal) and payer.credits == 1_000, refusal
     monkeypatch.setattr("actors.signals.event_stream.ACCOUNT_STREAMS_MAX", 2)
-    page = SignalEventStream(await World().hub(), charges)
+    page = stream_of(await World().hub(), charges)
     for _ in range(2):
         answer = await page.answer(PageRequest(ACCOUNT))
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
@@ -205,13 +213,13 @@ async def test_streams_are_for_who_can_pay_them_and_some_are_kept_for_newcomers(
 ) -> None:
     """One for each 10 credits of balance, so that four accounts cannot open all streams of a replica."""
     charges = Charges(24)
-    page = SignalEventStream(await World().hub(), charges)
+    page = stream_of(await World().hub(), charges)
     await begin(page, ACCOUNT)
     refused = await page.answer(PageRequest(ACCOUNT))
     assert isinstance(refused, Refusal) and refused.err is Err.INSUFFICIENT_CREDITS and charges.credits == 19
     assert "2 streams need a balance of 20 credits" in refused.message
     monkeypatch.setattr("actors.signals.event_stream.STREAMS", PlaceShares(total=10, kept=4, base=2, of_one_max=10))
-    page = SignalEventStream(await World().hub(), Charges(100_000))
+    page = stream_of(await World().hub(), Charges(100_000))
     for account in (b"a" * 32, b"b" * 32, b"c" * 32):
         await begin(page, account)
         await begin(page, account)
@@ -232,7 +240,7 @@ async def begin(page: SignalEventStream, account: bytes) -> None:
 async def test_a_head_answers_like_a_get_and_begins_no_stream() -> None:
     """Its status and headers, a lack of credits included; nothing is charged, as nothing begins."""
     charges = Charges()
-    page = SignalEventStream(await World().hub(), charges)
+    page = stream_of(await World().hub(), charges)
     got = await page.answer(PageRequest(ACCOUNT))
     assert isinstance(got, PageAnswer) and charges.credits == 1_000 - 5
     head = await page.answer(PageRequest(ACCOUNT, is_head=True))

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from actors.errors import Err, Refusal
+from actors.metering.api import StreamEvent
 from actors.signals.filters import SignalFilter, WantedSignals
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, WALLETS
 from actors.signals.log import NO_CURSOR
@@ -20,11 +21,11 @@ class Socket:
 
     def __init__(self, account: bytes = ACCOUNT, balance: int = 1_000_000) -> None:
         self.account, self.balance = account, balance
-        self.events: list[tuple[bytes, int]] = []
+        self.events: list[StreamEvent] = []
         self.is_clear = True
         self.on_clear: Callable[[], None] | None = None
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: StreamEvent) -> None:
         self.events.append(event)
 
 
@@ -32,16 +33,16 @@ async def test_a_notification_has_the_form_of_the_interface() -> None:
     """`{jsonrpc, method, params: {subscription, result}}`, a string id, 10 tenths for each event."""
     world, socket = World(), Socket()
     hub = await world.hub()
-    kind = SignalSubscriptions(hub, lambda head, units: (head, units))
+    kind = SignalSubscriptions(hub)
     wanted = kind.check([{"kinds": ["newPair"]}])
     assert not isinstance(wanted, Refusal)
     opened = await kind.open(wanted, socket)
     assert not isinstance(opened, Refusal)
     await world.write(1)
     await world.publish(hub)
-    ((head, units),) = socket.events
-    notification = orjson.loads(head + b'"sig_sub_1"}}')
-    assert units == 10 and notification["method"] == "signalNotification"
+    (event,) = socket.events
+    notification = orjson.loads(event.head + b'"sig_sub_1"}}')
+    assert event.units == 10 and notification["method"] == "signalNotification"
     assert notification["params"]["subscription"] == "sig_sub_1" and notification["params"]["result"]["mint"] == "M0"
     opened.close()
     assert hub.count == 0
@@ -50,13 +51,13 @@ async def test_a_notification_has_the_form_of_the_interface() -> None:
 async def test_one_event_is_made_for_all_sockets() -> None:
     world, sockets = World(), [Socket(), Socket()]
     hub = await world.hub()
-    made: list[bytes] = []
-    kind = SignalSubscriptions(hub, lambda head, units: made.append(head) or (head, units))  # type: ignore[func-returns-value]
+    kind = SignalSubscriptions(hub)
     for socket in sockets:
         await kind.open(kind.check([]), socket)  # type: ignore[arg-type]
     await world.write(3)
     await world.publish(hub)
-    assert len(made) == 3 and sockets[0].events == sockets[1].events
+    one, two = (socket.events for socket in sockets)
+    assert len(one) == 3 and all(mine is theirs for mine, theirs in zip(one, two, strict=True))
 
 
 async def test_a_full_socket_gets_the_rest_when_it_is_clear() -> None:
@@ -64,7 +65,7 @@ async def test_a_full_socket_gets_the_rest_when_it_is_clear() -> None:
     world, socket = World(), Socket()
     await world.write(5)
     hub = await world.hub()
-    kind = SignalSubscriptions(hub, lambda head, units: (head, units))
+    kind = SignalSubscriptions(hub)
     socket.is_clear = False
     await kind.open(kind.check([{"since": NO_CURSOR}]), socket)  # type: ignore[arg-type]
     for _ in range(20):
@@ -80,7 +81,7 @@ async def test_stores_that_are_away_are_a_refusal_before_any_charge() -> None:
     world = World()
     hub = await world.hub()
     world.deliveries.is_away = True
-    refusal = await SignalSubscriptions(hub, lambda head, units: head).open(_all(), Socket())
+    refusal = await SignalSubscriptions(hub).open(_all(), Socket())
     assert isinstance(refusal, Refusal) and refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
 
 
@@ -88,7 +89,7 @@ async def test_one_account_cannot_use_up_the_wallets_that_are_watched_for_all() 
     """The classifiers watch 10,000 wallets; a hundred subscriptions of one socket could name as many."""
     world, socket = World(), Socket()
     hub = await world.hub()
-    kind = SignalSubscriptions(hub, lambda head, units: head)
+    kind = SignalSubscriptions(hub)
     opened = []
     for first in range(0, ACCOUNT_WALLETS_MAX + 100, 100):
         wallets = frozenset(f"w{number}" for number in range(first, first + 100))
@@ -104,7 +105,7 @@ async def test_one_account_cannot_use_up_the_wallets_that_are_watched_for_all() 
 async def test_accounts_with_small_balances_leave_wallets_for_one_that_pays() -> None:
     """Ten with a balance of 10 take a wallet each; twenty that are rich take what is not kept; a newcomer finds 10."""
     hub = await World().hub()
-    kind = SignalSubscriptions(hub, lambda head, units: head)
+    kind = SignalSubscriptions(hub)
     for number in range(10):
         poor = Socket(b"poor%d" % number, 10)
         refused = await kind.open(_wallets(poor.account, 100), poor)
@@ -150,6 +151,6 @@ async def test_openings_at_once_give_no_place_that_the_balance_does_not() -> Non
         return await count(now)
 
     world.log.subscribed_wallets = later  # type: ignore[method-assign]
-    kind = SignalSubscriptions(hub, lambda head, units: head)
+    kind = SignalSubscriptions(hub)
     opened = await asyncio.gather(*(kind.open(_wallets(poor.account, 100), poor) for _ in range(3)))
     assert all(isinstance(each, bytes) for each in opened) and hub.wallets() == frozenset()

@@ -13,13 +13,13 @@ from actors.clock import SystemClock
 from actors.config import GeyserConfig
 from actors.errors import Refusal
 from actors.geyser_proto import api, geyser_pb2
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
 from actors.streams.api import WINDOW, BlockPart, WindowPart
 from actors.streams.geyser_feeds import GeyserFeeds
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.window_source import WindowSource
-from actors.streams.meters import Meters
-from actors.streams.standing_watch import StandingWatch
 from devnode.geyser.calls import Calls
 from devnode.geyser.hub import Hub
 from devnode.geyser.limits import NO_LIMITS

@@ -10,8 +10,8 @@ from websockets.exceptions import ConnectionClosed
 from actors.calls import ProvenProof
 from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
-from actors.streams.api import Sink, StreamEvent
-from actors.streams.meters import HeldCharge
+from actors.metering.api import Sink, StreamEvent
+from actors.metering.meters import HeldCharge
 from actors.streams.native_kinds import METER_NAME
 from tests.streams.world import ACCOUNT, account_value, ask, hear, open_sockets
 
@@ -108,7 +108,7 @@ async def test_credits_that_run_out_end_the_stream_and_nothing_is_given_away() -
                 heard += (await hear(socket))["method"] == "slotNotification"
             await sockets.node.new_slot(300)
             await asyncio.sleep(0.05)
-            await sockets.sockets.check()
+            await sockets.watch.check()
             with pytest.raises(ConnectionClosed) as closed:
                 await hear(socket)
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 4002
@@ -174,7 +174,7 @@ async def test_a_subscription_that_leaves_less_than_the_minimum_is_refused_befor
                     error = (await ask(socket, method, *parameters))["error"]
                     assert (error["code"], error["message"]) == (-32010, "insufficient credits")
                     assert error["data"]["constant"] == "INSUFFICIENT_CREDITS" and "10 credits" in error["data"]["hint"]
-                await sockets.sockets.check()
+                await sockets.watch.check()
                 assert "error" not in await ask(socket, "getSlot"), "the socket was closed"
             assert await world.debits(poor) == [("getSlot", 1)]
         enough = await world.customer(credits=15)
@@ -184,7 +184,7 @@ async def test_a_subscription_that_leaves_less_than_the_minimum_is_refused_befor
         for wallet in (enough, ahead):
             async with sockets.connect(wallet) as socket:
                 assert "result" in await ask(socket, "slotSubscribe")
-                await sockets.sockets.check()
+                await sockets.watch.check()
                 assert "result" in await ask(socket, "slotUnsubscribe", 1), "the socket was closed"
         await sockets.meters.release(held)
 

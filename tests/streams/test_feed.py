@@ -7,6 +7,7 @@ import orjson
 
 from actors.hotlink.edge import LinkTimeout
 from actors.hotlink.frames import MessageKind
+from actors.metering.api import StreamEvent
 from actors.streams.api import (
     CHANGE,
     ENDS,
@@ -14,7 +15,6 @@ from actors.streams.api import (
     MORE,
     CloseTopic,
     OpenTopic,
-    StreamEvent,
     TopicEvent,
     TopicEvents,
     TopicReply,

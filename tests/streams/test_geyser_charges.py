@@ -8,9 +8,9 @@ import pytest
 
 from actors.clock import ManualClock
 from actors.errors import Refusal
+from actors.metering.meters import HeldCharge, Meters
 from actors.streams.geyser_charges import MINUTE_CREDITS, GeyserCharges
 from actors.streams.geyser_ends import RESOURCE_EXHAUSTED, StreamEnd
-from actors.streams.meters import HeldCharge, Meters
 from tests.gateway.doubles import PROOF, OneAccount, unavailable
 
 MINUTE = 60.0

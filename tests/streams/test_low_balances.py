@@ -12,8 +12,8 @@ from websockets.exceptions import ConnectionClosed
 from actors.accounts.api import AdjustCredits
 from actors.calls import ProvenProof
 from actors.errors import Refusal
-from actors.streams.meters import Meter, Meters
-from actors.streams.standing_watch import StandingWatch
+from actors.metering.meters import Meter, Meters
+from actors.metering.standing_watch import StandingWatch
 from tests.gateway.world import World, a_world
 from tests.streams.world import ask, hear, open_sockets
 
@@ -123,7 +123,7 @@ async def test_a_socket_is_closed_with_4002_at_the_next_check(sockets_of_it: int
         left = await sockets.world.balance(wallet)
         assert left == 100 - 5 * sockets_of_it
         await sockets.world.shard.ask(AdjustCredits(wallet.pubkey, 15 - left, "test", "less"))
-        await sockets.sockets.check()
+        await sockets.watch.check()
         for socket in opened:
             with pytest.raises(ConnectionClosed) as closed:
                 while True:

@@ -42,14 +42,14 @@ async def test_every_reason_has_its_code() -> None:
             sockets.connect(poor) as five,
             sockets.connect(rotated, additional_headers=rotated.headers("GET", "/ws", b"")) as six,
         ):
-            await sockets.sockets.check()
+            await sockets.watch.check()
             await world.http.post(
                 "/account/api-key", content=b"{}", headers=rotated.headers("POST", "/account/api-key", b"{}")
             )
             await world.http.post("/auth/logout", headers={"authorization": f"Bearer {token}"})
             await world.shard.ask(SetStatus(suspended.pubkey, "suspended", "test"))
             await world.shard.ask(AdjustCredits(poor.pubkey, -91, "test", "less"))
-            await sockets.sockets.check()
+            await sockets.watch.check()
             assert [await _code(socket) for socket in (two, three, four, five)] == [4001, 1008, 1008, 4002]
             for socket in (one, six):  # A wallet's own signature does not depend on the key.
                 assert "result" in await ask(socket, "getSlot")
@@ -64,13 +64,13 @@ async def test_checks_do_not_prolong_a_session() -> None:
         async with sockets.connect(None, additional_headers={"authorization": f"Bearer {token}"}) as socket:
             for _ in range(3):
                 sockets.world.clock.advance(30)
-                await sockets.sockets.check()
+                await sockets.watch.check()
             assert "result" in await ask(socket, "getSlot")  # Use prolongs it.
             sockets.world.clock.advance(60)
-            await sockets.sockets.check()
+            await sockets.watch.check()
             assert "result" in await ask(socket, "getSlot")
             sockets.world.clock.advance(101)
-            await sockets.sockets.check()
+            await sockets.watch.check()
             assert await _code(socket) == 1008
 
 
@@ -87,11 +87,11 @@ async def test_all_sockets_of_a_credential_are_asked_for_once() -> None:
 
         sockets.world.accounts.ask_many = counted  # type: ignore[method-assign]
         opened = await asyncio.gather(*(sockets.connect(wallet) for _ in range(20)))
-        await sockets.sockets.check()
+        await sockets.watch.check()
         assert asked == [1] and len(sockets.sockets) == 20
         sockets.world.accounts.down = True
         with pytest.raises(OwnerUnavailable):
-            await sockets.sockets.check()
+            await sockets.watch.check()
         sockets.world.accounts.down = False
         assert "result" in await ask(opened[0], "getSlot")
         for socket in opened:

@@ -17,11 +17,13 @@ from actors.gateway.door_parts import Dependencies
 from actors.hotlink.edge import Link
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
-from actors.streams.api import LINK_KINDS, SubscriptionKind
+from actors.metering.api import SubscriptionKind
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
+from actors.streams.api import LINK_KINDS
 from actors.streams.feed import TopicFeed
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.host import serve_links
-from actors.streams.meters import Meters
 from actors.streams.native_kinds import native_kinds
 from actors.streams.sockets import StreamSockets
 from actors.upstream import replies
@@ -85,8 +87,17 @@ async def a_feed(hub: Hub, replica: bytes = ONE) -> AsyncIterator[TopicFeed]:
 class Sockets:
     """world: the accounts. meters: stand still until told. hub.nodes: the fake nodes."""
 
-    def __init__(self, world: World, hub: Hub, sockets: StreamSockets, meters: Meters, port: int) -> None:
-        self.world, self.hub, self.sockets, self.meters, self.port = world, hub, sockets, meters, port
+    def __init__(
+        self, world: World, hub: Hub, sockets: StreamSockets, meters: Meters, watch: StandingWatch, port: int
+    ) -> None:
+        self.world, self.hub, self.sockets, self.meters, self.watch, self.port = (
+            world,
+            hub,
+            sockets,
+            meters,
+            watch,
+            port,
+        )
 
     @property
     def node(self) -> FakeNode:
@@ -111,14 +122,15 @@ async def open_sockets(
         meters = Meters(world.accounts, world.clock, b"meteredg")
         meters.start()
         config = streams or StreamsConfig()
-        sockets = StreamSockets(config, world.accounts, meters, [*native_kinds(feed), *kinds])
+        watch = StandingWatch(world.accounts, spending=meters)
+        sockets = StreamSockets(config, meters, watch, [*native_kinds(feed), *kinds])
         door = HttpDoor(
             Dependencies(
                 *(world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock), streams=sockets
             )
         )
         async with served(door) as port:
-            yield Sockets(world, hub, sockets, meters, port)
+            yield Sockets(world, hub, sockets, meters, watch, port)
         await door.close()
         await meters.stop()
     await hub.stop()

@@ -18,6 +18,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
     ("identity", "idempotency", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
+    ("metering",),
     (
         *(
             "gateway",
@@ -63,6 +64,8 @@ OPEN = {
     # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.
     # The vocabulary and limits of usage, for the page that tells it.
     "accounts": {"audit_database", "checkpoint", "outbox", "usage"},
+    # What open streams pay with and are ended by, and the ports of what is paid for.
+    "metering": {"meters", "minutes", "standing_watch"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from actors.config import StreamsConfig
-from actors.streams.api import StreamEvent
+from actors.metering.api import StreamEvent
 from actors.streams.feed import FeedSubscription, TopicFeed
 from actors.streams.native import TopicKey, read
 from tests.streams.fake_node import SLOTS, FakeNode

@@ -35,8 +35,8 @@ from actors.calls import (
 )
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.streams.allowance import PART_SECONDS_MAX, Allowance, HeldPart
-from actors.streams.standing_watch import BALANCE_MIN
+from actors.metering.allowance import PART_SECONDS_MAX, Allowance, HeldPart
+from actors.metering.standing_watch import BALANCE_MIN
 from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,11 @@ class HeldCharge:
     @property
     def pubkey(self) -> bytes:
         return self.settle.pubkey
+
+    @property
+    def balance(self) -> int:
+        """The credits beside this charge, where Meters.begin has held it: at least what an open stream needs."""
+        return max(BALANCE_MIN, self.figures.credits_remaining)
 
 
 class Meter:

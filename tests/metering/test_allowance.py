@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.streams.allowance import HELD_CREDITS_MAX, PARTS_MAX, UNITS_PER_CREDIT, Allowance, HeldPart
+from actors.metering.allowance import HELD_CREDITS_MAX, PARTS_MAX, UNITS_PER_CREDIT, Allowance, HeldPart
 
 _steps = st.lists(
     st.one_of(

@@ -9,7 +9,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.calls import ProvenProof
 from actors.clock import ManualClock
 from actors.errors import Err, Refusal
-from actors.streams.meters import HeldCharge, Meter, Meters
+from actors.metering.meters import HeldCharge, Meter, Meters
 from actors.telemetry.metrics import Metrics
 from tests.gateway.doubles import EDGE, PROOF, PUBKEY, OneAccount, unavailable
 from tests.gateway.world import a_world

@@ -5,7 +5,7 @@ from typing import Any
 from actors.accounts.api import AccountStanding, OwnerReply, ReadStanding
 from actors.calls import KeyProof, ProvenProof
 from actors.errors import Err, Refusal
-from actors.streams.standing_watch import BALANCE_MIN, StandingWatch
+from actors.metering.standing_watch import BALANCE_MIN, StandingWatch
 
 KEY, WALLET = KeyProof(b"h" * 32, b"r" * 8), ProvenProof(b"a" * 32)
 

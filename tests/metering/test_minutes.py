@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from actors.accounts.stream_times import StreamTimes
 from actors.calls import StreamTime
-from actors.streams.geyser_minutes import Minutes
+from actors.metering.minutes import Minutes
 
 MINUTE = 60.0
 _lengths = st.lists(st.integers(0, 200_000), max_size=12)  # Milliseconds.
