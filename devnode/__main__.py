@@ -23,8 +23,7 @@ from devnode import flags
 from devnode.chain.block_space import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
 from devnode.faults.plan import FaultPlan, PlanError, read_plan
-from devnode.geyser.limits import NO_LIMITS, FilterLimits, read_limits
-from devnode.geyser.settings import GeyserSettings
+from devnode.geyser.settings import NO_LIMITS, FilterLimits, GeyserSettings, read_limits
 from devnode.geyser.slot_logs import REPLAY_SLOTS
 from devnode.settings import Dumps, Settings, SettingsError
 
@@ -134,7 +133,7 @@ def _run(settings: Settings, reset: bool) -> None:
 
     from devnode.app import Devnode, ReadyFileUnusable, wipe
     from devnode.execution.dumps import DumpError, load
-    from devnode.geyser.certificates import BadCertificate
+    from devnode.geyser.server import BadCertificate
     from devnode.journal.journal import JournalError
     from devnode.journal.lock import FolderTaken
     from devnode.ports import PortTaken

@@ -1,22 +1,51 @@
 """Updates of blocks, block metas and entries.
 
 Implements: their messages, as in geyser.proto; the selected parts of a block (BlockShape). Subscribers with equal
-shapes share one encoding.
-Not here: reading shapes (block_filters.py), matching (filters.py), when updates are sent (hub.py).
+shapes share one encoding. Entries are invented: one for each transaction, because transactions run one by one here,
+and a last one without transactions whose hash is the blockhash, as on the real chain. The other hashes are a hash
+chain over the signatures, which starts with the parent's blockhash: a block always has the same entries, but there is
+no proof of history.
+Not here: reading shapes (update_filters.py), matching (filters.py), when updates are sent (hub.py).
 """
 
+import hashlib
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from actors.geyser_proto import geyser_pb2, solana_storage_pb2
 from actors.units import UnixMillis
 from devnode.geyser.cuckoo import Cuckoo
-from devnode.geyser.entries import HASHES_PER_ENTRY, Entry, entries_of, entry_count
 from devnode.geyser.messages import AccountUpdate, Slices, TransactionUpdate, Update
 from devnode.records.records import Block
+
+HASHES_PER_ENTRY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    index: int
+    hash: bytes
+    transaction_count: int
+    first_transaction: int  # Position in the block of its first transaction; without one, of the next transaction.
+
+
+def entry_count(block: Block) -> int:
+    return len(block.transactions) + 1
+
+
+def entries_of(block: Block) -> tuple[Entry, ...]:
+    digest = bytes(Hash.from_string(block.previous_blockhash))
+    found = []
+    for index, record in enumerate(block.transactions):
+        digest = hashlib.sha256(digest + record.signature.encode()).digest()
+        found.append(Entry(index, digest, 1, index))
+    count = len(block.transactions)
+    return (*found, Entry(count, bytes(Hash.from_string(block.blockhash)), 0, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +120,11 @@ class BlockUpdate(Update):
 
     def _message(self, shape: "BlockShape") -> geyser_pb2.SubscribeUpdateBlock:
         """Build the message. The counts are those of the whole block, also when only a part is sent."""
-        block = self.block
         return geyser_pb2.SubscribeUpdateBlock(
-            slot=block.slot,
-            blockhash=block.blockhash,
-            rewards=solana_storage_pb2.Rewards(),
-            block_time=solana_storage_pb2.UnixTimestamp(timestamp=block.unix_time),
-            block_height=solana_storage_pb2.BlockHeight(block_height=block.height),
+            **_header_fields(self.block),
             transactions=[update.info() for update in shape.transactions_of(self)],
-            parent_slot=block.parent_slot,
-            parent_blockhash=block.previous_blockhash,
-            executed_transaction_count=len(block.transactions),
             updated_account_count=len(self.accounts),
             accounts=[update.info(shape.slices) for update in shape.accounts_of(self)],
-            entries_count=entry_count(block),
             entries=[update.message() for update in self.entries] if shape.has_entries else (),
         )
 
@@ -119,16 +139,20 @@ class BlockMetaUpdate(Update):
         self.block = block
 
     def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
-        block = self.block
-        meta = geyser_pb2.SubscribeUpdateBlockMeta(
-            slot=block.slot,
-            blockhash=block.blockhash,
-            rewards=solana_storage_pb2.Rewards(),
-            block_time=solana_storage_pb2.UnixTimestamp(timestamp=block.unix_time),
-            block_height=solana_storage_pb2.BlockHeight(block_height=block.height),
-            parent_slot=block.parent_slot,
-            parent_blockhash=block.previous_blockhash,
-            executed_transaction_count=len(block.transactions),
-            entries_count=entry_count(block),
-        )
+        meta = geyser_pb2.SubscribeUpdateBlockMeta(**_header_fields(self.block))
         return geyser_pb2.SubscribeUpdate(block_meta=meta)
+
+
+def _header_fields(block: Block) -> dict[str, Any]:
+    """The fields that messages of blocks and of block metas have in common."""
+    return {
+        "slot": block.slot,
+        "blockhash": block.blockhash,
+        "rewards": solana_storage_pb2.Rewards(),
+        "block_time": solana_storage_pb2.UnixTimestamp(timestamp=block.unix_time),
+        "block_height": solana_storage_pb2.BlockHeight(block_height=block.height),
+        "parent_slot": block.parent_slot,
+        "parent_blockhash": block.previous_blockhash,
+        "executed_transaction_count": len(block.transactions),
+        "entries_count": entry_count(block),
+    }

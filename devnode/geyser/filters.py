@@ -3,7 +3,7 @@
 Implements: a whole SubscribeRequest: commitment, data slices, and for each update the names of the filters that match
 it. Matching filters of one map share a message; each block filter has its own message; a transaction has one message
 as transaction and one as status. Pure.
-Not here: pings (service.py), from_slot (subscription.py), the filters of each type (account_filters.py and others).
+Not here: pings (service.py), from_slot (replays.py), the filters of each type (update_filters.py).
 """
 
 import itertools
@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from actors.geyser_proto import geyser_pb2
-from devnode.geyser.account_filters import AccountFilter, read_account_filters
-from devnode.geyser.block_filters import BlockFilter, read_block_filters
 from devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate, EntryUpdate
-from devnode.geyser.limits import BadFilter, FilterLimits, check_count, check_names
 from devnode.geyser.messages import (
     AccountUpdate,
     Slices,
@@ -24,7 +21,15 @@ from devnode.geyser.messages import (
     Update,
     header,
 )
-from devnode.geyser.transaction_filters import TransactionFilter, read_transaction_filters
+from devnode.geyser.settings import BadFilter, FilterLimits, check_count, read_names
+from devnode.geyser.update_filters import (
+    AccountFilter,
+    BlockFilter,
+    TransactionFilter,
+    read_account_filters,
+    read_block_filters,
+    read_transaction_filters,
+)
 from devnode.records.commitment import Commitment
 
 LEVELS = {
@@ -110,8 +115,8 @@ def read_filter(request: geyser_pb2.SubscribeRequest, limits: FilterLimits) -> F
         transactions=read_transaction_filters(request.transactions, limits.transactions),
         transactions_status=read_transaction_filters(request.transactions_status, limits.transactions_status),
         blocks=read_block_filters(request.blocks, limits.blocks, slices),
-        blocks_meta=_read_names(request.blocks_meta, limits.blocks_meta.max),
-        entries=_read_names(request.entry, limits.entries.max),
+        blocks_meta=tuple(read_names(request.blocks_meta, limits.blocks_meta.max)),
+        entries=tuple(read_names(request.entry, limits.entries.max)),
         slices=slices,
     )
 
@@ -138,12 +143,5 @@ def _read_slot_filters(
 ) -> tuple[SlotFilter, ...]:
     return tuple(
         SlotFilter(name, asked[name].filter_by_commitment, asked[name].interslot_updates)
-        for name in _read_names(asked, most)
+        for name in read_names(asked, most)
     )
-
-
-def _read_names(asked: Mapping[str, object], most: int) -> tuple[str, ...]:
-    check_count(len(asked), most)
-    names = sorted(asked)
-    check_names(names)
-    return tuple(names)

@@ -29,9 +29,8 @@ from devnode.geyser.filters import Filter
 from devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
 from devnode.geyser.outbox import Outbox
 from devnode.geyser.refusals import CUT, LAGGED_RECEIVING, End
-from devnode.geyser.replays import refusal, replay
+from devnode.geyser.replays import Subscription, refusal, replay
 from devnode.geyser.slot_logs import REPLAY_SLOTS, SlotLog, SlotLogs
-from devnode.geyser.subscription import Subscription
 from devnode.records.commitment import Commitment
 from devnode.records.records import Block
 from devnode.rpc.node import Node

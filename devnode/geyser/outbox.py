@@ -3,7 +3,7 @@
 Implements: as in Yellowstone, a subscriber that reads too slowly gets the queued updates, and then its stream ends: at
 more than UPDATES_MAX updates or BYTES_MAX bytes. Replayed updates do not count, because the logs of past slots bound
 them.
-Not here: gRPC (service.py), which updates are queued (subscription.py).
+Not here: gRPC (service.py), which updates are queued (replays.py).
 """
 
 import asyncio

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from devnode.geyser.limits import BadFilter
+from devnode.geyser.settings import BadFilter
 
 
 @dataclass(frozen=True, slots=True)

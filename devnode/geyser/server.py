@@ -1,26 +1,67 @@
 """The gRPC server of the stream: plaintext and TLS ports, in the node's process.
 
 Implements: listening, the standard gRPC health service, and an orderly end. If a default port is taken, a free port
-is used instead; a port from the command line must be free.
-Not here: the service (service.py).
+is used instead; a port from the command line must be free. The TLS port has the operator's certificate, checked before
+the server starts, or one made for localhost and the node's host and kept in the chain's folder.
+Not here: the service (service.py), making certificates (local_servers/certificates.py).
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from actors.clock import Clock
 from actors.geyser_proto.api import SERVICE
+from actors.local_servers.certificates import own_certificate
 from actors.local_servers.ports import port_is_free
 from devnode.geyser.calls import Calls
-from devnode.geyser.certificates import given_identity, own_identity
 from devnode.geyser.hub import Hub
 from devnode.geyser.refusals import SHUTTING_DOWN
 from devnode.geyser.service import Service
 from devnode.geyser.settings import GeyserSettings
 from devnode.ports import PORT_MAX, PortTaken, address_text
 from devnode.rpc.node import Node
+
+FOLDER = "grpc-tls"
+LIFE_DAYS = 3_650
+
+
+class BadCertificate(Exception):
+    """The given certificate cannot be used; the text names the file and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The key and certificate chain of the server, and the file that clients trust (None for a given certificate)."""
+
+    key: bytes
+    chain: bytes
+    ca_file: Path | None
+
+
+def given_identity(cert_file: Path, key_file: Path) -> Identity:
+    """Read a given certificate. Raises BadCertificate if a file cannot be read or the key does not match."""
+    try:
+        key, chain = key_file.read_bytes(), cert_file.read_bytes()
+        public = load_pem_private_key(key, password=None).public_key()
+        certificate = x509.load_pem_x509_certificate(chain)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a password.
+        raise BadCertificate(f"--grpc-tls-cert {cert_file}, --grpc-tls-key {key_file}: {error}") from error
+    if certificate.public_key() != public:
+        raise BadCertificate(f"--grpc-tls-key {key_file}: not the key of the certificate in {cert_file}")
+    return Identity(key, chain, None)
+
+
+def own_identity(data_dir: Path, host: str, clock: Clock) -> Identity:
+    """Read the folder's certificate; make one if it is missing or not usable."""
+    own = own_certificate(data_dir / FOLDER, (host,), "devnode", LIFE_DAYS, clock.now())
+    return Identity(own.key, own.chain, own.ca_file)
+
 
 PORT = 10_000  # Yellowstone's default.
 STOP_SECONDS = 1.0

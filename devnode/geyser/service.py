@@ -18,11 +18,11 @@ from actors.geyser_proto import api, geyser_pb2
 from devnode.geyser.calls import Calls, Refused
 from devnode.geyser.filters import read_filter
 from devnode.geyser.hub import Hub
-from devnode.geyser.limits import BadFilter, FilterLimits
 from devnode.geyser.messages import timestamp
 from devnode.geyser.outbox import UPDATES_MAX, Ended, Outbox
 from devnode.geyser.refusals import NO_SHREDS, NO_TOKEN, End, bad_filter, undecodable
-from devnode.geyser.subscription import Subscription
+from devnode.geyser.replays import Subscription
+from devnode.geyser.settings import BadFilter, FilterLimits
 
 PING_SECONDS = 10.0
 TOKEN_METADATA = "x-token"  # noqa: S105 - the name of the header, not a token.

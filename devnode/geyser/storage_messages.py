@@ -1,11 +1,14 @@
 """Transactions and their results as protobuf messages.
 
 Implements: the messages of solana-storage.proto from the chain's records: the three versions (legacy: not versioned;
-v0: versioned; v1: versioned and with a config), status meta with balances, inner instructions, logs and errors. Pure.
-Not here: the updates around them (messages.py), JSON (encoding/transactions.py).
+v0: versioned; v1: versioned and with a config), status meta with balances, inner instructions, logs and errors. An
+error is Agave's enum serialized by bincode, little-endian: the variant's number in four bytes, then its fields. The
+number is the position in the enum, so the order of the names below matters. Pure.
+Not here: the updates around them (messages.py), JSON (parsing/transactions.py).
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
@@ -15,8 +18,62 @@ from actors.geyser_proto import solana_storage_pb2 as storage
 from devnode.encoding.accounts import ui_token_amount
 from devnode.encoding.addresses import VOTE_PROGRAM
 from devnode.encoding.wire import AnyMessage
-from devnode.geyser.error_bytes import error_bytes
 from devnode.records.records import InnerInstructions, TokenBalance, TransactionMeta
+
+_TRANSACTION = """
+AccountInUse AccountLoadedTwice AccountNotFound ProgramAccountNotFound InsufficientFundsForFee InvalidAccountForFee
+AlreadyProcessed BlockhashNotFound InstructionError CallChainTooDeep MissingSignatureForFee InvalidAccountIndex
+SignatureFailure InvalidProgramForExecution SanitizeFailure ClusterMaintenance AccountBorrowOutstanding
+WouldExceedMaxBlockCostLimit UnsupportedVersion InvalidWritableAccount WouldExceedMaxAccountCostLimit
+WouldExceedAccountDataBlockLimit TooManyAccountLocks AddressLookupTableNotFound InvalidAddressLookupTableOwner
+InvalidAddressLookupTableData InvalidAddressLookupTableIndex InvalidRentPayingAccount WouldExceedMaxVoteCostLimit
+WouldExceedAccountDataTotalLimit DuplicateInstruction InsufficientFundsForRent MaxLoadedAccountsDataSizeExceeded
+InvalidLoadedAccountsDataSizeLimit ResanitizationNeeded ProgramExecutionTemporarilyRestricted UnbalancedTransaction
+ProgramCacheHitMaxLimit CommitCancelled
+"""
+_INSTRUCTION = """
+GenericError InvalidArgument InvalidInstructionData InvalidAccountData AccountDataTooSmall InsufficientFunds
+IncorrectProgramId MissingRequiredSignature AccountAlreadyInitialized UninitializedAccount UnbalancedInstruction
+ModifiedProgramId ExternalAccountLamportSpend ExternalAccountDataModified ReadonlyLamportChange ReadonlyDataModified
+DuplicateAccountIndex ExecutableModified RentEpochModified NotEnoughAccountKeys AccountDataSizeChanged
+AccountNotExecutable AccountBorrowFailed AccountBorrowOutstanding DuplicateAccountOutOfSync Custom InvalidError
+ExecutableDataModified ExecutableLamportChange ExecutableAccountNotRentExempt UnsupportedProgramId CallDepth
+MissingAccount ReentrancyNotAllowed MaxSeedLengthExceeded InvalidSeeds InvalidRealloc ComputationalBudgetExceeded
+PrivilegeEscalation ProgramEnvironmentSetupFailure ProgramFailedToComplete ProgramFailedToCompile Immutable
+IncorrectAuthority BorshIoError AccountNotRentExempt InvalidAccountOwner ArithmeticOverflow UnsupportedSysvar
+IllegalOwner MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
+BuiltinProgramsMustConsumeComputeUnits
+"""
+_TRANSACTION_NUMBER = {name: number for number, name in enumerate(_TRANSACTION.split())}
+_INSTRUCTION_NUMBER = {name: number for number, name in enumerate(_INSTRUCTION.split())}
+
+
+def error_bytes(err: Any) -> bytes:
+    """Serialize a transaction error. err: RPC's JSON form, never None."""
+    if isinstance(err, str):
+        return _number(_TRANSACTION_NUMBER[err])
+    name, detail = next(iter(err.items()))
+    start = _number(_TRANSACTION_NUMBER[name])
+    if name == "InstructionError":
+        index, cause = detail
+        return start + bytes((index,)) + _instruction_bytes(cause)
+    # DuplicateInstruction has only an index; errors about an account have it in a field.
+    return start + bytes((detail if isinstance(detail, int) else detail["account_index"],))
+
+
+def _instruction_bytes(cause: Any) -> bytes:
+    if isinstance(cause, str):
+        return _number(_INSTRUCTION_NUMBER[cause])
+    name, detail = next(iter(cause.items()))
+    start = _number(_INSTRUCTION_NUMBER[name])
+    if name == "Custom":
+        return start + _number(detail)
+    return start  # BorshIoError has no text in the enum any more.
+
+
+def _number(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
 
 _VOTE_SIGNATURES_MAX = 2
 

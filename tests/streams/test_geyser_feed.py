@@ -19,7 +19,7 @@ from actors.streams.geyser_reader import GeyserReader
 from actors.streams.geyser_requests import WantedStream
 from bench.grpc_server import started
 from devnode.geyser.filters import read_filter
-from devnode.geyser.limits import NO_LIMITS
+from devnode.geyser.settings import NO_LIMITS
 from devnode.geyser.outbox import Outbox
 
 from .geyser_world import (

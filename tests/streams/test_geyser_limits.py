@@ -13,8 +13,8 @@ from solders.keypair import Keypair
 from actors.geyser_proto import geyser_pb2
 from actors.streams.geyser_limits import BadSubscription, check_request, check_shape
 from devnode.geyser.filters import read_filter
-from devnode.geyser.limits import AccountLimits, FilterLimits, TransactionLimits
-from devnode.geyser.limits import BadFilter as NodeRefuses
+from devnode.geyser.settings import AccountLimits, FilterLimits, TransactionLimits
+from devnode.geyser.settings import BadFilter as NodeRefuses
 
 Request = geyser_pb2.SubscribeRequest
 KEYS_MAX = 3

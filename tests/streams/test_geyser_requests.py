@@ -9,7 +9,7 @@ from solders.keypair import Keypair
 from actors.geyser_proto import geyser_pb2
 from actors.streams.geyser_requests import WATCH, header, read_request
 from devnode.geyser.filters import read_filter
-from devnode.geyser.limits import NO_LIMITS
+from devnode.geyser.settings import NO_LIMITS
 
 Request = geyser_pb2.SubscribeRequest
 _KEYS = [str(Keypair.from_seed(bytes([n]) * 32).pubkey()) for n in range(1, 4)]

@@ -9,7 +9,7 @@ from solders.keypair import Keypair
 from solders.signature import Signature
 
 from actors.geyser_proto import geyser_pb2
-from devnode.geyser.error_bytes import _INSTRUCTION_NUMBER, _TRANSACTION_NUMBER, error_bytes
+from devnode.geyser.storage_messages import _INSTRUCTION_NUMBER, _TRANSACTION_NUMBER, error_bytes
 from tests.devnode.conftest import Process, StartDevnode
 from tests.npm import Npm
 

@@ -5,9 +5,9 @@ from typing import Any
 from actors.geyser_proto import geyser_pb2
 from devnode.geyser.filters import read_filter
 from devnode.geyser.hub import Hub
-from devnode.geyser.limits import NO_LIMITS, FilterLimits
 from devnode.geyser.outbox import Ended, Outbox
 from devnode.geyser.refusals import End
+from devnode.geyser.settings import NO_LIMITS, FilterLimits
 from tests.devnode.local_node import LocalNode
 
 Request = geyser_pb2.SubscribeRequest

@@ -5,8 +5,8 @@ import pytest
 from actors.geyser_proto import geyser_pb2
 from devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
 from devnode.geyser.filters import Filter, read_filter
-from devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter, FilterLimits
 from devnode.geyser.messages import SlotUpdate, Update
+from devnode.geyser.settings import NO_LIMITS, AccountLimits, BadFilter, FilterLimits
 from devnode.records.commitment import Commitment
 
 from .samples import CREATED_MS, KEYS, SLOT, account_update, block, transaction_update

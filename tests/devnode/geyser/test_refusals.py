@@ -4,8 +4,8 @@ import grpc
 import pytest
 
 from devnode.geyser import refusals
-from devnode.geyser.limits import BadFilter
 from devnode.geyser.refusals import End, bad_filter, no_longer_available, unknown_commitment
+from devnode.geyser.settings import BadFilter
 
 Code = grpc.StatusCode
 

@@ -1,4 +1,4 @@
-"""Replays of past slots while the chain goes on."""
+"""One subscriber with and without a replay of past slots, while the chain goes on."""
 
 import asyncio
 
@@ -10,11 +10,65 @@ from solders.keypair import Keypair
 from actors.geyser_proto import geyser_pb2
 from devnode.chain.chain import ForkEnd
 from devnode.geyser.filters import LEVELS as COMMITMENTS
+from devnode.geyser.filters import Filter, SlotFilter
+from devnode.geyser.messages import SlotUpdate
+from devnode.geyser.outbox import Outbox
 from devnode.geyser.refusals import NO_REPLAY, NOTHING_TO_REPLAY, no_longer_available
+from devnode.geyser.replays import Subscription
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
 from .listening import Listener, Request, Streaming, Update, kinds
+from .samples import CREATED_MS, account_update
 from .test_hub import everything
+
+ACCOUNTS_AND_SLOTS = Filter(slots=(SlotFilter("it", False, False),))
+
+
+def status(slot: int) -> SlotUpdate:
+    return SlotUpdate(slot, slot - 1, geyser_pb2.SLOT_CONFIRMED, CREATED_MS)
+
+
+def test_before_the_first_request_no_update_is_sent() -> None:
+    """A subscriber without filters gets no update."""
+    subscription = Subscription(Outbox())
+    subscription.send(status(5))
+    subscription.send(account_update())
+    assert len(subscription.outbox) == 0
+
+
+def test_without_from_slot_updates_are_sent_live() -> None:
+    """There is no replay, so every update is sent at once."""
+    subscription = Subscription(Outbox())
+    subscription.subscribe(ACCOUNTS_AND_SLOTS, None)
+    subscription.send(status(5))
+    assert len(subscription.outbox) == 1 and subscription.replayed_slot is None
+
+
+def test_during_a_replay_only_replayed_slots_have_live_statuses() -> None:
+    """The status of a slot that is not replayed yet comes with its replay."""
+    subscription = Subscription(Outbox())
+    subscription.subscribe(ACCOUNTS_AND_SLOTS, 5)
+    subscription.send(status(5))
+    assert len(subscription.outbox) == 0
+    subscription.send_replayed(status(5))
+    subscription.replayed(5)
+    subscription.send(status(5))
+    subscription.send(status(6))
+    assert len(subscription.outbox) == 2
+    subscription.end_replay()
+    subscription.send(status(6))
+    assert len(subscription.outbox) == 3
+
+
+def test_a_new_request_keeps_queued_updates() -> None:
+    """Updates that matched the old filter are still sent."""
+    subscription = Subscription(Outbox())
+    subscription.subscribe(ACCOUNTS_AND_SLOTS, None)
+    subscription.send(status(5))
+    subscription.subscribe(Filter(), None)
+    subscription.send(status(6))
+    assert len(subscription.outbox) == 1
+
 
 LEVELS = [geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED]
 

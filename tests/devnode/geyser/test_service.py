@@ -10,9 +10,9 @@ from solders.keypair import Keypair
 from actors.geyser_proto import api, geyser_pb2
 from devnode.geyser import service as service_module
 from devnode.geyser.calls import Calls
-from devnode.geyser.limits import NO_LIMITS, AccountLimits, FilterLimits
 from devnode.geyser.refusals import LAGGED_SENDING, SHUTTING_DOWN
 from devnode.geyser.service import Service
+from devnode.geyser.settings import NO_LIMITS, AccountLimits, FilterLimits
 
 from .listening import Request, Streaming
 from .wire import Stream, call
