@@ -12,29 +12,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from devnode.journal.journal import FILE_NAME, connect, row_id, signature_key, slot_and_position
-from devnode.records.records import TransactionMeta
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTransaction:
-    slot: int
-    position: int
-    signature: str
-    raw: bytes
-    meta: TransactionMeta
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBlock:
-    slot: int
-    parent_slot: int
-    height: int
-    blockhash: str
-    previous_blockhash: str
-    unix_time: int
-    transaction_count: int
+from devnode.journal.journal import FILE_NAME, block_header, connect, row_id, signature_key, slot_and_position
+from devnode.records.records import BlockHeader, TransactionMeta, TransactionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +36,7 @@ class Archive:
     def close(self) -> None:
         self._db.close()
 
-    def transaction(self, signature: str) -> StoredTransaction | None:
+    def transaction(self, signature: str) -> TransactionRecord | None:
         row = self._one("id, signature, raw, meta, keys", signature)
         return None if row is None else _transaction(row)
 
@@ -71,11 +50,11 @@ class Archive:
         row = self._one("id", signature)
         return None if row is None else slot_and_position(row[0])
 
-    def block(self, slot: int) -> StoredBlock | None:
+    def block(self, slot: int) -> BlockHeader | None:
         row = self._db.execute("SELECT * FROM blocks WHERE slot = ?", (slot,)).fetchone()
-        return None if row is None else StoredBlock(*row)
+        return None if row is None else block_header(row)
 
-    def block_transactions(self, slot: int) -> list[StoredTransaction]:
+    def block_transactions(self, slot: int) -> list[TransactionRecord]:
         rows = self._db.execute(
             "SELECT id, signature, raw, meta, keys FROM transactions WHERE id >= ? AND id < ? ORDER BY id",
             (row_id(slot, 0), row_id(slot + 1, 0)),
@@ -141,7 +120,7 @@ def _error(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
 
 
-def _transaction(row: tuple[int, str, bytes, str, str]) -> StoredTransaction:
+def _transaction(row: tuple[int, str, bytes, str, str]) -> TransactionRecord:
     identifier, signature, raw, meta, keys = row
     slot, position = slot_and_position(identifier)
-    return StoredTransaction(slot, position, signature, raw, _meta_decoder.decode(meta), tuple(keys.split()))
+    return TransactionRecord(slot, position, signature, raw, tuple(keys.split()), _meta_decoder.decode(meta))

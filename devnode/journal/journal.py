@@ -24,7 +24,7 @@ from solders.signature import Signature
 from devnode.parsing.memos import memo_text
 from devnode.records.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from devnode.records.commitment import Sealed
-from devnode.records.records import Block, TransactionRecord
+from devnode.records.records import Block, BlockHeader, TransactionRecord
 
 FILE_NAME = "chain.sqlite3"
 LAYOUT = 1
@@ -77,7 +77,7 @@ class Restored:
     blockhashes: list[RecentBlockhash]
     slot_hashes: list[tuple[int, Hash]]  # Newest first.
     statuses: list[tuple[int, list[tuple[Signature, object]]]]  # By block, oldest first; the error is JSON.
-    last_block: Block  # Without its transactions.
+    last_block: BlockHeader
     first_slot: int
     transaction_count: int
 
@@ -124,15 +124,7 @@ class Journal:
         with self._db as db:
             db.execute(
                 "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    block.slot,
-                    block.parent_slot,
-                    block.height,
-                    block.blockhash,
-                    block.previous_blockhash,
-                    block.unix_time,
-                    len(block.transactions),
-                ),
+                (*msgspec.structs.astuple(block)[:6], len(block.transactions)),
             )
             self._many(_PUT_TRANSACTIONS, [_transaction_row(record) for record in block.transactions])
             self._many(
@@ -188,7 +180,7 @@ class Journal:
             blockhashes=recent[:BLOCKHASHES_KEPT][::-1],
             slot_hashes=[(entry.slot, entry.blockhash) for entry in recent],
             statuses=self._statuses(BLOCKHASHES_KEPT + 1),
-            last_block=_block(last),
+            last_block=block_header(last),
             first_slot=self._db.execute("SELECT MIN(slot) FROM blocks").fetchone()[0],
             transaction_count=int(self._value("transaction_count") or 0),
         )
@@ -242,9 +234,9 @@ def slot_and_position(identifier: int) -> tuple[int, int]:
     return identifier >> _POSITION_BITS, identifier & ((1 << _POSITION_BITS) - 1)
 
 
-def _block(row: tuple[int, int, int, str, str, int, int]) -> Block:
-    slot, parent_slot, height, blockhash, previous_blockhash, unix_time, _ = row
-    return Block(slot, parent_slot, height, blockhash, previous_blockhash, unix_time, transactions=())
+def block_header(row: tuple[int, int, int, str, str, int, int]) -> BlockHeader:
+    """The header from a whole row of the table `blocks`; its last column is the number of transactions."""
+    return BlockHeader(*row[:6])
 
 
 def _account_row(pubkey: Pubkey, account: Account) -> tuple[str, str, bytes, str, int, str]:

@@ -5,7 +5,8 @@ meta, and the version rule (maxSupportedTransactionVersion). Pure.
 """
 
 import base64
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import base58
 from solders.message import MessageV0, MessageV1
@@ -15,21 +16,18 @@ from solders.transaction import VersionedTransaction
 from devnode.encoding.accounts import ui_token_amount
 from devnode.encoding.wire import AnyMessage, writable_indexes
 from devnode.parsing.instructions import ui_instruction
-from devnode.records.records import InnerInstructions, ReturnData, TokenBalance, TransactionMeta
+from devnode.records.records import (
+    BlockHeader,
+    InnerInstructions,
+    ReturnData,
+    TokenBalance,
+    TransactionMeta,
+    TransactionRecord,
+)
 
 ENCODINGS = ("binary", "base64", "base58", "json", "jsonParsed")
+DETAILS = ("full", "signatures", "none", "accounts")
 OUTER_STACK_HEIGHT = 1
-
-
-class Shown(Protocol):
-    """A transaction to show: a record of the journal or of the chain."""
-
-    @property
-    def raw(self) -> bytes: ...
-    @property
-    def meta(self) -> TransactionMeta: ...
-    @property
-    def keys(self) -> tuple[str, ...]: ...
 
 
 class UnsupportedVersion(Exception):
@@ -50,17 +48,17 @@ def version_json(transaction: VersionedTransaction, max_version: int | None) -> 
     return {"version": version}
 
 
-def transaction_json(shown: Shown, encoding: str, max_version: int | None) -> dict[str, Any]:
+def transaction_json(shown: TransactionRecord, encoding: str, max_version: int | None) -> dict[str, Any]:
     """The fields transaction, meta and version. Raises UnsupportedVersion."""
-    transaction = VersionedTransaction.from_bytes(shown.raw)
+    transaction = shown.transaction()
     version = version_json(transaction, max_version)
     body = {"meta": meta_json(shown.meta, shown.keys, encoding), "transaction": _encoded(shown, transaction, encoding)}
     return body | version
 
 
-def transaction_accounts_json(shown: Shown, max_version: int | None) -> dict[str, Any]:
+def transaction_accounts_json(shown: TransactionRecord, max_version: int | None) -> dict[str, Any]:
     """The short form of getBlock's `accounts` detail: keys and balances, no instructions."""
-    transaction = VersionedTransaction.from_bytes(shown.raw)
+    transaction = shown.transaction()
     version = version_json(transaction, max_version)
     meta = shown.meta
     body = {
@@ -81,7 +79,34 @@ def transaction_accounts_json(shown: Shown, max_version: int | None) -> dict[str
     return body | version
 
 
-def _encoded(shown: Shown, transaction: VersionedTransaction, encoding: str) -> Any:
+def block_json(
+    header: BlockHeader,
+    transactions: Sequence[TransactionRecord],
+    details: str,
+    encoding: str,
+    max_version: int | None,
+    shows_rewards: bool,
+) -> dict[str, Any]:
+    """A block in one of DETAILS. Raises UnsupportedVersion."""
+    body: dict[str, Any] = {
+        "blockHeight": header.height,
+        "blockTime": header.unix_time,
+        "blockhash": header.blockhash,
+        "parentSlot": header.parent_slot,
+        "previousBlockhash": header.previous_blockhash,
+    }
+    if shows_rewards:
+        body["rewards"] = []
+    if details == "signatures":
+        body["signatures"] = [shown.signature for shown in transactions]
+    elif details == "accounts":
+        body["transactions"] = [transaction_accounts_json(shown, max_version) for shown in transactions]
+    elif details == "full":
+        body["transactions"] = [transaction_json(shown, encoding, max_version) for shown in transactions]
+    return body
+
+
+def _encoded(shown: TransactionRecord, transaction: VersionedTransaction, encoding: str) -> Any:
     if encoding == "base64":
         return [base64.b64encode(shown.raw).decode(), "base64"]
     if encoding in ("base58", "binary"):
@@ -113,7 +138,7 @@ def _raw_message(message: AnyMessage) -> dict[str, Any]:
     return body | _by_version(message)
 
 
-def _parsed_message(message: AnyMessage, shown: Shown) -> dict[str, Any]:
+def _parsed_message(message: AnyMessage, shown: TransactionRecord) -> dict[str, Any]:
     keys = shown.keys
     body: dict[str, Any] = {
         "accountKeys": _parsed_keys(message, keys, shown.meta),

@@ -2,7 +2,7 @@
 
 Implements: as on a node, a client that reads too slowly is cut off without a message, once more than
 QUEUE_MESSAGES_MAX messages or QUEUE_CHARACTERS_MAX characters wait for it. Connections share the texts.
-Not here: the socket (door.py), the client's requests (session.py).
+Not here: the socket and the client's requests (door.py).
 """
 
 import asyncio

@@ -30,8 +30,7 @@ from devnode.chain.bus import (
 )
 from devnode.faults.plan import Stream
 from devnode.pubsub import payloads
-from devnode.pubsub.account_contents import account_value, program_value
-from devnode.pubsub.block_contents import BlockHeader, Transaction, block_value
+from devnode.pubsub.payloads import account_value, block_value, program_value, vote_of
 from devnode.pubsub.registry import Registry
 from devnode.pubsub.topics import (
     AccountTopic,
@@ -45,10 +44,9 @@ from devnode.pubsub.topics import (
     Topic,
     VoteTopic,
 )
-from devnode.pubsub.votes import vote_of
 from devnode.pubsub.writes import SlotWrites
 from devnode.records.commitment import Commitment
-from devnode.records.records import Block, TransactionRecord
+from devnode.records.records import Block, BlockHeader, TransactionRecord
 from devnode.rpc.accounts import passes
 from devnode.rpc.node import Node
 
@@ -188,15 +186,13 @@ class Feed:
             if topic.level is level:
                 self._finish(topic, slot, err)
 
-    def _block(self, slot: int) -> tuple[BlockHeader, Sequence[Transaction]] | None:
+    def _block(self, slot: int) -> tuple[BlockHeader, Sequence[TransactionRecord]] | None:
         """The block of a slot; None if it is cleaned up, which needs a lag longer than the retention."""
         sealed = self._unconfirmed.get(slot)
         if sealed is not None:
             return sealed, sealed.transactions
         header = self._node.archive.block(slot)
-        if header is None:
-            return None
-        return header, self._node.archive.block_transactions(slot)
+        return None if header is None else (header, self._node.archive.block_transactions(slot))
 
     # Sending.
 
@@ -216,13 +212,13 @@ class Feed:
                 if value is not None:
                     self._notify(topic, payloads.in_slot(slot, value))
 
-    def _notify_logs(self, slot: int, level: Commitment, transaction: Transaction) -> None:
+    def _notify_logs(self, slot: int, level: Commitment, transaction: TransactionRecord) -> None:
         topics = [topic for mention in (None, *transaction.keys) for topic in self._registry.at((LogsTopic, mention))]
         for topic in topics:
             if topic.level is level:
                 self._notify(topic, payloads.in_slot(slot, payloads.logs_value(transaction)))
 
-    def _notify_blocks(self, level: Commitment, header: BlockHeader, transactions: Sequence[Transaction]) -> None:
+    def _notify_blocks(self, level: Commitment, header: BlockHeader, transactions: Sequence[TransactionRecord]) -> None:
         for topic in self._registry.at(BlockTopic):
             if isinstance(topic, BlockTopic) and topic.level is level:
                 value = block_value(header, transactions, topic)

@@ -1,30 +1,92 @@
-"""The JSON of notifications, without account contents and blocks.
+"""The JSON of notifications, field for field as Agave sends them.
 
-Implements: the envelope, and the results of logs, signature, slot, root and slotsUpdates notifications, field for
-field as Agave sends them. Unlike in a reply, the context of a notification has no apiVersion. Pure.
-Not here: accounts (account_contents.py), blocks (block_contents.py), when notifications are sent (feed.py).
+Implements: the envelope, whose context has no apiVersion, unlike that of a reply, and all values in it.
+- Accounts: a notification cannot refuse as a read does. Data too long for base58 is replaced by Agave's text for this
+  case, and a closed account is shown as an empty one. As on a node, a token program's account that cannot be parsed has
+  no notification where the client asked for jsonParsed.
+- Blocks: all transactions, or only those that mention a key. A transaction with a version above the client's maximum
+  makes the block null, with an error.
+- Votes are invented: this node's vote account votes once for each sealed block. No vote transaction exists: the
+  signature is made by the identity over slot and hash, and never lands; the hash is the blockhash, because there are no
+  bank hashes.
+Reads only. Not here: encodings (encoding/accounts.py), when notifications are sent (feed.py).
 """
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import orjson
+from solders.account import Account
+from solders.pubkey import Pubkey
 
-from devnode.pubsub.topics import Topic
-from devnode.records.records import Block, TransactionMeta
+from devnode.chain.genesis import ChainKeys
+from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAMS
+from devnode.parsing.transactions import UnsupportedVersion, block_json
+from devnode.pubsub.topics import AccountTopic, BlockTopic, ProgramTopic, Topic
+from devnode.records.records import Block, BlockHeader, TransactionRecord
+from devnode.rpc.accounts import AccountView
+from devnode.rpc.errors import RpcError
+from devnode.rpc.node import Node
 
+TOO_LARGE = "error: data too large for bs58 encoding"
 RECEIVED = "receivedSignature"  # The whole value is this string; the value of the result is an object.
+_CLOSED = Account(0, b"", SYSTEM_PROGRAM)
 
 
-class Landed(Protocol):
-    """A landed transaction, from memory or from the archive."""
+def account_value(
+    node: Node, topic: AccountTopic | ProgramTopic, pubkey: Pubkey, account: Account | None
+) -> dict[str, Any]:
+    """The JSON of an account. account None: it was closed."""
+    config = topic.shape.config()
+    shown = account if account is not None else _CLOSED
+    try:
+        value = AccountView(node, topic.level, config, "binary").of(pubkey, shown)
+    except RpcError:  # The shape is already validated, so the data is too long for base58.
+        value = AccountView(node, topic.level, config | {"encoding": "base64"}, "binary").of(pubkey, shown)
+        assert value is not None
+        value["data"] = TOO_LARGE if topic.shape.encoding == "binary" else [TOO_LARGE, "base58"]
+    assert value is not None, pubkey
+    if account is None:
+        value["rentEpoch"] = 0
+    return value
 
-    @property
-    def signature(self) -> str: ...
-    @property
-    def keys(self) -> tuple[str, ...]: ...
-    @property
-    def meta(self) -> TransactionMeta: ...
+
+def program_value(node: Node, topic: ProgramTopic, pubkey: Pubkey, account: Account) -> dict[str, Any] | None:
+    """The JSON of a program's account; None: it has no notification."""
+    value = account_value(node, topic, pubkey, account)
+    is_parsed = isinstance(value["data"], dict)
+    if topic.shape.encoding == "jsonParsed" and topic.program in TOKEN_PROGRAMS and not is_parsed:
+        return None
+    return {"account": value, "pubkey": str(pubkey)}
+
+
+def block_value(
+    header: BlockHeader, transactions: Sequence[TransactionRecord], topic: BlockTopic
+) -> dict[str, Any] | None:
+    """The JSON of a block; None if no transaction mentions the topic's key, and then there is no notification."""
+    mention = topic.mention
+    if mention is not None:
+        transactions = [transaction for transaction in transactions if mention in transaction.keys]
+        if not transactions:
+            return None
+    try:
+        block = block_json(header, transactions, topic.details, topic.encoding, topic.max_version, topic.shows_rewards)
+        return {"slot": header.slot, "block": block, "err": None}
+    except UnsupportedVersion as unsupported:
+        err = {"UnsupportedTransactionVersion": unsupported.version}
+        return {"slot": header.slot, "block": None, "err": err}
+
+
+def vote_of(keys: ChainKeys, block: Block) -> dict[str, Any]:
+    """The invented vote for a sealed block."""
+    signed = keys.identity.sign_message(f"vote {block.slot} {block.blockhash}".encode())
+    return {
+        "votePubkey": str(keys.vote.pubkey()),
+        "slots": [block.slot],
+        "hash": block.blockhash,
+        "timestamp": block.unix_time,
+        "signature": str(signed),
+    }
 
 
 def notification(topic: Topic, identifier: int, result: Any) -> str:
@@ -37,7 +99,7 @@ def in_slot(slot: int, value: Any) -> dict[str, Any]:
     return {"context": {"slot": slot}, "value": value}
 
 
-def logs_value(transaction: Landed) -> dict[str, Any]:
+def logs_value(transaction: TransactionRecord) -> dict[str, Any]:
     meta = transaction.meta
     return {"signature": transaction.signature, "err": meta.err, "logs": list(meta.logs)}
 

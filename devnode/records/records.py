@@ -3,7 +3,7 @@
 Implements: the content of getTransaction's `meta` and of getBlock, before any encoding.
 Pure. Keys are base58 text and bytes are bytes, so that msgspec writes and reads these types without conversion. The
 types are msgspec structs: every transaction makes several, and a frozen dataclass takes eight times as long to create.
-Not here: JSON shapes (encoding/transactions.py), storage (journal/journal.py).
+Not here: JSON shapes (parsing/transactions.py), storage (journal/journal.py).
 """
 
 from typing import Any
@@ -62,20 +62,23 @@ class TransactionRecord(msgspec.Struct, frozen=True):
     raw: bytes
     keys: tuple[str, ...]  # Static keys, then loaded writable, then loaded readonly.
     meta: TransactionMeta
-    # Micro-lamports per unit, as getRecentPrioritizationFees counts it; None if it asked for no units.
-    compute_unit_price: int | None
-    write_locked: tuple[str, ...]
+    # Of a new record; the archive does not have them.
+    compute_unit_price: int | None = None  # Micro-lamports, as getRecentPrioritizationFees counts; None: no units.
+    write_locked: tuple[str, ...] = ()
 
     def transaction(self) -> VersionedTransaction:
         """Parse the transaction. Parsing takes a microsecond; keeping all of them parsed would cost memory."""
         return VersionedTransaction.from_bytes(self.raw)
 
 
-class Block(msgspec.Struct, frozen=True):
+class BlockHeader(msgspec.Struct, frozen=True):
     slot: int
     parent_slot: int
     height: int
     blockhash: str
     previous_blockhash: str
     unix_time: int
+
+
+class Block(BlockHeader, frozen=True):
     transactions: tuple[TransactionRecord, ...]

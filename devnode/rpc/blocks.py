@@ -10,16 +10,12 @@ from typing import Any
 from solders.hash import Hash, ParseHashError
 
 from devnode.chain.performance import SAMPLES_KEPT
-from devnode.journal.archive import StoredBlock
-from devnode.parsing.transactions import (
-    ENCODINGS,
-    UnsupportedVersion,
-    transaction_accounts_json,
-    transaction_json,
-)
+from devnode.parsing.transactions import DETAILS, ENCODINGS, UnsupportedVersion, block_json
+from devnode.records.blockhashes import RecentBlockhash
 from devnode.records.commitment import Commitment
+from devnode.records.records import BlockHeader
 from devnode.rpc import params as read
-from devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
+from devnode.rpc.cluster import ACTIVATED_STAKE_LAMPORTS
 from devnode.rpc.errors import (
     block_cleaned_up,
     block_not_available,
@@ -32,7 +28,6 @@ from devnode.rpc.params import Params
 
 BLOCKS_RANGE_MAX = 500_000
 FEE_ACCOUNTS_MAX = 128
-_DETAILS = ("full", "signatures", "none", "accounts")
 _VOTE_LOCKOUT_DEPTHS = 32
 
 
@@ -60,32 +55,18 @@ def get_block(node: Node, params: Params) -> Any:
     slot = read.unsigned(read.at(params, 0))
     config = _encoding_config(read.at(params, 1))
     encoding = read.variant(config.get("encoding") or "json", ENCODINGS)
-    details = read.variant(config.get("transactionDetails") or "full", _DETAILS)
-    show_rewards = read.boolean(config, "rewards", default=True)
+    details = read.variant(config.get("transactionDetails") or "full", DETAILS)
+    shows_rewards = read.boolean(config, "rewards", default=True)
     max_version = read.optional_unsigned(config.get("maxSupportedTransactionVersion"), bits=8)
     level = read.confirmed_or_higher(config)
     block = _existing_block(node, slot, level)
-    body: dict[str, Any] = {
-        "blockHeight": block.height,
-        "blockTime": block.unix_time,
-        "blockhash": block.blockhash,
-        "parentSlot": block.parent_slot,
-        "previousBlockhash": block.previous_blockhash,
-    }
-    if show_rewards:
-        body["rewards"] = []
-    if details == "signatures":
-        body["signatures"] = node.archive.block_signatures(slot)
-    elif details != "none":
-        stored = node.archive.block_transactions(slot)
-        try:
-            if details == "accounts":
-                body["transactions"] = [transaction_accounts_json(one, max_version) for one in stored]
-            else:
-                body["transactions"] = [transaction_json(one, encoding, max_version) for one in stored]
-        except UnsupportedVersion as error:
-            raise unsupported_transaction_version(error.version) from None
-    return body
+    # Signatures alone are read without the transactions, which are much larger.
+    shown = node.archive.block_transactions(slot) if details in ("full", "accounts") else []
+    try:
+        body = block_json(block, shown, details, encoding, max_version, shows_rewards)
+    except UnsupportedVersion as error:
+        raise unsupported_transaction_version(error.version) from None
+    return body | {"signatures": node.archive.block_signatures(slot)} if details == "signatures" else body
 
 
 def _encoding_config(value: Any) -> dict[str, Any]:
@@ -99,7 +80,7 @@ def _encoding_config(value: Any) -> dict[str, Any]:
     return value
 
 
-def _existing_block(node: Node, slot: int, level: Commitment) -> StoredBlock:
+def _existing_block(node: Node, slot: int, level: Commitment) -> BlockHeader:
     """The block at the slot if it has reached the level; otherwise raises the node's error for the reason."""
     if slot > node.chain.levels.at(level).slot:
         raise block_not_available(slot)
@@ -137,7 +118,11 @@ def get_blocks_with_limit(node: Node, params: Params) -> Any:
 def get_latest_blockhash(node: Node, params: Params) -> Any:
     _, slot = node.bank(read.config(params, 0, "RpcContextConfig"))
     entry = node.chain.blockhashes.latest_at(slot)
-    return in_context(slot, {"blockhash": str(entry.blockhash), "lastValidBlockHeight": entry.last_valid_height})
+    return in_context(slot, blockhash_json(entry))
+
+
+def blockhash_json(entry: RecentBlockhash) -> dict[str, Any]:
+    return {"blockhash": str(entry.blockhash), "lastValidBlockHeight": entry.last_valid_height}
 
 
 def is_blockhash_valid(node: Node, params: Params) -> Any:

@@ -19,15 +19,15 @@ from devnode.encoding.addresses import SYSTEM_PROGRAM
 from devnode.encoding.transaction_errors import error_text
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import durable_nonce_account
-from devnode.parsing.transactions import return_data_json, token_balances_json
 from devnode.records import nonces
 from devnode.records.blockhashes import RecentBlockhash
 from devnode.records.commitment import Commitment, Sealed
 from devnode.rpc import params as read
+from devnode.rpc.blocks import blockhash_json
 from devnode.rpc.errors import RpcError, invalid_params
 from devnode.rpc.node import Node, in_context
 from devnode.rpc.params import Params
-from devnode.rpc.sending import decoded_transaction
+from devnode.rpc.sending import decoded_transaction, simulation_json
 
 TRANSACTIONS_MAX = 20
 ACCOUNTS_MAX = 128  # The limit of account locks in one transaction.
@@ -194,28 +194,10 @@ def _shown(pubkey: Pubkey, rehearsal: Rehearsal) -> dict[str, Any]:
 def _result(
     done: Simulation, before: list[Any], after: list[Any], replacement: RecentBlockhash | None
 ) -> dict[str, Any]:
-    outcome, keys = done.outcome, done.keys
-    replaced = None
-    if replacement is not None:
-        replaced = {"blockhash": str(replacement.blockhash), "lastValidBlockHeight": replacement.last_valid_height}
-    return {
-        "err": done.err,
-        "fee": done.fee_lamports if outcome.landed else None,
-        "loadedAccountsDataSize": done.loaded_data_bytes,
-        "loadedAddresses": {
-            "readonly": list(map(str, keys.loaded_readonly)),
-            "writable": list(map(str, keys.loaded_writable)),
-        },
-        "logs": list(outcome.logs),
-        "postBalances": [0 if account is None else account.lamports for account in done.after],
-        "postExecutionAccounts": after,
-        "postTokenBalances": token_balances_json(done.post_tokens),
-        "preBalances": [0 if account is None else account.lamports for account in done.before],
+    return simulation_json(done) | {
         "preExecutionAccounts": before,
-        "preTokenBalances": token_balances_json(done.pre_tokens),
-        "replacementBlockhash": replaced,
-        "returnData": return_data_json(outcome.return_data),
-        "unitsConsumed": outcome.compute_units,
+        "postExecutionAccounts": after,
+        "replacementBlockhash": None if replacement is None else blockhash_json(replacement),
     }
 
 

@@ -1,9 +1,11 @@
-"""JSON-RPC methods about the node, the cluster and its epochs. Invented values come from cluster_constants.py.
+"""JSON-RPC methods about the node, the cluster and its epochs. Some values are invented.
 
 Implements: getHealth, getVersion, getIdentity, getGenesisHash, getClusterNodes, getEpochInfo, getEpochSchedule,
 getSlotLeader, getSlotLeaders, getLeaderSchedule, getVoteAccounts, getStakeMinimumDelegation, getInflationGovernor,
 getInflationRate, getInflationReward, getHighestSnapshotSlot, getMaxRetransmitSlot, getMaxShredInsertSlot,
 getBlockProduction.
+There is one node, without votes, stake or inflation. Clients still ask about these, so each answer is a plausible
+constant. All of them are below, and the README names them.
 """
 
 from collections import Counter
@@ -13,11 +15,18 @@ from devnode.encoding.addresses import GENESIS_HASH
 from devnode.records.commitment import Commitment
 from devnode.records.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
 from devnode.records.leaders import SLOTS_PER_TURN
-from devnode.rpc import cluster_constants as made_up
 from devnode.rpc import params as read
 from devnode.rpc.errors import block_not_available, invalid_params, no_snapshot
 from devnode.rpc.node import FEATURE_SET, SOLANA_CORE_VERSION, Node, in_context
 from devnode.rpc.params import Params
+
+ACTIVATED_STAKE_LAMPORTS = 42_000_000_000_000  # 42,000 SOL: the whole stake of the cluster, and all of it this node's.
+VOTE_COMMISSION_PERCENT = 0
+STAKE_MINIMUM_DELEGATION_LAMPORTS = 1
+INFLATION_GOVERNOR = {"foundation": 0.0, "foundationTerm": 0.0, "initial": 0.0, "taper": 1.0, "terminal": 0.0}
+SHRED_VERSION = 51_361
+SLOT_LEADERS_MAX = 5_000
+REWARD_ADDRESSES_MAX = 32
 
 
 def get_health(node: Node, params: Params) -> Any:
@@ -49,7 +58,7 @@ def get_cluster_nodes(node: Node, params: Params) -> Any:
             "pubsub": None if number else node.pubsub_address,
             "rpc": None if number else node.http_address,
             "serveRepair": None,
-            "shredVersion": made_up.SHRED_VERSION,
+            "shredVersion": SHRED_VERSION,
             "tpu": None,
             "tpuForwards": None,
             "tpuForwardsQuic": None,
@@ -93,8 +102,8 @@ def get_slot_leader(node: Node, params: Params) -> Any:
 def get_slot_leaders(node: Node, params: Params) -> Any:
     first = read.unsigned(read.at(params, 0))
     limit = read.unsigned(read.at(params, 1))
-    if limit > made_up.SLOT_LEADERS_MAX:
-        raise invalid_params(f"Invalid limit; max {made_up.SLOT_LEADERS_MAX}")
+    if limit > SLOT_LEADERS_MAX:
+        raise invalid_params(f"Invalid limit; max {SLOT_LEADERS_MAX}")
     # Leader schedules exist for the epoch of the root and the next epoch.
     last_known = epoch_of(node.chain.levels.at(Commitment.FINALIZED).slot).last_slot + SLOTS_PER_EPOCH
     if limit and first + limit - 1 > last_known:
@@ -128,8 +137,8 @@ def get_vote_accounts(node: Node, params: Params) -> Any:
     root = levels.at(Commitment.FINALIZED).slot
     current = [
         {
-            "activatedStake": made_up.ACTIVATED_STAKE_LAMPORTS // node.leaders.count,
-            "commission": made_up.VOTE_COMMISSION_PERCENT,
+            "activatedStake": ACTIVATED_STAKE_LAMPORTS // node.leaders.count,
+            "commission": VOTE_COMMISSION_PERCENT,
             "epochCredits": [[epoch_of(root).epoch, root, 0]],
             "epochVoteAccount": True,
             "lastVote": levels.at(Commitment.CONFIRMED).slot,
@@ -145,12 +154,12 @@ def get_vote_accounts(node: Node, params: Params) -> Any:
 
 def get_stake_minimum_delegation(node: Node, params: Params) -> Any:
     _, slot = node.bank(read.config(params, 0, "RpcContextConfig"))
-    return in_context(slot, made_up.STAKE_MINIMUM_DELEGATION_LAMPORTS)
+    return in_context(slot, STAKE_MINIMUM_DELEGATION_LAMPORTS)
 
 
 def get_inflation_governor(node: Node, params: Params) -> Any:
     node.bank(read.config(params, 0, "CommitmentConfig"))
-    return made_up.INFLATION_GOVERNOR
+    return INFLATION_GOVERNOR
 
 
 def get_inflation_rate(node: Node, params: Params) -> Any:
@@ -161,8 +170,8 @@ def get_inflation_rate(node: Node, params: Params) -> Any:
 def get_inflation_reward(node: Node, params: Params) -> Any:
     """Rewards of an epoch: always null. An epoch that has not ended is an error, as on a node."""
     addresses = read.listed(read.at(params, 0) or [])
-    if len(addresses) > made_up.REWARD_ADDRESSES_MAX:
-        raise invalid_params(f"Too many inputs provided; max {made_up.REWARD_ADDRESSES_MAX}")
+    if len(addresses) > REWARD_ADDRESSES_MAX:
+        raise invalid_params(f"Too many inputs provided; max {REWARD_ADDRESSES_MAX}")
     for address in addresses:
         read.pubkey_of(address)
     config = read.config(params, 1, "RpcEpochConfig")

@@ -3,18 +3,33 @@
 Implements: JSON-RPC 2.0 single calls, batches and notifications; the fields of a reply have the order jsonrpc, result
 or error, id. Synchronous: a handler runs in the chain's thread to its end, or, for a send, to the point where it needs
 a check of its signatures.
-Not here: HTTP (http.py), the methods (a module for each topic), their list (table.py).
+Not here: HTTP (http.py), the methods (a module for each topic), their list (table.py), the check of signatures
+(execution/signature_checks.py).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import orjson
 
 from devnode.rpc.errors import RpcError, invalid_params, invalid_request, method_not_found, parse_error
 from devnode.rpc.node import Node
-from devnode.rpc.unfinished import Unfinished
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+class Unfinished(msgspec.Struct, Generic[Answer_co], frozen=True):
+    """A send that waits for a check of its signatures. Its first half has refused all other mistakes and has changed
+    nothing. A struct, because every send makes two.
+
+    Call `finish` once. Its argument is_signed: all signatures are known to be valid. With False, they are invalid
+    or not checked, and `finish` checks them itself."""
+
+    raw: bytes  # The transaction.
+    finish: Callable[[bool], Answer_co]
+
 
 Handler = Callable[[Node, list[Any]], Any]
 

@@ -13,11 +13,10 @@ from actors.http_server.exchange import HttpRequest
 from actors.http_server.responses import HttpResponse, refusal
 from devnode.execution.signature_checks import SignatureChecks
 from devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send, send_reply
-from devnode.rpc.dispatch import Dispatcher
+from devnode.rpc.dispatch import Dispatcher, Unfinished
 from devnode.rpc.errors import RpcError
 from devnode.rpc.faulty_answers import answer_faultily
 from devnode.rpc.node import Health
-from devnode.rpc.unfinished import Unfinished
 
 BODY_BYTES_MAX = 50 * 1024  # Agave's default max_request_body_size.
 

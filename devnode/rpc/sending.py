@@ -26,10 +26,11 @@ from devnode.parsing.transactions import inner_instructions_json, return_data_js
 from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.accounts import AccountView
+from devnode.rpc.blocks import blockhash_json
+from devnode.rpc.dispatch import Unfinished
 from devnode.rpc.errors import internal_error, invalid_params, min_context_slot_not_reached, preflight_failure
 from devnode.rpc.node import Node, in_context
 from devnode.rpc.params import Params
-from devnode.rpc.unfinished import Unfinished
 
 TRANSACTION_TYPE = "solana_transaction::versioned::VersionedTransaction"
 BASE58_CHARACTERS_MAX = 1_683  # Longest base58 text of 1,232 bytes.
@@ -91,13 +92,16 @@ def simulate_transaction(node: Node, params: Params) -> Any:
     replacement = None
     if replace:
         entry = node.chain.blockhashes.latest_at(slot)
-        replacement = {"blockhash": str(entry.blockhash), "lastValidBlockHeight": entry.last_valid_height}
+        replacement = blockhash_json(entry)
         decoded = with_blockhash(decoded, entry.blockhash)
     wanted = config.get("accounts")
     if wanted is not None and not isinstance(wanted, dict):
         raise read.wrong_type(wanted, "struct RpcSimulateTransactionAccountsConfig")
     done = simulate(node.chain, decoded, level, verify, fresh=replace)
-    value = _simulation_json(done, read.boolean(config, "innerInstructions"))
+    value = simulation_json(done) | {"innerInstructions": None}
+    if read.boolean(config, "innerInstructions"):
+        keys = tuple(map(str, done.keys.all))
+        value["innerInstructions"] = inner_instructions_json(done.outcome.inner, keys, "jsonParsed")
     value["accounts"] = None if wanted is None else _requested_accounts(node, level, wanted, done)
     if replacement is not None:
         value["replacementBlockhash"] = replacement
@@ -191,14 +195,12 @@ def _preflight_failure(outcome: Outcome) -> Exception:
     return preflight_failure(error_text(outcome.err), result)
 
 
-def _simulation_json(done: Simulation, inner: bool) -> dict[str, Any]:
-    outcome = done.outcome
-    keys = done.keys
-    texts = tuple(map(str, keys.all))
+def simulation_json(done: Simulation) -> dict[str, Any]:
+    """What the results of simulateTransaction and of simulateBundle have in common."""
+    outcome, keys = done.outcome, done.keys
     return {
         "err": done.err,
         "fee": done.fee_lamports if outcome.landed else None,
-        "innerInstructions": inner_instructions_json(outcome.inner, texts, "jsonParsed") if inner else None,
         "loadedAccountsDataSize": done.loaded_data_bytes,
         "loadedAddresses": {
             "readonly": list(map(str, keys.loaded_readonly)),

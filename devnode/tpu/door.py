@@ -22,7 +22,7 @@ from devnode.chain.chain import Source
 from devnode.encoding.wire import Malformed, decode
 from devnode.faults.plan import TpuFate
 from devnode.ports import address_text
-from devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
+from devnode.rpc.cluster import ACTIVATED_STAKE_LAMPORTS
 from devnode.rpc.node import Node
 from devnode.tpu.admission import Admission, Admitted, Arrivals, Limits, Peer, Throttle, TooMany
 from devnode.tpu.certificate import node_certificate

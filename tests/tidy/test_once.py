@@ -13,7 +13,7 @@ SHARED_NAMES_OF_DEVNODE = {
     "Entry": 2,
     "Fault": 2,
     "Hub": 2,
-    "Landed": 3,
+    "Landed": 2,
     "Refused": 2,
     "Streams": 2,
     "Subscription": 2,

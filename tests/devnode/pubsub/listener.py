@@ -6,8 +6,8 @@ import orjson
 from solders.rpc.responses import parse_websocket_message
 
 from devnode.pubsub.connection import Connection
+from devnode.pubsub.door import Session
 from devnode.pubsub.hub import Hub
-from devnode.pubsub.session import Session
 from tests.devnode.local_node import LocalNode
 
 

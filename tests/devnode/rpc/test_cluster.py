@@ -1,8 +1,21 @@
+import ast
+from pathlib import Path
+
 from solders.rpc import responses
 
 from devnode.encoding.addresses import SYSVAR_EPOCH_SCHEDULE
 from devnode.faults.plan import read_plan
+from devnode.rpc import cluster
 from tests.devnode.local_node import LocalNode
+
+
+def test_every_invented_constant_is_in_the_readme() -> None:
+    """Users can read in the README which facts about the cluster are invented."""
+    source = Path(cluster.__file__)
+    assigned = [node.targets[0] for node in ast.parse(source.read_text()).body if isinstance(node, ast.Assign)]
+    names = [target.id for target in assigned if isinstance(target, ast.Name)]
+    readme = (source.parents[1] / "README.md").read_text()
+    assert "SHRED_VERSION" in names and [name for name in names if name not in readme] == []
 
 
 def test_identity_version_and_addresses_of_the_node(local: LocalNode) -> None:

@@ -1,9 +1,105 @@
+import base64
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
 
-from tests.devnode.local_node import LocalNode
+from devnode.records.commitment import Commitment
+from devnode.rpc.dispatch import Unfinished
+from tests.devnode.local_node import LocalNode, give
+
+PROCESSED = {"encoding": "base64", "preflightCommitment": "processed"}
+
+
+def body(transaction: VersionedTransaction, config: dict[str, Any], **fields: Any) -> bytes:
+    params = [base64.b64encode(bytes(transaction)).decode(), {"encoding": "base64"} | config]
+    return orjson.dumps({"jsonrpc": "2.0", "method": "sendTransaction", "params": params} | fields)
+
+
+def begun(local: LocalNode, transaction: VersionedTransaction, config: dict[str, Any] = PROCESSED) -> Unfinished[Any]:
+    unfinished = local.dispatcher.begin(body(transaction, config, id=3))
+    assert isinstance(unfinished, Unfinished)
+    return unfinished
+
+
+def finished(unfinished: Unfinished[Any], is_signed: bool) -> dict[str, Any]:
+    reply: dict[str, Any] = orjson.loads(unfinished.finish(is_signed))
+    assert reply["id"] == 3
+    return reply
+
+
+def forged(transaction: VersionedTransaction) -> VersionedTransaction:
+    return VersionedTransaction.populate(transaction.message, [Signature.default()])
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_a_send_lands_with_its_second_half(local: LocalNode, is_signed: bool) -> None:
+    transaction = local.transfer(local.wallet(), Pubkey.new_unique(), 10**6)
+    unfinished = begun(local, transaction)
+    assert unfinished.raw == bytes(transaction)
+    assert list(local.chain.open_transactions()) == []
+    assert finished(unfinished, is_signed)["result"] == str(transaction.signatures[0])
+    assert [record.raw for record in local.chain.open_transactions()] == [unfinished.raw]
+
+
+@pytest.mark.parametrize("config", [PROCESSED, {"preflightCommitment": "finalized"}])
+def test_unchecked_signatures_are_checked_in_the_second_half(local: LocalNode, config: dict[str, Any]) -> None:
+    """Preflight at either level checks them; signatures that are already checked are not checked again."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    local.land(local.transfer(payer, to, 2 * 10**6))  # So a preflight at finalized needs a run of its own.
+    known = local.chain.blockhashes.latest_at(local.chain.levels.at(Commitment.FINALIZED).slot)
+    transaction = forged(local.signed(payer, give(payer, to, 10**6), blockhash=known.blockhash))
+    error = finished(begun(local, transaction, config), False)["error"]
+    assert (error["code"], error["data"]["err"]) == (-32002, "SignatureFailure")
+    assert len(list(local.chain.open_transactions())) == 1
+    assert "result" in finished(begun(local, transaction, config), True)
+    assert len(list(local.chain.open_transactions())) == 2
+
+
+def test_the_second_half_uses_the_present_state(local: LocalNode) -> None:
+    """Of two copies begun together one lands; a hash that expired between the halves is refused."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    transaction = local.transfer(payer, to, 10**6)
+    first, second = begun(local, transaction), begun(local, transaction)
+    late = begun(local, local.transfer(payer, to, 10**6 + 1))
+    assert "result" in finished(first, True)
+    assert finished(second, True)["error"]["data"]["err"] == "AlreadyProcessed"
+    local.beat(151)
+    assert finished(late, True)["error"]["data"]["err"] == "BlockhashNotFound"
+
+
+def test_bad_parameters_are_refused_in_the_first_half(local: LocalNode) -> None:
+    answer = local.dispatcher.begin(
+        orjson.dumps({"jsonrpc": "2.0", "id": 3, "method": "sendTransaction", "params": [5]})
+    )
+    assert isinstance(answer, bytes) and orjson.loads(answer)["error"]["code"] == -32602
+
+
+def test_a_notification_lands_and_is_not_answered(local: LocalNode) -> None:
+    unfinished = local.dispatcher.begin(body(local.transfer(local.wallet(), Pubkey.new_unique(), 10**6), PROCESSED))
+    assert isinstance(unfinished, Unfinished) and unfinished.finish(True) is None
+    assert len(list(local.chain.open_transactions())) == 1
+    unfinished = local.dispatcher.begin(body(forged(local.transfer(local.wallet(), Pubkey.new_unique(), 1)), PROCESSED))
+    assert isinstance(unfinished, Unfinished) and unfinished.finish(False) is None
+
+
+def test_a_batch_is_answered_in_one_step(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    sends = [orjson.loads(body(local.transfer(payer, to, 10**6 + at), PROCESSED, id=at)) for at in range(3)]
+    answer = local.dispatcher.begin(orjson.dumps(sends))
+    assert isinstance(answer, bytes)
+    assert ["result" in reply for reply in orjson.loads(answer)] == [True] * 3
+
+
+def test_without_preflight_a_bad_signature_is_answered_and_does_not_land(local: LocalNode) -> None:
+    transaction = forged(local.transfer(local.wallet(), Pubkey.new_unique(), 10**6))
+    assert "result" in finished(begun(local, transaction, {"skipPreflight": True}), False)
+    assert list(local.chain.open_transactions()) == []
 
 
 def test_the_bytes_of_a_reply_are_stable(local: LocalNode) -> None:

@@ -20,8 +20,8 @@ from solders.transaction import VersionedTransaction
 
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
+from devnode.rpc.dispatch import Unfinished
 from devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
-from devnode.rpc.unfinished import Unfinished
 from tests.devnode.conftest import Process
 from tests.devnode.faulty import Faulty
 
