@@ -30,7 +30,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from bench.generator import Client, Tally, percentile
-from devnode.tpu.certificate import node_certificate
+from devnode.tpu.connection import node_certificate
 
 _WALLETS = 8
 _RECEIVERS = 16

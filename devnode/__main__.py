@@ -20,7 +20,7 @@ import msgspec
 import typer
 
 from devnode import flags
-from devnode.chain.block_space import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
+from devnode.chain.open_block import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
 from devnode.faults.plan import FaultPlan, PlanError, read_plan
 from devnode.geyser.settings import NO_LIMITS, FilterLimits, GeyserSettings, read_limits
@@ -131,14 +131,12 @@ def _limits_in(path: Path | None) -> FilterLimits:
 def _run(settings: Settings, reset: bool) -> None:
     import uvloop
 
-    from devnode.app import Devnode, ReadyFileUnusable, wipe
+    from devnode.app import Devnode, ReadyFileUnusable, show_status, wipe
     from devnode.execution.dumps import DumpError, load
     from devnode.geyser.server import BadCertificate
-    from devnode.journal.journal import JournalError
-    from devnode.journal.lock import FolderTaken
+    from devnode.journal.journal import FolderTaken, JournalError
     from devnode.ports import PortTaken
     from devnode.rpc.faulty_answers import BROKEN_OFF_LOG
-    from devnode.status_line import show_status
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != BROKEN_OFF_LOG)

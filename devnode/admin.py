@@ -1,6 +1,11 @@
-"""The admin door: POST /admin/fund, /admin/launch and /admin/market, and the control of faults.
+"""The admin door: money, coins and markets for tests, and the control of faults.
 
 Implements, for callers on this machine:
+- POST /admin/fund: funds a wallet with SOL and USDC;
+- POST /admin/launch `{kind, quote, name, symbol, uri, trades}`: launches a sample coin; the answer has its addresses
+  and signatures;
+- POST /admin/market `{seed, actions}`: performs actions of a labelled market; the answer has each transaction and the
+  events that it must be read as. A market goes on with the next call of the same seed;
 - GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
 - POST /admin/faults/once: faults that happen a single time, at once or with the next seal;
 - GET /admin/crowd: shows the settings of the crowd; POST changes those in its body (null resets one);
@@ -8,10 +13,12 @@ Implements, for callers on this machine:
 - GET /admin/arrivals: the broadcasts that reached the node, oldest first; `?after=NUMBER` continues a listing.
 Refuses other machines, and bodies without the content type JSON. A web page in a local browser cannot send this
 content type without a CORS permission, and verbs other than GET and POST need the permission as well.
+Not here: launching (market/coins.py), the market (market/market.py).
 """
 
 import ipaddress
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -22,10 +29,17 @@ from devnode.block_engine.endpoints import ENGINE_METHODS
 from devnode.chain.crowd import CrowdError, with_changes
 from devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
 from devnode.faults.plan import FaultPlan, PlanError, changed, read_once
-from devnode.launch_endpoints import launch, market
+from devnode.market.coins import LaunchError, Wanted, launch_coin
+from devnode.market.market import Market, MarketError
 from devnode.rpc.asgi import Reply, Route, Scope
 from devnode.rpc.node import Node
 from devnode.rpc.table import METHODS
+
+ACTIONS_MAX = 200  # About half a second, in which the node does nothing else.
+MARKETS_MAX = 8  # In memory; the oldest is forgotten first.
+SEED_MAX = 2**63 - 1
+_FIELDS = {"kind": str, "quote": str, "name": str, "symbol": str, "uri": str, "trades": int}
+
 
 Action = Callable[[Node, dict[str, Any]], Reply]
 ARRIVALS_SHOWN_MAX = 10_000
@@ -48,21 +62,32 @@ def _guarded(node: Node, action: Action) -> Route:
         client = scope.get("client")
         if client is None or not ipaddress.ip_address(client[0]).is_loopback:
             return _refusal(403, "admin calls are accepted from this machine only")
-        if scope["method"] != "POST":
-            query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
-            return action(node, {name: values[-1] for name, values in query.items()})
-        content_type = dict(scope["headers"]).get(b"content-type", b"")
-        if content_type.split(b";")[0].strip().lower() != b"application/json":
-            return _refusal(415, "send content-type: application/json")
+        fields = _fields(scope, body)
+        if isinstance(fields, Reply):
+            return fields
         try:
-            fields = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return _refusal(400, "the body is not JSON")
-        if not isinstance(fields, dict):
-            return _refusal(400, "the body is not a JSON object")
-        return action(node, fields)
+            return action(node, fields)
+        except (PlanError, CrowdError) as error:
+            return _refusal(400, str(error))
+        except (FaucetError, LaunchError, MarketError) as error:
+            return _refusal(500, str(error))
 
     return route
+
+
+def _fields(scope: Scope, body: bytes) -> dict[str, Any] | Reply:
+    """The fields of a JSON body or, of a request without one, of its query; or the refusal."""
+    if scope["method"] != "POST":
+        query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
+        return {name: values[-1] for name, values in query.items()}
+    content_type = dict(scope["headers"]).get(b"content-type", b"")
+    if content_type.split(b";")[0].strip().lower() != b"application/json":
+        return _refusal(415, "send content-type: application/json")
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _refusal(400, "the body is not JSON")
+    return fields if isinstance(fields, dict) else _refusal(400, "the body is not a JSON object")
 
 
 def _fund(node: Node, fields: dict[str, Any]) -> Reply:
@@ -76,64 +101,91 @@ def _fund(node: Node, fields: dict[str, Any]) -> Reply:
         return _refusal(400, f"lamports: wanted a whole number from 0 to {AIRDROP_LAMPORTS_MAX}")
     if not _within(usdc, USDC_BASE_UNITS_MAX):
         return _refusal(400, f"usdc_base_units: wanted a whole number from 0 to {USDC_BASE_UNITS_MAX}")
-    try:
-        funded = node.faucet.fund(wallet, lamports, usdc)
-    except FaucetError as error:
-        return _refusal(500, str(error))
-    signatures = [one for one in (funded.sol_signature, funded.usdc_signature) if one is not None]
-    body = {
-        "ok": True,
-        "signatures": signatures,
-        "sol_signature": funded.sol_signature,
-        "usdc_signature": funded.usdc_signature,
-        "token_account": funded.token_account,
-    }
-    return Reply(200, orjson.dumps(body))
+    funded = node.faucet.fund(wallet, lamports, usdc)
+    return _answer(
+        signatures=[one for one in (funded.sol_signature, funded.usdc_signature) if one is not None],
+        sol_signature=funded.sol_signature,
+        usdc_signature=funded.usdc_signature,
+        token_account=funded.token_account,
+    )
+
+
+def _launch(node: Node, fields: dict[str, Any]) -> Reply:
+    for name, value in fields.items():
+        wanted = _FIELDS.get(name)
+        if wanted is None:
+            return _refusal(400, f"{name}: unknown; wanted {', '.join(_FIELDS)}")
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            return _refusal(400, f"{name}: wanted a {'text' if wanted is str else 'whole number'}")
+    asked = Wanted(**fields)
+    mistake = asked.mistake()
+    if mistake is not None:
+        return _refusal(400, mistake)
+    launched = launch_coin(node.chain, node.faucet, asked)
+    curve = launched.curve
+    return _answer(
+        mint=str(launched.mint),
+        bonding_curve=str(launched.bonding_curve),
+        creator=str(launched.creator),
+        token_program=str(launched.token_program),
+        curve_type=curve.curve_type,
+        quote_asset=curve.quote_asset,
+        is_mayhem=curve.is_mayhem_mode,
+        virtual_token_reserves=str(curve.virtual_token_reserves),
+        virtual_quote_reserves=str(curve.virtual_quote_reserves),
+        signatures=list(launched.signatures),
+    )
+
+
+def _market(node: Node, fields: dict[str, Any]) -> Reply:
+    seed, actions = fields.get("seed"), fields.get("actions", 20)
+    for name, value, least, most in (("seed", seed, 0, SEED_MAX), ("actions", actions, 1, ACTIONS_MAX)):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            return _refusal(400, f"{name}: wanted a whole number from {least} to {most}")
+    if unknown := fields.keys() - {"seed", "actions"}:
+        return _refusal(400, f"{min(unknown)}: unknown; wanted seed, actions")
+    assert isinstance(seed, int)
+    found = node.markets.get(seed)
+    if found is None:
+        found = Market(node.chain, node.faucet, seed)
+        if len(node.markets) >= MARKETS_MAX:
+            del node.markets[next(iter(node.markets))]
+        node.markets[seed] = found
+    return _answer(seed=seed, transactions=[asdict(transaction) for transaction in found.perform(actions)])
 
 
 def _show_faults(node: Node, fields: dict[str, Any]) -> Reply:
-    return _shown(node.faults.plan)
+    return _answer(faults=node.faults.plan.as_json())
 
 
 def _change_faults(node: Node, fields: dict[str, Any]) -> Reply:
     """Change the plan by a merge patch and return the whole plan. Restarts the count of calls."""
-    try:
-        plan = refuse_unknown_methods(changed(node.faults.plan, fields))
-    except PlanError as error:
-        return _refusal(400, str(error))
-    node.faults.set(plan)
-    return _shown(plan)
+    node.faults.set(refuse_unknown_methods(changed(node.faults.plan, fields)))
+    return _show_faults(node, fields)
 
 
 def _clear_faults(node: Node, fields: dict[str, Any]) -> Reply:
     node.faults.set(FaultPlan())
-    return _shown(node.faults.plan)
+    return _show_faults(node, fields)
 
 
 def _fault_once(node: Node, fields: dict[str, Any]) -> Reply:
-    try:
-        once = read_once(fields)
-    except PlanError as error:
-        return _refusal(400, str(error))
-    node.faults.do_once(once)
-    return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot}))
+    node.faults.do_once(read_once(fields))
+    return _answer(slot=node.faults.slot)
 
 
 def _show_crowd(node: Node, fields: dict[str, Any]) -> Reply:
-    return Reply(200, orjson.dumps({"ok": True, "crowd": node.crowd.settings.as_json()}))
+    return _answer(crowd=node.crowd.settings.as_json())
 
 
 def _change_crowd(node: Node, fields: dict[str, Any]) -> Reply:
-    try:
-        node.crowd.settings = with_changes(node.crowd.settings, fields)
-    except CrowdError as error:
-        return _refusal(400, str(error))
-    return _show_crowd(node, {})
+    node.crowd.settings = with_changes(node.crowd.settings, fields)
+    return _show_crowd(node, fields)
 
 
 def _subscriptions(node: Node, fields: dict[str, Any]) -> Reply:
     open_streams = {stream.value: connections.counts() for stream, connections in node.faults.streams.items()}
-    return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot, **open_streams}))
+    return _answer(slot=node.faults.slot, **open_streams)
 
 
 def _arrivals(node: Node, fields: dict[str, Any]) -> Reply:
@@ -142,11 +194,11 @@ def _arrivals(node: Node, fields: dict[str, Any]) -> Reply:
     if not after.isdecimal():
         return _refusal(400, "after: wanted the number of an arrival")
     found = [arrival.as_json() for arrival in node.intake.arrivals(int(after), ARRIVALS_SHOWN_MAX)]
-    return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot, "arrivals": found}))
+    return _answer(slot=node.faults.slot, arrivals=found)
 
 
-def _shown(plan: FaultPlan) -> Reply:
-    return Reply(200, orjson.dumps({"ok": True, "faults": plan.as_json()}))
+def _answer(**fields: Any) -> Reply:
+    return Reply(200, orjson.dumps({"ok": True, **fields}))
 
 
 def _within(value: Any, most: int) -> bool:
@@ -159,8 +211,8 @@ def _refusal(status: int, text: str) -> Reply:
 
 _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/fund"): _fund,
-    ("POST", "/admin/launch"): launch,
-    ("POST", "/admin/market"): market,
+    ("POST", "/admin/launch"): _launch,
+    ("POST", "/admin/market"): _market,
     ("GET", "/admin/faults"): _show_faults,
     ("POST", "/admin/faults"): _change_faults,
     ("DELETE", "/admin/faults"): _clear_faults,

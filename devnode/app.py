@@ -2,7 +2,8 @@
 
 Implements: start, restart on the same chain, shutdown on SIGTERM, SIGINT or the end of the parent process.
 Wiring only. All doors (HTTP, WebSocket, gRPC, QUIC, block engine) are started here; they get the `Node`, subscribe to
-`node.chain.bus` and submit through `node.chain.submit`.
+`node.chain.bus` and submit through `node.chain.submit`. The status is a log line and, on a terminal, a line that is
+rewritten in place; rich is only imported for a terminal, to keep the memory of other nodes small.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 
 import orjson
@@ -24,20 +26,20 @@ from actors.http_server.exchange import Doorway
 from devnode.admin import admin_routes
 from devnode.block_engine.endpoints import block_engine_routes
 from devnode.block_engine.engine import BlockEngine
-from devnode.chain.block_space import SpaceLimits
 from devnode.chain.chain import Birth, Chain
 from devnode.chain.crowd import CrowdSettings
 from devnode.chain.faucet import Faucet
 from devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, leader_accounts, seeded_salt
+from devnode.chain.open_block import SpaceLimits
 from devnode.chain.pacemaker import Pacemaker
 from devnode.execution.dumps import load, overlaid
 from devnode.execution.signature_checks import SignatureChecks
+from devnode.faults.plan import FaultPlan
 from devnode.geyser.hub import Hub as GeyserHub
 from devnode.geyser.server import GeyserServer
 from devnode.journal import journal as journal_module
 from devnode.journal.archive import Archive
-from devnode.journal.journal import Journal
-from devnode.journal.lock import FolderLock
+from devnode.journal.journal import FolderLock, Journal
 from devnode.launchpad.genesis import launch_accounts
 from devnode.ports import BACKLOG, address_text, open_ports, open_udp, port_of
 from devnode.pubsub.door import SERVER_OPTIONS, PubsubDoor
@@ -308,3 +310,39 @@ def _is_running(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+REFRESH_SECONDS = 0.5
+_tasks: set[asyncio.Task[None]] = set()  # The loop itself keeps only weak references to its tasks.
+
+
+def show_status(devnode: Devnode) -> None:
+    """Show the status. Call it when the node answers calls."""
+    url = f"http://{devnode.node.http_address}"
+    logger.info(
+        "listening on %s, TPU %s, gRPC %s and with TLS %d, slot %d, faucet %s",
+        url,
+        devnode.node.tpu_quic_address,
+        address_text(devnode.settings.host, devnode.geyser.port),
+        devnode.geyser.tls_port,
+        devnode.node.chain.levels.building.slot,
+        devnode.node.faucet.pubkey,
+    )
+    if sys.stdout.isatty():
+        task = asyncio.get_running_loop().create_task(_follow(devnode, url))
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
+
+
+async def _follow(devnode: Devnode, url: str) -> None:
+    from rich.console import Console
+
+    with Console().status("") as status:
+        while True:
+            chain = devnode.node.chain
+            faults = "" if devnode.node.faults.plan == FaultPlan() else "[red]faults on[/red]  "
+            status.update(
+                f"[bold]devnode[/bold] {url}  gRPC {devnode.geyser.port}  slot {chain.levels.building.slot:,}  "
+                f"transactions {chain.transaction_count:,}  {faults}(Ctrl-C stops)"
+            )
+            await asyncio.sleep(REFRESH_SECONDS)

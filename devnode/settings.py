@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from devnode.chain.block_space import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
+from devnode.chain.open_block import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
 from devnode.faults.plan import FaultPlan
 from devnode.geyser.settings import GeyserSettings
 from devnode.records.blockhashes import BLOCKHASHES_KEPT

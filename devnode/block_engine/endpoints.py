@@ -3,12 +3,14 @@
 Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles,
 and all but the first also on a path of its name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip
 floor as a plain GET. Answers and errors have the engine's form; an error object comes with HTTP 400. A request above
-the rate limit, and the fault 429 (faults/plan.py), have HTTP 429 and the engine's error for too many requests.
-Not here: bundles after they are accepted (engine.py).
+the rate limit, and the fault 429 (faults/plan.py), have HTTP 429 and the engine's error for too many requests. The rate
+limit is for each client: its key (x-jito-auth, or uuid in the query) or, without one, its address.
+Not here: bundles after they are accepted (engine.py), the limit's setting (faults/plan.py).
 """
 
 import datetime
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,7 +18,6 @@ import orjson
 
 from devnode.block_engine.bundles import Bundle, Fault, bundle_of
 from devnode.block_engine.engine import BlockEngine
-from devnode.block_engine.rate_limit import RateLimit
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import Decoded
 from devnode.faults.plan import CallFate
@@ -28,11 +29,37 @@ from devnode.rpc.node import Node
 from devnode.rpc.params import Params
 from devnode.rpc.sending import decoded_transaction
 
-Action = Callable[[BlockEngine, Params], Any]
+CLIENTS_MAX = 10_000  # In memory; above it those with a full bucket are forgotten.
 BUNDLE_IDS_MAX = 5
 RATE_LIMITED = -32097
 _ENCODINGS = ("base58", "base64")
 _TRUE = ("true", "1")
+
+
+@dataclass(slots=True)
+class RateLimit:
+    _used: dict[str, tuple[float, float]] = field(default_factory=dict)  # By client: requests used, and when.
+
+    def allows(self, client: str, per_second: int, now_seconds: float) -> bool:
+        """Whether the client may make one more request now; counts it if so."""
+        used, at_seconds = self._used.get(client, (0.0, now_seconds))
+        left = max(0.0, used - (now_seconds - at_seconds) * per_second)
+        if left + 1 > per_second:
+            return False
+        if len(self._used) >= CLIENTS_MAX:
+            self._forget_idle(per_second, now_seconds)
+        self._used[client] = (left + 1, now_seconds)
+        return True
+
+    def _forget_idle(self, per_second: int, now_seconds: float) -> None:
+        self._used = {
+            client: (used, at_seconds)
+            for client, (used, at_seconds) in self._used.items()
+            if used > (now_seconds - at_seconds) * per_second
+        }
+
+
+Action = Callable[[BlockEngine, Params], Any]
 
 
 def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:

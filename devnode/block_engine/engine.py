@@ -14,12 +14,11 @@ from enum import Enum, unique
 from solders.signature import Signature
 
 from actors.clock import Clock
-from devnode.block_engine.auction import Failed, Rehearsed, is_alive, land, refusal, rehearse, tip_of
+from devnode.block_engine.auction import Failed, Rehearsed, TipWindow, is_alive, land, refusal, rehearse, tip_of
 from devnode.block_engine.bundles import NEEDS_TIP, TIP_LAMPORTS_MIN, Bundle, Fault, locks_tip_account
-from devnode.block_engine.tips import TipWindow
-from devnode.chain.arrivals import Arrival
 from devnode.chain.bus import Lagged, SlotSealed
 from devnode.chain.chain import Dropped, Source
+from devnode.chain.intake import Arrival
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused

@@ -16,7 +16,6 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from devnode.chain.account_history import AccountHistory
-from devnode.chain.block_space import BlockSpace, SpaceLimits
 from devnode.chain.bus import (
     AccountWritten,
     Bus,
@@ -30,25 +29,23 @@ from devnode.chain.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from devnode.chain.fee_cache import FeeCache
 from devnode.chain.genesis import FIRST_SLOT
 from devnode.chain.indexes import AccountIndexes
-from devnode.chain.open_block import OpenBlock
-from devnode.chain.performance import PerformanceSampler
-from devnode.chain.slot_clock import SlotClock
-from devnode.chain.status_cache import StatusCache
+from devnode.chain.open_block import BlockSpace, OpenBlock, SlotClock, SpaceLimits
+from devnode.chain.recent_blocks import FeeCache, PerformanceSampler, StatusCache
 from devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
 from devnode.execution.vm import Vm
 from devnode.journal.journal import Restored, SealedSlot
 from devnode.launchpad.imitation import LaunchImitation
-from devnode.records import nonces
 from devnode.records.blockhashes import (
     BLOCKHASH_VALID_BLOCKS,
     BlockhashQueue,
     RecentBlockhash,
+    durable_nonce,
     next_blockhash,
+    stored_value,
 )
 from devnode.records.commitment import Commitment, Sealed, SlotLevels
 from devnode.records.records import TransactionMeta, TransactionRecord
@@ -129,7 +126,7 @@ class Chain:
         self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
         self.space = BlockSpace(self.limits)
         self._block = OpenBlock(*parent, 0, self.space)
-        self._next_nonce = nonces.durable_nonce(parent[1])
+        self._next_nonce = durable_nonce(parent[1])
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
         self._clock = SlotClock()
         self._write_version = 0
@@ -247,7 +244,7 @@ class Chain:
             return True
         account = durable_nonce_account(decoded)
         # A nonce that was advanced in this slot can be used from the next slot on.
-        return account is not None and nonces.stored_value(read(account)) == decoded.blockhash != self._next_nonce
+        return account is not None and stored_value(read(account)) == decoded.blockhash != self._next_nonce
 
     def _record(self, decoded: Decoded, done: Execution, counted: int | None = None) -> TransactionRecord:
         slot = self.levels.building.slot
@@ -331,7 +328,7 @@ class Chain:
         self.statuses.seal(building.slot)
         self.fees.add_block(building.slot, ((one.compute_unit_price, one.write_locked) for one in block.transactions))
         self.performance.observe(building.slot, len(block.transactions), now_seconds)
-        self._next_nonce = nonces.durable_nonce(blockhash)
+        self._next_nonce = durable_nonce(blockhash)
         self.levels.seal(building.slot + 1 + skip, self.transaction_count)
         self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
         if fork_end is not None:
@@ -369,7 +366,7 @@ class Chain:
         parent_slot, parent_hash = self._slot_hashes[0]
         if not self.blockhashes:  # The fork had expired all older hashes; without any hash no transaction could land.
             self.blockhashes.register(RecentBlockhash(parent_hash, parent_slot, self.levels.building.height - 1))
-        self._next_nonce = nonces.durable_nonce(parent_hash)
+        self._next_nonce = durable_nonce(parent_hash)
         self.bus.publish(SlotsAbandoned(slots, parent_slot, tuple(restored.items())))
 
     def expire_blockhashes(self) -> None:

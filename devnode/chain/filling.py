@@ -2,20 +2,80 @@
 
 Implements: while there is room and nobody waits, a transaction lands when it arrives. When it does not fit, when others
 wait, or when there is a crowd (crowd.py), it waits for the end of the slot. Then the block is filled from all that
-wait, the highest fee per compute unit first. The block is full at the first transaction that does not fit; one whose
-accounts have no room is passed over. What is left waits for the next block, until its blockhash is too old.
-Synchronous. Not here: the room (block_space.py), the order (queue.py), executing (chain.py).
+wait, the highest fee per compute unit first, then by arrival. The block is full at the first transaction that does not
+fit; one whose accounts have no room is passed over. What is left waits for the next block, until its blockhash is too
+old. When too many wait, those with the lowest fees lose their places. Copies of a transaction wait together.
+Synchronous. Not here: the room (open_block.py), executing (chain.py).
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol
 
-from devnode.chain.block_space import counted_units
+import msgspec
+from solders.signature import Signature
+
 from devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Waiting
-from devnode.chain.queue import FeeQueue, Queued
+from devnode.chain.open_block import counted_units
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused, load_keys
 from devnode.execution.fees import compute_budget
+
+QUEUED_MAX = 5_000
+
+
+class Queued(msgspec.Struct):
+    decoded: Decoded
+    source: Source
+    price_micro_lamports: int  # A compute unit.
+    units: int  # As it counts before it has run.
+    write_locked: tuple[str, ...]
+    last_valid_height: int | None  # None: a durable nonce.
+    settle: Callable[[SubmitResult], object]  # Called once, with the result.
+    order: int = 0
+
+
+@dataclass(slots=True)
+class FeeQueue:
+    _queued: dict[Signature, Queued] = field(default_factory=dict)
+    _orders: "count[int]" = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self._queued)
+
+    def add(self, queued: Queued) -> list[Queued]:
+        """Add a transaction. Returns those that lose their places because too many wait."""
+        signature = queued.decoded.signature
+        known = self._queued.get(signature)
+        if known is not None:
+            known.settle = _both(known.settle, queued.settle)
+            return []
+        queued.order = next(self._orders)
+        self._queued[signature] = queued
+        if len(self._queued) <= QUEUED_MAX:
+            return []
+        lost = self.by_fee()[QUEUED_MAX * 9 // 10 :]
+        for one in lost:
+            self.remove(one)
+        return lost
+
+    def remove(self, queued: Queued) -> None:
+        del self._queued[queued.decoded.signature]
+
+    def by_fee(self) -> list[Queued]:
+        return sorted(self._queued.values(), key=lambda queued: (-queued.price_micro_lamports, queued.order))
+
+
+def _both(
+    first: Callable[[SubmitResult], object], second: Callable[[SubmitResult], object]
+) -> Callable[[SubmitResult], object]:
+    def settle(result: SubmitResult) -> None:
+        first(result)
+        second(result)
+
+    return settle
+
 
 Settle = Callable[[SubmitResult], object]
 

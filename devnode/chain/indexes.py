@@ -10,7 +10,7 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from devnode.encoding.addresses import TOKEN_PROGRAMS
-from devnode.parsing.token_state import Holding, holding
+from devnode.parsing.token_accounts import Holding, holding
 
 _NONE: frozenset[Pubkey] = frozenset()
 _Index = dict[Pubkey, set[Pubkey]]

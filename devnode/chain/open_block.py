@@ -1,17 +1,95 @@
 """The block being built.
 
-Implements: its transactions in their order, the room that they leave, and the sealed block that they become.
-Pure: time is an argument. Not here: executing them (chain.py).
+Implements: its transactions in their order, the sealed block that they become, the Clock sysvar of its slot (an epoch
+begins, for this process, with its first slot that the process opens), and its room: a block takes so many compute
+units, and so many for each account that its transactions write. A transaction counts 720 units for each signature, 300
+for each write lock, and its compute units: the limit it asks for until it has run, then what it has used.
+Pure: time is an argument. Not here: executing them (chain.py), which transaction gets the room (filling.py).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from solders.clock import Clock
 from solders.hash import Hash
 
-from devnode.chain.block_space import BlockSpace, counted_units
 from devnode.records.blockhashes import next_blockhash
 from devnode.records.commitment import Sealed
+from devnode.records.leaders import epoch_of
 from devnode.records.records import Block, TransactionRecord
+
+BLOCK_UNITS_MAX = 60_000_000
+ACCOUNT_UNITS_MAX = 12_000_000
+UNITS_PER_SIGNATURE = 720
+UNITS_PER_WRITE_LOCK = 300
+# More than any transaction can count: 1,400,000 units, 12 signatures and 128 locks.
+TRANSACTION_UNITS_MAX = 1_450_000
+
+
+@dataclass(slots=True)
+class SlotClock:
+    _epoch: int = -1
+    _epoch_unix_time: int = 0
+
+    def at(self, slot: int, unix_time: int) -> Clock:
+        """The Clock of a slot that opens at this time."""
+        epoch = epoch_of(slot).epoch
+        if epoch != self._epoch:
+            self._epoch, self._epoch_unix_time = epoch, unix_time
+        return Clock(
+            slot=slot,
+            epoch_start_timestamp=self._epoch_unix_time,
+            epoch=epoch,
+            leader_schedule_epoch=epoch + 1,
+            unix_timestamp=unix_time,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceLimits:
+    units: int = BLOCK_UNITS_MAX
+    account_units: int = ACCOUNT_UNITS_MAX
+
+
+def counted_units(compute_units: int, signatures: int, write_locks: int) -> int:
+    return compute_units + signatures * UNITS_PER_SIGNATURE + write_locks * UNITS_PER_WRITE_LOCK
+
+
+@dataclass(slots=True)
+class BlockSpace:
+    limits: SpaceLimits
+    used: int = 0
+    fits_any: bool = field(init=False)  # Whether there is room for any transaction, whatever it asks for.
+    _by_account: dict[str, int] = field(default_factory=dict)
+    _most: int = 0  # Of any account.
+
+    def __post_init__(self) -> None:
+        self._note_room()
+
+    def fits(self, units: int, write_locked: Iterable[str]) -> bool:
+        if self.used + units > self.limits.units:
+            return False
+        if self._most + units <= self.limits.account_units:
+            return True
+        most = self.limits.account_units - units
+        return all(self._by_account.get(account, 0) <= most for account in write_locked)
+
+    def take(self, units: int, write_locked: Iterable[str]) -> None:
+        self.used += units
+        by_account = self._by_account
+        for account in write_locked:
+            used = by_account[account] = by_account.get(account, 0) + units
+            if used > self._most:
+                self._most = used
+        self._note_room()
+
+    def _note_room(self) -> None:
+        """Every send asks whether any transaction fits, so the answer is kept."""
+        limits = self.limits
+        self.fits_any = (
+            self.used + TRANSACTION_UNITS_MAX <= limits.units
+            and self._most + TRANSACTION_UNITS_MAX <= limits.account_units
+        )
 
 
 @dataclass(slots=True)

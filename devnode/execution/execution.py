@@ -17,11 +17,10 @@ from solders.pubkey import Pubkey
 
 from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, TOKEN_PROGRAMS
 from devnode.encoding.wire import Decoded, writable_indexes
-from devnode.execution.fees import LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
-from devnode.execution.inline_config import for_vm, loaded_data_bytes
+from devnode.execution.fees import LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget, for_vm, loaded_data_bytes
 from devnode.execution.vm import Outcome, Vm
-from devnode.parsing.token_state import holding, mint_decimals
-from devnode.records import nonces
+from devnode.parsing.token_accounts import holding, mint_decimals
+from devnode.records.blockhashes import nonce_account_of, stored_value, with_value
 from devnode.records.records import TokenBalance, TransactionMeta
 
 TOO_MUCH_DATA = "MaxLoadedAccountsDataSizeExceeded"
@@ -174,14 +173,10 @@ def _renew_nonces(
     advanced = durable_nonce_account(decoded)
     for index in keys.writable:
         account = after[index]
-        value = nonces.stored_value(account)
-        if (
-            account is None
-            or value is None
-            or (value == nonces.stored_value(before[index]) and keys.all[index] != advanced)
-        ):
+        value = stored_value(account)
+        if account is None or value is None or (value == stored_value(before[index]) and keys.all[index] != advanced):
             continue
-        renewed = nonces.with_value(account, next_nonce)
+        renewed = with_value(account, next_nonce)
         vm.put(keys.all[index], renewed)
         after[index] = renewed
 
@@ -192,7 +187,7 @@ def durable_nonce_account(decoded: Decoded) -> Pubkey | None:
         return None
     first = decoded.message.instructions[0]
     accounts = tuple(decoded.keys[index] for index in first.accounts if index < len(decoded.keys))
-    return nonces.nonce_account_of(decoded.keys[first.program_id_index], first.data, accounts)
+    return nonce_account_of(decoded.keys[first.program_id_index], first.data, accounts)
 
 
 def _meta(

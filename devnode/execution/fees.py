@@ -1,15 +1,24 @@
-"""The cost of a transaction: signature fees, priority fee and compute budget.
+"""The cost and the limits of a transaction.
 
 Implements: 5,000 lamports a signature (signatures of the precompiles included); priority fee = price times limit,
 rounded up, or the inline total of v1 in lamports; the price for getRecentPrioritizationFees, recomputed from the fee;
 limits of compute units, heap and loaded account data. A v1 transaction states its limits in its header; a missing unit
 or data limit is zero, and its compute budget instructions have no effect.
+This VM does not apply all of it, so here are also the number of bytes a transaction loads (64 and the data for each
+account, a program's own data, 8,248 for each lookup table), and the form of a v1 transaction for the VM: this VM would
+apply its compute budget instructions, so they are replaced by instructions that set the defaults. Signatures, keys,
+indexes and the other instructions stay. The chain verifies, stores and shows the transaction as it was sent.
 Pure. Not here: charging (the VM charges; execution.py adds the inline fee of v1, which this VM lacks).
 """
 
+from collections.abc import Callable, Iterable
+
 import msgspec
-from solders.message import MessageV1
+from solders.account import Account
+from solders.instruction import CompiledInstruction
+from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
 
 from devnode.encoding.addresses import (
     COMPUTE_BUDGET_PROGRAM,
@@ -40,6 +49,17 @@ _BUILTINS = PRECOMPILES | {
     Pubkey.from_string("BPFLoader2111111111111111111111111111111111"),
     Pubkey.from_string("LoaderV411111111111111111111111111111111111"),
 }
+ACCOUNT_BYTES = 64  # Charged for each account beside its data (SIMD-0186).
+LOOKUP_TABLE_BYTES = 8_248  # Charged for each table, full or not.
+_PROGRAM_DATA_KEY = slice(4, 36)  # In the account of an upgradeable program.
+# Price 0, largest unit limit, default heap, largest data size. Each may appear once, or the VM refuses the
+# transaction. The real limits are set on the VM itself.
+_NEUTRAL = (
+    b"\x03" + bytes(8),
+    b"\x02" + (1_400_000).to_bytes(4, "little"),
+    b"\x01" + (32_768).to_bytes(4, "little"),
+    b"\x04" + (64 * 1024 * 1024).to_bytes(4, "little"),
+)
 
 
 class ComputeBudget(msgspec.Struct, frozen=True):
@@ -91,3 +111,41 @@ def compute_budget(decoded: Decoded) -> ComputeBudget:
     units = min(default_limit if limit is None else limit, COMPUTE_UNITS_MAX)
     priority_fee = -(-price * units // MICRO_LAMPORTS_PER_LAMPORT)
     return ComputeBudget(signature_fee, min(priority_fee, 2**64 - 1), units, heap, loaded)
+
+
+def for_vm(decoded: Decoded) -> VersionedTransaction:
+    """The transaction for the VM to run. If it is not the object `decoded.transaction`, its signatures are invalid."""
+    message = decoded.message
+    if not isinstance(message, MessageV1) or COMPUTE_BUDGET_PROGRAM not in decoded.keys:
+        return decoded.transaction
+    program_index = decoded.keys.index(COMPUTE_BUDGET_PROGRAM)
+    neutral = iter(_NEUTRAL)
+    instructions = [
+        CompiledInstruction(
+            program_id_index=program_index, data=next(neutral, instruction.data), accounts=instruction.accounts
+        )
+        if instruction.program_id_index == program_index
+        else instruction
+        for instruction in message.instructions
+    ]
+    rewritten = MessageV1(message.header, message.config, message.recent_blockhash, message.account_keys, instructions)
+    return VersionedTransaction.populate(rewritten, decoded.transaction.signatures)
+
+
+def loaded_data_bytes(
+    decoded: Decoded, accounts: Iterable[Account | None], read: Callable[[Pubkey], Account | None]
+) -> int:
+    """The number of bytes that the transaction loads. Accounts that do not exist count as zero.
+
+    accounts: those of all keys of the transaction, with the ones from lookup tables."""
+    total = 0
+    for account in accounts:
+        if account is None:
+            continue
+        total += ACCOUNT_BYTES + len(account.data)
+        if account.executable and account.owner == UPGRADEABLE_LOADER:
+            program_data = read(Pubkey.from_bytes(account.data[_PROGRAM_DATA_KEY]))
+            total += 0 if program_data is None else ACCOUNT_BYTES + len(program_data.data)
+    if isinstance(decoded.message, MessageV0):
+        total += LOOKUP_TABLE_BYTES * len(decoded.message.address_table_lookups)
+    return total

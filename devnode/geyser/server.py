@@ -29,6 +29,17 @@ from devnode.rpc.node import Node
 
 FOLDER = "grpc-tls"
 LIFE_DAYS = 3_650
+PORT = 10_000  # Yellowstone's default.
+STOP_SECONDS = 1.0
+REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default. Updates have no limit, so clients raise theirs.
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),  # A second node on the same port must fail instead of sharing it.
+    # As in Yellowstone, clients may ping at any rate; gRPC's default would disconnect them.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
 
 
 class BadCertificate(Exception):
@@ -61,19 +72,6 @@ def own_identity(data_dir: Path, host: str, clock: Clock) -> Identity:
     """Read the folder's certificate; make one if it is missing or not usable."""
     own = own_certificate(data_dir / FOLDER, (host,), "devnode", LIFE_DAYS, clock.now())
     return Identity(own.key, own.chain, own.ca_file)
-
-
-PORT = 10_000  # Yellowstone's default.
-STOP_SECONDS = 1.0
-REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default. Updates have no limit, so clients raise theirs.
-_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),  # A second node on the same port must fail instead of sharing it.
-    # As in Yellowstone, clients may ping at any rate; gRPC's default would disconnect them.
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_permit_without_calls", 1),
-)
 
 
 class GeyserServer:

@@ -46,6 +46,7 @@ BuiltinProgramsMustConsumeComputeUnits
 """
 _TRANSACTION_NUMBER = {name: number for number, name in enumerate(_TRANSACTION.split())}
 _INSTRUCTION_NUMBER = {name: number for number, name in enumerate(_INSTRUCTION.split())}
+_VOTE_SIGNATURES_MAX = 2
 
 
 def error_bytes(err: Any) -> bytes:
@@ -73,9 +74,6 @@ def _instruction_bytes(cause: Any) -> bytes:
 
 def _number(number: int) -> bytes:
     return number.to_bytes(4, "little")
-
-
-_VOTE_SIGNATURES_MAX = 2
 
 
 def is_simple_vote(transaction: VersionedTransaction) -> bool:

@@ -33,7 +33,7 @@ from devnode.geyser.settings import (
     read_keys,
     read_names,
 )
-from devnode.parsing.token_state import is_token_account
+from devnode.parsing.token_accounts import is_token_account
 from devnode.records.records import TransactionMeta
 
 STATE_FILTERS_MAX = 4
@@ -41,6 +41,7 @@ MEMCMP_BYTES_MAX = 128
 MEMCMP_BASE58_MAX = 175  # The longest text of 128 bytes in this encoding.
 MEMCMP_BASE64_MAX = 172
 _TOO_LARGE = "data too large"
+_MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,6 @@ def _read_block(asked: geyser_pb2.SubscribeRequestFilterBlocks, limits: BlockLim
     return shape
 
 
-_MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)
 _Keys = frozenset[str]  # Base58, as in records.
 
 

@@ -1,12 +1,15 @@
 """The chain on disk: SQLite in WAL mode, one commit a slot.
 
 Implements: durability (a killed node loses at most the slot being built), and history within a retention window:
-blocks, transactions, the address index.
+blocks, transactions, the address index. One devnode for each data folder, by an advisory lock on a file in it; the
+kernel releases the lock when the process ends in any way.
 A separate thread writes, with many rows in each statement: SQLite releases the interpreter lock for each statement and
 takes it again, and every change of the lock costs the chain's thread as much time as the writer.
 Not here: reading (archive.py), rebuilding the chain (chain/chain.py).
 """
 
+import fcntl
+import os
 import sqlite3
 import zlib
 from collections.abc import Sequence
@@ -21,11 +24,12 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from devnode.parsing.memos import memo_text
+from devnode.parsing.instructions import memo_text
 from devnode.records.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from devnode.records.commitment import Sealed
 from devnode.records.records import Block, BlockHeader, TransactionRecord
 
+LOCK_NAME = "devnode.lock"
 FILE_NAME = "chain.sqlite3"
 LAYOUT = 1
 _SLOT_HASHES = 512
@@ -54,6 +58,37 @@ _PUT_ADDRESSES = "INSERT INTO address_transactions VALUES"
 _DROP_ADDRESSES = "DELETE FROM address_transactions WHERE address IN"
 _ROWS_PER_STATEMENT = 1_000  # At most eight values each; SQLite allows 32,766 values in a statement.
 _POSITION_BITS = 24
+
+
+class FolderTaken(Exception):
+    """Another devnode uses this folder, or the folder cannot be used; the text says which."""
+
+
+class FolderLock:
+    """Creates the folder where it is missing. Raises FolderTaken."""
+
+    def __init__(self, data_dir: Path) -> None:
+        try:
+            data_dir.mkdir(parents=True, exist_ok=True)
+            self._file = (data_dir / LOCK_NAME).open("a+")
+        except OSError as error:
+            raise FolderTaken(f"{data_dir}: cannot be written ({error.strerror}); give another --data-dir") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise FolderTaken(
+                f"{data_dir}: another devnode (process {holder}) uses this folder; stop it or give another --data-dir"
+            ) from None
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        self._file.close()
 
 
 class JournalError(Exception):

@@ -38,7 +38,7 @@ from devnode.launchpad import calls
 from devnode.launchpad.faults import CPMM_NAMES, Fault
 from devnode.launchpad.reading import Passed, quote_mint_of, require_addresses
 from devnode.launchpad.stage import Stage
-from devnode.parsing.token_state import holding
+from devnode.parsing.token_accounts import holding
 
 LP_DECIMALS = 9
 OBSERVATION_BYTES = 4_075

@@ -29,7 +29,7 @@ from devnode.launchpad import calls
 from devnode.launchpad.faults import Fault
 from devnode.launchpad.reading import Passed, global_of, quote_control_of, require_addresses
 from devnode.launchpad.stage import Stage
-from devnode.parsing.token_state import is_mint
+from devnode.parsing.token_accounts import is_mint
 
 DECIMALS = 6
 NAME_BYTES_MAX, SYMBOL_BYTES_MAX, URI_BYTES_MAX = 32, 10, 200  # The metadata program's limits, for create_v2 too.

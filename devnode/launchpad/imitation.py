@@ -24,9 +24,8 @@ from devnode.encoding.wire import AnyMessage, Decoded
 from devnode.execution.execution import LoadedKeys, load_keys
 from devnode.execution.fees import compute_budget
 from devnode.execution.vm import Outcome, Vm
-from devnode.launchpad.pieces import Whole, run_piece
 from devnode.launchpad.programs import PERFORMED_BYTES, is_performed, lines_of, perform
-from devnode.launchpad.stage import Ref, Stage
+from devnode.launchpad.stage import Ref, Stage, Whole, run_piece
 from devnode.records.records import InnerInstructions, ReturnData
 
 # Instructions that determine the fee: signature checks cost a fee each, and the compute budget sets limits and price.

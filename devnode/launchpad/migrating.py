@@ -29,7 +29,7 @@ from devnode.launchpad.reading import (
     require_addresses,
 )
 from devnode.launchpad.stage import Stage
-from devnode.parsing.token_state import holding
+from devnode.parsing.token_accounts import holding
 
 LP_DECIMALS = 9
 MINIMUM_LIQUIDITY = 100  # Never minted to anyone, so that a pool is never empty.

@@ -34,7 +34,7 @@ from devnode.launchpad import calls
 from devnode.launchpad.faults import POOL_NAMES, Fault
 from devnode.launchpad.reading import Passed, global_of, quote_mint_of, require_addresses
 from devnode.launchpad.stage import Stage
-from devnode.parsing.token_state import holding, mint_supply
+from devnode.parsing.token_accounts import holding, mint_supply
 
 _OWN_UNITS = 60_000
 

@@ -24,7 +24,7 @@ from actors.launch_programs.configs import (
 from actors.launch_programs.curve_account import BondingCurve, decode_curve
 from devnode.launchpad.faults import Fault
 from devnode.launchpad.stage import Stage
-from devnode.parsing.token_state import is_mint, mint_supply
+from devnode.parsing.token_accounts import is_mint, mint_supply
 
 # Cached, because every trade reads both accounts and they hardly ever change.
 _global_in = lru_cache(4)(decode_global)

@@ -27,7 +27,7 @@ from devnode.encoding.wire import Malformed
 from devnode.execution.execution import Refused
 from devnode.execution.vm import Vm
 from devnode.launchpad import calls
-from devnode.parsing.token_state import holding
+from devnode.parsing.token_accounts import holding
 
 KINDS = ("classic", "v2", "mayhem")
 QUOTES = ("SOL", "WSOL", "USDC")

@@ -27,7 +27,7 @@ from actors.launch_programs.pools import decode_pool
 from devnode.encoding.addresses import USDC_MINT
 from devnode.execution.vm import Vm
 from devnode.launchpad import calls
-from devnode.parsing.token_state import holding
+from devnode.parsing.token_accounts import holding
 
 _SOL_TOKEN = (addresses.WSOL_MINT, addresses.TOKEN_PROGRAM)
 

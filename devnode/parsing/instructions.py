@@ -1,7 +1,8 @@
-"""jsonParsed of instructions.
+"""jsonParsed of instructions, and the memo of a transaction.
 
 Implements: the programs that a node parses and this chain runs: system, spl-token (both ids), associated token
 account, memo, address lookup table. Other programs, also the compute budget, stay `{programId, accounts, data}`.
+The memo for getSignaturesForAddress: `[length] text` for each memo instruction, joined by "; ".
 Pure. Not here: token instructions (token_instructions.py).
 """
 
@@ -13,7 +14,58 @@ import base58
 from solders.pubkey import Pubkey
 
 from devnode.encoding import addresses
+from devnode.encoding.addresses import MEMO_PROGRAMS
 from devnode.parsing.token_instructions import parse_token_instruction
+from devnode.records.records import TransactionRecord
+
+_MEMO_PROGRAMS = frozenset(map(str, MEMO_PROGRAMS))
+_CREATE_ALLOW_PREFUND = 13
+# The index is the instruction's number: (name, roles of the accounts, fields of the data in order).
+_SYSTEM: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
+    ("createAccount", ("source", "newAccount"), (("lamports", "u64"), ("space", "u64"), ("owner", "key"))),
+    ("assign", ("account",), (("owner", "key"),)),
+    ("transfer", ("source", "destination"), (("lamports", "u64"),)),
+    (
+        "createAccountWithSeed",
+        ("source", "newAccount"),
+        (("base", "key"), ("seed", "text"), ("lamports", "u64"), ("space", "u64"), ("owner", "key")),
+    ),
+    ("advanceNonce", ("nonceAccount", "recentBlockhashesSysvar", "nonceAuthority"), ()),
+    (
+        "withdrawFromNonce",
+        ("nonceAccount", "destination", "recentBlockhashesSysvar", "rentSysvar", "nonceAuthority"),
+        (("lamports", "u64"),),
+    ),
+    ("initializeNonce", ("nonceAccount", "recentBlockhashesSysvar", "rentSysvar"), (("nonceAuthority", "key"),)),
+    ("authorizeNonce", ("nonceAccount", "nonceAuthority"), (("newAuthorized", "key"),)),
+    ("allocate", ("account",), (("space", "u64"),)),
+    ("allocateWithSeed", ("account",), (("base", "key"), ("seed", "text"), ("space", "u64"), ("owner", "key"))),
+    ("assignWithSeed", ("account",), (("base", "key"), ("seed", "text"), ("owner", "key"))),
+    (
+        "transferWithSeed",
+        ("source", "sourceBase", "destination"),
+        (("lamports", "u64"), ("sourceSeed", "text"), ("sourceOwner", "key")),
+    ),
+    ("upgradeNonce", ("nonceAccount",), ()),
+    ("createAccountAllowPrefund", ("newAccount",), (("lamports", "u64"), ("space", "u64"), ("owner", "key"))),
+)
+
+
+def memo_text(record: TransactionRecord) -> str | None:
+    """Memos of the outer instructions; None if there is none."""
+    if _MEMO_PROGRAMS.isdisjoint(record.keys):  # True for most transactions, which need no parsing.
+        return None
+    memos = []
+    for instruction in record.transaction().message.instructions:
+        if record.keys[instruction.program_id_index] in _MEMO_PROGRAMS:
+            data = instruction.data
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                text = "(unparseable)"
+            memos.append(f"[{len(data)}] {text}")
+    return "; ".join(memos) or None
+
 
 Accounts = tuple[str, ...]
 
@@ -115,36 +167,6 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 
 _FIELDS: dict[str, Callable[[bytes, int], tuple[Any, int]]] = {"u64": _number, "key": _pubkey, "text": _string}
-_CREATE_ALLOW_PREFUND = 13
-# The index is the instruction's number: (name, roles of the accounts, fields of the data in order).
-_SYSTEM: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
-    ("createAccount", ("source", "newAccount"), (("lamports", "u64"), ("space", "u64"), ("owner", "key"))),
-    ("assign", ("account",), (("owner", "key"),)),
-    ("transfer", ("source", "destination"), (("lamports", "u64"),)),
-    (
-        "createAccountWithSeed",
-        ("source", "newAccount"),
-        (("base", "key"), ("seed", "text"), ("lamports", "u64"), ("space", "u64"), ("owner", "key")),
-    ),
-    ("advanceNonce", ("nonceAccount", "recentBlockhashesSysvar", "nonceAuthority"), ()),
-    (
-        "withdrawFromNonce",
-        ("nonceAccount", "destination", "recentBlockhashesSysvar", "rentSysvar", "nonceAuthority"),
-        (("lamports", "u64"),),
-    ),
-    ("initializeNonce", ("nonceAccount", "recentBlockhashesSysvar", "rentSysvar"), (("nonceAuthority", "key"),)),
-    ("authorizeNonce", ("nonceAccount", "nonceAuthority"), (("newAuthorized", "key"),)),
-    ("allocate", ("account",), (("space", "u64"),)),
-    ("allocateWithSeed", ("account",), (("base", "key"), ("seed", "text"), ("space", "u64"), ("owner", "key"))),
-    ("assignWithSeed", ("account",), (("base", "key"), ("seed", "text"), ("owner", "key"))),
-    (
-        "transferWithSeed",
-        ("source", "sourceBase", "destination"),
-        (("lamports", "u64"), ("sourceSeed", "text"), ("sourceOwner", "key")),
-    ),
-    ("upgradeNonce", ("nonceAccount",), ()),
-    ("createAccountAllowPrefund", ("newAccount",), (("lamports", "u64"), ("space", "u64"), ("owner", "key"))),
-)
 
 
 def _named(name: str, accounts: Accounts, roles: tuple[str, ...]) -> dict[str, Any]:

@@ -37,6 +37,16 @@ SUBSCRIBE: tuple[tuple[str, Read, int, int], ...] = (
     ("voteSubscribe", lambda *_: topics.VoteTopic(), 0, 0),
 )
 UNSUBSCRIBE = tuple(name.replace("Subscribe", "Unsubscribe") for name, *_ in SUBSCRIBE)
+MESSAGE_BYTES_MAX = 4_096  # Agave's limit for messages and frames.
+# Options for uvicorn. Pings keep the connection open through proxies. A missing pong does not end the connection: a
+# real node sends no pings, and a client that is stopped in a debugger should keep its subscriptions.
+SERVER_OPTIONS: dict[str, Any] = {
+    "ws": "websockets-sansio",
+    "ws_max_size": MESSAGE_BYTES_MAX,
+    "ws_per_message_deflate": False,
+    "ws_ping_interval": 20.0,
+    "ws_ping_timeout": None,
+}
 
 
 class Session:
@@ -72,18 +82,6 @@ class Session:
     def _unsubscribe(self, node: Node, params: Params) -> Any:
         self._hub.unsubscribe(read.unsigned(read.at(params, 0)), self._connection)
         return True
-
-
-MESSAGE_BYTES_MAX = 4_096  # Agave's limit for messages and frames.
-# Options for uvicorn. Pings keep the connection open through proxies. A missing pong does not end the connection: a
-# real node sends no pings, and a client that is stopped in a debugger should keep its subscriptions.
-SERVER_OPTIONS: dict[str, Any] = {
-    "ws": "websockets-sansio",
-    "ws_max_size": MESSAGE_BYTES_MAX,
-    "ws_per_message_deflate": False,
-    "ws_ping_interval": 20.0,
-    "ws_ping_timeout": None,
-}
 
 
 class PubsubDoor:

@@ -1,8 +1,11 @@
-"""The queue of recent blockhashes: which hashes exist, and up to which height each may be used.
+"""Recent blockhashes and durable nonces: which of them a transaction may use.
 
 Implements: Agave's rule that a transaction may land while the height of the block being built is at most
-the height of its hash's block plus 150; the queue keeps 300 hashes.
-Pure: no clock, no I/O, no randomness (the salt is an argument). Not here: durable nonces (nonces.py).
+the height of its hash's block plus 150; the queue keeps 300 hashes. Nonce accounts of the System program (80 bytes:
+version, state, authority, value, fee), and the chain's derivation of a durable nonce from a blockhash. The VM's own
+blockhashes repeat after a restart, so its nonce values are replaced by values of this chain's salted queue: an old
+nonce transaction is never valid a second time.
+Pure: no clock, no I/O, no randomness (the salt is an argument).
 """
 
 import hashlib
@@ -10,10 +13,17 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from solders.account import Account
 from solders.hash import Hash
+from solders.pubkey import Pubkey
+
+from devnode.encoding.addresses import NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
 
 BLOCKHASHES_KEPT = 300  # MAX_RECENT_BLOCKHASHES of the chain.
 BLOCKHASH_VALID_BLOCKS = 150  # MAX_PROCESSING_AGE of the chain.
+_STATE_INITIALIZED = 1
+_VALUE = slice(40, 72)
+_ADVANCE_NONCE = (4).to_bytes(4, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +105,32 @@ def next_blockhash(salt: bytes, previous: Hash, slot: int, signatures: Iterable[
     for signature in signatures:
         digest.update(signature)
     return Hash.from_bytes(digest.digest())
+
+
+def durable_nonce(blockhash: Hash) -> Hash:
+    return Hash.from_bytes(hashlib.sha256(b"DURABLE_NONCE" + bytes(blockhash)).digest())
+
+
+def stored_value(account: Account | None) -> Hash | None:
+    """The nonce that a durable transaction must name; None when the account is not an initialized nonce account."""
+    # Check the owner first: reading `data` copies it, and a program's data can be megabytes.
+    if account is None or account.owner != SYSTEM_PROGRAM:
+        return None
+    data = account.data
+    if len(data) != NONCE_ACCOUNT_BYTES or int.from_bytes(data[4:8], "little") != _STATE_INITIALIZED:
+        return None
+    return Hash.from_bytes(data[_VALUE])
+
+
+def with_value(account: Account, value: Hash) -> Account:
+    data = bytearray(account.data)
+    assert len(data) == NONCE_ACCOUNT_BYTES, len(data)
+    data[_VALUE] = bytes(value)
+    return Account(account.lamports, bytes(data), account.owner, account.executable, account.rent_epoch)
+
+
+def nonce_account_of(program: Pubkey, data: bytes, accounts: tuple[Pubkey, ...]) -> Pubkey | None:
+    """The nonce account that an instruction advances, or None. The chain looks only at a first instruction."""
+    if program != SYSTEM_PROGRAM or data[:4] != _ADVANCE_NONCE or not accounts:
+        return None
+    return accounts[0]

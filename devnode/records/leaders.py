@@ -1,21 +1,39 @@
-"""The leaders of the chain, and the schedule of their slots.
+"""Epochs, the leaders of the chain, and the schedule of their slots.
 
-Implements: four slots in a row for each turn; every round gives each leader one turn, in an order that depends on the
-seed, the epoch and the round. A leader therefore waits at most two rounds for its next turn.
+Implements: epochs without warm-up (432,000 slots); four slots in a row for each turn; every round gives each leader one
+turn, in an order that depends on the seed, the epoch and the round. A leader therefore waits at most two rounds for its
+next turn.
 Pure. Not here: keys (genesis.py), faults of leaders (faults/plan.py).
 """
 
 import hashlib
 from dataclasses import dataclass, field
 
-from devnode.records.epochs import SLOTS_PER_EPOCH
-
+SLOTS_PER_EPOCH = 432_000
+LEADER_SCHEDULE_SLOT_OFFSET = 432_000
 SLOTS_PER_TURN = 4
 LEADERS_MAX = 32
 # Agave's HOLD_TRANSACTIONS_SLOT_OFFSET: a validator keeps a transaction for a turn that begins within so many slots.
 HOLD_SLOTS_MAX = 20
 _TURNS_PER_EPOCH = SLOTS_PER_EPOCH // SLOTS_PER_TURN
 _EPOCHS_KEPT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPosition:
+    epoch: int
+    slot_index: int
+    first_slot: int
+    slots_in_epoch: int = SLOTS_PER_EPOCH
+
+    @property
+    def last_slot(self) -> int:
+        return self.first_slot + self.slots_in_epoch - 1
+
+
+def epoch_of(slot: int) -> EpochPosition:
+    epoch, index = divmod(slot, SLOTS_PER_EPOCH)
+    return EpochPosition(epoch, index, slot - index)
 
 
 @dataclass(slots=True)

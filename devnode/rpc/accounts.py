@@ -16,7 +16,7 @@ from solders.pubkey import Pubkey
 from devnode.encoding.accounts import ENCODINGS, DataSlice, TooLargeForBase58, ui_account
 from devnode.encoding.addresses import NATIVE_MINT
 from devnode.parsing.accounts import parse_account
-from devnode.parsing.token_state import is_token_account, mint_decimals
+from devnode.parsing.token_accounts import is_token_account, mint_decimals
 from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.errors import RpcError, invalid_params, invalid_request

@@ -9,7 +9,7 @@ from typing import Any
 
 from solders.hash import Hash, ParseHashError
 
-from devnode.chain.performance import SAMPLES_KEPT
+from devnode.chain.recent_blocks import SAMPLES_KEPT
 from devnode.parsing.transactions import DETAILS, ENCODINGS, UnsupportedVersion, block_json
 from devnode.records.blockhashes import RecentBlockhash
 from devnode.records.commitment import Commitment

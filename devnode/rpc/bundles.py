@@ -12,15 +12,13 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import Chain
-from devnode.chain.rehearsal import Rehearsal, rehearsing
-from devnode.chain.simulation import Simulation, not_run, refused, rehearsed, with_blockhash
+from devnode.chain.simulation import Rehearsal, Simulation, not_run, refused, rehearsed, rehearsing, with_blockhash
 from devnode.encoding.accounts import ui_account
 from devnode.encoding.addresses import SYSTEM_PROGRAM
 from devnode.encoding.transaction_errors import error_text
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import durable_nonce_account
-from devnode.records import nonces
-from devnode.records.blockhashes import RecentBlockhash
+from devnode.records.blockhashes import RecentBlockhash, stored_value
 from devnode.records.commitment import Commitment, Sealed
 from devnode.rpc import params as read
 from devnode.rpc.blocks import blockhash_json
@@ -179,7 +177,7 @@ def _refusal(chain: Chain, rehearsal: Rehearsal, decoded: Decoded, bank: Sealed)
     if chain.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height):
         return None
     nonce_account = durable_nonce_account(decoded)
-    if nonce_account is not None and nonces.stored_value(rehearsal.read(nonce_account)) == decoded.blockhash:
+    if nonce_account is not None and stored_value(rehearsal.read(nonce_account)) == decoded.blockhash:
         return None
     return "BlockhashNotFound"
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from devnode.encoding.addresses import GENESIS_HASH
 from devnode.records.commitment import Commitment
-from devnode.records.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
-from devnode.records.leaders import SLOTS_PER_TURN
+from devnode.records.leaders import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, SLOTS_PER_TURN, epoch_of
 from devnode.rpc import params as read
 from devnode.rpc.errors import block_not_available, invalid_params, no_snapshot
 from devnode.rpc.node import FEATURE_SET, SOLANA_CORE_VERSION, Node, in_context

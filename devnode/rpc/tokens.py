@@ -12,7 +12,7 @@ from solders.pubkey import Pubkey
 
 from devnode.encoding.accounts import ui_token_amount
 from devnode.encoding.addresses import TOKEN_PROGRAMS
-from devnode.parsing.token_state import Holding, holding, mint_decimals, mint_supply
+from devnode.parsing.token_accounts import Holding, holding, mint_decimals, mint_supply
 from devnode.records.commitment import Commitment
 from devnode.rpc import params as read
 from devnode.rpc.accounts import LARGEST_MAX, AccountView

@@ -1,16 +1,20 @@
 """One QUIC connection of the TPU.
 
-Implements: a client certificate is required; no stream may be opened before the connection is admitted, then as many
-at once as the peer's stake allows; credit for another stream is granted when a transaction is submitted. Streams are
-unidirectional and never answered.
+Implements: a client certificate is required. The identity of a peer is the Ed25519 key of its single certificate; as on
+a validator, names, dates and signature are not checked, because the handshake has proved that the peer has the key. No
+stream may be opened before the connection is admitted, then as many at once as the peer's stake allows; credit for
+another stream is granted when a transaction is submitted. Streams are unidirectional and never answered. Each has one
+transaction of at most 4,096 bytes; a stream that pauses for more than two seconds is dropped.
 aioquic requests client certificates only by a private switch, offers a further key exchange group, and grants credit
 by itself: only this module changes these private parts, and tests fail when aioquic changes them.
-Not here: the limits (admission.py), the socket (door.py).
+Not here: the limits (admission.py), the socket (door.py), executing transactions (chain/chain.py).
 """
 
 import asyncio
+import datetime
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aioquic.asyncio.protocol import QuicConnectionProtocol
@@ -24,19 +28,108 @@ from aioquic.quic.events import (
 )
 from aioquic.quic.packet import QuicErrorCode, QuicFrameType
 from aioquic.tls import AlertDescription, Group
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.x509.oid import NameOID
+from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from devnode.faults.plan import TpuFate
 from devnode.tpu.admission import Admitted, Throttle, TooMany
-from devnode.tpu.certificate import peer_identity
-from devnode.tpu.streams import PAUSE_SECONDS_MAX, Streams, StreamTooLong
 
+# A validator's certificate never expires; these are Agave's dates.
+_NOT_BEFORE = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
+_NOT_AFTER = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
+_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Solana node")])
+_SERIAL_NUMBER = 1
+STREAM_BYTES_MAX = 4_096
+PAUSE_SECONDS_MAX = 2.0
 # Codes and reasons of a validator for closing a connection.
 CLOSE_DROPPED = (1, "dropped")
 CLOSE_DISALLOWED = (2, "disallowed")
 CLOSE_TOO_MANY = (4, "too_many")
 CLOSE_INVALID_STREAM = (5, "invalid_stream")
 _CERTIFICATE_REQUIRED = QuicErrorCode.CRYPTO_ERROR + AlertDescription.certificate_required
+
+
+def node_certificate(identity: Keypair) -> tuple[x509.Certificate, Ed25519PrivateKey]:
+    key = Ed25519PrivateKey.from_private_bytes(bytes(identity.secret()))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(_NAME)
+        .issuer_name(_NAME)
+        .public_key(key.public_key())
+        .serial_number(_SERIAL_NUMBER)
+        .not_valid_before(_NOT_BEFORE)
+        .not_valid_after(_NOT_AFTER)
+        .sign(key, None)
+    )
+    return certificate, key
+
+
+def peer_identity(certificate: x509.Certificate | None, rest: Sequence[x509.Certificate]) -> Pubkey | None:
+    """The identity of a peer; None for a peer without one, which counts by its address."""
+    if certificate is None or rest:
+        return None
+    key = certificate.public_key()
+    return Pubkey.from_bytes(key.public_bytes_raw()) if isinstance(key, Ed25519PublicKey) else None
+
+
+class StreamTooLong(Exception):
+    """The stream has more bytes than a transaction can have."""
+
+
+@dataclass(slots=True)
+class _Partial:
+    data: bytearray
+    at_seconds: float
+
+
+@dataclass(slots=True)
+class Streams:
+    _open: dict[int, _Partial] = field(default_factory=dict)
+    _dropped: set[int] = field(default_factory=set)
+
+    @property
+    def has_open(self) -> bool:
+        return bool(self._open)
+
+    def receive(self, stream: int, data: bytes, ends: bool, now_seconds: float) -> bytes | None:
+        """Add a piece; returns the whole transaction when its stream has ended. Raises StreamTooLong."""
+        if stream in self._dropped:
+            if ends:
+                self._dropped.discard(stream)
+            return None
+        partial = self._open.get(stream)
+        size = len(data) + (0 if partial is None else len(partial.data))
+        if size > STREAM_BYTES_MAX:
+            raise StreamTooLong
+        if ends:
+            if partial is None:
+                return data
+            del self._open[stream]
+            return bytes(partial.data) + data
+        if partial is None:
+            self._open[stream] = _Partial(bytearray(data), now_seconds)
+        else:
+            partial.data += data
+            partial.at_seconds = now_seconds
+        return None
+
+    def forget(self, stream: int) -> bool:
+        """Forget a stream that the peer has reset; False if it was not open."""
+        self._dropped.discard(stream)
+        return self._open.pop(stream, None) is not None
+
+    def drop_stalled(self, now_seconds: float) -> list[int]:
+        """Drop streams that have paused too long; their further pieces are ignored."""
+        stalled = [
+            stream for stream, partial in self._open.items() if now_seconds - partial.at_seconds > PAUSE_SECONDS_MAX
+        ]
+        for stream in stalled:
+            del self._open[stream]
+            self._dropped.add(stream)
+        return stalled
 
 
 class StreamCredit(Limit):

@@ -25,9 +25,7 @@ from devnode.ports import address_text
 from devnode.rpc.cluster import ACTIVATED_STAKE_LAMPORTS
 from devnode.rpc.node import Node
 from devnode.tpu.admission import Admission, Admitted, Arrivals, Limits, Peer, Throttle, TooMany
-from devnode.tpu.certificate import node_certificate
-from devnode.tpu.connection import CLOSE_DROPPED, TpuConnection
-from devnode.tpu.streams import STREAM_BYTES_MAX
+from devnode.tpu.connection import CLOSE_DROPPED, STREAM_BYTES_MAX, TpuConnection, node_certificate
 
 ALPN = "solana-tpu"
 IDLE_SECONDS = 30.0

@@ -16,7 +16,7 @@ from actors.launch_programs.events import Event, decode_event
 from actors.launch_programs.instructions import CreateArguments, Kind, TradeArguments
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import launch_accounts
-from devnode.parsing.token_state import holding
+from devnode.parsing.token_accounts import holding
 from devnode.records.records import TransactionMeta, TransactionRecord
 from tests.devnode.local_node import LocalNode
 

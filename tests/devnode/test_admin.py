@@ -2,11 +2,12 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
-from devnode.admin import admin_routes
+from devnode.admin import ACTIONS_MAX, MARKETS_MAX, admin_routes
 from devnode.encoding.addresses import USDC_MINT
 from devnode.faults.plan import FaultPlan, Once
 from devnode.geyser.hub import Hub as GeyserHub
@@ -14,9 +15,83 @@ from devnode.geyser.outbox import Outbox
 from devnode.pubsub.connection import Connection
 from devnode.pubsub.hub import Hub as PubsubHub
 from devnode.pubsub.topics import SlotTopic
+from devnode.rpc.asgi import Reply
 from devnode.rpc.http import HttpDoor
 
 from .local_node import LocalNode
+from .pad import Pad
+
+
+def posted(pad: Pad, name: str, fields: dict[str, object]) -> Reply:
+    headers = [(b"content-type", b"application/json")]
+    scope = {"method": "POST", "client": ("127.0.0.1", 5), "headers": headers}
+    return admin_routes(pad.local.node)["POST", f"/admin/{name}"](scope, orjson.dumps(fields))
+
+
+def test_a_launch_answers_with_addresses_and_signatures(pad: Pad) -> None:
+    reply = posted(pad, "launch", {"kind": "mayhem", "trades": 1})
+    shown = orjson.loads(reply.body)
+    assert reply.status == 200 and shown["ok"] and shown["is_mayhem"] and len(shown["signatures"]) == 2
+    assert (shown["curve_type"], shown["quote_asset"]) == ("classic", "SOL")
+    assert int(shown["virtual_quote_reserves"]) > 30 * 10**9
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"kind": 5}, {"kind": "x"}, {"trades": "3"}, {"trades": True}, {"quote": "EUR"}, {"colour": "red"}],
+)
+def test_bad_requests_launch_nothing(pad: Pad, fields: dict[str, object]) -> None:
+    before = pad.local.chain.transaction_count
+    reply = posted(pad, "launch", fields)
+    assert reply.status == 400 and orjson.loads(reply.body)["ok"] is False
+    assert pad.local.chain.transaction_count == before
+
+
+def test_a_launch_that_fails_says_why(pad: Pad) -> None:
+    reply = posted(pad, "launch", {"symbol": "MUCHTOOLONG"})
+    assert reply.status == 500 and "custom program error: 0x179c" in orjson.loads(reply.body)["error"]
+
+
+def test_a_market_goes_on_with_the_next_call(pad: Pad) -> None:
+    """Each answer has the new transactions, with what they must be read as; a forgotten seed is refused."""
+    signatures = set()
+    for _ in range(2):
+        reply = posted(pad, "market", {"seed": 5, "actions": 10})
+        shown = orjson.loads(reply.body)
+        assert reply.status == 200 and shown["seed"] == 5 and len(shown["transactions"]) >= 10
+        for one in shown["transactions"]:
+            assert set(one) == {"signature", "slot", "action", "failed", "routed", "expected"}
+        signatures |= {one["signature"] for one in shown["transactions"]}
+        assert len(signatures) >= len(shown["transactions"])
+        pad.local.beat()
+    assert len(signatures) >= 20
+    kinds = {event["kind"] for one in shown["transactions"] for event in one["expected"]}
+    assert kinds <= {"newPair", "graduation", "swap"}
+    for seed in range(6, 6 + MARKETS_MAX):
+        assert posted(pad, "market", {"seed": seed, "actions": 1}).status == 200
+    again = posted(pad, "market", {"seed": 5, "actions": 1})
+    assert again.status == 500 and "seed 5 has been used" in orjson.loads(again.body)["error"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"seed": -1},
+        {"seed": True},
+        {"seed": "1"},
+        {"seed": 1, "actions": 0},
+        {"seed": 1, "actions": ACTIONS_MAX + 1},
+        {"seed": 1, "colour": "red"},
+        {"seed": 2**63},
+    ],
+)
+def test_bad_requests_begin_no_market(pad: Pad, fields: dict[str, object]) -> None:
+    before = pad.local.chain.transaction_count
+    reply = posted(pad, "market", fields)
+    assert reply.status == 400 and orjson.loads(reply.body)["ok"] is False
+    assert pad.local.chain.transaction_count == before
+
 
 WALLET = Pubkey.from_bytes(b"\x21" * 32)
 Client = Callable[[str], httpx.AsyncClient]

@@ -1,6 +1,7 @@
 """The devnode as a process: start, crash, restart, refusals."""
 
 import base64
+import logging
 import signal
 import socket
 import subprocess
@@ -17,8 +18,8 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from devnode.app import Devnode, wipe
-from devnode.journal.lock import FolderTaken
+from devnode.app import Devnode, show_status, wipe
+from devnode.journal.journal import FolderTaken
 from devnode.ports import PortTaken, open_udp
 from devnode.settings import Settings
 
@@ -165,3 +166,15 @@ def test_an_idle_node_stays_small(start_devnode: StartDevnode) -> None:
     assert int(resident.split()[1]) < 120_000
     maps = Path(f"/proc/{process.popen.pid}/maps").read_text()
     assert "_raylet" not in maps and "aiohttp" not in maps
+
+
+async def test_without_a_terminal_it_is_one_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    devnode = Devnode(Settings(data_dir=tmp_path, http_port=0))
+    try:
+        with caplog.at_level(logging.INFO, logger="devnode"):
+            show_status(devnode)
+    finally:
+        devnode.close()
+    (record,) = caplog.records
+    assert f"http://127.0.0.1:{devnode.http_port}" in record.message
+    assert str(devnode.node.faucet.pubkey) in record.message

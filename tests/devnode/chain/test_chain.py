@@ -22,9 +22,8 @@ from devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
 from devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Refused
-from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS
+from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS, stored_value
 from devnode.records.commitment import Commitment
-from devnode.records.nonces import stored_value
 from devnode.records.records import TransactionRecord
 from tests.devnode.execution.test_execution import advance, nonce
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give

@@ -4,7 +4,7 @@ from solders.token.associated import get_associated_token_address
 
 from devnode.chain.faucet import Faucet, FaucetError
 from devnode.encoding.addresses import USDC_MINT
-from devnode.parsing.token_state import holding, mint_supply
+from devnode.parsing.token_accounts import holding, mint_supply
 from tests.devnode.local_node import LocalNode
 
 

@@ -5,7 +5,7 @@ from solders.pubkey import Pubkey
 
 from devnode.chain.indexes import AccountIndexes
 from devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
-from devnode.parsing.token_state import holding
+from devnode.parsing.token_accounts import holding
 
 KEYS = [Pubkey.from_bytes(bytes([number]) * 32) for number in range(1, 5)]
 

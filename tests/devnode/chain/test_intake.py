@@ -6,13 +6,43 @@ from typing import Any
 import pytest
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
+from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 from devnode.chain.chain import Dropped, ForkEnd, Source, Waiting
-from devnode.chain.intake import RESEND_SLOTS
+from devnode.chain.intake import ARRIVALS_KEPT, RESEND_SLOTS, ArrivalLog, Fate
+from devnode.encoding.wire import Malformed
+from devnode.execution.execution import Refused
 from devnode.records.leaders import SLOTS_PER_TURN
 from devnode.records.records import TransactionRecord
 from tests.devnode.leaders import LEADERS, LedNode
+
+SIGNATURE = Signature.default()
+
+
+def test_a_fate_follows_from_what_the_chain_said() -> None:
+    log = ArrivalLog()
+    arrival = log.add(Source.TPU, SIGNATURE, 5, 7)
+    assert arrival.fate is Fate.WAITING
+    for result, fate in (
+        (Dropped(), Fate.DROPPED),
+        (Refused("AlreadyProcessed"), Fate.DUPLICATE),
+        (Malformed("bytes"), Fate.REFUSED),
+        (Refused("AccountNotFound"), Fate.REFUSED),
+        (Waiting(), Fate.WAITING),
+        (Refused("BlockhashNotFound"), Fate.EXPIRED),
+    ):
+        arrival.settle(result)
+        assert arrival.fate is fate, result
+
+
+def test_only_the_newest_arrivals_are_kept() -> None:
+    log = ArrivalLog()
+    for number in range(ARRIVALS_KEPT + 10):
+        log.add(Source.RPC, SIGNATURE, number, number)
+    kept = log.after(0, 10**6)
+    assert len(kept) == ARRIVALS_KEPT and kept[0].number == 11
+    assert [one.number for one in log.after(kept[-3].number, 5)] == [kept[-2].number, kept[-1].number]
 
 
 @pytest.fixture

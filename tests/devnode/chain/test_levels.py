@@ -7,7 +7,7 @@ import pytest
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import ForkEnd
-from devnode.chain.fee_cache import FeeCache
+from devnode.chain.recent_blocks import FeeCache
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS
 from devnode.records.commitment import Commitment, Sealed, SlotLevels

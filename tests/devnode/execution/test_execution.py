@@ -26,7 +26,7 @@ from devnode.encoding.addresses import (
 )
 from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Execution, Refused, load_keys, run
-from devnode.records.nonces import stored_value
+from devnode.records.blockhashes import stored_value
 from tests.devnode.local_node import LocalNode, give
 
 NEXT_NONCE = Hash.from_bytes(b"\x33" * 32)

@@ -1,3 +1,4 @@
+import os
 import sqlite3
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from devnode.journal.journal import (
     _DROP_ADDRESSES,
     FILE_NAME,
     LAYOUT,
+    FolderLock,
+    FolderTaken,
     Journal,
     JournalError,
     SealedSlot,
@@ -22,6 +25,22 @@ from devnode.records.records import Block, TransactionRecord
 from tests.devnode.encoding.test_wire import GIVE, PAYER, v0
 from tests.devnode.local_node import LocalNode
 from tests.devnode.records.test_records import META
+
+
+def test_a_folder_has_one_owner(tmp_path: Path) -> None:
+    """The error of a second owner names the first; after the release the folder is free."""
+    first = FolderLock(tmp_path / "chain")
+    with pytest.raises(FolderTaken, match=f"another devnode \\(process {os.getpid()}\\)"):
+        FolderLock(tmp_path / "chain")
+    first.release()
+    FolderLock(tmp_path / "chain").release()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderTaken, match="give another --data-dir"):
+        FolderLock(tmp_path / "file" / "chain")
+
 
 SALT = bytes(range(32))
 KEY = Pubkey.from_bytes(b"\x01" * 32)

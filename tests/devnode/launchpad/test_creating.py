@@ -11,7 +11,7 @@ from actors.launch_programs.instructions import Kind
 from devnode.encoding.addresses import USDC_MINT
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import INITIAL_VIRTUAL_USDC
-from devnode.parsing.token_state import mint_supply
+from devnode.parsing.token_accounts import mint_supply
 from tests.devnode.pad import Pad, events
 
 FRESH = BondingCurve(

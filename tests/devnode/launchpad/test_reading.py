@@ -6,7 +6,6 @@ from actors.launch_programs import addresses
 from actors.launch_programs.accounts import Slot
 from devnode.launchpad.faults import Fault
 from devnode.launchpad.genesis import global_config
-from devnode.launchpad.pieces import Whole
 from devnode.launchpad.reading import (
     Passed,
     coin_of,
@@ -16,7 +15,7 @@ from devnode.launchpad.reading import (
     quote_mint_of,
     require_addresses,
 )
-from devnode.launchpad.stage import Ref, Stage
+from devnode.launchpad.stage import Ref, Stage, Whole
 from tests.devnode.pad import Pad
 
 A, B = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2))

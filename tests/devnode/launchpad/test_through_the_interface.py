@@ -25,7 +25,7 @@ from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event
 from actors.launch_programs.instructions import Kind
 from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
-from devnode.records.nonces import stored_value
+from devnode.records.blockhashes import stored_value
 from tests.devnode.chain.test_chain import lose
 from tests.devnode.pad import SOL, Pad
 

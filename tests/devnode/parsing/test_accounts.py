@@ -8,7 +8,7 @@ from solders.pubkey import Pubkey
 from devnode.encoding import addresses
 from devnode.parsing.accounts import parse_account
 from tests.devnode.local_node import LocalNode
-from tests.devnode.records.test_nonces import VALUE, nonce_account
+from tests.devnode.records.test_blockhashes import VALUE, nonce_account
 
 A, B = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2))
 

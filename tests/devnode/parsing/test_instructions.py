@@ -11,7 +11,21 @@ from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
 from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, ASSOCIATED_TOKEN_PROGRAM
-from devnode.parsing.instructions import ui_instruction
+from devnode.parsing.instructions import memo_text, ui_instruction
+from tests.devnode.encoding.test_wire import MEMO as MEMO_KEY
+from tests.devnode.local_node import LocalNode, give
+
+
+def test_memos_are_shown_with_their_length(local: LocalNode) -> None:
+    payer = local.wallet()
+    record = local.land(local.signed(payer, Instruction(MEMO_KEY, "é".encode(), []), Instruction(MEMO_KEY, b"two", [])))
+    assert memo_text(record) == "[2] é; [3] two"
+
+
+def test_no_memo_is_none(local: LocalNode) -> None:
+    payer = local.wallet()
+    assert memo_text(local.land(local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_000)))) is None
+
 
 A, B, C, D = (Pubkey.from_bytes(bytes([number]) * 32) for number in range(1, 5))
 NAMES = tuple(f"account{number}" for number in range(8))

@@ -4,8 +4,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnode.records.epochs import SLOTS_PER_EPOCH
-from devnode.records.leaders import LEADERS_MAX, SLOTS_PER_TURN, LeaderSchedule
+from devnode.records.leaders import LEADERS_MAX, SLOTS_PER_EPOCH, SLOTS_PER_TURN, LeaderSchedule, epoch_of
+
+
+def test_positions_at_the_edges_of_an_epoch() -> None:
+    last = epoch_of(SLOTS_PER_EPOCH - 1)
+    assert (last.epoch, last.slot_index, last.first_slot, last.last_slot) == (0, 431_999, 0, 431_999)
+    first = epoch_of(SLOTS_PER_EPOCH)
+    assert (first.epoch, first.slot_index, first.first_slot) == (1, 0, SLOTS_PER_EPOCH)
+
 
 SALT = bytes(range(32))
 SLOTS = st.integers(0, 3 * SLOTS_PER_EPOCH)

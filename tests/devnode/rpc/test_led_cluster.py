@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from solders.pubkey import Pubkey
 
-from devnode.records.epochs import SLOTS_PER_EPOCH
+from devnode.records.leaders import SLOTS_PER_EPOCH
 from tests.devnode.leaders import LEADERS, LedNode
 
 

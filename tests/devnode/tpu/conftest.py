@@ -22,7 +22,7 @@ from solders.transaction import VersionedTransaction
 
 from devnode.chain.bus import TransactionLanded
 from devnode.tpu.admission import Limits
-from devnode.tpu.certificate import node_certificate
+from devnode.tpu.connection import node_certificate
 from devnode.tpu.door import ALPN, TpuDoor
 from tests.devnode.local_node import LocalNode
 

@@ -5,15 +5,80 @@ import dataclasses
 import pytest
 from aioquic.quic.connection import Limit
 from aioquic.quic.packet import QuicFrameType
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from solders.keypair import Keypair
 from solders.message import MessageV1, TransactionConfig
 from solders.transaction import VersionedTransaction
 
-from devnode.tpu.connection import StreamCredit
-from devnode.tpu.streams import STREAM_BYTES_MAX
+from devnode.tpu.connection import (
+    PAUSE_SECONDS_MAX,
+    STREAM_BYTES_MAX,
+    StreamCredit,
+    Streams,
+    StreamTooLong,
+    node_certificate,
+    peer_identity,
+)
 from tests.devnode.encoding.test_wire import memo
 
 from .conftest import ROOMY, OpenTpu, TpuFactory, client_configuration, nameless_certificate
+
+
+def test_the_key_of_the_certificate_is_the_identity() -> None:
+    """The certificate is self-signed and does not expire."""
+    identity = Keypair()
+    certificate, key = node_certificate(identity)
+    public = certificate.public_key()
+    assert isinstance(public, Ed25519PublicKey)
+    assert public.public_bytes_raw() == bytes(identity.pubkey()) == key.public_key().public_bytes_raw()
+    certificate.verify_directly_issued_by(certificate)
+    assert certificate.not_valid_after_utc.year == 4096
+    assert peer_identity(certificate, []) == identity.pubkey()
+
+
+def test_only_a_single_ed25519_certificate_is_an_identity() -> None:
+    mine, _ = node_certificate(Keypair())
+    nameless, _ = nameless_certificate()
+    assert peer_identity(nameless, []) is None
+    assert peer_identity(mine, [nameless]) is None
+    assert peer_identity(None, []) is None
+
+
+def test_pieces_are_put_together_by_stream() -> None:
+    streams = Streams()
+    assert streams.receive(2, b"a", False, 0) is None
+    assert streams.receive(6, b"x", False, 0) is None and streams.has_open
+    assert streams.receive(2, b"b", True, 1) == b"ab"
+    assert streams.receive(6, b"", True, 1) == b"x"
+    assert streams.receive(10, b"whole", True, 1) == b"whole" and not streams.has_open
+
+
+def test_a_stream_has_at_most_the_bytes_of_a_transaction() -> None:
+    """The limit holds for one piece and for several."""
+    streams = Streams()
+    assert streams.receive(2, bytes(STREAM_BYTES_MAX), True, 0) == bytes(STREAM_BYTES_MAX)
+    with pytest.raises(StreamTooLong):
+        streams.receive(6, bytes(STREAM_BYTES_MAX + 1), True, 0)
+    streams.receive(10, bytes(STREAM_BYTES_MAX), False, 0)
+    with pytest.raises(StreamTooLong):
+        streams.receive(10, b"x", True, 0)
+
+
+def test_a_stream_that_pauses_too_long_is_dropped() -> None:
+    """Its later pieces are ignored; other streams are not affected."""
+    streams = Streams()
+    streams.receive(2, b"a", False, 0)
+    streams.receive(6, b"x", False, 1)
+    assert streams.drop_stalled(PAUSE_SECONDS_MAX) == []
+    assert streams.drop_stalled(PAUSE_SECONDS_MAX + 0.1) == [2]
+    assert streams.receive(2, b"b", False, 3) is None and streams.receive(2, b"c", True, 3) is None
+    assert streams.receive(6, b"y", True, 3) == b"xy" and not streams.has_open
+
+
+def test_a_reset_stream_is_forgotten() -> None:
+    streams = Streams()
+    streams.receive(2, b"a", False, 0)
+    assert streams.forget(2) and not streams.forget(2) and not streams.has_open
 
 
 async def test_a_transaction_sent_on_a_stream_lands(tpu: OpenTpu) -> None:
