@@ -111,7 +111,8 @@ class _PlainTopic:
 
     @property
     def route(self) -> Hashable:
-        return type(self)
+        kind: type = type(self)
+        return kind
 
 
 @dataclass(frozen=True, slots=True)

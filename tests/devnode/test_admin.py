@@ -183,6 +183,9 @@ async def test_a_bad_setting_changes_nothing(client: Client, local: LocalNode) -
     reply = await operator.post("/admin/faults/once", json={"skip_slots": -1})
     assert reply.status_code == 400 and "skip_slots" in reply.json()["error"]
     assert local.node.faults.plan == FaultPlan()
+    for wrong in ({"load": -1}, {"crowd": 1}, {"accounts": ["x"]}):
+        assert (await operator.post("/admin/crowd", json=wrong)).status_code == 400
+    assert (await operator.get("/admin/crowd")).json()["crowd"]["load"] == 0
 
 
 async def test_single_acts_wait_for_the_next_seal(client: Client, local: LocalNode) -> None:

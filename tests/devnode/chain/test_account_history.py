@@ -12,15 +12,6 @@ def holds(lamports: int) -> Account:
     return Account(lamports, b"", Pubkey.default(), False, 0)
 
 
-def test_only_the_first_write_of_a_slot_counts() -> None:
-    history = AccountHistory()
-    history.note(5, KEYS[0], holds(1))
-    history.note(5, KEYS[0], holds(2))
-    before = history.as_of(KEYS[0], 4)
-    assert before is not None and before.lamports == 1
-    assert history.written_in(5) == [KEYS[0]]
-
-
 def test_only_accounts_written_after_the_slot_have_changed() -> None:
     history = AccountHistory()
     history.note(5, KEYS[0], None)

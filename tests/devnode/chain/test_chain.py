@@ -19,7 +19,7 @@ from devnode.chain.bus import (
     TransactionLanded,
 )
 from devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
-from devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
+from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Refused
 from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS, stored_value
@@ -171,10 +171,6 @@ def test_a_durable_nonce_outlives_blockhashes_and_works_once(local: LocalNode, n
     assert local.chain.submit(bytes(too_soon), Source.RPC) == Refused("BlockhashNotFound")
     local.beat()
     assert local.land(too_soon).meta.err is None
-
-
-def test_programs_and_mints_are_found_by_their_owner(local: LocalNode) -> None:
-    assert USDC_MINT in local.chain.indexes.of_program(TOKEN_PROGRAM)
 
 
 def test_the_number_of_past_states_is_bounded(local: LocalNode) -> None:

@@ -1,22 +1,9 @@
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import Dropped, Source
-from devnode.execution.execution import Refused
 from devnode.faults import plan as faults_plan
 from devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
-from devnode.records.records import TransactionRecord
 from tests.devnode.local_node import LocalNode
-
-
-def test_a_dropped_send_never_lands(local: LocalNode) -> None:
-    """A dropped transaction changes nothing and may be sent again."""
-    payer, to = local.wallet(), Pubkey.new_unique()
-    raw = bytes(local.transfer(payer, to, 2_000_000))
-    local.node.faults.set(read_plan({"sends": {"tpu": {"drop_share": 1}}}))
-    assert local.chain.submit(raw, Source.TPU) == Dropped()
-    local.beat()
-    assert local.chain.vm.account(to) is None
-    assert isinstance(local.chain.submit(raw, Source.RPC), TransactionRecord)
 
 
 def test_a_delayed_send_arrives_in_its_slot(local: LocalNode) -> None:
@@ -79,13 +66,6 @@ def test_calls_are_counted_from_the_setting_of_the_plan(local: LocalNode) -> Non
     assert set(first) == {CallFate.HANGS, CallFate.ANSWERED}
 
 
-def test_a_silent_stream_delivers_nothing(local: LocalNode) -> None:
-    faults = local.node.faults
-    assert faults.delivers(Stream.PUBSUB) and faults.delivers(Stream.GRPC)
-    faults.set(read_plan({"streams": {"pubsub": {"silent": True}}}))
-    assert not faults.delivers(Stream.PUBSUB) and faults.delivers(Stream.GRPC)
-
-
 def test_lost_slots_begin_now_and_end(local: LocalNode) -> None:
     """The stream loses that many slots, from the slot being built on."""
     faults = local.node.faults
@@ -129,14 +109,6 @@ def test_a_single_fault_happens_once(local: LocalNode) -> None:
     assert faults.next_seal() == Once()
     faults.set(read_plan({"slots": {"dead_share": 1, "fork_share": 1, "fork_blocks": 3}}))
     assert faults.next_seal() == Once(fork_blocks=3, dead_block=True)
-
-
-def test_a_transaction_on_an_expired_hash_is_refused(local: LocalNode) -> None:
-    payer = local.wallet()
-    transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
-    local.beat()
-    local.node.faults.do_once(Once(expire_blockhashes=True))
-    assert local.chain.submit(bytes(transaction), Source.RPC) == Refused("BlockhashNotFound")
 
 
 def test_a_node_reports_a_lag_above_128_slots(local: LocalNode) -> None:

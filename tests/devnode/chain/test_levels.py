@@ -7,7 +7,6 @@ import pytest
 from solders.pubkey import Pubkey
 
 from devnode.chain.chain import ForkEnd
-from devnode.chain.recent_blocks import FeeCache
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS
 from devnode.records.commitment import Commitment, Sealed, SlotLevels
@@ -127,10 +126,3 @@ def test_expired_hashes_agree_with_what_was_told_before(led: LedNode) -> None:
     after = led.restarted()
     assert after.call("getBlockHeight", {"commitment": "processed"}) >= height
     after.close()
-
-
-def test_a_price_without_units_is_no_price() -> None:
-    """A transaction that asks for no units pays no price a unit, so it does not make the lowest one."""
-    fees = FeeCache()
-    fees.add_block(1_000, [(None, ("crowded",)), (7, ("crowded",)), (9, ())])
-    assert fees.recent([]) == [(1_000, 7)]

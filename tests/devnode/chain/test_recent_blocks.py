@@ -5,7 +5,7 @@ from devnode.chain.recent_blocks import BLOCKS_KEPT, FeeCache, Landed, Performan
 
 def test_the_lowest_price_of_a_block_counts() -> None:
     cache = FeeCache()
-    cache.add_block(1, [(500, ("a", "b")), (300, ("b",))])
+    cache.add_block(1, [(500, ("a", "b")), (300, ("b",)), (None, ("b",))])  # The last asked for no units.
     cache.add_block(2, [])
     assert cache.recent([]) == [(1, 300), (2, 0)]
 

@@ -19,14 +19,10 @@ def test_one_entry_for_each_transaction_and_a_last_one() -> None:
 
 
 def test_the_same_block_has_the_same_entries() -> None:
-    """A replay must have the same entries as the live stream."""
+    """A replay must have the same entries as the live stream; as on the real chain no block is without entries."""
     made = block((record(position=0),))
     assert entries_of(made) == entries_of(made)
     assert len({entry.hash for entry in entries_of(made)}) == 2
-
-
-def test_an_empty_block_has_the_last_entry() -> None:
-    """On the real chain no block is without entries."""
     (only,) = entries_of(block())
     assert (only.index, only.transaction_count, only.first_transaction) == (0, 0, 0)
 

@@ -14,8 +14,6 @@ from tests.devnode.local_node import LocalNode
 
 from .listening import Streaming
 
-ALL = tuple(LEVELS.items())
-
 
 @pytest.fixture
 def calls(streaming: Streaming) -> Calls:
@@ -28,29 +26,18 @@ def newest_complete(local: LocalNode, level: Commitment) -> int:
     return slot - 1 if level is Commitment.PROCESSED else slot
 
 
-@pytest.mark.parametrize(("number", "level"), ALL)
-def test_slot_and_height_are_of_the_newest_block(
+@pytest.mark.parametrize(("number", "level"), LEVELS.items())
+def test_all_answers_are_of_the_newest_block(
     calls: Calls, streaming: Streaming, number: geyser_pb2.CommitmentLevel, level: Commitment
 ) -> None:
-    """Slot and height belong to the same block at every level."""
+    """Slot, height and blockhash belong to the same block at every level; a hash lives 300 blocks, not 150."""
     local = streaming.local
     local.beat(3)
-    slot = calls.get_slot(geyser_pb2.GetSlotRequest(commitment=number)).slot
-    assert slot == newest_complete(local, level)
-    block = local.archive.block(slot)
+    block = local.archive.block(newest_complete(local, level))
     assert block is not None
+    assert calls.get_slot(geyser_pb2.GetSlotRequest(commitment=number)).slot == block.slot
     assert calls.get_block_height(geyser_pb2.GetBlockHeightRequest(commitment=number)).block_height == block.height
-
-
-@pytest.mark.parametrize(("number", "level"), ALL)
-def test_the_latest_blockhash_and_its_life(
-    calls: Calls, streaming: Streaming, number: geyser_pb2.CommitmentLevel, level: Commitment
-) -> None:
-    """Yellowstone says 300 blocks, JSON-RPC 150."""
-    streaming.local.beat(3)
     latest = calls.get_latest_blockhash(geyser_pb2.GetLatestBlockhashRequest(commitment=number))
-    block = streaming.local.archive.block(newest_complete(streaming.local, level))
-    assert block is not None
     assert (latest.slot, latest.blockhash) == (block.slot, block.blockhash)
     assert latest.last_valid_block_height == block.height + 300
 
@@ -106,13 +93,9 @@ def test_unknown_levels_are_refused(calls: Calls) -> None:
     assert refused.value.end.text == "failed to create CommitmentLevel from 9"
 
 
-def test_ping_returns_the_count(calls: Calls) -> None:
-    """The count of the request is in the answer."""
+def test_ping_returns_the_count_and_the_version_is_a_json_text(calls: Calls) -> None:
+    """The version has the keys that clients of Yellowstone read."""
     assert calls.ping(geyser_pb2.PingRequest(count=5)).count == 5
-
-
-def test_the_version_is_a_json_text(calls: Calls) -> None:
-    """It has the keys that clients of Yellowstone read."""
     shown = orjson.loads(calls.get_version(geyser_pb2.GetVersionRequest()).version)
     assert set(shown["version"]) == {"package", "version", "proto", "solana", "git", "rustc", "buildts"}
     assert shown["version"]["solana"] == SOLANA_CORE_VERSION

@@ -57,8 +57,9 @@ def test_each_map_matches_only_its_own_type(field: str, kinds: list[str]) -> Non
 
 
 def test_an_empty_request_matches_no_update() -> None:
-    """A missing map matches no update of its type."""
+    """A missing map matches no update of its type; before the first request, a stream gets only pings."""
     assert [one for update in every_update() for one in sent(Request(), update)] == []
+    assert [one for update in every_update() for one in Filter().messages(update)] == []
 
 
 def test_matching_filters_share_a_message_except_for_blocks() -> None:
@@ -129,8 +130,3 @@ def test_long_names_are_refused_in_every_map(field: str) -> None:
     getattr(request, field)["n" * 129].SetInParent()
     with pytest.raises(BadFilter, match="oversized filter name"):
         read_filter(request, NO_LIMITS)
-
-
-def test_the_initial_filter_matches_no_update() -> None:
-    """Before the first request, a stream gets only pings."""
-    assert [one for update in every_update() for one in Filter().messages(update)] == []

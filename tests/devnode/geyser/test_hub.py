@@ -12,7 +12,7 @@ from devnode.chain.chain import ForkEnd
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.faults.plan import CutConnections, Once, read_plan
 from devnode.geyser.hub import Hub
-from devnode.geyser.refusals import CUT, LAGGED_RECEIVING, SHUTTING_DOWN
+from devnode.geyser.refusals import CUT, LAGGED_RECEIVING
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
 from .listening import Listener, Request, Streaming, Update, kinds
@@ -256,13 +256,6 @@ async def test_a_hub_that_falls_behind_ends_every_stream(
     assert "block" not in kinds(await again.updates()), "the hub has only a part of this slot"
     local.beat()
     assert "block" in kinds(await again.updates())
-
-
-async def test_streams_end_when_the_node_stops(streaming: Streaming) -> None:
-    """They end with UNAVAILABLE, after which clients connect again."""
-    listener = streaming.listen(everything())
-    streaming.hub.end_all(SHUTTING_DOWN)
-    assert await listener.end() == SHUTTING_DOWN
 
 
 async def test_a_cut_ends_every_stream_without_its_queued_updates(streaming: Streaming) -> None:

@@ -5,14 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.geyser_proto import geyser_pb2
-from actors.units import UnixMillis
 from devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
-from devnode.geyser.messages import SlotUpdate, Update, header, sliced, timestamp
+from devnode.geyser.messages import SlotUpdate, Update, header, sliced
 
 from .samples import (
     CREATED_MS,
     KEYS,
-    SIGNATURE,
     SLOT,
     account_update,
     closed_update,
@@ -101,14 +99,3 @@ def test_a_missing_parent_or_error_is_absent() -> None:
     assert not sent.HasField("parent") and not sent.HasField("dead_error")
     dead = decoded(SlotUpdate(SLOT, 0, geyser_pb2.SLOT_DEAD, CREATED_MS, "why")).slot
     assert dead.HasField("parent") and dead.parent == 0 and dead.dead_error == "why"
-
-
-def test_times_keep_their_milliseconds() -> None:
-    """Times are converted to seconds and nanoseconds."""
-    assert timestamp(UnixMillis(1_001)).nanos == 1_000_000
-
-
-def test_signatures_are_64_bytes() -> None:
-    """Records have base58, messages have raw bytes."""
-    update = account_update(signature=SIGNATURE)
-    assert len(decoded(update, ()).account.account.txn_signature) == 64

@@ -28,9 +28,3 @@ Code = grpc.StatusCode
 def test_the_texts_are_those_of_yellowstone(end: End, code: grpc.StatusCode, text: str) -> None:
     """Clients decide by them whether to try again."""
     assert end == End(code, text)
-
-
-def test_an_unimplemented_call_has_a_reason() -> None:
-    """UNIMPLEMENTED alone would look like a wrong address."""
-    assert refusals.NO_SHREDS.code is Code.UNIMPLEMENTED
-    assert "shreds" in refusals.NO_SHREDS.text

@@ -10,7 +10,7 @@ from solders.keypair import Keypair
 from actors.geyser_proto import api, geyser_pb2
 from devnode.geyser import service as service_module
 from devnode.geyser.calls import Calls
-from devnode.geyser.refusals import LAGGED_SENDING, SHUTTING_DOWN
+from devnode.geyser.refusals import LAGGED_SENDING
 from devnode.geyser.service import Service
 from devnode.geyser.settings import NO_LIMITS, AccountLimits, FilterLimits
 
@@ -105,17 +105,6 @@ async def test_the_server_pings_by_itself(serve: Serve, monkeypatch: pytest.Monk
         assert (await stream.next()).HasField("ping")
 
 
-async def test_a_later_request_replaces_all_filters(serve: Serve, streaming: Streaming) -> None:
-    """Only filters of the newest request match."""
-    payer = streaming.local.wallet()
-    stream = Stream(await serve())
-    await stream.ask(transfers_to("first"))
-    await stream.ask(transfers_to("second"))
-    await ponged(stream, 1)
-    streaming.local.land(streaming.local.transfer(payer, Keypair().pubkey(), 10**7))
-    assert list((await stream.next_but_ping()).filters) == ["second"]
-
-
 async def test_a_replay_is_sent_over_the_connection(serve: Serve, streaming: Streaming) -> None:
     """The replay starts at the slot of SubscribeReplayInfo."""
     local = streaming.local
@@ -201,14 +190,6 @@ async def test_a_client_that_does_not_read_is_ended(serve: Serve, streaming: Str
     await ponged(stream, 1)
     streaming.local.beat(20)  # In one turn of the loop: nothing can be sent meanwhile.
     assert await stream.end() == (LAGGED_SENDING.code, LAGGED_SENDING.text)
-
-
-async def test_streams_end_with_the_node(serve: Serve, streaming: Streaming) -> None:
-    """The code is UNAVAILABLE, after which clients connect again."""
-    stream = Stream(await serve())
-    await ponged(stream, 1)
-    streaming.hub.end_all(SHUTTING_DOWN)
-    assert await stream.end() == (SHUTTING_DOWN.code, SHUTTING_DOWN.text)
 
 
 async def test_streams_and_calls_need_the_token(serve: Serve) -> None:

@@ -1,7 +1,6 @@
 """The settings of the stream, and the limits in the form that providers publish."""
 
 import json
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import msgspec
@@ -75,15 +74,6 @@ def test_a_repeated_key_is_read_once() -> None:
     assert read_keys([str(KEYS[0])] * 2, 2) == {KEYS[0]}
     with pytest.raises(BadFilter, match="Max amount of Pubkeys reached, only 1 allowed"):
         read_keys([str(KEYS[0])] * 2, 1)
-
-
-def test_the_defaults_are_those_of_yellowstone() -> None:
-    """Defaults: 150 slots of replay, no token, no limits, default ports if they are free."""
-    settings = GeyserSettings()
-    assert (settings.port, settings.tls_port, settings.token, settings.limits) == (None, None, None, NO_LIMITS)
-    assert settings.replay_slots == 150
-    with pytest.raises(FrozenInstanceError):
-        settings.port = 1  # type: ignore[misc]
 
 
 def test_mistakes_are_reported_together_with_those_of_the_node() -> None:

@@ -21,7 +21,6 @@ from devnode.pubsub.topics import (
     LogsTopic,
     ProgramTopic,
     Shape,
-    SignatureTopic,
     SlotsUpdatesTopic,
     SlotTopic,
 )
@@ -255,11 +254,6 @@ def test_the_bytes_of_a_notification_are_stable() -> None:
     )
 
 
-def test_a_context_holds_the_slot_alone() -> None:
-    """The context of a reply has apiVersion, that of a notification has not."""
-    assert payloads.in_slot(5, "x") == {"context": {"slot": 5}, "value": "x"}
-
-
 def test_logs_of_success_and_failure(local: LocalNode) -> None:
     """Failed transactions are notified too, with their error and their logs."""
     payer = local.wallet()
@@ -277,16 +271,6 @@ def test_logs_of_success_and_failure(local: LocalNode) -> None:
         text = payloads.notification(topic, 1, payloads.in_slot(9, payloads.logs_value(shown)))
         (decoded,) = parse_websocket_message(text)
         assert str(decoded.result.value.signature) == shown.signature  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("err", [None, "AccountNotFound"])
-def test_signatures_decode_in_a_client(err: str | None) -> None:
-    """The result of a signature is an error, or null for success."""
-    topic = SignatureTopic("", Commitment.CONFIRMED, False)
-    text = payloads.notification(topic, 1, payloads.in_slot(9, payloads.signature_value(err)))
-    (decoded,) = parse_websocket_message(text)
-    assert decoded.result.context.slot == 9  # type: ignore[union-attr]
-    assert (decoded.result.value.err is None) == (err is None)  # type: ignore[union-attr]
 
 
 def test_every_update_of_a_slot_decodes_in_a_client(local: LocalNode) -> None:

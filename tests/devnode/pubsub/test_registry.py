@@ -34,17 +34,6 @@ def test_equal_topics_share_an_id_and_others_do_not() -> None:
     assert entry is not None and entry.subscribers == [one, other]
 
 
-def test_only_the_owner_ends_a_subscription() -> None:
-    """Clients know each other's ids, so an id alone must not be enough to end a subscription."""
-    registry, one, other = Registry(), Silent(), Silent()
-    identifier = registry.add(SlotTopic(), one)
-    assert identifier is not None
-    assert not registry.remove(identifier, other)
-    assert registry.remove(identifier, one)
-    assert not registry.remove(identifier, one)
-    assert registry.entry(SlotTopic()) is None
-
-
 def test_ids_are_never_used_again() -> None:
     """A client cannot take a late notification of an ended subscription for one of a new subscription."""
     registry, one = Registry(), Silent()
@@ -62,19 +51,6 @@ def test_the_limit_counts_topics_not_subscribers() -> None:
     registry.remove_all(one)
     registry.remove_all(other)
     assert registry.add(RootTopic(), one) is not None
-
-
-def test_a_finished_topic_ends_for_all_subscribers() -> None:
-    """A finished topic ends for all; other subscriptions of the same clients go on."""
-    registry, one, other = Registry(), Silent(), Silent()
-    for subscriber in (one, other):
-        registry.add(SlotTopic(), subscriber)
-        registry.add(RootTopic(), subscriber)
-    registry.finish(SlotTopic())
-    registry.finish(SlotTopic())
-    assert registry.entry(SlotTopic()) is None
-    entry = registry.entry(RootTopic())
-    assert entry is not None and entry.subscribers == [one, other]
 
 
 def test_the_registry_knows_types_and_levels_with_subscribers() -> None:

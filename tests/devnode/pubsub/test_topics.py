@@ -48,17 +48,6 @@ def test_different_topics_have_different_routes(one: Topic, other: Topic) -> Non
     assert one.route != other.route
 
 
-def test_levels_share_a_route() -> None:
-    """One lookup finds the topics of an account at all levels."""
-    assert len({AccountTopic(KEY, level, PLAIN).route for level in Commitment}) == 1
-
-
-def test_a_shape_becomes_a_configuration() -> None:
-    """The code that encodes replies also encodes notifications, and it reads configurations."""
-    assert PLAIN.config() == {"encoding": "base64"}
-    assert Shape("base58", 4, 8).config() == {"encoding": "base58"}, "as on a node, the slice is not applied"
-
-
 KEY = Pubkey.new_unique()
 TEXT = str(KEY)
 SIGNATURE = str(Signature.new_unique())

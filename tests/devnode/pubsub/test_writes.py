@@ -15,15 +15,6 @@ def account(lamports: int) -> Account:
     return Account(lamports, b"", SYSTEM_PROGRAM, False, 0)
 
 
-def test_the_last_contents_of_a_slot_count() -> None:
-    """As on a node, an account has one notification for a slot, with its last contents."""
-    writes = SlotWrites()
-    writes.note(5, KEY, account(1), is_wanted=True)
-    writes.note(5, KEY, account(2), is_wanted=True)
-    writes.note(6, KEY, account(3), is_wanted=True)
-    assert writes.at(5) == {KEY: account(2)} and writes.at(6) == {KEY: account(3)}
-
-
 def test_unwanted_writes_are_not_kept() -> None:
     """Memory holds only accounts with subscribers."""
     writes = SlotWrites()

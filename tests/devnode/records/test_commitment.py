@@ -17,17 +17,6 @@ def test_a_sealed_slot_is_confirmed_only_when_durable() -> None:
     assert chain.at(Commitment.CONFIRMED) == Sealed(1_000, 0)
 
 
-def test_finalized_is_root_depth_blocks_below_the_building_one() -> None:
-    chain = levels(root_depth=4)
-    for slot in range(1_000, 1_010):
-        chain.seal(slot + 1)
-        chain.confirm(slot)
-    assert chain.building == Sealed(1_010, 10)
-    assert chain.at(Commitment.FINALIZED) == Sealed(1_006, 6)
-    assert chain.level_of(1_006) is Commitment.FINALIZED
-    assert chain.level_of(1_007) is Commitment.CONFIRMED
-
-
 def test_depth_counts_blocks_and_not_skipped_slots() -> None:
     chain = levels(root_depth=3)
     for slot, following in ((1_000, 1_010), (1_010, 1_020), (1_020, 1_030)):

@@ -119,39 +119,6 @@ def test_a_dropped_send_is_answered_and_never_lands(node: Faulty) -> None:
     assert node.balance(to) == 2_000_000
 
 
-def test_a_delayed_send_lands_in_a_later_slot(node: Faulty) -> None:
-    payer, to = node.wallet(), Pubkey.new_unique()
-    payment = node.payment(payer, to, 2_000_000)
-    node.set(sends={"rpc": {"delay_share": 1, "delay_slots": 20}})
-    before = node.slot()
-    signature = node.send(payment)
-    assert node.status(signature) is None
-    node.wait_for_slot(before + 25)
-    status = node.status(signature)
-    assert status is not None and before + 20 <= status["slot"] <= before + 24
-
-
-def test_skipped_slots_have_no_block(node: Faulty) -> None:
-    """getBlocks leaves skipped slots out, getBlock says skipped, and the next block's parent is below them."""
-    slot = node.once(skip_slots=3)
-    node.wait_for_slot(slot + 6, "confirmed")
-    made = node.call("getBlocks", slot, slot + 8, {"commitment": "confirmed"})
-    gap = next(second for first, second in itertools.pairwise(made) if second - first == 4)
-    assert node.error("getBlock", gap - 1, {"commitment": "confirmed"}) == -32007
-    block = node.call("getBlock", gap, {"commitment": "confirmed", "transactionDetails": "none"})
-    assert block["parentSlot"] == gap - 4
-
-
-def test_a_frozen_chain_stands_still(node: Faulty) -> None:
-    node.set(slots={"frozen": True})
-    time.sleep(0.2)  # The slot that was under way ends. Ten slots of this node.
-    slot = node.slot()
-    time.sleep(0.2)
-    assert node.slot() == slot
-    node.clear()
-    node.wait_for_slot(slot + 2)
-
-
 def test_a_lost_fork_takes_a_processed_transaction_back(node: Faulty) -> None:
     """The transaction is processed, then unknown and undone; it can land again, as its hash is older than the fork."""
     payer, to = node.wallet(), Pubkey.new_unique()
@@ -181,34 +148,6 @@ def test_blockhashes_can_be_expired_at_once(node: Faulty) -> None:
     node.once(expire_blockhashes=True)
     reply = node.post("sendTransaction", *sent(payment)).json()
     assert reply["error"]["code"] == -32002 and reply["error"]["data"]["err"] == "BlockhashNotFound"
-
-
-def test_a_lagging_node_shows_the_past(node: Faulty) -> None:
-    node.set(node={"lag_slots": 200})
-    shown = node.slot()
-    node.wait_until_building(shown + 1)
-    payer = node.wallet()
-    assert node.slot() == shown
-    assert node.balance(payer.pubkey()) == 0
-    assert node.error("getHealth") == -32005
-    assert httpx.get(f"{node.url}/health").text == "behind"
-    assert node.error("getSlot", {"commitment": "processed", "minContextSlot": shown + 50}) == -32016
-    node.clear()
-    assert node.balance(payer.pubkey()) == 10**12 and node.call("getHealth") == "ok"
-
-
-def test_a_node_can_report_that_it_is_unhealthy(node: Faulty) -> None:
-    node.set(node={"unhealthy": True})
-    assert node.error("getHealth") == -32005 and httpx.get(f"{node.url}/health").text == "unknown"
-
-
-def test_a_purged_block_is_reported_as_cleaned_up(node: Faulty) -> None:
-    node.wait_for_slot(1_050, "finalized")
-    node.once(purge_before_slot=1_040)
-    node.wait_for_slot(node.slot() + 2)
-    assert node.call("getFirstAvailableBlock") == 1_040
-    reply = node.post("getBlock", 1_039).json()
-    assert reply["error"]["code"] == -32001 and "cleaned up" in reply["error"]["message"]
 
 
 async def test_a_silent_stream_stays_open_and_a_jump_leaves_slots_out(node: Faulty) -> None:

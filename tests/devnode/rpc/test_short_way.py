@@ -281,19 +281,3 @@ async def test_who_stops_talking_still_hears_the_answer() -> None:
         answer = await asyncio.wait_for(reader.read(), 5)
     assert answer.endswith(b"\r\n\r\nlooked for itself")
     assert len(waiting.asked) == 1
-
-
-class _Broken:
-    """A dispatcher with a mistake in it."""
-
-    def begin(self, body: bytes) -> bytes:
-        raise AssertionError("an invariant is broken")
-
-
-async def test_a_mistake_of_ours_is_not_told_as_the_clients(caplog: pytest.LogCaptureFixture) -> None:
-    """500, the end of the connection, and the whole story in the log."""
-    async with serving(door_of(_Broken())) as (reader, writer):
-        writer.write(call(1))
-        answer = await asyncio.wait_for(reader.read(), 5)
-    assert answer.startswith(b"HTTP/1.1 500 ")
-    assert "an invariant is broken" in caplog.text
