@@ -22,8 +22,8 @@ from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.window_source import WindowSource
 from devnode.geyser.calls import Calls
 from devnode.geyser.hub import Hub
-from devnode.geyser.settings import NO_LIMITS
 from devnode.geyser.service import Service
+from devnode.geyser.settings import NO_LIMITS
 from tests.devnode.local_node import LocalNode
 from tests.gateway.doubles import EDGE, PROOF, OneAccount
 

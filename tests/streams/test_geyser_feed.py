@@ -19,8 +19,8 @@ from actors.streams.geyser_reader import GeyserReader
 from actors.streams.geyser_requests import WantedStream
 from bench.grpc_server import started
 from devnode.geyser.filters import read_filter
-from devnode.geyser.settings import NO_LIMITS
 from devnode.geyser.outbox import Outbox
+from devnode.geyser.settings import NO_LIMITS
 
 from .geyser_world import (
     GeyserWorld,

@@ -12,8 +12,8 @@ from solders.pubkey import Pubkey
 from actors.clock import SystemClock
 from actors.webhooks.chain import ChainFollower
 from devnode.geyser.calls import Calls
-from devnode.geyser.settings import NO_LIMITS
 from devnode.geyser.service import Service
+from devnode.geyser.settings import NO_LIMITS
 from tests.devnode.geyser.listening import Streaming
 from tests.devnode.local_node import LocalNode
 from tests.sends.conftest import Here
