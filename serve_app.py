@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _application(config: "Config") -> Any:
     from actors import catalog
     from actors.gateway.actor import application  # Imports Ray, which reads the environment: not before it is set.
-    from actors.launch.replica import assemble
+    from actors.launch.assembly.replica import assemble
 
     catalog.check()
     return application(config, assemble)
@@ -29,9 +29,9 @@ def build(arguments: dict[str, str]) -> Any:
     Raises ConfigError when a store, the node or a secret that a cluster must share is not configured.
     """
     from actors.config_loader import load
-    from actors.launch.migrations import migrate_all
-    from actors.launch.sponsor_setup import with_sponsor
-    from actors.launch.stores import require_cluster_settings
+    from actors.launch.assembly.migrations import migrate_all
+    from actors.launch.local_run.sponsor_setup import with_sponsor
+    from actors.launch.local_run.stores import require_cluster_settings
 
     file = arguments.get("config")
     config = with_sponsor(load(os.environ, Path(file) if file else None).config, None, None)
@@ -42,9 +42,9 @@ def build(arguments: dict[str, str]) -> Any:
 def app(arguments: dict[str, str]) -> Any:
     """Build the application for `serve run serve_app:app` on one machine, and start the servers that have no URL."""
     from actors.config_loader import load
-    from actors.launch.cluster import start_plain_serve
-    from actors.launch.migrations import migrate_all
-    from actors.launch.stores import start_beside
+    from actors.launch.assembly.migrations import migrate_all
+    from actors.launch.local_run.cluster import start_plain_serve
+    from actors.launch.local_run.stores import start_beside
 
     file = arguments.get("config")
     config = start_beside(load(os.environ, Path(file) if file else None).config)
@@ -55,9 +55,9 @@ def app(arguments: dict[str, str]) -> Any:
 
 def _product_commands() -> Any:
     from actors.accounts.client import place_shards
-    from actors.launch.command_line import command_group
-    from actors.launch.migrations import migrate_all
-    from actors.launch.run import Parts
+    from actors.launch.assembly.migrations import migrate_all
+    from actors.launch.local_run.run import Parts
+    from actors.launch.operator.command_line import command_group
 
     return command_group(
         Parts(
@@ -70,7 +70,7 @@ def _product_commands() -> Any:
 
 def command_line() -> None:
     """Run `ledger-gateway`."""
-    from actors.launch.command_line import FIRST_LINES
+    from actors.launch.operator.command_line import FIRST_LINES
     from ledger_gateway.cli.app import main
 
     main(_product_commands, FIRST_LINES)

@@ -2,7 +2,8 @@
 
 Implements: interface, "Method classes and credits" and the sections of single methods. MCP tools, the
 OpenRPC document and the reference page are made from this table and actors/catalog.py, never by hand.
-Pure data. gateway/params.py checks parameters; a schema here admits whatever those rules admit, and may admit more.
+Pure data. gateway/params/rules.py checks parameters; a schema here admits whatever those rules admit, and may admit
+more.
 """
 
 from types import MappingProxyType

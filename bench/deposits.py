@@ -37,14 +37,14 @@ from actors.accounts.store import PostgresAccountStore
 from actors.addresses import TOKEN_PROGRAM
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig, UpstreamConfig
-from actors.deposits.actor import DepositWatcher
-from actors.deposits.chain import DepositChain
-from actors.deposits.core import FindingStatus
-from actors.deposits.crediting import Crediting
-from actors.deposits.store import PostgresDepositStore
-from actors.deposits.transfers import DepositAccount, deposit_account
+from actors.deposits.usdc.actor import DepositWatcher
+from actors.deposits.usdc.chain import DepositChain
+from actors.deposits.usdc.core import FindingStatus
+from actors.deposits.usdc.crediting import Crediting
+from actors.deposits.usdc.store import PostgresDepositStore
+from actors.deposits.usdc.transfers import DepositAccount, deposit_account
 from actors.identity.store import RedisIdentityStore
-from actors.launch.migrations import migrate_all
+from actors.launch.assembly.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres

@@ -22,7 +22,7 @@ import grpc
 import psutil
 
 from actors.geyser_proto import api, geyser_pb2
-from actors.launch.cluster import GRPC_EXPERIMENTS
+from actors.launch.local_run.cluster import GRPC_EXPERIMENTS
 from bench.product import Product, free_ports
 from bench.systems import free_port
 

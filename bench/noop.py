@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from actors.config import ServeConfig
-from actors.launch import cluster
+from actors.launch.local_run import cluster
 
 _ANSWER = b'{"jsonrpc":"2.0","result":0,"id":1}'
 _HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(_ANSWER)).encode())]

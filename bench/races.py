@@ -27,7 +27,7 @@ from rich.table import Table
 from actors.calls import SettleReply, SettleRequest
 from actors.clock import SystemClock
 from actors.config import Config, StorageConfig, UpstreamConfig
-from actors.launch.migrations import migrate_all
+from actors.launch.assembly.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres

@@ -18,8 +18,9 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.transaction import Transaction
 
-from actors.gateway import jsonrpc, mcp_messages
-from actors.gateway.admission import PLANS, admit
+from actors.gateway.calls import jsonrpc
+from actors.gateway.calls.admission import PLANS, admit
+from actors.gateway.doors.mcp import messages as mcp_messages
 
 _BYTES_MAX = 262_144
 _KEY = b'"So11111111111111111111111111111111111111112"'

@@ -26,7 +26,7 @@ from rich.table import Table
 from actors.accounts.ledger import EntryType
 from actors.accounts.store import PostgresAccountStore
 from actors.config import Config, StorageConfig
-from actors.launch.migrations import migrate_all
+from actors.launch.assembly.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres

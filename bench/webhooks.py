@@ -29,7 +29,7 @@ from actors.accounts.store import PostgresAccountStore
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.identity.store import RedisIdentityStore
-from actors.launch.migrations import migrate_all
+from actors.launch.assembly.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres

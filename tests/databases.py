@@ -6,7 +6,7 @@ import asyncpg
 from pydantic import SecretStr
 
 from actors.config import Config, StorageConfig
-from actors.launch.migrations import migrate_all
+from actors.launch.assembly.migrations import migrate_all
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 
 

@@ -56,11 +56,11 @@ class OperatorProcess:
 
 def main(data_dir: Path) -> None:
     from actors import hosting
-    from actors.launch import operator
-    from actors.launch.cli import make_cli
-    from actors.launch.cluster import token_environment
-    from actors.launch.run import Parts
-    from actors.launch.wallets import load_or_make
+    from actors.launch.local_run import owner_commands as operator
+    from actors.launch.local_run.cluster import token_environment
+    from actors.launch.local_run.run import Parts
+    from actors.launch.local_run.wallets import load_or_make
+    from actors.launch.operator.cli import make_cli
 
     os.environ.update(token_environment(load_or_make(data_dir / "secrets").ray_token))
     hosting.connect(operator.find_instance(data_dir / "run").ray_address)

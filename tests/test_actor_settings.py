@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from actors.accounts import host as accounts
 from actors.actor_settings import differences, fingerprint, part_of
 from actors.config import Config, StorageConfig
-from actors.deposits import host as deposits
+from actors.deposits.usdc import host as deposits
 from actors.sends import host as sends
 from actors.signals import host as signals
 from actors.streams.hub import host as hub

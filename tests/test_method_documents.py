@@ -7,9 +7,9 @@ from jsonschema import Draft202012Validator
 from actors import catalog
 from actors.catalog import MethodClass
 from actors.config import PricingConfig
-from actors.gateway import params
-from actors.gateway.admission import PLANS, AdmittedCall, admit, plans
-from actors.gateway.jsonrpc import Call, parse
+from actors.gateway.calls.admission import PLANS, AdmittedCall, admit, plans
+from actors.gateway.calls.jsonrpc import Call, parse
+from actors.gateway.params import rules as params
 from actors.method_documents import DOCUMENTS
 from actors.method_schemas import params_schema
 

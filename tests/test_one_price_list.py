@@ -32,13 +32,14 @@ import inspect
 from actors.clock import ManualClock
 from actors.config import Config
 from actors.documents.event_operations import SIGNALS
-from actors.gateway import outcomes
+from actors.gateway.calls import outcomes
 from actors.signals import event_stream
 from actors.signals.subscriptions import EVENT_UNITS, SignalSubscriptions
 from actors.status.endpoints import pricing_document
 from actors.status.products import Doors
-from actors.streams import geyser_charges, geyser_service, native_kinds
-from actors.streams.feed import NOTIFICATION_UNITS
+from actors.streams.websocket import kinds as native_kinds
+from actors.streams.yellowstone import charges as geyser_charges, service as geyser_service
+from actors.streams.hub.feed import NOTIFICATION_UNITS
 from actors.metering.meters import Meters
 from actors.webhooks import host
 from tests.gateway.doubles import OneAccount

@@ -270,7 +270,7 @@ class PaidTransfer(msgspec.Struct, frozen=True):
     """A token transfer to the deposit account."""
 
     signature: bytes  # 64 bytes, of the transaction.
-    index: int  # Which transfer of its transaction (deposits/transfers.py numbers them).
+    index: int  # Which transfer of its transaction (deposits/usdc/transfers.py numbers them).
     base_units: int  # Of USDC.
     slot: int
 

@@ -17,13 +17,7 @@ from actors.accounts.account import ACTIVE, Account, MarkKind, ProfileSet
 from actors.accounts.activations import Activations, WrongOwner
 from actors.accounts.api_keys import ApiKeys
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import (
-    adjusted_before,
-    decide_adjust,
-    decide_limits,
-    decide_status,
-    figures,
-)
+from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, decide_status, figures
 from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code

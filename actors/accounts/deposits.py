@@ -28,7 +28,7 @@ ASSIGN, RETURN = b"assign:", b"return:"  # What their entries' operations begin 
 
 
 def deposit_operation(signature: bytes, index: int) -> bytes:
-    """Names one token transfer for ever. index: which one of its transaction (deposits/transfers.py numbers them)."""
+    """Names one token transfer for ever. index: its number in the transaction (deposits/usdc/transfers.py)."""
     assert len(signature) == SIGNATURE_BYTES, len(signature)
     assert 0 <= index <= INDEX_MAX, index
     return signature + index.to_bytes(4, "big")

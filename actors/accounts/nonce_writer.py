@@ -22,13 +22,7 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.nonces import SLACK_SECONDS, Nonces, Signed, Taken, stored_form
 from actors.clock import Clock
 from actors.errors import Err
-from actors.identity.store import (
-    ClaimedRecord,
-    IdentityStore,
-    IdentityStoreUnavailable,
-    NotTheOwner,
-    TakenNonce,
-)
+from actors.identity.store import ClaimedRecord, IdentityStore, IdentityStoreUnavailable, NotTheOwner, TakenNonce
 from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)

@@ -13,16 +13,7 @@ import msgspec
 
 from actors.accounts.account import SIGNATURE_BYTES
 from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, Event, LowBalance
-from actors.units import (
-    Credits,
-    Pubkey,
-    Signature,
-    Slot,
-    UnixSeconds,
-    UsdcUnits,
-    VirtualShard,
-    base58_text,
-)
+from actors.units import Credits, Pubkey, Signature, Slot, UnixSeconds, UsdcUnits, VirtualShard, base58_text
 
 EXPIRING_SECONDS = 86_400  # Interface: a batch is within 24 hours of expiry.
 LOW_BALANCE, DEPOSIT_CREDITED = "low_balance", "deposit.credited"

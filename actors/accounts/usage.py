@@ -1,7 +1,7 @@
 """Usage of one account: calls and credits by method, hour and day.
 
 Implements: `GET /account/usage` (README.md, "Usage"). Pure: its nouns, its limits and the check of a question.
-Not here: the sums (usage_store.py and functions.sql), parameters and JSON of the page (gateway/usage_pages.py).
+Not here: the sums (usage_store.py and functions.sql), parameters and JSON of the page (gateway/pages/usage.py).
 
 A call is an entry of type `debit`. A refund takes its call out of the hour in which the call was charged, so no figure
 is ever below zero and the sum over all time is the account's `total_consumed_credits`. Deposits, bonuses, adjustments

@@ -9,7 +9,7 @@ import msgspec
 
 from actors import hosting
 from actors.accounts.api import DepositConfirmation
-from actors.deposits.core import Outcome, confirmation
+from actors.deposits.usdc.core import Outcome, confirmation
 from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)

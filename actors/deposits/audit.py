@@ -37,9 +37,9 @@ from actors.accounts.audit_database import (
 from actors.accounts.checkpoint import Checkpoint, CheckpointError, CoveredDeposits, open_checkpoints
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
-from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
-from actors.deposits.core import FindingStatus
-from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
+from actors.deposits.usdc.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
+from actors.deposits.usdc.core import FindingStatus
+from actors.deposits.usdc.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
 from actors.local_servers.child_processes import ChildFailed
 from actors.local_servers.datadir import DataDirError
 from actors.units import UNITS_PER_USDC, base58_text, usdc_text

@@ -11,16 +11,7 @@ from types import MappingProxyType
 from actors import catalog
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
 from actors.documents.operation import Access, Operation
-from actors.documents.schemas import (
-    PUBKEY,
-    SIGNATURE,
-    STRING,
-    Schema,
-    body,
-    list_of,
-    record,
-    ref,
-)
+from actors.documents.schemas import PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
 from actors.method_documents import EXAMPLE_SIGNATURE
 from actors.method_schemas import EXAMPLE_KEY
 

@@ -3,7 +3,7 @@
 Implements: interface, "suggestPriorityFee" and its result; getPriorityFeeEstimate in the shape that
 wallets already read.
 A shell: it asks a node through a port. When the node fails or has no slots yet, the answer is a failure, never a fee of
-zero. Parameters are checked before (gateway/params_own.py).
+zero. Parameters are checked before (gateway/params/own.py).
 """
 
 import msgspec

@@ -11,7 +11,7 @@ from typing import Any
 from ray import serve
 
 from actors.config import Config
-from actors.gateway import serve_edge
+from actors.gateway.doors import serve_layer as serve_edge
 from actors.gateway.replicas import replicas_on
 
 ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.

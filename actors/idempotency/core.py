@@ -2,7 +2,7 @@
 
 Implements: decisions, "Idempotency-Key" (same key and body: same answer and one charge, kept for 24 hours).
 Pure: no clock, no I/O, no randomness; times arrive as Unix milliseconds.
-Not here: storage (store.py), what an answer is (gateway/idempotent_calls.py).
+Not here: storage (store.py), what an answer is (gateway/calls/idempotent.py).
 """
 
 import hashlib

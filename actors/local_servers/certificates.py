@@ -3,7 +3,7 @@
 Implements: a new certificate authority, and a server certificate that it signs for given names. The authority's key is
 never stored, so a client that trusts the authority trusts only this server. The certificate is replaced for other
 names, or a month before it expires. Clients get `ca.pem`.
-Not here: who serves it (devnode's gRPC port, launch/edge.py).
+Not here: who serves it (devnode's gRPC port, launch/front/tls_edge.py).
 """
 
 import datetime

@@ -2,7 +2,7 @@
 
 Implements: design, "The system in one picture" (embedded servers are started and stopped by the application itself);
 design, "What must survive what". Generic: each server has a module of its own (embedded_postgres.py, embedded_redis.py,
-launch/stores.py for devnode).
+launch/local_run/stores.py for devnode).
 
 Each child has a thread that starts it, waits for it and starts it again. That thread must not end before its child:
 Linux sends the parent-death signal when the thread that forked ends, not when the process ends.

@@ -1,8 +1,8 @@
 """Bulk look-ups: each item succeeds or fails by itself.
 
 Implements: interface, "Bulk endpoints"; decisions, "bulk list length" and the shapes below it.
-A shell. gateway/door_bulk.py has checked the items and removed repeated ones. Prices are in the catalog, and
-gateway/outcomes.py decides the charge: an item under `results` is paid for, one under `errors` is not.
+A shell. gateway/doors/bulk.py has checked the items and removed repeated ones. Prices are in the catalog, and
+gateway/calls/outcomes.py decides the charge: an item under `results` is paid for, one under `errors` is not.
 
 Each answer names the commitment that its questions to the node have. Transactions are given in every version.
 """

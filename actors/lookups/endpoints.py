@@ -1,7 +1,7 @@
 """getAssetsByOwner and getTransactionHistory: the calls to the node, and how a failed one ends them.
 
 Implements: interface, JSON-RPC gateway rule 5 and "getTransactionHistory".
-A shell: assets.py and history_entry.py make the replies. Parameters are checked before (gateway/params_own.py).
+A shell: assets.py and history_entry.py make the replies. Parameters are checked before (gateway/params/own.py).
 
 A reply is complete or the call fails: the first failed call to the node becomes the answer, and it costs nothing.
 """

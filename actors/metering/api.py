@@ -1,7 +1,7 @@
 """Subscriptions that a socket offers, whichever context brings them: their prices, and where their events go.
 
 Implements: interface, "WebSocket /ws" and "Signal billing". Ports and one noun; no rules live here. The door
-(streams/client_streams.py) charges the beginning of a subscription and each event that it delivers.
+(streams/websocket/client_streams.py) charges the beginning of a subscription and each event that it delivers.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """sendTransaction, sendSmartTransaction, sendAndConfirm and getSendStatus: from checked parameters to replies.
 
 Implements: interface, sendSmartTransaction, sendAndConfirm and its result; decisions, `getSendStatus`.
-A shell in every replica. Parameters were checked before (gateway/params_sends.py), and the hold of a sendAndConfirm
+A shell in every replica. Parameters were checked before (gateway/params/sends.py), and the hold of a sendAndConfirm
 belongs to the racer from the moment at which it is asked.
 """
 

@@ -2,7 +2,7 @@
 
 Implements: interface, "Bundle relay"; decisions, "relay bodies" (the engine's own results, unchanged).
 A shell. The racer asks the engine, as one process of the cluster keeps the engine's rate limit. Signatures and the
-number of transactions were checked before the hold (gateway/params_relay.py). The tip is checked here, because the
+number of transactions were checked before the hold (gateway/params/relay.py). The tip is checked here, because the
 engine tells its tip accounts; a call without a tip is refused, and its hold released.
 """
 

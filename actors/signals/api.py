@@ -1,8 +1,8 @@
 """Reading the log of signals from a cursor, for other contexts: webhooks are fed by it.
 
 Implements: decisions, "cursors and gaps", "one signal", "watched wallets". The wiring opens a SignalReader
-(launch/signalling.py) and hands it over as a port. It holds no place of its own: the caller keeps the cursor, and
-reads again from the same one after a failure.
+(launch/assembly/signalling.py) and hands it over as a port. It holds no place of its own: the caller keeps the cursor,
+and reads again from the same one after a failure.
 
 What the caller may rely on:
 - Pages are in the order of the log, and each has at most as many signals as asked for. Memory is bounded by that.

@@ -12,15 +12,7 @@ from typing import Any
 import orjson
 
 from actors.signals.from_json import read_json
-from actors.signals.sources import (
-    BATCH_MAX,
-    SlotSeen,
-    SlotsGone,
-    SlotState,
-    SourceUnavailable,
-    TransactionSeen,
-    Update,
-)
+from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 from actors.upstream.replies import AnswerKind, Node
 
 POLL_SECONDS = 0.4  # A slot.

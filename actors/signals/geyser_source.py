@@ -16,15 +16,7 @@ from google.protobuf.message import DecodeError
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeUpdate
 from actors.signals.from_geyser import read_update
-from actors.signals.sources import (
-    BATCH_MAX,
-    SlotSeen,
-    SlotsGone,
-    SlotState,
-    SourceUnavailable,
-    TransactionSeen,
-    Update,
-)
+from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Implements: design, "Layout" (storage). A context has three files beside its sto
 once), `functions.sql` (applied at every start, so each function stands in the project once) and `grants.sql` (rights of
 the product's role, applied at every start). The role that owns the tables applies them. The product runs with a role
 that has only the rights in `grants.sql`.
-Not here: connections (connections.py), the list of contexts and the roles (launch/migrations.py).
+Not here: connections (connections.py), the list of contexts and the roles (launch/assembly/migrations.py).
 """
 
 import hashlib

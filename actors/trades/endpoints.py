@@ -2,7 +2,7 @@
 
 Implements: interface, "executeSnipe", "executeSell" and "Trade builder results".
 A shell: quotes.py decides, builders.py builds, sol_price.py prices. Parameters were checked before
-(gateway/params_trades.py). Nothing is held while these handlers run, so every failure here is free.
+(gateway/params/trades.py). Nothing is held while these handlers run, so every failure here is free.
 """
 
 import asyncio

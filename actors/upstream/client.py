@@ -2,7 +2,7 @@
 
 Implements: design, "One billed call", step 4; threats 15 and 47 (hangs, resets, endless and compressed answers, late
 and second answers, refused access); decisions, "Batches towards the node" (one call per request, never a batch).
-The shell: replies.py decides what an answer means, gateway/outcomes.py what it costs.
+The shell: replies.py decides what an answer means, gateway/calls/outcomes.py what it costs.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Implements: decisions, "Errors of the node" (upstream errors pass through untouched), threats 14 and 15 (invalid JSON,
 wrong id).
-Pure. The only module that reads a node's error texts. gateway/outcomes.py decides what an answer costs.
+Pure. The only module that reads a node's error texts. gateway/calls/outcomes.py decides what an answer costs.
 
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is replaced.
 """

@@ -11,12 +11,7 @@ from typer.testing import CliRunner
 from actors.accounts import audit
 from actors.accounts.account import Profile, new_account
 from actors.accounts.core import decide_adjust, decide_settle, decide_void
-from actors.accounts.deposits import (
-    decide_bonus,
-    decide_deposit,
-    decide_return,
-    deposit_operation,
-)
+from actors.accounts.deposits import decide_bonus, decide_deposit, decide_return, deposit_operation
 from actors.accounts.ledger import EntryType
 from actors.accounts.store import PostgresAccountStore
 from actors.accounts.writes import Write

@@ -1,16 +1,6 @@
 import pytest
 
-from actors.accounts.account import (
-    Account,
-    Defaults,
-    End,
-    Mark,
-    MarkKind,
-    Moment,
-    Moved,
-    apply,
-    posted,
-)
+from actors.accounts.account import Account, Defaults, End, Mark, MarkKind, Moment, Moved, apply, posted
 from actors.accounts.core import (
     ANSWERS_MAX,
     Settlement,
@@ -32,17 +22,7 @@ from actors.accounts.core import (
 from actors.accounts.ledger import EntryType
 from actors.accounts.stored import Past
 from actors.calls import HoldRequest
-from tests.accounts.making import (
-    DEFAULTS,
-    START,
-    START_MS,
-    hold,
-    later,
-    opened,
-    operation,
-    settle,
-    take,
-)
+from tests.accounts.making import DEFAULTS, START, START_MS, hold, later, opened, operation, settle, take
 
 RATE, SLOTS, CREDITS = "RATE_LIMITED", "CONCURRENCY_LIMITED", "INSUFFICIENT_CREDITS"
 

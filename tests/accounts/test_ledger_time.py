@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.accounts.ledger_time import (
-    ANSWER_MS_MAX,
-    SETTLING_MS,
-    TOLERANCE_MS,
-    Clocks,
-    after_answer,
-    agreed_ms,
-    doubt,
-)
+from actors.accounts.ledger_time import ANSWER_MS_MAX, SETTLING_MS, TOLERANCE_MS, Clocks, after_answer, agreed_ms, doubt
 from tests.accounts.making import START_MS
 
 DAY_MS = 86_400_000

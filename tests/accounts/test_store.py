@@ -7,14 +7,7 @@ import asyncpg
 import pytest
 
 from actors.accounts.account import Account, HoldEnded, Mark, MarkKind, Moved
-from actors.accounts.core import (
-    decide_adjust,
-    decide_key,
-    decide_limits,
-    decide_settle,
-    decide_status,
-    decide_void,
-)
+from actors.accounts.core import decide_adjust, decide_key, decide_limits, decide_settle, decide_status, decide_void
 from actors.accounts.store import (
     EXPIRED_LOOKED_BACK_SECONDS,
     AccountStore,

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.gateway import mcp_messages
-from actors.gateway.admission import PLANS
-from actors.gateway.jsonrpc import Call, parse
-from actors.gateway.mcp_messages import ToolCall
+from actors.gateway.calls.admission import PLANS
+from actors.gateway.calls.jsonrpc import Call, parse
+from actors.gateway.doors.mcp import messages as mcp_messages
+from actors.gateway.doors.mcp.messages import ToolCall
 from bench import mcp
 from bench.figures import Load
 from bench.systems import System

@@ -1,6 +1,6 @@
 """The edge of a real run: HTTPS, HTTP/2 and WSS through both HAProxies to real replicas, and an edge that is killed.
 
-Rules: design, "Outside face"; threat 49. The limits of the edge itself: tests/launch/test_edge.py.
+Rules: design, "Outside face"; threat 49. The limits of the edge itself: tests/launch/front/test_tls_edge.py.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from actors.deposits.x402_rules import LIGHTHOUSE
+from actors.deposits.x402.rules import LIGHTHOUSE
 from bench.product import Product
 from tests.cluster.test_admission import replica_urls
 from tests.customers import Wallet, request, rpc_body

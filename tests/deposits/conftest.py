@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.deposits.store import DepositStore, PostgresDepositStore
+from actors.deposits.usdc.store import DepositStore, PostgresDepositStore
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role
 from tests.deposits.memory_stores import MemoryDepositStore

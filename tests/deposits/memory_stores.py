@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.deposits.chain import Seen
-from actors.deposits.core import Finding, FindingStatus
-from actors.deposits.store import Cursor, Gap, Postponed, Totals
-from actors.deposits.x402_sponsor_limits import Standing
-from actors.deposits.x402_states import PaymentKind, PaymentState, Record
+from actors.deposits.usdc.chain import Seen
+from actors.deposits.usdc.core import Finding, FindingStatus
+from actors.deposits.usdc.store import Cursor, Gap, Postponed, Totals
+from actors.deposits.x402.sponsor_limits import Standing
+from actors.deposits.x402.states import PaymentKind, PaymentState, Record
 
 _LANDED = (PaymentState.CREDITED, PaymentState.FINAL)
 

@@ -7,7 +7,7 @@ import pytest
 from actors import hosting
 from actors.accounts.api import DepositConfirmation
 from actors.deposits.api import DepositsClient
-from actors.deposits.core import Part
+from actors.deposits.usdc.core import Part
 from actors.errors import Err, Refusal
 from tests.deposits.world import key_of
 

@@ -18,18 +18,18 @@ from actors.accounts.store import PostgresAccountStore
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.deposits import audit
-from actors.deposits.actor import DepositWatcher
-from actors.deposits.chain import DepositChain
-from actors.deposits.core import FindingStatus
-from actors.deposits.crediting import Crediting
-from actors.deposits.store import PostgresDepositStore
+from actors.deposits.usdc.actor import DepositWatcher
+from actors.deposits.usdc.chain import DepositChain
+from actors.deposits.usdc.core import FindingStatus
+from actors.deposits.usdc.crediting import Crediting
+from actors.deposits.usdc.store import PostgresDepositStore
 from actors.storage.connections import connect_postgres
 from tests.accounts.conftest import TABLES
 from tests.accounts.shards import SHARDS
 from tests.databases import as_role
 from tests.deposits import conftest as deposit_tables
-from tests.deposits.test_chain import Here
 from tests.deposits.token_making import Shop
+from tests.deposits.usdc.test_chain import Here
 from tests.deposits.world import ACCOUNT, World, key_of, text_of
 from tests.identity.memory_store import MemoryIdentityStore
 

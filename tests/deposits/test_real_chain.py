@@ -7,15 +7,14 @@ import pytest
 from solders.keypair import Keypair
 
 from actors.clock import ManualClock
-from actors.deposits.actor import DepositWatcher
-from actors.deposits.chain import DepositChain, signature_of
-from actors.deposits.confirmation import Confirming
-from actors.deposits.core import FindingStatus, Part, Reason
-from actors.deposits.crediting import Crediting
+from actors.deposits.usdc.actor import DepositWatcher
+from actors.deposits.usdc.chain import DepositChain, signature_of
+from actors.deposits.usdc.confirmation import Confirming
+from actors.deposits.usdc.core import FindingStatus, Part, Reason
+from actors.deposits.usdc.crediting import Crediting
 from actors.errors import Err, Refusal
 from devnode.chain.chain import ForkEnd, Source
 from tests.deposits.memory_stores import MemoryDepositStore
-from tests.deposits.test_chain import Here
 from tests.deposits.token_making import (
     Shop,
     approve,
@@ -29,6 +28,7 @@ from tests.deposits.token_making import (
     pay_checked,
     token_account,
 )
+from tests.deposits.usdc.test_chain import Here
 from tests.deposits.world import MINIMUM, FakeAccounts
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.ledger import EntryType
-from actors.deposits.actor import AWAY
-from actors.deposits.chain import DepositChain
-from actors.deposits.confirmation import Confirming
-from actors.deposits.core import FindingStatus
-from actors.deposits.crediting import Crediting
+from actors.deposits.usdc.actor import AWAY
+from actors.deposits.usdc.chain import DepositChain
+from actors.deposits.usdc.confirmation import Confirming
+from actors.deposits.usdc.core import FindingStatus
+from actors.deposits.usdc.crediting import Crediting
 from actors.errors import Refusal
 from tests.accounts.shards import World as AccountsWorld
 from tests.accounts.shards import run_ready

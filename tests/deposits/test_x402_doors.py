@@ -18,9 +18,9 @@ from solders.transaction import VersionedTransaction
 
 from actors.accounts.api import AdjustCredits, Describe
 from actors.config import Config, PaymentsConfig, StorageConfig
-from actors.deposits.x402_rules import LIGHTHOUSE
-from actors.gateway.door_http import HttpDoor
-from actors.gateway.door_parts import Dependencies
+from actors.deposits.x402.rules import LIGHTHOUSE
+from actors.gateway.doors.http import HttpDoor
+from actors.gateway.doors.parts import Dependencies
 from actors.x402_types import mint_of
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import InProcessAccounts, Pages

@@ -11,7 +11,7 @@ from solders.system_program import CreateAccountParams, create_account
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from actors.deposits.transfers import DepositAccount, Executed, deposit_account, read
+from actors.deposits.usdc.transfers import DepositAccount, Executed, deposit_account, read
 from tests.devnode.local_node import LocalNode
 
 TOKEN = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")

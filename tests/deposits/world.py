@@ -15,12 +15,12 @@ import orjson
 from actors.accounts.api import AssignDeposit, CreditDeposit, DepositReceipt, OwnerReply, refused
 from actors.addresses import TOKEN_PROGRAM
 from actors.clock import ManualClock
-from actors.deposits.actor import DepositWatcher
-from actors.deposits.chain import DepositChain
-from actors.deposits.confirmation import Confirming
-from actors.deposits.crediting import Crediting
-from actors.deposits.store import DepositStore
-from actors.deposits.transfers import DepositAccount, deposit_account
+from actors.deposits.usdc.actor import DepositWatcher
+from actors.deposits.usdc.chain import DepositChain
+from actors.deposits.usdc.confirmation import Confirming
+from actors.deposits.usdc.crediting import Crediting
+from actors.deposits.usdc.store import DepositStore
+from actors.deposits.usdc.transfers import DepositAccount, deposit_account
 from actors.errors import Err
 from actors.telemetry.metrics import Metrics
 from actors.upstream import replies

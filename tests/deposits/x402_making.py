@@ -12,7 +12,7 @@ from solders.signature import Signature
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from actors.deposits.x402_rules import TOKEN, Rules
+from actors.deposits.x402.rules import TOKEN, Rules
 
 MINT = Pubkey.from_string("4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU")
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")

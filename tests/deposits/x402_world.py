@@ -15,14 +15,14 @@ from solders.pubkey import Pubkey
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import Command, CreditDeposit, Describe, OwnerReply, OwnerUnavailable, PaidTransfer, Value
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.deposits.x402_network import PaymentNetwork
-from actors.deposits.x402_recovery import PaymentRecovery
-from actors.deposits.x402_rules import Rules
-from actors.deposits.x402_settler import SettlementLimits, Settler
-from actors.deposits.x402_sponsor_key import Sponsor
-from actors.deposits.x402_sponsor_limits import Budgets
-from actors.deposits.x402_states import Record
-from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
+from actors.deposits.x402.network import PaymentNetwork
+from actors.deposits.x402.recovery import PaymentRecovery
+from actors.deposits.x402.rules import Rules
+from actors.deposits.x402.settler import SettlementLimits, Settler
+from actors.deposits.x402.sponsor_key import Sponsor
+from actors.deposits.x402.sponsor_limits import Budgets
+from actors.deposits.x402.states import Record
+from actors.deposits.x402.store import PaymentStore, PaymentsUnavailable
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer

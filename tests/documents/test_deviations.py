@@ -27,7 +27,8 @@ from actors.documents.offer import StreamOffer, offer
 from actors.documents.operation import Access
 from actors.documents.operations import OPERATIONS
 from actors.errors import Err, Refusal
-from actors.gateway import door_http, outcomes
+from actors.gateway.calls import outcomes
+from actors.gateway.doors import http as door_http
 from actors.method_requests import BulkQuestion
 from actors.status import endpoints as status
 from actors.status.core import Health, Services
@@ -133,7 +134,7 @@ def door() -> Iterator[tuple[str, str]]:
 @few
 def test_with_a_key_no_answer_deviates(case: Any, door: tuple[str, str]) -> None:
     """Statuses, headers, content types and bodies are as documented; bad requests are refused, good ones are not."""
-    case.headers.pop("Idempotency-Key", None)  # tests/gateway/test_idempotent_calls.py is about it.
+    case.headers.pop("Idempotency-Key", None)  # tests/gateway/calls/test_idempotent.py is about it.
     case.call_and_validate(base_url=door[0], headers={"X-Api-Key": door[1]})
 
 

@@ -12,7 +12,7 @@ from actors.catalog import METHODS, Availability
 from actors.config import PricingConfig
 from actors.documents import openrpc
 from actors.documents.offer import StreamOffer, offer
-from actors.gateway.admission import plans
+from actors.gateway.calls.admission import plans
 
 from .service import the_offer
 

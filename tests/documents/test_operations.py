@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors.documents.operation import Access
 from actors.documents.operations import OPERATIONS, TAGS, operations_of
 from actors.errors import Refusal
-from actors.gateway.usage_pages import parse_usage
+from actors.gateway.pages.usage import parse_usage
 
 from .service import served
 

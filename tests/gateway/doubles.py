@@ -24,9 +24,9 @@ from actors.calls import (
     operation_at,
 )
 from actors.clock import ManualClock
-from actors.gateway.jsonrpc import Call
-from actors.gateway.pipeline import Pipeline
-from actors.gateway.refusal_limits import RefusalLimits
+from actors.gateway.calls.jsonrpc import Call
+from actors.gateway.calls.pipeline import Pipeline
+from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer

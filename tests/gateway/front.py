@@ -21,7 +21,7 @@ import uvicorn
 from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig, get_haproxy_binary
 from ray.serve.config import HTTPOptions
 
-from actors.gateway.replies import Response
+from actors.gateway.calls.replies import Response
 from actors.http_server.exchange import Doorway, HttpRequest
 from actors.http_server.server import HttpServer
 from bench.systems import free_port

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from actors.catalog import BULK
 from actors.errors import Err, Refusal
-from actors.gateway.admission import AdmittedCall
-from actors.gateway.door_bulk import ROWS, admit
+from actors.gateway.calls.admission import AdmittedCall
+from actors.gateway.doors.bulk import ROWS, admit
 from actors.method_requests import BulkQuestion
 
 KEY = "So11111111111111111111111111111111111111112"

@@ -6,7 +6,7 @@ import pytest
 
 from actors.calls import Outcome
 from actors.errors import Err, Refusal
-from actors.gateway.jsonrpc import BadCall
+from actors.gateway.calls.jsonrpc import BadCall
 from actors.upstream import replies
 
 from .doubles import (

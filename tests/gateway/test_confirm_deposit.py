@@ -10,16 +10,16 @@ import httpx
 import pytest
 
 from actors.accounts.api import CreateReferral, DepositConfirmation
-from actors.deposits.actor import DepositWatcher
-from actors.deposits.chain import DepositChain
-from actors.deposits.confirmation import Confirming
-from actors.deposits.core import confirmation
-from actors.deposits.crediting import Crediting
+from actors.deposits.usdc.actor import DepositWatcher
+from actors.deposits.usdc.chain import DepositChain
+from actors.deposits.usdc.confirmation import Confirming
+from actors.deposits.usdc.core import confirmation
+from actors.deposits.usdc.crediting import Crediting
 from actors.errors import Refusal
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, Sent, text_of
+from tests.gateway.pages.test_routes import login
 
-from .test_routes import login
 from .world import Wallet, World, a_world
 
 PATH = "/account/confirm-deposit"

@@ -6,9 +6,9 @@ from actors.calls import EDGE_BYTES, SettleRequest
 from actors.clock import ManualClock
 from actors.config import PricingConfig
 from actors.errors import Err
-from actors.gateway.admission import plans
-from actors.gateway.pipeline import Pipeline
-from actors.gateway.refusal_limits import RefusalLimits
+from actors.gateway.calls.admission import plans
+from actors.gateway.calls.pipeline import Pipeline
+from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.gateway.doubles import EDGE, PROOF, PUBKEY, TRANSACTION, OneAccount, ScriptedNode, a_call

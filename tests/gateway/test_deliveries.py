@@ -1,6 +1,6 @@
 """What an edge tells the owner of its deliveries, and when (money rule 2)."""
 
-from actors.gateway.answers import LateAnswers
+from actors.gateway.calls.answers import LateAnswers
 from actors.upstream import replies
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, node_error, pipeline_of

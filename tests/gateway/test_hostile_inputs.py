@@ -8,7 +8,7 @@ import logging
 import httpx
 import pytest
 
-from actors.gateway.door_http import HttpDoor
+from actors.gateway.doors.http import HttpDoor
 from actors.upstream import replies
 
 from .doubles import RESULT, TRANSACTION, ScriptedNode, node_error

@@ -9,12 +9,12 @@ import json
 import pytest
 
 from actors.accounts.api import SetLimits
-from actors.gateway.answers import LARGE_BYTES, LateAnswers
-from actors.gateway.replies import Response
-from actors.gateway.requests import HeaderFacts
+from actors.gateway.calls.answers import LARGE_BYTES, LateAnswers
+from actors.gateway.calls.replies import Response
+from actors.gateway.calls.requests import HeaderFacts
+from tests.gateway.calls.test_answers import large
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, pipeline_of
-from .test_answers import large
 from .test_short_way import Client, numbered
 from .test_wire import both_ways, listening, post
 from .world import a_world, call, constant

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
-from actors.gateway import door_bulk, jsonrpc
-from actors.gateway.admission import AdmittedCall, admit, plans
-from actors.gateway.payments import NOT_BOUGHT, refused_for_free, within
+from actors.gateway.calls import jsonrpc
+from actors.gateway.calls.admission import AdmittedCall, admit, plans
+from actors.gateway.doors import bulk as door_bulk
+from actors.gateway.payments.x402 import NOT_BOUGHT, refused_for_free, within
 
 from .doubles import TRANSACTION
 

@@ -11,9 +11,9 @@ import httptools
 import pytest
 import uvicorn
 
-from actors.gateway import answers
-from actors.gateway.answers import LARGE_BYTES
-from actors.gateway.replies import Response
+from actors.gateway.calls import answers
+from actors.gateway.calls.answers import LARGE_BYTES
+from actors.gateway.calls.replies import Response
 from actors.http_server.exchange import HttpRequest
 from actors.upstream import replies
 

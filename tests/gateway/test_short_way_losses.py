@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from actors.gateway import answers, disconnects
-from actors.gateway.answers import LARGE_BYTES
-from actors.gateway.door_http import HttpDoor
+from actors.gateway.calls import answers, disconnects
+from actors.gateway.calls.answers import LARGE_BYTES
+from actors.gateway.doors.http import HttpDoor
 from actors.http_server import answering
 from actors.http_server.exchange import HttpRequest
 from actors.http_server.unread_answers import UnreadAnswers

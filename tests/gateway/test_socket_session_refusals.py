@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from actors.gateway import socket_session
+from actors.gateway.doors.websocket import session as socket_session
 from tests.streams.world import ask, hear, open_sockets
 
 UNKNOWN_METHOD = '{"jsonrpc":"2.0","id":7,"method":"getNothing"}'

@@ -13,7 +13,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.config import Config, NodeConfig, UpstreamConfig
-from actors.launch.replica import LivePages
+from actors.launch.assembly.replica import LivePages
 from actors.upstream.api import Nodes
 from bench.systems import free_port
 

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from actors.config import UpstreamConfig
-from actors.gateway.door_http import HttpDoor
+from actors.gateway.doors.http import HttpDoor
 from actors.http_server.choice import CautiousApp
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer

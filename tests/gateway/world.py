@@ -18,8 +18,8 @@ from actors.accounts.api import AdjustCredits, Command, OwnerReply, OwnerUnavail
 from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
-from actors.gateway.door_http import HttpDoor
-from actors.gateway.door_parts import Dependencies
+from actors.gateway.doors.http import HttpDoor
+from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics

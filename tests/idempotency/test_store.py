@@ -8,12 +8,7 @@ import pytest
 
 from actors.clock import ManualClock
 from actors.idempotency.core import KEPT_MS, LEASE_MS, KeyRecord, began
-from actors.idempotency.store import (
-    IdempotencyStore,
-    KeysUnavailable,
-    PostgresIdempotencyStore,
-    forget_for_ever,
-)
+from actors.idempotency.store import IdempotencyStore, KeysUnavailable, PostgresIdempotencyStore, forget_for_ever
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role
 from tests.idempotency.memory_store import MemoryIdempotencyStore

@@ -16,7 +16,7 @@ from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig,
 from ray.serve.config import HTTPOptions, gRPCOptions
 
 from actors.config import Config, ServeConfig, StorageConfig
-from actors.launch import front
+from actors.launch.front import installation as front
 from bench.systems import free_port
 
 SECRET = "s" * 32

@@ -3,8 +3,8 @@
 from actors.catalog import METHODS, Availability
 from actors.clock import ManualClock
 from actors.config import Config
-from actors.gateway.admission import CALLER_METHODS
-from actors.launch.replica import with_own_methods
+from actors.gateway.calls.admission import CALLER_METHODS
+from actors.launch.assembly.replica import with_own_methods
 from actors.method_requests import (
     AssetsQuestion,
     BulkQuestion,
@@ -40,7 +40,7 @@ class Nobody:
 async def test_no_composed_method_reaches_a_node_under_its_own_name() -> None:
     """A node would answer "Method not found", and the call would have been sold for nothing."""
     composed = {row.name for row in METHODS.values() if row.availability is Availability.COMPOSED}
-    composed.remove("rpc.discover")  # It asks no node; tests/launch/test_documents.py.
+    composed.remove("rpc.discover")  # It asks no node; tests/launch/assembly/test_documents.py.
     assert composed - set(CALLER_METHODS) == {name for name in QUESTIONS if not name.startswith("bulk/")}
     for method, question in QUESTIONS.items():
         node, nobody = PortedNode(interfere=lambda *_: replies.UNREACHABLE), Nobody()

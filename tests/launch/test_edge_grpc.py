@@ -10,12 +10,12 @@ import grpc
 import httpx
 import pytest
 
-from actors.launch import front
-from actors.launch.front_config import GRPC_REQUEST_BYTES_MAX, RATE_SECONDS
+from actors.launch.front import installation as front
+from actors.launch.front.config import GRPC_REQUEST_BYTES_MAX, RATE_SECONDS
 from bench.systems import free_port
+from tests.launch.front.test_tls_edge import edged
 
 from .fronts import Replica
-from .test_edge import edged
 
 
 class GrpcReplica:

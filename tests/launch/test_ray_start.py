@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import ray
 
-from actors.launch import cluster
+from actors.launch.local_run import cluster
 
 _SLOW = "The current node timed out during startup. This could happen because ..."
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
-from actors.gateway import replies
+from actors.gateway.calls import replies
 from ledger_gateway.answers import (
     RETRY_AFTER_SECONDS_MAX,
     Answer,

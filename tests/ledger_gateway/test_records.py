@@ -3,7 +3,7 @@
 import msgspec
 
 from actors.accounts.api import DepositConfirmation
-from actors.gateway.account_pages import confirmation_body, history_body, ledger_body
+from actors.gateway.pages.account import confirmation_body, history_body, ledger_body
 from ledger_gateway.records import Account, Confirmation, Quote, Usage, Webhook
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from actors import catalog
 from actors.metering.api import SubscriptionKind
 from actors.signals.subscriptions import SignalSubscriptions
-from actors.streams.native_kinds import native_kinds
+from actors.streams.websocket.kinds import native_kinds
 
 UNUSED: Any = None
 

@@ -6,12 +6,7 @@ import pytest
 from actors.catalog import METHODS, Availability
 from actors.config import PaymentsConfig, PricingConfig
 from actors.status.core import Health, Services
-from actors.status.endpoints import (
-    capabilities_document,
-    health_document,
-    health_http_status,
-    pricing_document,
-)
+from actors.status.endpoints import capabilities_document, health_document, health_http_status, pricing_document
 from actors.status.products import Doors
 from actors.upstream.node_health import Probe
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors.launch.migrations import CONTEXTS
+from actors.launch.assembly.migrations import CONTEXTS
 from actors.storage import connections, schema
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import Layout, SchemaMismatch, check_schema, migrate, read_layout

@@ -16,10 +16,10 @@ from actors.geyser_proto import api, geyser_pb2
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.streams.api import WINDOW, BlockPart, WindowPart
-from actors.streams.geyser_feeds import GeyserFeeds
-from actors.streams.geyser_replays import GeyserReplays
-from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.window_source import WindowSource
+from actors.streams.yellowstone.feeds import GeyserFeeds
+from actors.streams.yellowstone.replays import GeyserReplays
+from actors.streams.yellowstone.service import GeyserService
 from devnode.geyser.calls import Calls
 from devnode.geyser.hub import Hub
 from devnode.geyser.service import Service

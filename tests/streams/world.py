@@ -12,8 +12,8 @@ from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
 from actors.config import StreamsConfig
-from actors.gateway.door_http import HttpDoor
-from actors.gateway.door_parts import Dependencies
+from actors.gateway.doors.http import HttpDoor
+from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.edge import Link
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
@@ -21,11 +21,11 @@ from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.streams.api import LINK_KINDS
-from actors.streams.feed import TopicFeed
 from actors.streams.hub.actor import StreamHub, StreamUrl
+from actors.streams.hub.feed import TopicFeed
 from actors.streams.hub.host import serve_links
-from actors.streams.native_kinds import native_kinds
-from actors.streams.sockets import StreamSockets
+from actors.streams.websocket.kinds import native_kinds
+from actors.streams.websocket.sockets import StreamSockets
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.gateway.world import Pages, Wallet, World, a_world

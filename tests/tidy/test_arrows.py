@@ -95,6 +95,16 @@ DEVNODE_LEVELS: tuple[tuple[str, ...], ...] = (
 )
 
 
+# Rooms of a context that is too large for one, lowest first: a module imports its own room and lower ones. Modules
+# beside the rooms (api.py, actor.py) are outside this order.
+ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "gateway": (("params",), ("calls",), ("payments",), ("pages",), ("doors",)),
+    "streams": (("yellowstone",), ("hub",), ("websocket",)),
+    "deposits": (("usdc",), ("x402",)),
+    "launch": (("front",), ("assembly", "local_run"), ("operator",)),
+}
+
+
 def level_of(context: str) -> int:
     for level, names in enumerate(LEVELS):
         if context in names:
@@ -188,6 +198,44 @@ def test_devnode_knows_formats_and_the_server_alone(source: Source) -> None:
     assert [name for name in ours if not f"{name}.".startswith(allowed)] == []
 
 
+def room_complaints(module: str, targets: Iterable[str]) -> list[str]:
+    """The imports of a module of a context that lead to a higher room of the same context, or to a sibling room."""
+    mine = _room(module)
+    if mine is None:
+        return []
+    context, room, height = mine
+    rooms = {target: _room(target) for target in targets}
+    return [
+        f"{module} imports {target}"
+        for target, there in rooms.items()
+        if there is not None and there[0] == context and there[1] != room and there[2] >= height
+    ]
+
+
+def _room(module: str) -> tuple[str, str, int] | None:
+    """Context, room and height of a module; None outside the rooms."""
+    parts = module.split(".")
+    if len(parts) < 3 or parts[0] != "actors" or parts[1] not in ROOMS:
+        return None
+    for height, names in enumerate(ROOMS[parts[1]]):
+        if parts[2] in names:
+            return parts[1], parts[2], height
+    return None
+
+
+@over(product())
+def test_arrows_within_a_context_point_down(source: Source) -> None:
+    """actors/README.md: the rooms of a large context are in an order, too."""
+    assert room_complaints(source.module, imports(source)) == []
+
+
+def test_every_room_has_its_height() -> None:
+    """A new folder in a context with rooms: say what it may rest on."""
+    for context, levels in ROOMS.items():
+        found = {path.parent.name for path in (ROOT / "actors" / context).glob("*/__init__.py")}
+        assert found == {name for names in levels for name in names}
+
+
 def devnode_complaints(module: str, targets: Iterable[str]) -> list[str]:
     """The imports that point up or sideways. module: full name, as devnode.rpc.node."""
     here = devnode_level_of(module)
@@ -236,14 +284,26 @@ def test_the_rule_of_devnode_finds_what_it_is_for(module: str, target: str) -> N
 @pytest.mark.parametrize(
     ("module", "target"),
     [
+        ("actors.gateway.params.rules", "actors.gateway.calls.admission"),
+        ("actors.gateway.calls.replies", "actors.gateway.payments.terms"),
+        ("actors.launch.assembly.replica", "actors.launch.local_run.run"),
+    ],
+)
+def test_the_rule_of_rooms_finds_what_it_is_for(module: str, target: str) -> None:
+    assert room_complaints(module, [target])
+
+
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
         ("actors.units", "actors.clock"),
         ("actors.storage.connections", "actors.accounts.api"),
         ("actors.identity.credentials", "actors.upstream.node_health"),
         ("actors.identity.credentials", "actors.accounts.api"),
         ("actors.accounts.core", "actors.gateway.api"),
-        ("actors.deposits.core", "actors.gateway.api"),
-        ("actors.gateway.pipeline", "actors.accounts.core"),
-        ("actors.gateway.pipeline", "actors.launch.run"),
+        ("actors.deposits.usdc.core", "actors.gateway.api"),
+        ("actors.gateway.calls.pipeline", "actors.accounts.core"),
+        ("actors.gateway.calls.pipeline", "actors.launch.local_run.run"),
     ],
 )
 def test_the_rule_finds_what_it_is_for(module: str, target: str) -> None:

@@ -10,8 +10,8 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from actors.config import ServeConfig
-from actors.launch.cluster import APPLICATION, ray_environment
-from actors.launch.front import GRPC_SERVICES
+from actors.launch.front.installation import GRPC_SERVICES
+from actors.launch.local_run.cluster import APPLICATION, ray_environment
 from tests.tidy.sources import ROOT
 
 CLUSTER: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))

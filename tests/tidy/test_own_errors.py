@@ -6,8 +6,8 @@ from tests.tidy.sources import product
 
 # JSON-RPC errors are composed here and nowhere else; each says whose it is.
 COMPOSERS = {
-    "actors/gateway/replies.py",
-    "actors/launch/front.py",
+    "actors/gateway/calls/replies.py",
+    "actors/launch/front/installation.py",
     "actors/errors.py",
     "actors/upstream/replies.py",
 }

@@ -3,14 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import addresses
-from actors.trades.sol_price import (
-    DISCRIMINATOR,
-    EARLY_SECONDS_MAX,
-    SOL_USD_FEED,
-    SolPrice,
-    fee_credits,
-    read_price,
-)
+from actors.trades.sol_price import DISCRIMINATOR, EARLY_SECONDS_MAX, SOL_USD_FEED, SolPrice, fee_credits, read_price
 
 NOW = 1_800_000_000
 

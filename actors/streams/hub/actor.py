@@ -23,10 +23,10 @@ import orjson
 
 from actors.config import StreamsConfig
 from actors.streams.api import ENDS, GAP, CloseTopic, OpenTopic, PollEvents, TopicEvents, TopicReply
-from actors.streams.core import ReplicaQueue, Topic, Topics
+from actors.streams.hub.core import ReplicaQueue, Topic, Topics
 from actors.streams.hub.fills import Fill, digest, fill, newest_slot
+from actors.streams.hub.native import TopicKey
 from actors.streams.hub.node_socket import NodeLost, NodeSocket
-from actors.streams.native import TopicKey
 from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from actors.streams.native import TopicKey
+from actors.streams.hub.native import TopicKey
 from actors.upstream.replies import AnswerKind, Node
 
 _TIMEOUT_MS = 5_000

@@ -2,7 +2,7 @@
 
 Implements: from_slot, from a window that is bounded by slots and by bytes and never hides a hole: a slot that became
 final and whose block did not come ends the window there, and older slots are dropped. Pure.
-Not here: where updates come from (window_source.py), filters (geyser_match.py), replays (geyser_replays.py).
+Not here: where updates come from (window_source.py), filters (yellowstone/match.py), replays (yellowstone/replays.py).
 """
 
 import itertools

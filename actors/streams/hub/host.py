@@ -15,9 +15,9 @@ from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
 from actors.streams.api import BLOCK, CHANGE, HUB_ACTOR_NAME, POLL, WINDOW
-from actors.streams.geyser_feeds import open_feeds
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.window_source import WindowSource
+from actors.streams.yellowstone.feeds import open_feeds
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever

@@ -2,9 +2,9 @@
 
 Implements: from_slot replays from a window of the hub: one subscription to whole blocks and statuses for all replicas,
 where each replica could not take in the node's whole stream. It costs a message for each block, and filters are looked
-at only when somebody replays (geyser_replays.py). The feed repairs a loss of the node from the node's own replay; what
-cannot be repaired begins another window of another epoch, so that a hole is never inside one.
-A shell. Not here: what is kept (geyser_window.py), the node's stream (geyser_feed.py).
+at only when somebody replays (yellowstone/replays.py). The feed repairs a loss of the node from the node's own replay;
+what cannot be repaired begins another window of another epoch, so that a hole is never inside one. A shell. Not here:
+what is kept (geyser_window.py), the node's stream (yellowstone/feed.py).
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from google.protobuf.message import DecodeError
 from actors.config import GeyserConfig
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams.api import AskBlock, AskWindow, BlockPart, WindowPart
-from actors.streams.geyser_ends import StreamEnd
-from actors.streams.geyser_feeds import GeyserFeeds, SourceRefused
-from actors.streams.geyser_requests import WantedStream, read_request
-from actors.streams.geyser_updates import SeenUpdate
 from actors.streams.hub.geyser_window import GeyserWindow
+from actors.streams.yellowstone.ends import StreamEnd
+from actors.streams.yellowstone.feeds import GeyserFeeds, SourceRefused
+from actors.streams.yellowstone.requests import WantedStream, read_request
+from actors.streams.yellowstone.updates import SeenUpdate
 
 logger = logging.getLogger(__name__)
 

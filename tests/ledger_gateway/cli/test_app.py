@@ -11,9 +11,9 @@ import pytest
 import typer
 
 import ledger_gateway
-from actors.launch.cli import make_cli
-from actors.launch.command_line import FIRST_LINES
-from actors.launch.run import Parts
+from actors.launch.local_run.run import Parts
+from actors.launch.operator.cli import make_cli
+from actors.launch.operator.command_line import FIRST_LINES
 from ledger_gateway.cli import app
 
 from .conftest import Done

@@ -9,8 +9,8 @@ import orjson
 
 from actors.config import StreamsConfig
 from actors.metering.api import StreamEvent
-from actors.streams.feed import FeedSubscription, TopicFeed
-from actors.streams.native import TopicKey, read
+from actors.streams.hub.feed import FeedSubscription, TopicFeed
+from actors.streams.hub.native import TopicKey, read
 from tests.streams.fake_node import SLOTS, FakeNode
 from tests.streams.world import ACCOUNT, ONE, TWO, Hub, a_feed, account_value
 

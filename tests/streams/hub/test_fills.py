@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from actors.streams.hub.fills import Fill, digest, fill
-from actors.streams.native import TopicKey
+from actors.streams.hub.native import TopicKey
 from tests.streams.world import ACCOUNT, Answers, account_value
 
 SIGNATURE = "5" * 87

@@ -11,10 +11,10 @@ from actors.actor_settings import part_of
 from actors.config import Config, NodeConfig, StorageConfig, UpstreamConfig
 from actors.hotlink.edge import Link
 from actors.streams.api import LINK_KINDS
-from actors.streams.feed import FeedSubscription, TopicFeed
 from actors.streams.hub.actor import StreamUrl
+from actors.streams.hub.feed import FeedSubscription, TopicFeed
 from actors.streams.hub.host import USES, StreamHubActor, stream_urls
-from actors.streams.native import TopicKey
+from actors.streams.hub.native import TopicKey
 from tests.streams.fake_node import FakeNode
 from tests.streams.world import ONE, Answers
 

@@ -11,7 +11,7 @@ from actors.streams.api import AskBlock, AskWindow
 from actors.streams.hub import window_source
 from actors.streams.hub.window_source import WindowSource
 from tests.streams.geyser_world import GeyserWorld, geyser_world
-from tests.streams.test_geyser_blocks import whole
+from tests.streams.yellowstone.test_blocks import whole
 
 
 @pytest.fixture

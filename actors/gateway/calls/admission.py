@@ -1,0 +1,112 @@
+"""Admits calls that may be tried at all, by the method's row in the catalog and by its parameters.
+
+Implements: interface, "Method classes and credits", rules 1, 2 and 8; design, "One billed call", step 2;
+threats 13 and 37.
+Pure. Every refusal here is free: it comes before anything is held.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from actors import catalog
+from actors.calls import HoldItem
+from actors.catalog import Availability, MethodClass, MethodRow
+from actors.config import PricingConfig
+from actors.errors import Err, Refusal
+from actors.gateway.calls.jsonrpc import Call
+from actors.gateway.params import rules as params
+from actors.gateway.params.values import shown
+from actors.upstream.replies import NodeAnswer
+
+_NAME_SHOWN_MAX = 64
+_SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
+
+# The interface lists this refusal twice: with the code of a denied method, and as HTTP 403 METHOD_NOT_ALLOWED.
+FORBIDDEN = Refusal(
+    Err.METHOD_NOT_ALLOWED,
+    "requestAirdrop is not offered here",
+    hint="on the embedded chain `python -m devnode fund PUBKEY --sol 1` gives SOL; elsewhere a wallet sends it",
+)
+
+
+# Methods whose handlers must know whose call it is.
+CALLER_METHODS = ("sendAndConfirm", "getSendStatus", "executeSnipe", "executeSell")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A callable method as the pipeline carries it out. ceiling: its price, fixed when a call is held."""
+
+    method: str
+    ceiling: int
+    timeout_ms: int
+    items: tuple[HoldItem, ...]
+    sends: bool  # The node acts on it even when nobody waits for the answer.
+    # Another process carries it out and ends its hold, even when this process dies.
+    deferred: bool = False
+    takes_key: bool = False  # An Idempotency-Key is honoured, because the method moves money.
+    # Its price is found before it is held (calls/quoted.py); until then the ceiling is the smallest price.
+    quoted: bool = False
+
+
+class AdmittedCall(msgspec.Struct, frozen=True):
+    """answer: known before the hold, of a quoted call. credits_max, cost_max: as in Call."""
+
+    id: bytes
+    plan: Plan
+    params: bytes
+    answer: NodeAnswer | None = None
+    credits_max: int | None = None
+    cost_max: int | None = None
+
+
+def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
+    deferred, quoted = (row.method_class is kind for kind in (MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD))
+    credits = pricing.landing_credits if deferred else pricing.build_credits if quoted else row.credits
+    is_free = row.method_class in catalog.FREE
+    assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
+    item = HoldItem(row.name, credits)
+    sends = row.method_class in _SENDING
+    takes_key = sends or row.method_class is MethodClass.TRADE_BUILD
+    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key, quoted)
+
+
+def plans(
+    pricing: PricingConfig, callers: Collection[str] = CALLER_METHODS, relay: bool = True
+) -> MappingProxyType[str, Plan]:
+    """Of every callable method, at these prices. callers: those of CALLER_METHODS that somebody here answers; no node
+    has them, so the others must not be sold. relay: whether there is a block engine."""
+    rows = [
+        row
+        for row in catalog.METHODS.values()
+        if row.callable and (relay or row.availability is not Availability.RELAY)
+    ]
+    return MappingProxyType(
+        {row.name: _plan(row, pricing) for row in rows if row.name in callers or row.name not in CALLER_METHODS}
+    )
+
+
+PLANS = plans(PricingConfig())
+
+
+def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refusal:
+    """Admit a call, or refuse it: METHOD_NOT_FOUND, METHOD_NOT_ALLOWED, SERVICE_PROFILE_DISABLED or INVALID_PARAMS."""
+    plan = plans.get(call.method)
+    if plan is None:
+        return _why_not(call.method)
+    checked = params.check(call.method, call.arguments, call.params)
+    if isinstance(checked, Refusal):
+        return checked
+    return AdmittedCall(call.id, plan, checked, None, call.credits_max, call.cost_max)
+
+
+def _why_not(method: str) -> Refusal:
+    row = catalog.METHODS.get(method)
+    if row is None:
+        return Refusal(Err.METHOD_NOT_FOUND, shown(method, _NAME_SHOWN_MAX))
+    if row.availability is Availability.FORBIDDEN:
+        return FORBIDDEN
+    if row.availability is Availability.DENIED:
+        return Refusal(Err.METHOD_NOT_FOUND, f"{method} is not offered by this service")
+    return Refusal(Err.SERVICE_PROFILE_DISABLED, method)

@@ -1,0 +1,183 @@
+"""Ends calls: judges the price of an answer, and makes the replies that the pipeline gives to every door.
+
+Implements: design, "One billed call"; money rule 1 and "pricing" (`outcomes`); interface rule 3 (a purged block is
+refunded); threats 14 and 15.
+Pure. This is the whole rule of charging for methods that the node answers:
+
+| The node                                             | Charged | The client gets        |
+|------------------------------------------------------|---------|------------------------|
+| answers with a result                                | yes     | the result             |
+| answers with a JSON-RPC error                        | yes     | the node's error       |
+| says of a getBlock that the block is cleaned up      | no      | the node's error       |
+| says of a getBlock that the block is not available   | no      | the node's error       |
+| says that it does not have the method                | no      | the node's error       |
+| answers part of a composed method with an error      | no      | the node's error       |
+| does not answer within the class's time              | no      | TIMEOUT                |
+| cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
+| answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
+| takes no more calls (HTTP 429)                       | no      | 503                    |
+
+The block engine's answers to bundles are judged as a node's. A call that is refused after its hold costs nothing.
+A list that is priced by the item (`/bulk/*`) costs its items that succeeded; the rest of its hold is released.
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from actors.calls import Figures, HoldReply, Outcome, SettleRequest
+from actors.catalog import METHODS, Availability
+from actors.errors import Err, Refusal
+from actors.gateway.calls.admission import AdmittedCall
+from actors.upstream.replies import (
+    AnswerKind,
+    NodeAnswer,
+    PiecesAnswer,
+    RefusedAnswer,
+    is_purged_block,
+    is_unavailable_block,
+)
+
+# The same table for GET /pricing: for each outcome, whether the method's credits are charged.
+PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
+    {
+        "result": True,
+        "upstream_error": True,
+        "purged_block": False,
+        "block_not_available": False,
+        "method_unknown_to_node": False,
+        "composed_method_upstream_error": False,
+        "bulk_item_completed": True,
+        "bulk_item_failed": False,
+        "timeout": False,
+        "upstream_unreachable": False,
+        "upstream_invalid_answer": False,
+        "upstream_overloaded": False,
+        "refused_before_admission": False,
+        "client_left_before_answer": False,
+        "client_left_after_answer": True,
+    }
+)
+_HOLD_DETAILS = {
+    Err.AUTH_FAILED: "the credential is unknown, replaced or expired",
+    Err.METHOD_NOT_ALLOWED: "this account is suspended",
+}
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """charged: credits to post; 0: release the hold. refusal: for the client, in place of the node's answer."""
+
+    charged: int
+    outcome: int  # An Outcome.
+    refusal: Refusal | None = None
+
+
+_RELEASED = Judgement(0, int(Outcome.RELEASED))
+_NO_ANSWER = MappingProxyType(
+    {
+        AnswerKind.TIMED_OUT: Refusal(Err.TIMEOUT),
+        AnswerKind.UNREACHABLE: Refusal(Err.BACKEND_UNAVAILABLE),
+        AnswerKind.GARBAGE: Refusal(Err.BACKEND_UNAVAILABLE, "the node's answer could not be understood"),
+        AnswerKind.OVERSIZED: Refusal(Err.BACKEND_UNAVAILABLE, "the node's answer is larger than this service takes"),
+    }
+)
+_METHOD_NOT_FOUND_CODE = -32601
+# These take several questions to the node; an error to one of them is no answer to the call.
+_COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability is Availability.COMPOSED)
+
+
+def refusal_of(answer: NodeAnswer) -> Refusal | None:
+    """Return the refusal for the client where the node gave no answer; None where it gave one."""
+    if isinstance(answer, RefusedAnswer):
+        return answer.refusal
+    return None if answer.answered else _NO_ANSWER[answer.kind]
+
+
+def judge(method: str, ceiling: int, answer: NodeAnswer) -> Judgement:
+    """Judge a node's answer. ceiling: the price fixed by the hold; a fixed-price call costs all of it or nothing."""
+    if answer.kind is AnswerKind.RESULT:
+        if isinstance(answer, PiecesAnswer):
+            return _by_the_piece(ceiling, answer)
+        return Judgement(ceiling, int(Outcome.ANSWERED))
+    if answer.kind is AnswerKind.ERROR:
+        return _RELEASED if _is_free(method, answer) else Judgement(ceiling, int(Outcome.UPSTREAM_ERROR))
+    if isinstance(answer, RefusedAnswer):
+        return Judgement(0, int(Outcome.RELEASED), answer.refusal)
+    return Judgement(0, int(Outcome.RELEASED), _NO_ANSWER[answer.kind])
+
+
+def _is_free(method: str, error: NodeAnswer) -> bool:
+    if method in _COMPOSED or error.error_code == _METHOD_NOT_FOUND_CODE:
+        return True
+    said = error.error_code, error.error_message
+    return method == "getBlock" and (is_purged_block(*said) or is_unavailable_block(*said))
+
+
+def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Judgement:
+    assert ceiling % answer.pieces == 0, (ceiling, answer.pieces)
+    charged = ceiling // answer.pieces * answer.done
+    return Judgement(charged, int(Outcome.ANSWERED)) if charged else _RELEASED
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+class Reply(msgspec.Struct):
+    """The reply to one call: the node's answer, or a refusal. credits_remaining: as in Replies.
+
+    charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
+    higher numbers are newer. posted: credits that others than this replica's charge have posted for the answer.
+    """
+
+    id: bytes
+    answer: NodeAnswer | None
+    refusal: Refusal | None
+    credits_remaining: int | None = None
+    charge: SettleRequest | None = None
+    told: int = 0
+    posted: int = 0
+
+
+class Replies(msgspec.Struct):
+    """The replies to one request. refusal: of the whole request, which then has no items. figures: None when not known.
+
+    credits_remaining: the newest figure; None where none is known, of an unknown account or because its owner could not
+    tell what became of a charge. It is then told to nobody: a client that reads 0 deposits.
+    """
+
+    items: Sequence[Reply]
+    refusal: Refusal | None
+    figures: Figures | None
+    credits_remaining: int | None = None
+    pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
+    repeated: bool = False  # The answer was kept from an earlier request (calls/idempotent.py).
+
+    def errs(self) -> list[Err]:
+        """The refusal of the whole request, or those of its calls."""
+        if self.refusal is not None:
+            return [self.refusal.err]
+        return [item.refusal.err for item in self.items if item.refusal is not None]
+
+
+def whole(held: HoldReply) -> Replies:
+    assert held.refusal is not None
+    err = Err[held.refusal]
+    remaining = None if held.figures is None else held.figures.credits_remaining
+    return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
+
+
+def not_held(verdict: str, ceiling: int, credits_remaining: int) -> Refusal:
+    """The refusal of one call by its verdict. ceiling: its price. credits_remaining: of the same reply of the owner."""
+    err = Err[verdict]
+    return Refusal(err, credits=(ceiling, credits_remaining) if err is Err.INSUFFICIENT_CREDITS else None)
+
+
+def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
+    plan = admitted.plan
+    return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at)
+
+
+def ended(raw_id: bytes, end: NodeAnswer | Refusal) -> Reply:
+    """The reply to a call that ended for free, before anything was held."""
+    return Reply(raw_id, None, end) if isinstance(end, Refusal) else Reply(raw_id, end, None)

@@ -1,0 +1,138 @@
+"""Calls whose price is found while they are answered, before anything is held: executeSnipe and executeSell.
+
+Implements: interface, "Billing for both builders"; money rule 1; threat 34.
+A shell. The price of such a call depends on the chain, so it cannot be held first. Its order is:
+
+1. The owner proves the credential, in a hold without items, and names the account. That takes a nonce and nothing else.
+2. The handler answers the call and names its price. A refusal or a failure ends the call here, for free.
+3. The exact price is held, as for every call: rate, slots and credits are judged now.
+4. The charge is posted, and then the answer leaves.
+
+So the price that is held is the price that is charged, and nothing that can fail comes between the hold and the charge.
+The handler's work is unpaid until step 3, and limited for that reason: an account without the smallest price or without
+a rate unit gets no quote; an account gets at most as many quotes in a second as it may make calls, and
+QUOTES_AT_ONCE_MAX at once. Each replica counts for itself. Of one batch QUOTES_PER_BATCH run at once, and the others
+wait for them. A refused call takes no rate unit, but for one: a call that was priced and is not paid, because the
+account has too few credits, because X-Max-Credits or the payment allows less, or because only its price was asked for
+(POST /quote). Otherwise such a caller could have quotes for nothing, for ever, from every replica at once.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.calls import Figures, HoldItem, HoldReply, HoldRequest, ProvenProof
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.gateway.calls import outcomes
+from actors.gateway.calls.admission import AdmittedCall
+from actors.upstream.replies import NodeAnswer, QuotedAnswer, QuoteHandler
+
+QUOTES_AT_ONCE_MAX = 64  # Of one account; as many as it may have calls in flight by default.
+QUOTES_PER_BATCH = 16
+_ACCOUNTS_MAX = 20_000  # With quotes in one second; beyond, new accounts wait for the next second.
+
+# A call with its price and its answer; or the free end of one.
+QuotedEnd = AdmittedCall | NodeAnswer | Refusal
+
+
+class QuotedCalls:
+    """handlers: by method. take_operations: names so many operations, and returns the first one."""
+
+    def __init__(
+        self,
+        accounts: AccountsClient,
+        handlers: Mapping[str, QuoteHandler],
+        clock: Clock,
+        take_operations: Callable[[int], bytes],
+    ) -> None:
+        self._accounts, self._handlers, self._clock = accounts, handlers, clock
+        self._take_operations = take_operations
+        self._second = 0
+        self._in_second: dict[bytes, int] = {}
+        self._at_once: dict[bytes, int] = {}
+
+    async def price(self, request: HoldRequest, verdicts: Sequence[QuotedEnd]) -> tuple[HoldReply, Sequence[QuotedEnd]]:
+        """Prove the credential, then answer and price the quoted calls of one account, at the same time.
+
+        request: a hold without items. Returns the owner's reply, and the verdicts with the ends of the quoted calls; if
+        the owner refuses the request, nothing was asked. Raises OwnerUnavailable.
+        """
+        held = await self._accounts.hold(request)
+        if held.refusal is not None:
+            return held, verdicts
+        places = asyncio.Semaphore(QUOTES_PER_BATCH)
+
+        async def end_of(verdict: QuotedEnd) -> QuotedEnd:
+            if not isinstance(verdict, AdmittedCall) or not verdict.plan.quoted:
+                return verdict
+            async with places:
+                return await self.one(verdict, held)
+
+        return held, await asyncio.gather(*map(end_of, verdicts))
+
+    async def one(self, call: AdmittedCall, held: HoldReply) -> QuotedEnd:
+        """Answer and price one call. held: the reply by which the owner has proven the credential."""
+        assert held.figures is not None
+        pubkey, figures = held.pubkey, held.figures
+        refusal = self._limited(call, pubkey, figures)
+        if refusal is not None:
+            return refusal
+        self._at_once[pubkey] = self._at_once.get(pubkey, 0) + 1
+        try:
+            answer = await self._handlers[call.plan.method](call.params, pubkey, call.plan.timeout_ms)
+        finally:
+            self._at_once[pubkey] -= 1
+            if not self._at_once[pubkey]:
+                del self._at_once[pubkey]
+        if isinstance(answer, QuotedAnswer):
+            priced = _priced(call, answer)
+            if isinstance(priced, Refusal):
+                await self.count_unpaid(pubkey, (call.plan.method,))
+            return priced
+        return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
+
+    async def count_unpaid(self, pubkey: bytes, methods: Sequence[str]) -> Figures | None:
+        """Take a rate unit for each quote that nobody pays for, and return the figures of after it."""
+        items = tuple(HoldItem(method, 0) for method in methods)
+        with contextlib.suppress(OwnerUnavailable):  # An owner that is away admits no other quote either.
+            counted = await self._accounts.hold(
+                HoldRequest(self._take_operations(len(items)), ProvenProof(pubkey), items)
+            )
+            return counted.figures
+        return None
+
+    def _limited(self, call: AdmittedCall, pubkey: bytes, figures: Figures) -> Refusal | None:
+        """Count a quote, or refuse it. plan.ceiling is the smallest price of the method."""
+        now = self._clock.now()
+        if now != self._second:
+            self._second, self._in_second = now, {}
+        used = self._in_second.get(pubkey, 0)
+        is_full = not used and len(self._in_second) >= _ACCOUNTS_MAX
+        if figures.rate_remaining < 1 or used >= figures.rate_limit or is_full:
+            return Refusal(Err.RATE_LIMITED)
+        if self._at_once.get(pubkey, 0) >= QUOTES_AT_ONCE_MAX:
+            return Refusal(Err.CONCURRENCY_LIMITED)
+        if figures.credits_remaining < call.plan.ceiling:
+            return Refusal(Err.INSUFFICIENT_CREDITS, credits=(call.plan.ceiling, figures.credits_remaining))
+        self._in_second[pubkey] = used + 1
+        return None
+
+
+def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
+    """Whether this call was answered and priced, and then refused for the lack of credits."""
+    return call.answer is not None and refusal is not None and refusal.err is Err.INSUFFICIENT_CREDITS
+
+
+def _priced(call: AdmittedCall, answer: QuotedAnswer) -> AdmittedCall | Refusal:
+    if call.credits_max is not None and answer.credits > call.credits_max:
+        return Refusal(Err.INSUFFICIENT_CREDITS, credits=(answer.credits, call.credits_max))
+    if call.cost_max is not None and answer.credits > call.cost_max:
+        return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{answer.credits} credits, and {call.cost_max} are allowed")
+    plan = msgspec.structs.replace(
+        call.plan, ceiling=answer.credits, items=(HoldItem(call.plan.method, answer.credits),), quoted=False
+    )
+    return msgspec.structs.replace(call, plan=plan, answer=answer)

@@ -1,0 +1,304 @@
+"""The door for agents: POST /mcp, a Model Context Protocol endpoint without sessions and streams.
+
+Implements: interface, "MCP"; decisions, "MCP tool names" and "MCP credentials"; Model Context Protocol
+2025-03-26 and 2025-06-18 over streamable HTTP; x402 transport over MCP; threat 38.
+A shell. doors/mcp/messages.py reads bodies, doors/mcp/tools.py describes tools, doors/mcp/answers.py shapes answers; a
+tools/call runs through the same pipeline as a call of POST /, with the same bill and the same headers.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from actors.clock import Clock
+from actors.config import PricingConfig
+from actors.errors import Err, Refusal
+from actors.gateway.calls import headers, replies
+from actors.gateway.calls.admission import Plan
+from actors.gateway.calls.answers import served_by
+from actors.gateway.calls.cost_limits import Calls, batch_within_limit, one_within_limit, parse_limit
+from actors.gateway.calls.disconnects import unless_disconnected
+from actors.gateway.calls.headers import Header
+from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.jsonrpc import NO_ID, BadCall, Call
+from actors.gateway.calls.large_requests import LARGE_BYTES
+from actors.gateway.calls.outcomes import Replies, Reply
+from actors.gateway.calls.pipeline import Pipeline
+from actors.gateway.calls.refused_work import cost_of
+from actors.gateway.calls.replies import Response
+from actors.gateway.calls.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
+from actors.gateway.doors.mcp import answers as mcp_answers
+from actors.gateway.doors.mcp import messages as mcp_messages
+from actors.gateway.doors.mcp import tools as mcp_tools
+from actors.gateway.doors.mcp.messages import Free, Ignored, Message, ToolCall
+from actors.gateway.doors.rpc import KEY_OF_BATCH
+from actors.gateway.payments.authentication import Authenticator
+from actors.gateway.payments.terms import TermsByPath
+from actors.gateway.payments.x402 import refused_for_free, within
+
+PATH = b"/mcp"
+_ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no sessions: POST a message to it")
+_FOREIGN_ORIGIN = Refusal(Err.METHOD_NOT_ALLOWED, "pages of this origin may not use the MCP endpoint of this service")
+_NOT_JSON_TYPE = Refusal(Err.INVALID_REQUEST, "the Content-Type must be application/json")
+_ONLY_STREAMS = Refusal(Err.INVALID_REQUEST, "answers are application/json, which the Accept header does not take")
+_LARGE_BYTES = 1 << 20  # Above, answers are encoded in a thread: that would hold up the event loop for milliseconds.
+
+_READ = frozenset((b"origin", b"accept", b"content-type", b"mcp-protocol-version"))
+_ACCEPTED = (b"application/json", b"application/*", b"*/*")
+
+
+class McpDoor:
+    """origins: pages that may use the endpoint. always_200: for old clients, see mcp_answers.refused()."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        pipeline: Pipeline,
+        keyed: IdempotentCalls,
+        terms: TermsByPath,
+        clock: Clock,
+        plans: Mapping[str, Plan],
+        pricing: PricingConfig,
+        origins: Collection[str],
+        always_200: bool,
+    ) -> None:
+        self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
+        self._keyed = keyed
+        self._plans = plans
+        self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
+        self._instructions = mcp_tools.instructions(plans, pricing)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+        self._always_200 = always_200
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a POST on PATH. Raises ClientLeftError where the request came by way of ASGI."""
+        sent: dict[bytes, bytes] = {}
+        for name, value in request.headers:
+            if name in _READ:  # Two lines of one name are one list: no foreign origin is hidden behind another one.
+                sent[name] = sent[name] + b", " + value if name in sent else value
+        unfit = self._unfit(sent, request.id)
+        if unfit is not None:
+            return unfit
+        limit = None if request.max_credits is None else parse_limit(request.max_credits)
+        if isinstance(limit, Refusal):
+            return replies.plain(limit, request.id)
+        if request.body.lstrip()[:1] == b"[":
+            told = self._authenticator.wait_of_batch(request)
+            if told is not None:
+                return self._refused(request, told, NO_ID)
+        version = sent.get(b"mcp-protocol-version")
+        parse = partial(
+            mcp_messages.parse, request.body, None if version is None else version.decode("latin-1"), self._tools
+        )
+        parsed = parse() if len(request.body) <= LARGE_BYTES else await self._parsed_in_turn(request, parse)
+        if isinstance(parsed, Refusal):
+            return self._refused(request, parsed, NO_ID)
+        if isinstance(parsed, list):
+            if request.key is not None:
+                return replies.plain(KEY_OF_BATCH, request.id)
+            return await self._batch(request, parsed)
+        match parsed:
+            case Ignored():
+                return Response(202, b"", [])
+            case Free():
+                body = self._free(parsed)
+                too_many = self._authenticator.free_answer(request, max(len(body), len(request.body)))
+                if too_many is not None:
+                    return self._refused(request, too_many, parsed.id)
+                return Response(200, body, [])
+            case BadCall():
+                wait = self._count_refused(request, (parsed,))
+                return mcp_answers.refused(wait or parsed.refusal, parsed.id, request.id, None, always_200=False)
+            case ToolCall():
+                return await self._call(request, parsed)
+
+    async def _parsed_in_turn(
+        self, request: Request, parse: Callable[[], Message | list[Message]]
+    ) -> Message | list[Message] | Refusal:
+        """Read a large body when its turn comes. Whose it is decides for whom it counts; it is proven later."""
+        caller = self._authenticator.authenticate(request, counts_refusals=False)
+        proof = caller.proof if isinstance(caller, Caller) else None
+
+        async def read() -> Message | list[Message] | Refusal:
+            return self._authenticator.wait_of(proof, request.client) or parse()
+
+        name = self._authenticator.name_of(proof, request.client)
+        return await self._pipeline.large.run(name, len(request.body), read)
+
+    def _count_refused(self, request: Request, refused: Sequence[BadCall]) -> Refusal | None:
+        """Count messages that nobody's credential was asked for. A refusal in their place when there were too many."""
+        if not refused:
+            return None
+        errs = [message.refusal.err for message in refused]
+        return self._authenticator.count_refusals(errs, request.client, cost_of(body_bytes=len(request.body)))
+
+    def _unfit(self, sent: Mapping[bytes, bytes], request_id: str) -> Response | None:
+        """The answer to a request that this endpoint cannot take, whatever its body is."""
+        origin = sent.get(b"origin")
+        # A page elsewhere could reach a service on its reader's own machine by a name that changes its address.
+        if origin is not None and origin.decode("latin-1").lower() not in self._origins:
+            return replies.plain(_FOREIGN_ORIGIN, request_id)
+        if sent.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            return replies.plain(_NOT_JSON_TYPE, request_id, http=415)
+        accept = sent.get(b"accept")
+        if accept is not None and not any(kind in accept.lower() for kind in _ACCEPTED):
+            return replies.plain(_ONLY_STREAMS, request_id, http=406)
+        return None
+
+    def _free(self, asked: Free) -> bytes:
+        if asked.method == "initialize":
+            agreed = mcp_tools.initialize_result(asked.params.get("protocolVersion"), self._instructions)
+            return mcp_answers.result(asked.id, agreed)
+        return mcp_answers.result(asked.id, b"{}" if asked.method == "ping" else self._tool_list)
+
+    # --- one call
+
+    async def _call(self, request: Request, asked: ToolCall) -> Response:
+        call = one_within_limit(asked.call, request.max_credits, self._plans)
+        caller = await self._caller(request, call, asked.payment)
+        if isinstance(caller, Refusal):
+            return self._refused(request, caller, call.id)
+        if caller.credits_max is not None:
+            (call,) = within([call], caller.credits_max, self._plans)
+        done = await self._run(request, self._keyed.single(caller.proof, call, request.key, request.client))
+        refusal = done.refusal or done.items[0].refusal
+        if refusal is not None:
+            response = self._refused(request, refusal, call.id)
+        else:
+            response = await self._answered(request, done.items[0], mcp_answers.receipt_of(list(caller.headers)))
+        return self._with_headers(response, done, caller.headers)
+
+    async def _caller(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:
+        """The caller by credential, or by the payment that came with the call."""
+        if not payment or not self._authenticator.takes_payments:
+            return self._authenticator.authenticate(request)
+        free = refused_for_free(call, self._plans)
+        if free is not None:  # No payment is taken for a call that costs nothing.
+            return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
+        paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, payment)], pays=True)
+        # A payment that has begun is carried to its end, also when its client leaves.
+        return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
+
+    async def _answered(self, request: Request, reply: Reply, receipt: bytes) -> Response:
+        answer = reply.answer
+        assert answer is not None
+        body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt))
+        charges = () if reply.charge is None else (reply.charge,)
+        return Response(200, body, served_by((answer,)), charges, posted=reply.posted)
+
+    def _refused(self, request: Request, refusal: Refusal, raw_id: bytes) -> Response:
+        terms = self._terms.of(request.path, self._clock.now()) if refusal.err.row.http == 402 else None
+        more = refusal if isinstance(refusal, RefusedCaller) else None
+        if terms is not None and more is not None and not more.offers_payment:
+            terms = terms.bare()
+        response = mcp_answers.refused(refusal, raw_id, request.id, terms, self._always_200)
+        if more is not None:
+            response.headers += more.headers
+            if more.figures is not None:
+                headers.add_figures(response.headers, more.figures, more.credits_remaining, self._clock.now())
+        return response
+
+    # --- a batch
+
+    async def _batch(self, request: Request, messages: Sequence[Message]) -> Response:
+        """Answer a batch of the older version: the free messages here, all calls in one run of the pipeline."""
+        size = sum(len(self._free(message)) for message in messages if isinstance(message, Free))
+        too_many = self._authenticator.free_answer(request, size) if size else None
+        if too_many is not None:
+            messages = [BadCall(one.id, too_many) if isinstance(one, Free) else one for one in messages]
+        asked_for: list[Call | BadCall] = [message.call for message in messages if isinstance(message, ToolCall)]
+        done, added = Replies((), None, None), ()
+        if asked_for:
+            caller = self._authenticator.authenticate(request)
+            if isinstance(caller, Refusal):
+                return self._refused(request, caller, asked_for[0].id)
+            calls = await self._within_limit(request, caller, asked_for)
+            if isinstance(calls, Refusal):
+                return self._refused(request, calls, asked_for[0].id)
+            done = await self._run(request, self._pipeline.batch(caller.proof, calls, request.client))
+            if done.refusal is not None:
+                return self._with_headers(self._refused(request, done.refusal, asked_for[0].id), done, added)
+        wait = self._count_refused(request, [message for message in messages if isinstance(message, BadCall)])
+        if wait is not None and not asked_for:
+            return self._refused(request, wait, NO_ID)
+        asked = [message for message in messages if not isinstance(message, Ignored)]
+        if not asked:
+            return Response(202, b"", [])
+
+        def encode() -> bytes:
+            ends = iter(done.items)
+            return b"[" + b",".join(self._item(message, request.id, ends) for message in asked) + b"]"
+
+        body = await self._encoded(request, done.items, encode)
+        answers = [end.answer for end in done.items if end.answer is not None]
+        charges = [end.charge for end in done.items if end.charge is not None]
+        refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
+        posted = sum(end.posted for end in done.items)
+        response = Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
+        if len(asked) == len(done.items):
+            response.headers += replies.retry_after_of([end.refusal for end in done.items])
+        return self._with_headers(response, done, added)
+
+    async def _within_limit(self, request: Request, caller: Caller, calls: list[Call | BadCall]) -> Calls | Refusal:
+        """The calls of a batch by its X-Max-Credits. Their prices are known once they are admitted, which large ones
+        are in slices."""
+        if request.max_credits is None:
+            return calls
+        name = self._authenticator.name_of(caller.proof, request.client)
+        admitted = await self._pipeline.large.admitted(lambda: name, calls, self._plans)
+        if isinstance(admitted, Refusal):
+            return admitted
+        limited = batch_within_limit(admitted, request.max_credits, self._plans)
+        return limited.refusal if isinstance(limited, BadCall) else limited
+
+    def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:
+        match message:
+            case Free():
+                return self._free(message)
+            case BadCall():
+                return replies.error_object(message.refusal, message.id, request_id, self._terms.deposit)
+        end = next(ends)
+        if end.refusal is not None:
+            return replies.error_object(end.refusal, end.id, request_id, self._terms.deposit)
+        return mcp_answers.tool_result(end)
+
+    # --- shared
+
+    async def _encoded(self, request: Request, given: Sequence[Reply], encode: Callable[[], bytes]) -> bytes:
+        """Encode answers, large ones in a thread."""
+        if sum(len(reply.answer.body) for reply in given if reply.answer is not None) <= _LARGE_BYTES:
+            return encode()
+        try:
+            return await asyncio.to_thread(encode)
+        except asyncio.CancelledError:
+            self._pipeline.undelivered(given, request.client)
+            raise
+
+    @staticmethod
+    async def _run(request: Request, work: Coroutine[Any, Any, Replies]) -> Replies:
+        client = request.client
+        return await (unless_disconnected(client, work) if type(client) is AsgiClient else work)
+
+    def _with_headers(self, response: Response, done: Replies, added: Sequence[Header]) -> Response:
+        if done.figures is not None:
+            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        if done.repeated:
+            response.headers.append(headers.REPEATED)
+        response.headers += added
+        return response
+
+
+def only_post(request_id: str) -> Response:
+    """The answer to every other method: the protocol wants 405, after which clients go on without a stream."""
+    response = replies.plain(_ONLY_POST, request_id, http=405)
+    response.headers.append((b"allow", b"POST"))
+    return response
+
+
+def _first_refusal(free: Replies) -> Refusal:
+    refusal = free.items[0].refusal
+    assert refusal is not None
+    return refusal

@@ -1,0 +1,112 @@
+"""The tools of the MCP endpoint: one for each callable JSON-RPC method, and one that takes any method.
+
+Implements: interface, "MCP"; decisions, "MCP tool names"; Model Context Protocol 2025-03-26 and
+2025-06-18, server/tools. Pure: built once from the catalog and the methods' documents.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from actors import catalog
+from actors.catalog import MethodClass
+from actors.config import PricingConfig
+from actors.gateway.calls.admission import Plan
+from actors.method_documents import DOCUMENTS
+from actors.method_schemas import params_schema
+
+VERSIONS = ("2025-03-26", "2025-06-18")
+LATEST_VERSION = VERSIONS[-1]
+GENERIC_TOOL = "rpc"
+
+_CHANGING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
+_PARAMS = "parameters of the method, in order, as JSON-RPC takes them"
+_INSTRUCTIONS = (
+    "Each tool is one JSON-RPC method of a Solana node, and `rpc` takes any of them. `params` is an array, as in "
+    "JSON-RPC. initialize, ping and tools/list are free. tools/call needs a credential: the header X-Api-Key, "
+    "Authorization: Bearer, or a wallet's signature. GET /pricing has all prices, and POST /quote tells the price of a "
+    "call before it is made. The tools by the price of a call:"
+)
+_SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": "0.1.0"}
+
+
+def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:
+    """Name the callable methods by their prices: `initialize` tells agents the whole catalog of tools."""
+    named: dict[str, list[str]] = {}
+    for name in sorted(plans, key=lambda name: (plans[name].ceiling, name)):
+        named.setdefault(_price(name, pricing)[0], []).append(name)
+    return "\n".join((_INSTRUCTIONS, *(f"- {price}: {', '.join(names)}" for price, names in named.items())))
+
+
+def initialize_result(requested: Any, instructions: str) -> bytes:
+    """The result of `initialize`: the requested version where it is served, else the newest that is."""
+    version = requested if requested in VERSIONS else LATEST_VERSION
+    return orjson.dumps(
+        {
+            "protocolVersion": version,
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": _SERVER,
+            "instructions": instructions,
+        }
+    )
+
+
+def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
+    """The result of `tools/list`. plans: of the callable methods, at their prices."""
+    tools = [_tool(plans[name], pricing) for name in sorted(plans)]
+    return orjson.dumps({"tools": [*tools, _generic(sorted(plans))]})
+
+
+def _price(name: str, pricing: PricingConfig) -> tuple[str, int | None]:
+    words, most = catalog.price_of(catalog.METHODS[name], pricing)
+    return "no credits" if most == 0 else words, most
+
+
+def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
+    row, document = catalog.METHODS[plan.method], DOCUMENTS[plan.method]
+    price, most = _price(plan.method, pricing)
+    changes = row.method_class in _CHANGING
+    params = params_schema(document) | {"description": _PARAMS}
+    if document.example is not None:
+        params["examples"] = [list(document.example)]
+    schema: dict[str, Any] = {"type": "object", "properties": {"params": params}, "additionalProperties": False}
+    if document.required:
+        schema["required"] = ["params"]
+    return {
+        "name": plan.method,
+        "title": plan.method,
+        "description": f"{document.summary} Costs {price}.",
+        "inputSchema": schema,
+        "annotations": {
+            "title": plan.method,
+            "readOnlyHint": not changes,
+            "destructiveHint": changes,
+            # The same signed transaction can land only once, and a read changes nothing.
+            "idempotentHint": True,
+            "openWorldHint": True,
+        },
+        "_meta": {
+            "ledger-gateway/class": row.method_class.value,
+            "ledger-gateway/credits_max": most,  # Null: POST /quote tells it.
+            "ledger-gateway/timeout_ms": plan.timeout_ms,
+        },
+    }
+
+
+def _generic(methods: Iterable[str]) -> dict[str, Any]:
+    return {
+        "name": GENERIC_TOOL,
+        "title": "Any JSON-RPC method",
+        "description": "Calls any JSON-RPC method of this service, at the price of that method.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "method": {"type": "string", "enum": list(methods)},
+                "params": {"type": "array", "description": _PARAMS},
+            },
+            "required": ["method"],
+            "additionalProperties": False,
+        },
+        "annotations": {"title": "Any JSON-RPC method", "readOnlyHint": False, "openWorldHint": True},
+    }

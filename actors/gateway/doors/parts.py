@@ -1,0 +1,119 @@
+"""Builds the parts that all doors of a replica share: who is calling, what a call costs, how a refusal reads.
+
+Implements: design, "One billed call" (one pipeline for every door). Wiring; every rule is in the part that it is about.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from actors.accounts.api import AccountsClient
+from actors.calls import EDGE_BYTES
+from actors.clock import Clock
+from actors.config import Config
+from actors.gateway.calls.address_limits import AddressLimits
+from actors.gateway.calls.admission import Plan, plans
+from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.pipeline import Pipeline
+from actors.gateway.calls.refusal_limits import RefusalLimits
+from actors.gateway.calls.replies import ErrorReplies
+from actors.gateway.doors.websocket.door import StreamService
+from actors.gateway.pages.routes import DepositConfirmer, StatusPages
+from actors.gateway.payments.authentication import Authenticator
+from actors.gateway.payments.sign_in import SignIn
+from actors.gateway.payments.terms import TermsByPath
+from actors.gateway.payments.x402 import RequestPayments
+from actors.idempotency.store import IdempotencyStore
+from actors.identity.client_addresses import TrustedProxies, front_token
+from actors.identity.store import IdentityStore
+from actors.pages import Page
+from actors.telemetry.metrics import Metrics
+from actors.upstream.replies import CallerHandler, Node, QuoteHandler
+from actors.x402_types import PaymentSettler
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Everything that the door needs. config: with the network, the wallets and the cluster secret filled in."""
+
+    config: Config
+    accounts: AccountsClient
+    node: Node
+    identity_store: IdentityStore
+    status: StatusPages
+    clock: Clock
+    randomness: Callable[[int], bytes] = os.urandom
+    edge: bytes = b""  # First bytes of this process's operation ids, where account owners must know them.
+    # A request with X-Request-Id got it from our own outer layer, which adds it to the answer; all other ids are made
+    # here. False: the header of a request is a client's, and is ignored.
+    ids_from_edge: bool = False
+    payment_settler: PaymentSettler | None = None  # None: x402 payments are not taken.
+    deposits: DepositConfirmer | None = None  # None: there is no deposit wallet.
+    peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
+    metrics: Metrics = field(default_factory=Metrics)  # Of this process.
+    callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
+    quotes: Mapping[str, QuoteHandler] = field(default_factory=dict)  # Methods that find their own price.
+    pages: Sequence[Page] = ()  # Paths that other contexts serve.
+    streams: StreamService | None = None  # None: no WebSocket is offered.
+    idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
+    relay: bool = False  # Whether the node answers the methods of catalog.RELAY.
+
+
+@dataclass(frozen=True, slots=True)
+class DoorParts:
+    """edge: first bytes of this process's operation ids. offered: the callable methods at their prices."""
+
+    public_url: str
+    edge: bytes
+    terms: TermsByPath
+    errors: ErrorReplies
+    addresses: AddressLimits
+    payments: RequestPayments
+    authenticator: Authenticator
+    offered: Mapping[str, Plan]
+    pipeline: Pipeline
+    keyed: IdempotentCalls
+
+
+def public_url_of(config: Config) -> str:
+    return config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
+
+
+def shared_parts(dependencies: Dependencies) -> DoorParts:
+    config, clock, metrics = dependencies.config, dependencies.clock, dependencies.metrics
+    gateway, settler, randomness = config.gateway, dependencies.payment_settler, dependencies.randomness
+    edge = dependencies.edge or randomness(EDGE_BYTES)
+    assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
+    secret = config.storage.cluster_secret.get_secret_value().encode()
+    public_url = public_url_of(config)
+    sign_in = SignIn(config.payments, public_url)
+    hint = (lambda: None) if settler is None else settler.hint
+    terms = TermsByPath(config.payments, public_url, sign_in, randomness, hint)
+    errors = ErrorReplies(terms, clock.now)
+    trusted = TrustedProxies(config.identity.trusted_proxies, front_token(secret), dependencies.peers_are_clients)
+    addresses = AddressLimits(config.identity, dependencies.identity_store, trusted, clock)
+    payments = RequestPayments(config.payments, settler, terms, addresses, metrics)
+    limits = RefusalLimits(gateway.account_refusals_per_second, gateway.address_refusals_per_second, addresses.name_of)
+    authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
+    offered = plans(config.pricing, {*dependencies.callers, *dependencies.quotes}, dependencies.relay)
+    pipeline = Pipeline(
+        dependencies.accounts,
+        dependencies.node,
+        clock,
+        edge,
+        gateway.calls_in_flight_max,
+        limits,
+        metrics,
+        offered,
+        dependencies.callers,
+        dependencies.quotes,
+    )
+    keyed = IdempotentCalls(
+        pipeline,
+        dependencies.accounts,
+        dependencies.idempotency,
+        clock,
+        gateway.idempotency_keys_max,
+        metrics,
+    )
+    return DoorParts(public_url, edge, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed)

@@ -1,0 +1,177 @@
+"""The door for bundles: credentials, headers, errors and 402 as for JSON-RPC, and the block engine's own answers.
+
+Implements: interface, "Bundle relay"; decisions, "relay bodies"; the block engine's JSON-RPC (paths where
+its own clients look: they append `/bundles`, `/transactions` or a method's name to a URL, maybe with `/api/v1`).
+These clients can send a key only as `?uuid=` or `x-jito-auth`, so both are taken as the API key here.
+A body is one JSON-RPC call, never a batch: the engine takes none. An error of the engine keeps its HTTP status.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+from actors import catalog
+from actors.calls import HoldItem
+from actors.catalog import RelayRow
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.gateway.calls import answers, headers, jsonrpc
+from actors.gateway.calls.admission import AdmittedCall, Plan
+from actors.gateway.calls.cost_limits import one_within_limit
+from actors.gateway.calls.disconnects import unless_disconnected
+from actors.gateway.calls.headers import HeaderList
+from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.jsonrpc import BadCall
+from actors.gateway.calls.outcomes import Reply
+from actors.gateway.calls.replies import ErrorReplies, Response
+from actors.gateway.calls.requests import AsgiClient, Request, carries_credentials
+from actors.gateway.params import relay as params_relay
+from actors.gateway.params.values import InvalidError, shown
+from actors.gateway.payments.authentication import Authenticator
+from actors.gateway.payments.x402 import within
+from actors.upstream.replies import AnswerKind, RelayedAnswer
+
+_ROWS = {row.method: row for row in catalog.RELAY}
+_SENDS = ("sendBundle", "sendTransaction")
+_PLANS = {
+    row.method: Plan(
+        row.name,
+        row.credits,
+        row.timeout_ms,
+        (HoldItem(row.name, row.credits),),
+        sends=row.method in _SENDS,
+        takes_key=row.method in _SENDS,
+    )
+    for row in catalog.RELAY
+}
+_NO_ENGINE = "this service has no block engine configured"
+_UUID = b"x-jito-auth"
+
+
+class _Path(NamedTuple):
+    """methods: of a POST, the JSON-RPC methods that it takes; of a GET, its one. field: of a GET's answer."""
+
+    verb: str
+    methods: Mapping[str, RelayRow]
+    field: bytes = b""
+
+
+def _post(*methods: str) -> _Path:
+    return _Path("POST", {method: _ROWS[method] for method in methods})
+
+
+_STATUSES, _INFLIGHT = _post("getBundleStatuses"), _post("getInflightBundleStatuses")
+_OF_ENGINE = {
+    b"bundles": _post("sendBundle", "getBundleStatuses", "getInflightBundleStatuses", "getTipAccounts"),
+    b"transactions": _post("sendTransaction"),
+    b"getBundleStatuses": _STATUSES,
+    b"getInflightBundleStatuses": _INFLIGHT,
+}
+PATHS: MappingProxyType[bytes, _Path] = MappingProxyType(
+    {
+        b"/relay/sendBundle": _post("sendBundle"),
+        b"/relay/getTipAccounts": _Path("GET", {"getTipAccounts": _ROWS["getTipAccounts"]}, b"tip_accounts"),
+        b"/relay/tipFloor": _Path("GET", {"tipFloor": _ROWS["tipFloor"]}, b"tip_floor"),
+        **{b"/relay/" + name: path for name, path in _OF_ENGINE.items()},
+        **{b"/relay/api/v1/" + name: path for name, path in _OF_ENGINE.items()},
+    }
+)
+
+
+class RelayDoor:
+    """offered: whether there is a block engine."""
+
+    def __init__(
+        self, authenticator: Authenticator, keyed: IdempotentCalls, errors: ErrorReplies, clock: Clock, offered: bool
+    ) -> None:
+        self._authenticator, self._keyed, self._errors, self._clock = authenticator, keyed, errors, clock
+        self._offered = offered
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request on one of PATHS. Raises ClientLeftError."""
+        client, path = request.client, PATHS[request.path]
+        assert type(client) is AsgiClient
+        request.headers, key_in_url = _with_key(request)
+        call = self._admit(request, path)
+        raw_id = None if path.field else call.id
+        pays = request.pays and self._authenticator.takes_payments
+        if pays and isinstance(call, AdmittedCall):  # Else the request costs nothing.
+            caller = await self._authenticator.authenticate_payment(request)
+        else:
+            caller = self._authenticator.authenticate(request)
+        if isinstance(caller, Refusal):
+            return self._errors.reply(caller, request, raw_id)
+        if caller.credits_max is not None:
+            (call,) = within([call], caller.credits_max)
+        done = await unless_disconnected(client, self._keyed.single(caller.proof, call, request.key, client))
+        refusal = done.refusal or done.items[0].refusal
+        if refusal is not None:
+            response = self._errors.reply(refusal, request, raw_id)
+        else:
+            response = _answered(done.items[0], path.field, call.id)
+        if done.figures is not None:
+            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        if done.repeated:
+            response.headers.append(headers.REPEATED)
+        response.headers += caller.headers
+        if key_in_url:
+            response.headers += headers.DEPRECATED_URL_KEY
+        return response
+
+    def _admit(self, request: Request, path: _Path) -> AdmittedCall | BadCall:
+        if not self._offered:
+            raw_id = jsonrpc.id_of(request.body, len(request.body)) or jsonrpc.NO_ID
+            err = Err.NOT_FOUND if path.field else Err.SERVICE_PROFILE_DISABLED
+            return BadCall(raw_id, Refusal(err, _NO_ENGINE))
+        return one_within_limit(admit(request, path), request.max_credits)
+
+
+def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
+    """Admit the request: the call that the pipeline holds, asks and settles, or why it is refused for free."""
+    if path.field:
+        (method,) = path.methods
+        return AdmittedCall(jsonrpc.NO_ID, _PLANS[method], b"[]")
+    call = jsonrpc.parse(request.body)
+    if isinstance(call, list):
+        return BadCall(jsonrpc.NO_ID, Refusal(Err.INVALID_REQUEST, "a body is one call here, no batch"))
+    if isinstance(call, BadCall):
+        return call
+    if call.method not in path.methods:
+        wanted = " or ".join(path.methods)
+        return BadCall(call.id, Refusal(Err.METHOD_NOT_FOUND, f"{shown(call.method)}: this path takes {wanted}"))
+    try:
+        params = params_relay.RULES[call.method](call.arguments, _bundle_only(request.query))
+    except InvalidError as fault:
+        return BadCall(call.id, Refusal(Err.INVALID_PARAMS, str(fault)))
+    return AdmittedCall(call.id, _PLANS[call.method], params)
+
+
+def _answered(reply: Reply, field: bytes, raw_id: bytes) -> Response:
+    answer = reply.answer
+    assert answer is not None
+    if not field:
+        response = answers.single(reply, raw_id)
+        if isinstance(answer, RelayedAnswer):
+            response.status = answer.http
+            if answer.bundle_id:
+                response.headers.append((b"x-bundle-id", answer.bundle_id.encode("ascii", "replace")))
+        return response
+    assert answer.kind is AnswerKind.RESULT, answer.kind  # The racer makes it of what the engine told.
+    charges = () if reply.charge is None else (reply.charge,)
+    return Response(200, b'{"ok":true,"%b":%b}' % (field, answer.value()), [], charges)
+
+
+def _bundle_only(query: bytes) -> bool:
+    return parse_qs(query.decode("latin-1")).get("bundleOnly", [""])[-1].lower() in ("true", "1")
+
+
+def _with_key(request: Request) -> tuple[HeaderList, bool]:
+    """The headers, with the key as X-Api-Key where the request has no other credential than the engine's own form; and
+    whether it came in the URL."""
+    if carries_credentials(request):
+        return request.headers, False
+    in_header = [value for name, value in request.headers if name == _UUID]
+    in_url = [one.encode() for one in parse_qs(request.query.decode("latin-1")).get("uuid", [])]
+    keys = in_header or in_url
+    return [*request.headers, *((b"x-api-key", key) for key in keys)], bool(in_url) and not in_header

@@ -1,0 +1,363 @@
+"""The door for account, session and public pages, and for POST /x402/settle.
+
+Implements: interface, "Account endpoints", "Session endpoints", "Public endpoints"; decisions
+(address limits; `offset` and `limit`).
+A shell. A handler gives a response or a refusal; bodies are shaped by pages/account.py, identity/ (sessions) and
+status/ (public pages).
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import orjson
+
+from actors.accounts.api import (
+    CloseSession,
+    DepositConfirmation,
+    Identify,
+    IssueKey,
+    LedgerLine,
+    OpenSession,
+    OwnerReply,
+    OwnersClient,
+    OwnerUnavailable,
+    ReadAccount,
+    ReadLedger,
+    ReadUsage,
+    Value,
+)
+from actors.calls import Figures, ProvenProof
+from actors.clock import Clock
+from actors.config import Config
+from actors.errors import Err, Refusal
+from actors.gateway.calls import headers
+from actors.gateway.calls.headers import Header, HeaderList
+from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
+from actors.gateway.calls.replies import ErrorReplies, Response
+from actors.gateway.calls.requests import Caller, RefusedCaller, Request
+from actors.gateway.pages import account as account_pages
+from actors.gateway.pages import usage as usage_pages
+from actors.gateway.payments.authentication import Authenticator
+from actors.gateway.payments.x402 import RequestPayments
+from actors.identity import challenge, endpoints
+from actors.identity.credentials import Accept
+
+_NO_CREDENTIALS = "no credentials were sent"
+_NOT_BY_PAYMENT = RefusedCaller(
+    Err.PAYMENT_REQUIRED,
+    "a payment does not open its payer's account, and this one was not taken; sign in with the wallet (sign-in-with-x, "
+    "/auth/challenge or a signed request)",
+    offers_payment=False,
+)
+_NO_RACER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the sender of transactions does not answer")
+OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
+_NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
+# The owner's refusals of the credential itself; they come before faults of the rest of the request.
+_CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
+# Interface, "Limits": these pages carry neither credit nor rate headers nor X-Request-Id, with credentials or without.
+PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/stats/landing", b"/.well-known/x402.json"))
+
+
+class StatusPages(Protocol):
+    """The public pages; each call gives the page as it is now, ready to be sent as JSON."""
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """(HTTP status, document)."""
+        ...
+
+    def pricing(self) -> dict[str, Any]: ...
+
+    def capabilities(self) -> dict[str, Any]: ...
+
+    def landing(self) -> dict[str, Any] | None:
+        """None: nobody can say at the moment."""
+        ...
+
+
+class DepositConfirmer(Protocol):
+    """The watcher of deposits: looks up a transfer on the chain."""
+
+    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
+        """pubkey, balance: of the caller; None where it has no account."""
+        ...
+
+
+class Routes:
+    """payments: settles POST /x402/settle. discovery: the document of /.well-known/x402.json."""
+
+    def __init__(
+        self,
+        config: Config,
+        accounts: OwnersClient,
+        status: StatusPages,
+        clock: Clock,
+        randomness: Callable[[int], bytes],
+        authenticator: Authenticator,
+        errors: ErrorReplies,
+        payments: RequestPayments,
+        keyed: IdempotentCalls,
+        deposits: DepositConfirmer | None,
+        discovery: dict[str, Any],
+    ) -> None:
+        assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
+        self._secret = config.storage.cluster_secret.get_secret_value().encode()
+        self._identity, self._payment_settings = config.identity, config.payments
+        self._accounts, self._status, self._clock, self._randomness = accounts, status, clock, randomness
+        self._authenticator, self._errors = authenticator, errors
+        self._payments, self._keyed, self._deposits, self._discovered = payments, keyed, deposits, discovery
+
+    def serves(self, path: bytes) -> str | None:
+        """The HTTP method of this path; None: no such path."""
+        page = _PAGES.get(path)
+        return None if page is None else page.method
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to a request whose path and method serves() confirmed."""
+        page = _PAGES[request.path]
+        answered: Response | Refusal
+        try:
+            intricate = is_intricate(request.body)  # Reading such a body would hold the event loop.
+            if page.accept is None:
+                answered = INTRICATE if intricate else await page.handler(self, request)
+            else:
+                caller = caller_of(self._authenticator, request, page.accept)
+                if isinstance(caller, Refusal):
+                    answered = caller
+                elif intricate:
+                    answered = await self._identified(caller, INTRICATE)
+                else:
+                    answered = await page.handler(self, request, caller)
+        except OwnerUnavailable:
+            answered = OWNER_GONE
+        return self._errors.reply(answered, request) if isinstance(answered, Refusal) else answered
+
+    # --- account
+
+    async def _info(self, request: Request, caller: Caller) -> Response | Refusal:
+        reply = await self._accounts.ask(ReadAccount(caller.proof))
+        return self._shaped(reply, lambda account: account_pages.account_body(account, self._payment_settings))
+
+    async def _ledger(self, request: Request, caller: Caller) -> Response | Refusal:
+        return await self._page(request, caller, account_pages.ledger_body, debits_only=False)
+
+    async def _history(self, request: Request, caller: Caller) -> Response | Refusal:
+        return await self._page(request, caller, account_pages.history_body, debits_only=True)
+
+    async def _page(
+        self,
+        request: Request,
+        caller: Caller,
+        shape: Callable[[tuple[LedgerLine, ...]], dict[str, Any]],
+        debits_only: bool,
+    ) -> Response | Refusal:
+        window = account_pages.parse_window(request.query)
+        if isinstance(window, Refusal):
+            return await self._identified(caller, window)
+        return self._shaped(await self._accounts.ask(ReadLedger(caller.proof, *window, debits_only)), shape)
+
+    async def _usage(self, request: Request, caller: Caller) -> Response | Refusal:
+        asked = usage_pages.parse_usage(request.query, request.headers, self._clock.now())
+        if isinstance(asked, Refusal):
+            return await self._identified(caller, asked)
+        reply = await self._accounts.ask(ReadUsage(caller.proof, asked.first_hour, asked.end_hour, asked.by))
+        if reply.value is None:
+            return refused(reply)
+        if asked.as_csv:
+            response = Response(200, usage_pages.usage_csv(asked, reply.value), [*usage_pages.CSV_HEADERS])
+            response.content_type = usage_pages.CSV
+        else:
+            response = Response(200, usage_pages.usage_body(asked, reply.value), [])
+        response.headers.append(headers.VARY_ACCEPT)
+        return self._measured(response, reply.figures)
+
+    async def _api_key(self, request: Request, caller: Caller) -> Response | Refusal:
+        ref_code = account_pages.parse_ref_code(request.body)
+        if isinstance(ref_code, Refusal):
+            return await self._identified(caller, ref_code)
+        reply = await self._accounts.ask(IssueKey(caller.proof, ref_code))
+        return self._shaped(reply, account_pages.key_body, [headers.NO_STORE])
+
+    async def _confirm_deposit(self, request: Request, caller: Caller) -> Response | Refusal:
+        """Credit a transfer. The caller is known before the chain is asked, and may be a wallet without an account."""
+        signature = account_pages.parse_deposit_signature(request.body)
+        if isinstance(signature, Refusal):
+            return await self._identified(caller, signature)
+        if self._deposits is None:
+            return await self._identified(caller, _NO_DEPOSITS)
+        account = await self._accounts.ask(Identify(caller.proof))
+        if account.value is None:
+            return refused(account)
+        identity, deposits = account.value, self._deposits
+
+        async def confirm() -> Response | Refusal:
+            confirmed = await deposits.confirm(signature, identity.pubkey, identity.balance)
+            if isinstance(confirmed, Refusal):
+                return with_figures(confirmed, account.figures)
+            # Credits may have been added, by this look-up or by the watcher meanwhile: figures and balance of after it.
+            after = await self._accounts.ask(Identify(ProvenProof(identity.pubkey)))
+            if after.value is not None and not confirmed.credits_added:
+                confirmed = msgspec.structs.replace(confirmed, new_balance=after.value.balance or 0)
+            return self._shaped(OwnerReply(confirmed, figures=after.figures), account_pages.confirmation_body)
+
+        if request.key is None:
+            return await confirm()
+        figures: HeaderList = []
+        if account.figures is not None:
+            headers.add_figures(figures, account.figures, account.figures.credits_remaining, self._clock.now())
+        return await self._keyed.page(identity.pubkey, request, confirm, figures)
+
+    # --- sessions
+
+    async def _challenge(self, request: Request) -> Response | Refusal:
+        pubkey = endpoints.parse_challenge_request(request.body)
+        if isinstance(pubkey, Refusal):
+            return pubkey
+        randomness = self._randomness(challenge.RANDOM_BYTES)
+        text = challenge.new_challenge(self._secret, pubkey, self._clock.now(), randomness)
+        return _json(endpoints.challenge_reply(text, self._identity.challenge_seconds))
+
+    async def _verify(self, request: Request) -> Response | Refusal:
+        asked = endpoints.parse_verify_request(request.body)
+        if isinstance(asked, Refusal):
+            return asked
+        seconds = self._identity.challenge_seconds
+        challenge_id = endpoints.check_verify_request(asked, self._secret, self._clock.now(), seconds)
+        if isinstance(challenge_id, Refusal):
+            return challenge_id
+        issued_at = challenge.issued_at(asked.challenge)
+        reply = await self._accounts.ask(OpenSession(asked.pubkey, challenge_id, issued_at))
+        seconds = self._identity.session_seconds
+        return self._shaped(reply, lambda token: endpoints.session_reply(token, seconds), [headers.NO_STORE])
+
+    async def _logout(self, request: Request, caller: Caller) -> Response | Refusal:
+        fault = endpoints.parse_logout_request(request.body)
+        if fault is not None:
+            return await self._identified(caller, fault)
+        return self._shaped(await self._accounts.ask(CloseSession(caller.proof)), lambda _: endpoints.logout_reply())
+
+    # --- payments
+
+    async def _settle(self, request: Request) -> Response | Refusal:
+        if request.key is None:
+            return await self._payments.settle(request)
+        # There is no account to which the key could belong: it counts for this body alone.
+        scope = hashlib.sha256(request.path + request.body).digest()
+        return await self._keyed.page(scope, request, lambda: self._payments.settle(request), [headers.NO_STORE])
+
+    async def _discovery(self, request: Request) -> Response:
+        return _json(self._discovered)
+
+    # --- public pages
+
+    async def _health(self, request: Request) -> Response:
+        http, document = self._status.health()
+        if http != 503:
+            return _json(document, http)
+        seconds = Err.SERVICE_TEMPORARILY_UNAVAILABLE.row.retry_seconds
+        assert seconds is not None
+        response = _json(document | {"retry_after_secs": seconds}, http)
+        response.headers.append(headers.retry_after(seconds))
+        return response
+
+    async def _pricing(self, request: Request) -> Response:
+        return _json(self._status.pricing())
+
+    async def _capabilities(self, request: Request) -> Response:
+        return _json(self._status.capabilities())
+
+    async def _landing(self, request: Request) -> Response | Refusal:
+        document = self._status.landing()
+        return _NO_RACER if document is None else _json({"ok": True, **document})
+
+    # --- shared
+
+    async def _identified(self, caller: Caller, refusal: Refusal) -> Refusal:
+        """Refuse a request for its form. As for a call that is refused for free, its credential has to be good all the
+        same, its nonce is taken, and the answer carries the account's figures."""
+        try:
+            account = await self._accounts.ask(Identify(caller.proof))
+        except OwnerUnavailable:
+            return refusal
+        return refused(account) if account.refusal in _CREDENTIAL_REFUSALS else with_figures(refusal, account.figures)
+
+    def _shaped(
+        self, reply: OwnerReply[Value], shape: Callable[[Value], dict[str, Any]], added: Sequence[Header] = ()
+    ) -> Response | Refusal:
+        """The answer made of an owner's reply. added: headers of the answer, refused or not."""
+        if reply.value is None:
+            return refused(reply, added)
+        response = _json(shape(reply.value))
+        response.headers += added
+        return self._measured(response, reply.figures)
+
+    def _measured(self, response: Response, figures: Figures | None) -> Response:
+        if figures is not None:
+            headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
+        return response
+
+
+class _Page(NamedTuple):
+    """accept: the credentials that it takes, and its handler then gets their Caller; None: it takes none."""
+
+    method: str
+    handler: Callable[..., Awaitable[Response | Refusal]]
+    accept: Accept | None = None
+
+
+# Every path of this door. GET /capabilities lists them.
+_PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
+    {
+        b"/account/info": _Page("GET", Routes._info, Accept.ANY),
+        b"/account/ledger": _Page("GET", Routes._ledger, Accept.ANY),
+        b"/account/usage": _Page("GET", Routes._usage, Accept.ANY),
+        b"/account/history": _Page("GET", Routes._history, Accept.ANY),
+        b"/account/api-key": _Page("POST", Routes._api_key, Accept.WALLET),
+        b"/account/confirm-deposit": _Page("POST", Routes._confirm_deposit, Accept.ANY),
+        b"/auth/challenge": _Page("POST", Routes._challenge),
+        b"/auth/verify": _Page("POST", Routes._verify),
+        b"/auth/logout": _Page("POST", Routes._logout, Accept.SESSION),
+        b"/x402/settle": _Page("POST", Routes._settle),
+        b"/.well-known/x402.json": _Page("GET", Routes._discovery),
+        b"/health": _Page("GET", Routes._health),
+        b"/pricing": _Page("GET", Routes._pricing),
+        b"/capabilities": _Page("GET", Routes._capabilities),
+        b"/stats/landing": _Page("GET", Routes._landing),
+    }
+)
+ENDPOINTS = tuple(f"{page.method} {path.decode()}" for path, page in _PAGES.items())
+PATHS = frozenset(_PAGES)
+
+
+def caller_of(authenticator: Authenticator, request: Request, accept: Accept) -> Caller | Refusal:
+    """The caller of a page that is not public."""
+    caller = authenticator.authenticate(request, accept, counts_refusals=False)
+    if isinstance(caller, Caller) or caller.err is not Err.PAYMENT_REQUIRED:
+        return caller
+    if request.pays:
+        return _NOT_BY_PAYMENT
+    # Interface: no credentials at all is a 402 with payment terms, though no payment opens these paths.
+    return Refusal(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS)
+
+
+def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
+    """The refusal of an owner's reply, with the figures of the account where there is one."""
+    assert reply.refusal is not None, reply
+    return with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
+
+
+def with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:
+    remaining = None if figures is None else figures.credits_remaining
+    return RefusedCaller(
+        *(refusal.err, refusal.detail, refusal.hint, added),
+        figures=figures,
+        credits_remaining=remaining,
+        retry_seconds=refusal.retry_seconds,
+    )
+
+
+def _json(body: Any, http: int = 200) -> Response:
+    return Response(http, orjson.dumps(body), [])

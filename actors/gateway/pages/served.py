@@ -1,0 +1,108 @@
+"""The door for the pages of other contexts: webhooks, signals, documents, console, usage.
+
+Implements: interface, "Webhook management" and the like (who may ask, which headers an answer carries).
+A shell. What a page answers is its context's; here its caller is proven, and its answer becomes HTTP.
+"""
+
+from urllib.parse import parse_qsl
+
+from actors.accounts.api import Identify, OwnersClient, OwnerUnavailable
+from actors.calls import Figures, Proof, ProvenProof, WalletProof
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.gateway.calls import headers
+from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
+from actors.gateway.calls.replies import ErrorReplies, Response
+from actors.gateway.calls.requests import CREDENTIALS, Request
+from actors.gateway.pages.page_table import PageTable, PathPages
+from actors.gateway.pages.routes import OWNER_GONE, caller_of, refused, with_figures
+from actors.gateway.payments.authentication import Authenticator
+from actors.identity.credentials import Accept
+from actors.pages import Page, PageAnswer, PageRequest
+
+_QUERY_FIELDS_MAX = 50
+_BAD_QUERY = Refusal(
+    Err.INVALID_REQUEST, f"the query has more than {_QUERY_FIELDS_MAX} parameters, or bytes of no text"
+)
+_NO_ACCOUNT = Refusal(Err.ACCOUNT_NOT_FOUND, "this wallet has no account yet")
+
+
+class PageDoor:
+    def __init__(
+        self,
+        table: PageTable,
+        accounts: OwnersClient,
+        authenticator: Authenticator,
+        errors: ErrorReplies,
+        clock: Clock,
+    ) -> None:
+        self._table, self._accounts, self._authenticator = table, accounts, authenticator
+        self._errors, self._clock = errors, clock
+
+    def find(self, path: bytes) -> PathPages | None:
+        return self._table.find(path)
+
+    async def answer(self, found: PathPages, request: Request) -> Response:
+        """The answer to a request whose path and method `find` confirmed."""
+        page = found.pages["GET" if request.method == "HEAD" else request.method]
+        response = await self._answer(page, found, request)
+        response.is_public = page.is_public
+        return response
+
+    async def _answer(self, page: Page, found: PathPages, request: Request) -> Response:
+        pubkey, figures, proof = None, None, None
+        if not page.is_public:
+            try:
+                proven = await self._prove(request)
+            except OwnerUnavailable:
+                proven = OWNER_GONE
+            if isinstance(proven, Refusal):
+                return self._errors.reply(proven, request)
+            pubkey, figures, proof = proven
+        asked = INTRICATE if is_intricate(request.body) else _page_request(request, found, pubkey, proof)
+        answered = asked if isinstance(asked, Refusal) else await page.handler(asked)
+        if isinstance(answered, Refusal):
+            return self._errors.reply(with_figures(answered, figures), request)
+        response = _response(answered)
+        if figures is not None:
+            headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
+        return response
+
+    async def _prove(self, request: Request) -> tuple[bytes, Figures | None, Proof] | Refusal:
+        """The account of the request's credential, as the account's owner confirms it, its figures, and the proof."""
+        caller = caller_of(self._authenticator, request, Accept.ANY)
+        if isinstance(caller, Refusal):
+            return caller
+        reply = await self._accounts.ask(Identify(caller.proof))
+        if reply.value is None:
+            return refused(reply)
+        if reply.value.balance is None:
+            return with_figures(_NO_ACCOUNT, reply.figures)
+        pubkey, proof = reply.value.pubkey, caller.proof
+        return pubkey, reply.figures, ProvenProof(pubkey) if isinstance(proof, WalletProof) else proof
+
+
+def _page_request(
+    request: Request, found: PathPages, pubkey: bytes | None, proof: Proof | None
+) -> PageRequest | Refusal:
+    try:
+        pairs = parse_qsl(
+            request.query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS_MAX
+        )
+    except ValueError:
+        return _BAD_QUERY
+    query = {name: value for name, value in pairs if name != "api-key"}
+    if len(query) < sum(name != "api-key" for name, _ in pairs):
+        return Refusal(Err.INVALID_REQUEST, "a parameter of the query was sent twice")
+    sent = {
+        name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in CREDENTIALS
+    }
+    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof, request.method == "HEAD")
+
+
+def _response(answer: PageAnswer) -> Response:
+    added = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    content_type = answer.content_type.encode("latin-1")
+    if isinstance(answer.body, bytes):
+        return Response(answer.status, answer.body, added, content_type=content_type)
+    return Response(answer.status, b"", added, content_type=content_type, stream=answer.body)

@@ -1,0 +1,122 @@
+"""GET /account/usage: its parameters, and its answer as JSON or CSV.
+
+Implements: actors/accounts/README.md, "Usage". Pure. The question's limits are accounts/usage.py's.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+import orjson
+
+from actors.accounts.usage import DAY_HOURS, HOUR_MS, UsageLine, usage_mistake
+from actors.errors import Err, Refusal
+from actors.gateway.calls.accepted import prefers
+
+CSV, JSON = b"text/csv", b"application/json"
+CSV_HEADERS = ((b"content-disposition", b'attachment; filename="usage.csv"'),)
+_HOUR_SECONDS = HOUR_MS // 1000
+_NAMES = ("by", "from", "to", "format")
+_SECONDS = re.compile(r"[0-9]{1,12}")
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?(Z|\+00:00)?")
+_SECONDS_MAX = 10**11
+_EPOCH, _MICROSECOND, _HOUR_MICROS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1), 3_600_000_000
+
+
+class UsageQuestion(NamedTuple):
+    """Whole hours, counted from 1970: from first_hour to before end_hour."""
+
+    first_hour: int
+    end_hour: int
+    by: tuple[str, ...]
+    as_csv: bool
+
+
+def parse_usage(query: bytes, headers: Iterable[tuple[bytes, bytes]], now: int) -> UsageQuestion | Refusal:
+    """now: Unix seconds. `from` is rounded down to its hour and `to` up, so that every sum is exact."""
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name == "api-key":
+            continue
+        if name not in _NAMES or name in given:
+            return _bad(f"parameters are {', '.join(_NAMES)}, each at most once")
+        given[name] = value
+    kind = given.get("format")
+    if kind not in (None, "json", "csv"):
+        return _bad("format must be json or csv")
+    end = _hour(given["to"], rounds_up=True) if "to" in given else -(-now // _HOUR_SECONDS)
+    if end is None:
+        return _bad_time("to")
+    first = _hour(given["from"], rounds_up=False) if "from" in given else end - DAY_HOURS
+    if first is None:
+        return _bad_time("from")
+    by = tuple(given.get("by", "method").split(","))
+    mistake = usage_mistake(first, end, by)
+    if mistake is not None:
+        return _bad(mistake)
+    return UsageQuestion(first, end, by, kind == "csv" or (kind is None and prefers(headers, CSV, JSON)))
+
+
+def usage_body(question: UsageQuestion, lines: Sequence[UsageLine]) -> bytes:
+    """The answer as JSON. Rows are sorted by their columns, in the order that was asked for."""
+    rows = [
+        dict(zip(question.by, columns, strict=True)) | {"calls": line.calls, "credits": line.credits}
+        for columns, line in _sorted(question, lines)
+    ]
+    totals = {"calls": sum(line.calls for line in lines), "credits": sum(line.credits for line in lines)}
+    first, end = _iso(question.first_hour), _iso(question.end_hour)
+    return orjson.dumps({"from": first, "to": end, "by": question.by, "rows": rows, "totals": totals})
+
+
+def usage_csv(question: UsageQuestion, lines: Sequence[UsageLine]) -> bytes:
+    """The same rows with a line of names above them (RFC 4180). No cell begins with a sign, so that no program takes a
+    name for a formula."""
+    table = [(*question.by, "calls", "credits")]
+    table += [(*columns, str(line.calls), str(line.credits)) for columns, line in _sorted(question, lines)]
+    return "".join(f"{','.join(map(_cell, row))}\r\n" for row in table).encode()
+
+
+def _sorted(question: UsageQuestion, lines: Sequence[UsageLine]) -> list[tuple[tuple[str, ...], UsageLine]]:
+    shown = [(tuple(_column(name, line) for name in question.by), line) for line in lines]
+    return sorted(shown, key=lambda row: row[0])
+
+
+def _column(name: str, line: UsageLine) -> str:
+    if name == "method":
+        return line.method or ""
+    return _iso(line.hour) if name == "hour" else _iso(line.hour)[:10]
+
+
+def _cell(text: str) -> str:
+    if text[:1] in "=+-@":
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
+
+
+def _hour(text: str, rounds_up: bool) -> int | None:
+    """The hour of a time in Unix seconds or in ISO 8601; None: it is neither."""
+    if _SECONDS.fullmatch(text):
+        seconds = min(int(text), _SECONDS_MAX)
+        return -(-seconds // _HOUR_SECONDS) if rounds_up else seconds // _HOUR_SECONDS
+    if not _ISO.fullmatch(text := text.replace(" ", "+")):  # A plus sign that was not escaped in the URL.
+        return None
+    try:
+        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    micros = (moment - _EPOCH) // _MICROSECOND
+    return -(-micros // _HOUR_MICROS) if rounds_up else micros // _HOUR_MICROS
+
+
+def _iso(hour: int) -> str:
+    return f"{datetime.fromtimestamp(hour * _HOUR_SECONDS, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _bad_time(name: str) -> Refusal:
+    return _bad(f"{name} must be a time in UTC, such as 2026-11-22T19:00:00Z or 2026-11-22, or Unix seconds")
+
+
+def _bad(detail: str) -> Refusal:
+    return Refusal(Err.INVALID_REQUEST, detail)

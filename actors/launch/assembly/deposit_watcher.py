@@ -1,0 +1,43 @@
+"""Connects the deposit watcher to the accounts and the nodes, and replicas to the watcher.
+
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here). Wiring only: every
+rule is in deposits/.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from actors.accounts.api import OwnersClient
+from actors.accounts.client import ShardedAccounts, find_shards
+from actors.calls import EDGE_BYTES
+from actors.clock import SystemClock
+from actors.config import Config
+from actors.deposits.api import DepositsClient
+from actors.deposits.usdc.host import place_watcher
+from actors.upstream.api import Nodes
+from actors.upstream.replies import Node
+
+
+async def open_accounts(config: Config) -> OwnersClient:
+    """Return a client of the account owners that uses ordinary actor calls; its hot links are never started."""
+    return ShardedAccounts(config, find_shards(config), os.urandom(EDGE_BYTES))
+
+
+async def open_node(config: Config) -> Node:
+    """Return the nodes without an answer cache: the watcher only asks for new transactions."""
+    nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
+    await nodes.probe()
+    nodes.start()
+    return nodes
+
+
+async def watch_deposits(config: Config, place: Callable[..., Any] = place_watcher) -> DepositsClient | None:
+    """Return a client of the deposit watcher, which is started if it does not run. None: no deposit wallet is set."""
+    if config.payments.deposit_wallet is None:
+        return None
+    # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
+    client = DepositsClient(await asyncio.to_thread(place, config, open_accounts, open_node))
+    client.start()
+    return client

@@ -1,0 +1,309 @@
+"""Assembles one gateway replica: the HTTP application over accounts, nodes, the identity store and the public pages.
+
+Implements: design, "Layout" (contexts on one level do not import each other; they are joined here and in
+serve_app.py). Wiring, and the loop that checks the stores; every rule is in the contexts.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import redis.exceptions
+
+from actors import hosting
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.client import ShardedAccounts, place_shards
+from actors.calls import EDGE_BYTES
+from actors.clock import Clock, SystemClock
+from actors.config import Config
+from actors.console.endpoints import ConsolePage
+from actors.fees.endpoints import FeeMethods
+from actors.gateway.calls import outcomes
+from actors.gateway.doors import http as door_http
+from actors.gateway.doors.http import HttpDoor
+from actors.gateway.doors.parts import Dependencies
+from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
+from actors.identity.store import RedisIdentityStore
+from actors.launch.assembly.deposit_watcher import watch_deposits
+from actors.launch.assembly.documents import discovery, with_documents
+from actors.launch.assembly.payments import Payments, assemble_payments
+from actors.launch.assembly.sending import assemble_sends
+from actors.launch.assembly.signalling import Signals, assemble_signals
+from actors.launch.assembly.streaming import assemble_streams, offers_streams
+from actors.launch.assembly.webhooks import assemble_webhooks
+from actors.launch.assembly.yellowstone import Yellowstone, open_yellowstone
+from actors.launch.front import installation as front
+from actors.lookups.bulk import BulkLookups
+from actors.lookups.endpoints import LookupMethods
+from actors.lookups.fan_out import Asker
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
+from actors.pages import Page
+from actors.sends.api import SendsClient
+from actors.sends.endpoints import SendMethods
+from actors.sends.once import RedisSendMarks
+from actors.sends.relay import RelayMethods
+from actors.status import endpoints
+from actors.status.core import Health, NodeHealth, Services
+from actors.status.products import Doors
+from actors.storage.connections import checked_postgres, checked_redis
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
+from actors.trades.endpoints import TradeMethods
+from actors.trades.price_feed import SolPriceFeed
+from actors.upstream.api import Nodes
+from actors.upstream.node_health import Probe
+from actors.upstream.replies import Node, OwnMethods
+
+logger = logging.getLogger(__name__)
+
+_WATCH_SECONDS = 1.0
+_POSTGRES_CONNECTIONS = 4  # For Idempotency-Keys alone: other requests do not ask the database from here.
+
+Close = Callable[[], Awaitable[None]]
+
+
+async def assemble(config: Config) -> tuple[Any, Close]:
+    """Assemble the ASGI application of a replica, and the function that closes all its parts. Needs a connected Ray."""
+    assert config.storage.redis_url is not None and config.upstream.node_url is not None
+    logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
+    clock = SystemClock()
+    edge = os.urandom(EDGE_BYTES)
+    accounts, metrics = await _open_accounts(config, edge), Metrics()
+    redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
+    webhooks, webhook_pages = await assemble_webhooks(config)
+    meters, standing = _open_meters(accounts, clock, edge, metrics)
+    signals = await assemble_signals(config, redis_client, clock, meters, standing)
+    # Paths of contexts beside the gateway.
+    served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
+    pages = LivePages(config, clock, accounts, redis_client, served, signals)
+    nodes = Nodes(config.upstream, clock, pages.probed)
+    # Before the first call: a new replica must not answer /health with "starting" while another one serves.
+    await asyncio.gather(nodes.probe(), accounts.connected())
+    await pages.look()
+    nodes.start()
+    deposits = await watch_deposits(config)
+    sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
+    pages.sends = sends
+    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
+    streaming = await assemble_streams(config, meters, standing, edge, metrics, [signals.kind])
+    pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
+    sol_price.start()
+    pages.start()
+    # ids_from_edge: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
+    keys, close_keys = await _open_keys(config, clock)
+    parts = Dependencies(
+        config,
+        accounts,
+        with_own_methods(nodes, config, methods, RelayMethods(sends)),
+        RedisIdentityStore(redis_client),
+        pages,
+        clock,
+        edge=edge,
+        ids_from_edge=True,
+        payment_settler=payments.settler if payments else None,
+        deposits=deposits,
+        peers_are_clients=_peers_are_clients(),
+        metrics=metrics,
+        callers=methods.caller_handlers(),
+        pages=served,
+        idempotency=keys,
+        relay=config.sends.block_engine_url is not None,
+        streams=streaming.sockets,
+        quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
+    )
+    door = HttpDoor(parts)
+    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming, meters, door, clock, metrics)
+    accounts.on_start_over = _each_of(door.start_over, meters.start_over)
+    reporting = asyncio.create_task(_report(config, metrics))
+    hosting.tune_gc()
+    optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
+    first = (door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
+    # The meters end after all that they measure.
+    last = (meters.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
+    return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+
+
+async def _report(config: Config, metrics: Metrics) -> None:
+    # With the address: another machine may have the same process id.
+    await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
+
+
+def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    def tell(edge: bytes) -> None:
+        for one in told:
+            one(edge)
+
+    return tell
+
+
+def _peers_are_clients() -> bool:
+    known = front.peers_are_clients(os.environ)
+    if not known:
+        logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
+    return known
+
+
+async def _open_accounts(config: Config, edge: bytes) -> ShardedAccounts:
+    """Find or place the owners of accounts, and the page of metrics, and begin to connect."""
+    # In threads: the calls block while a new process starts, and the replica's event loop must not.
+    handles, _ = await asyncio.gather(
+        asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
+    )
+    accounts = ShardedAccounts(config, handles, edge)
+    accounts.start()
+    return accounts
+
+
+def _open_meters(
+    accounts: ShardedAccounts, clock: Clock, edge: bytes, metrics: Metrics
+) -> tuple[Meters, StandingWatch]:
+    """Return what all streams of this replica pay with, and what ends those whose accounts may not go on."""
+    meters = Meters(accounts, clock, edge, metrics)
+    standing = StandingWatch(accounts, spending=meters)
+    meters.start()
+    standing.start()
+    return meters, standing
+
+
+async def _open_keys(config: Config, clock: Clock) -> tuple[IdempotencyStore, Close]:
+    """Open the store of Idempotency-Keys, and keep it free of expired ones until it is closed."""
+    assert config.storage.postgres_url is not None
+    url = config.storage.postgres_url.get_secret_value()
+    pool = await checked_postgres(url, connections_max=_POSTGRES_CONNECTIONS, application="gateway")
+    store = PostgresIdempotencyStore(pool)
+    forgetting = asyncio.create_task(forget_for_ever(store, clock))
+
+    async def close() -> None:
+        forgetting.cancel()
+        await asyncio.gather(forgetting, return_exceptions=True)
+        await pool.close()
+
+    return store, close
+
+
+def _closing(reporting: asyncio.Task[None], closers: Sequence[Close]) -> Close:
+    """Return what stops the reports of metrics and then closes the parts in this order."""
+
+    async def close() -> None:
+        reporting.cancel()
+        for close_part in closers:
+            await close_part()
+
+    return close
+
+
+def with_own_methods(
+    node: Node, config: Config, sends: SendMethods | None = None, relay: RelayMethods | None = None
+) -> Node:
+    """Return the node together with the methods and bulk look-ups that are composed of several of its answers."""
+    asker = Asker(node, config.lookups.node_calls_max)
+    handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
+    sending = {} if sends is None else sends.handlers()
+    relayed = {} if relay is None else relay.handlers()
+    return OwnMethods(node, handlers | sending | relayed | discovery(config))
+
+
+class LivePages:
+    """The public pages, kept current by the nodes' probes and by a check of the stores every second."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        accounts: ShardedAccounts,
+        redis_client: Any,
+        served: Sequence[Page] = (),
+        signals: Signals | None = None,
+    ) -> None:
+        self._clock, self._accounts, self._redis, self._signals = clock, accounts, redis_client, signals
+        self._started_at = clock.now()
+        nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.named_nodes)
+        self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
+        relay, grpc = config.sends.block_engine_url is not None, config.upstream.yellowstone_url is not None
+        sockets = offers_streams(config)
+        self._doors = doors = Doors(websocket=sockets, relay=relay, grpc=grpc, signals=sockets)
+        self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
+        paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
+        self._capabilities = endpoints.capabilities_document(doors, paths)
+        self._prices = config.pricing
+        self._task: asyncio.Task[None] | None = None
+        self.sends: SendsClient | None = None  # As payments.
+        self.yellowstone: Yellowstone | None = None  # As payments.
+        self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
+        self.sol_price: SolPriceFeed | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
+        """Take in one probe of a node."""
+        self._take_in(self._health.after_probe(probe, best_known_slot, name))
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        sponsor_low = None if self.payments is None else self.payments.recovery.sponsor_low
+        document = endpoints.health_document(
+            *(
+                self._health,
+                self._clock.now(),
+                self._started_at,
+                self._doors,
+                self._accounts.clocks_disagree,
+                sponsor_low,
+                None if self._signals is None else self._signals.sources(),
+            )
+        )
+        return endpoints.health_http_status(self._health), document
+
+    def pricing(self) -> dict[str, Any]:
+        latest = None if self.sol_price is None else self.sol_price.latest
+        live = None if latest is None else (latest.micro_usd, latest.age_seconds(self._clock.now()))
+        return self._pricing | {"percentage_priced": endpoints.percentage_priced(self._prices, live)}
+
+    def capabilities(self) -> dict[str, Any]:
+        return self._capabilities
+
+    def landing(self) -> dict[str, Any] | None:
+        return None if self.sends is None else self.sends.state.get("landing")
+
+    async def look(self) -> None:
+        """Check the stores once."""
+        committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
+        relay = self.sends is None or self.sends.relay_reachable
+        streaming = self.yellowstone is None or self.yellowstone.is_up
+        signals = self._signals is None or self._signals.are_read
+        self._take_in(self._health.after_services(Services(committing, reachable, relay, streaming, signals)))
+
+    def _take_in(self, health: Health) -> None:
+        before, self._health = self._health.status, health
+        if health.status is not before:
+            logger.warning("health: %s, was %s", health.status.value, before.value)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:  # After a bug the health page must still be updated.
+                logger.exception("checking the stores failed")
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def _ledger_commits(self) -> bool:
+        try:
+            return await self._accounts.committing()
+        except OwnerUnavailable:
+            return False
+
+    async def _redis_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(_WATCH_SECONDS):
+                return bool(await self._redis.ping())
+        except (redis.exceptions.RedisError, OSError, TimeoutError):
+            return False

@@ -1,0 +1,79 @@
+"""The hook that Ray Serve calls in each process that serves HTTP, just before that process listens.
+
+Implements: design, "Measured facts" (straight to replicas); threats 48 and 58. Named to Serve by
+RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH. Wiring: the rules are in gateway/doors/serve_layer.py.
+
+The hook also prevents a replica from opening Serve's port for calls between deployments. That port listens on all
+addresses, accepts pickled objects and needs no token, unlike Ray's own ports. Any client that reaches it could run code
+in the replica. This service has one deployment, and Serve uses Ray's actor calls (RAY_SERVE_USE_GRPC_BY_DEFAULT=0), so
+the port is not needed.
+
+The gRPC server for clients starts after HTTP. Serve binds it to all addresses and gives it two options alone, so the
+hook gives it ours: the node's own address and the loopback, the limit of a request, and pings of clients at any rate.
+"""
+
+from typing import Any
+
+from starlette.middleware import Middleware
+
+from actors.gateway.doors import serve_layer as serve_edge
+
+GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # Yellowstone's default for a request.
+    ("grpc.max_send_message_length", -1),  # Blocks are large.
+    # As in Yellowstone, clients may ping at any rate; gRPC's default would disconnect them.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 30_000),
+    # While a client reads nothing, HAProxy reads nothing of that client's connection here, pings included. With less
+    # than the 75 s for which the front waits (front_config.IDLE_SECONDS), the connection would be cut before the client
+    # reads again, and the status that waits behind its updates with it.
+    ("grpc.keepalive_timeout_ms", 90_000),
+)
+
+
+def middlewares() -> list[Middleware]:
+    """Return the middlewares of this process, for Serve.
+
+    Raises RuntimeError when the port cannot be closed; then the process does not listen.
+    """
+    close_port_between_deployments()
+    limit_grpc_server()
+    return serve_edge.middlewares()
+
+
+def close_port_between_deployments() -> None:
+    from ray.serve._private import replica
+
+    if not hasattr(replica, "add_port_to_grpc_server"):
+        raise RuntimeError("Ray Serve opens the ports of its replicas in another way than this version expects")
+    replica.add_port_to_grpc_server = _no_port
+
+
+def limit_grpc_server() -> None:
+    from ray._common import network_utils
+    from ray.serve._private import default_impl, grpc_util
+
+    has_all = hasattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS") and hasattr(default_impl, "add_grpc_address")
+    if not has_all or not hasattr(network_utils, "get_localhost_ip"):
+        raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
+    grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
+    default_impl.add_grpc_address = _add_private_address
+
+
+def _add_private_address(server: Any, address: str) -> None:
+    """Replaces Serve's function that binds the server to all addresses.
+
+    The front of another machine reaches a replica at its node's address, that of the same machine at the loopback.
+    """
+    from ray._common import network_utils
+    from ray.util import get_node_ip_address
+
+    port = address.rpartition(":")[2]
+    for host in sorted({network_utils.get_localhost_ip(), get_node_ip_address()}):
+        server.add_insecure_port(f"{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _no_port(server: Any, address: str) -> int:
+    """Replaces Serve's function that binds the server: the server starts without a port."""
+    return 0

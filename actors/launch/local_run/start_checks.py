@@ -1,0 +1,153 @@
+"""Checks before anything is started or deleted: settings that do not fit together, taken ports, stores that are away.
+
+Implements: launch/README.md ("all mistakes are reported together before anything starts"). A start and `config` use the
+same checks of settings. Not here: the rules for one setting alone (config.py).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import combinations
+from urllib.parse import urlsplit
+
+import redis.asyncio
+
+from actors.config import Config, ConfigError, environment_name
+from actors.launch.front.tls_edge_config import certificate_mistake
+from actors.local_servers.ports import NeededPort
+from actors.storage.connections import StoreUnreachable, connect_postgres, connect_redis
+from actors.telemetry.metrics_page import metrics_port
+
+_PORT_MAX = 65_535
+_INTERNAL = "LEDGER_SERVE__INTERNAL_PORT_FIRST"
+_INTERNAL_WANTED = "the first of 1,000 free ports"
+_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound.
+_POSTGRES_SCHEMES = ("postgresql", "postgres")
+_APPLICATION = "ledger-gateway start"
+
+
+def network_of(config: Config) -> str:
+    """Return the network whose money is taken: mainnet with a node of one's own, unless the settings say otherwise."""
+    return config.payments.network or ("devnet" if config.upstream.node_url is None else "mainnet")
+
+
+def require_whole(config: Config) -> None:
+    """Raise ConfigError with a line for each URL or wallet without which the product cannot serve."""
+    _raise([*_url_mistakes(config), *_wallet_mistakes(config)])
+
+
+def require_startable(config: Config) -> None:
+    """Do as require_whole, look at the certificate, and compare the ports of a local run with each other."""
+    mistakes = [*_url_mistakes(config), *_wallet_mistakes(config), *_certificate_mistakes(config)]
+    _raise([*mistakes, *_port_mistakes(config)])
+
+
+def _raise(mistakes: list[str]) -> None:
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+
+
+def _url_mistakes(config: Config) -> Iterator[str]:
+    """Check the form of the stores' URLs. No text has the URL, which may hold a password."""
+    storage = config.storage
+    for name, url in (
+        ("postgres_url", storage.postgres_url),
+        ("postgres_migrations_url", storage.postgres_migrations_url),
+    ):
+        if url is not None and not _is_postgres_url(url.get_secret_value()):
+            wanted = "DATABASE_URL" if name == "postgres_url" else environment_name(f"storage.{name}")
+            yield f"storage.{name}: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE; correct {wanted}"
+    if storage.redis_url is not None:
+        try:
+            redis.asyncio.ConnectionPool.from_url(storage.redis_url.get_secret_value())
+        except ValueError:
+            yield (
+                "storage.redis_url: wanted redis://:PASSWORD@HOST:PORT/NUMBER, rediss:// in its place for TLS, or "
+                "unix:// and the path of a socket; correct REDIS_URL"
+            )
+
+
+def _is_postgres_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        hosts = parts.netloc.rpartition("@")[2].split(",")  # There may be several.
+        # Reading a port checks it.
+        return parts.scheme in _POSTGRES_SCHEMES and all(urlsplit(f"//{host}").port != 0 for host in hosts)
+    except ValueError:
+        return False
+
+
+def _wallet_mistakes(config: Config) -> Iterator[str]:
+    if network_of(config) == "mainnet" and config.payments.deposit_wallet is None:
+        yield (
+            "payments.deposit_wallet: on mainnet deposits are real money, and no key is made for them here; set "
+            f"{environment_name('payments.deposit_wallet')} to the public key of a wallet of yours. For a node whose "
+            f"money is worth nothing, set {environment_name('payments.network')}=devnet"
+        )
+
+
+def _certificate_mistakes(config: Config) -> Iterator[str]:
+    path = config.serve.tls_certificate_file
+    if path is not None and (mistake := certificate_mistake(path)) is not None:
+        yield mistake
+
+
+def needed_ports(config: Config) -> Iterator[NeededPort]:
+    """Yield every port with a fixed number that a local run listens on."""
+    serve = config.serve
+    yield NeededPort(serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    if serve.tls:
+        yield NeededPort(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT")
+    before = "the port before it (--http-port or LEDGER_SERVE__HTTP_PORT)"
+    yield NeededPort(serve.plain_host, serve.http_port + 1, "WebSockets", before)
+    if config.upstream.node_url is None or config.upstream.yellowstone_url is not None:
+        yield NeededPort(serve.plain_host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT")
+    for port in range(serve.internal_port_first, serve.internal_port_first + 4):
+        yield NeededPort("127.0.0.1", port, "the cluster", _INTERNAL, _INTERNAL_WANTED)
+    page = metrics_port(config)
+    if page is not None:
+        yield NeededPort(config.telemetry.metrics_host, page, "GET /metrics", "LEDGER_TELEMETRY__METRICS_PORT")
+    if config.upstream.node_url is None:
+        yield NeededPort("127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT")
+
+
+def _port_mistakes(config: Config) -> Iterator[str]:
+    """Compare the ports of one run with each other: what listens second would fail, long after the start began."""
+    serve, ports = config.serve, [one for one in needed_ports(config) if one.port]
+    if serve.http_port == _PORT_MAX:
+        yield f"serve.http_port: {_PORT_MAX}, wanted less: WebSockets use the next port"
+    if config.upstream.node_url is None:
+        setting, next_port = "LEDGER_DEVNODE__HTTP_PORT", config.devnode.http_port + 1
+        ports.append(NeededPort("127.0.0.1", next_port, "the embedded chain's WebSockets", setting))
+    for one, other in combinations(ports, 2):
+        if one.port == other.port and _meet(one.host, other.host):
+            yield (
+                f"port {one.port} is wanted for {one.purpose} and for {other.purpose}: "
+                f"change {one.setting}, or {other.setting}"
+            )
+
+
+def _meet(one: str, other: str) -> bool:
+    return one == other or one in _ANY_ADDRESS or other in _ANY_ADDRESS
+
+
+async def require_own_stores(config: Config) -> None:
+    """Ask the operator's own PostgreSQL and Redis for a sign of life. Raises StoreUnreachable, for both at once."""
+    waits = []
+    if config.storage.postgres_url is not None:
+        waits.append(_reach_postgres(config.storage.postgres_url.get_secret_value()))
+    if config.storage.redis_url is not None:
+        waits.append(_reach_redis(config.storage.redis_url.get_secret_value()))
+    faults = [fault for fault in await asyncio.gather(*waits, return_exceptions=True) if fault is not None]
+    for fault in faults:
+        if not isinstance(fault, StoreUnreachable):
+            raise fault
+    if faults:
+        raise StoreUnreachable("\n".join(map(str, faults)))
+
+
+async def _reach_postgres(url: str) -> None:
+    await (await connect_postgres(url, connections_max=1, application=_APPLICATION)).close()
+
+
+async def _reach_redis(url: str) -> None:
+    await (await connect_redis(url)).aclose()

@@ -1,0 +1,202 @@
+"""The command line of serve_app.py: run, config, migrate, audit; accounts are in operator/account_commands.py, deposits
+and referrals in operator/money_commands.py, sponsor in operator/sponsor_commands.py.
+
+Implements: launch/README.md (commands). Each command prints its result and the next step.
+Not here: the work of the commands (run.py, accounts/audit.py).
+"""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+
+from actors.accounts import audit
+from actors.config import ConfigError, NodeConfig, environment_name, shown_url
+from actors.config_loader import Loaded
+from actors.launch.local_run import start_checks, supervisor_process
+from actors.launch.local_run.run import Options, Parts, run, settings
+from actors.launch.local_run.screen import (
+    ConfigFileOption,
+    DataDirOption,
+    fail,
+    print_document,
+    print_for_programs,
+    say,
+)
+from actors.launch.operator.account_commands import add_account_shortcuts, add_accounts
+from actors.launch.operator.money_commands import add_deposits, add_referrals
+from actors.launch.operator.sponsor_commands import add_sponsor
+from actors.launch.operator.tables import is_for_a_terminal, print_table
+from actors.storage.connections import StoreUnreachable
+from actors.storage.schema import SchemaMismatch
+
+_OWN_JSON = frozenset(("run", "audit"))  # `run` has --ready-file; `audit` prints its report by itself.
+
+
+def make_cli(parts: Parts) -> typer.Typer:
+    """Build the command line. parts: the product, assembled by serve_app.py."""
+    cli = typer.Typer(
+        help="Ledger Gateway: a prepaid, credit-metered gateway in front of a Solana node. "
+        "Without a command it starts the whole product on this machine.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    def run_command(
+        data_dir: DataDirOption = None,
+        config: ConfigFileOption = None,
+        fresh: Annotated[
+            bool, typer.Option("--fresh", help="Delete accounts, ledger and chain first; keys stay.")
+        ] = False,
+        ready_file: Annotated[
+            Path | None, typer.Option("--ready-file", help="Write URLs, keys and process ids here as JSON once ready.")
+        ] = None,
+        http_port: Annotated[int | None, typer.Option("--http-port", min=1, max=65535, help="Port of HTTP.")] = None,
+        tls: Annotated[
+            bool, typer.Option("--tls", help="Also serve HTTPS, WSS and gRPC over TLS, on port 8443.")
+        ] = False,
+    ) -> None:
+        """Start the whole product; Ctrl-C stops it."""
+        overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
+        if tls:
+            overrides["LEDGER_SERVE__TLS"] = "true"
+        supervisor_process.supervised(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
+
+    def start(context: typer.Context, **options: Any) -> None:
+        if context.invoked_subcommand is None:
+            run_command(**options)
+        else:
+            _refuse_misplaced(context, context.invoked_subcommand)
+
+    # Both without a command, and as `run`: the same options.
+    own = inspect.signature(run_command)
+    told = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    start.__signature__ = own.replace(parameters=[told, *own.parameters.values()])  # type: ignore[attr-defined]
+    start.__annotations__ = {"context": typer.Context, **run_command.__annotations__}
+    cli.callback(invoke_without_command=True)(start)
+    cli.command("run")(run_command)
+    _add_config(cli)
+    _add_migrate(cli, parts)
+    add_accounts(cli)
+    add_deposits(cli)
+    add_referrals(cli)
+    add_sponsor(cli)
+    cli.command("audit")(audit.main)
+    add_account_shortcuts(cli)
+    _add_json(cli)
+    return cli
+
+
+def _refuse_misplaced(context: typer.Context, command: str) -> None:
+    """Refuse options that stand before a command: they are those of a start, and would change nothing."""
+    misplaced = [
+        one.opts[0]
+        for one in context.command.params
+        if (source := context.get_parameter_source(one.name or "")) is not None and source.name == "COMMANDLINE"
+    ]
+    if misplaced:
+        raise typer.BadParameter(
+            f"it stands before the command, and would change nothing there; options of `{command}` come after it, "
+            f"and `{command} --help` lists them",
+            param_hint=", ".join(misplaced),
+        )
+
+
+def _add_json(cli: typer.Typer) -> None:
+    """Give every command the option --json, but those that have their own form of it."""
+    for info in cli.registered_commands:
+        assert info.callback is not None
+        if info.name not in _OWN_JSON:
+            info.callback = _with_json(info.callback)
+    for group in cli.registered_groups:
+        assert group.typer_instance is not None
+        _add_json(group.typer_instance)
+
+
+def _with_json(work: Callable[..., None]) -> Callable[..., None]:
+    def run_for(as_json: bool, **options: Any) -> None:
+        print_for_programs(as_json)
+        work(**options)
+
+    own, option = inspect.signature(work), typer.Option("--json", help="One JSON document, for programs.")
+    told = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
+    )
+    run_for.__signature__ = own.replace(parameters=[*own.parameters.values(), told])  # type: ignore[attr-defined]
+    run_for.__annotations__ = {**work.__annotations__, "as_json": told.annotation}
+    run_for.__name__, run_for.__doc__ = work.__name__, work.__doc__
+    return run_for
+
+
+def _add_config(cli: typer.Typer) -> None:
+    @cli.command("config")
+    def config_command(
+        show: Annotated[bool, typer.Option("--show", help="Print every setting, its value and its origin.")] = False,
+        config: ConfigFileOption = None,
+    ) -> None:
+        """Check the settings; with --show print them, secrets masked."""
+        try:
+            loaded = settings(Options(None, False, config, None, {}))
+            start_checks.require_startable(loaded.config)
+        except ConfigError as error:
+            fail(str(error))
+        if print_document(_settings_of(loaded) if show else {"valid": True}):
+            return
+        if show:
+            _print_settings(_settings_of(loaded))
+        say("The settings are valid. Next: `python serve_app.py` starts with them.")
+
+
+def _settings_of(loaded: Loaded) -> list[dict[str, Any]]:
+    return [
+        {
+            "setting": (name := f"{branch_name}.{field}"),
+            "environment": environment_name(name),
+            "value": _shown(field, getattr(branch, field)),
+            "from": loaded.sources.get(name, "default"),
+            "meaning": info.description,
+        }
+        for branch_name, branch in loaded.config
+        for field, info in type(branch).model_fields.items()
+    ]
+
+
+def _print_settings(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each setting; a terminal has no room for the variable's name beside it, so it is below."""
+    if is_for_a_terminal():
+        rows = [{**row, "setting": f"{row['setting']}\n{row.pop('environment')}"} for row in rows]
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
+    @cli.command()
+    def migrate(config: ConfigFileOption = None) -> None:
+        """Create or update the tables of your own PostgreSQL, with LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL."""
+        try:
+            loaded = settings(Options(None, False, config, None, {})).config
+            if loaded.storage.postgres_url is None:
+                fail("set DATABASE_URL to your PostgreSQL; every start updates the embedded one")
+            parts.migrate(loaded)
+        except (ConfigError, StoreUnreachable, SchemaMismatch) as error:
+            fail(str(error))
+        print_document({"migrated": True})
+        say("The tables are those of this version. Next: a start of this version needs only DATABASE_URL.")
+
+
+def _shown(field: str, value: Any) -> str:
+    """Return a setting as text: no secret, and of a URL only the host, because the rest of it may be a key."""
+    if isinstance(value, SecretStr):
+        return "(set, hidden)"
+    if isinstance(value, tuple) and any(isinstance(item, NodeConfig) for item in value):
+        return "\n".join(_shown_node(node, number) for number, node in enumerate(value, 1))
+    if isinstance(value, str) and field.endswith("url"):
+        return shown_url(value)
+    return "" if value is None else str(value)
+
+
+def _shown_node(node: NodeConfig, number: int) -> str:
+    url = shown_url(node.url.get_secret_value())
+    return f"{node.name or f'node-{number}'}: {url}, weight {node.weight}, {' '.join(node.roles)}"

@@ -1,0 +1,220 @@
+"""A replica's side of the stream hub: one topic for all its subscribers, and their events.
+
+Implements: design, "Growth"; decisions, "gaps of native subscriptions". A shell. A notification is encoded once here,
+up to the number of the subscription, however many clients get it.
+
+When the hub is another one than before, it knows nothing of this replica: every topic is opened again from the newest
+slot that is known here, and the hub fills or tells the gap. Not here: prices and clients (websocket/client_streams.py).
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+import orjson
+
+from actors.hotlink.edge import LinkFull, LinkTimeout
+from actors.hotlink.frames import MessageKind
+from actors.metering.api import Sink, StreamEvent
+from actors.streams.api import CHANGE, ENDS, GAP, MORE, POLL, CloseTopic, OpenTopic, PollEvents, TopicEvent, TopicEvents
+from actors.streams.hub.native import TopicKey
+
+logger = logging.getLogger(__name__)
+
+NOTIFICATION_UNITS = 1  # The unit is what a notification costs (catalog.units_per_credit).
+_CHANGE_MS, _POLL_MS = 15_000, 30_000
+_AGAIN_SECONDS, _REOPEN_SECONDS = 0.2, 1.0
+_AWAY = orjson.dumps({"code": -32003, "message": "service temporarily unavailable: subscriptions are not taken"})
+_OVERRAN = "this replica took too few events"
+
+
+class HubLink(Protocol):
+    """The part of a hot link that is needed here."""
+
+    def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]": ...
+
+
+class _Topic:
+    """A topic that some client of this replica wants. opened: gives the node's error object, or nothing."""
+
+    __slots__ = ("handle", "head", "key", "opened", "pieces", "sinks")
+
+    def __init__(self, key: TopicKey, handle: int) -> None:
+        self.key, self.handle = key, handle
+        self.sinks: dict[object, Sink] = {}
+        self.pieces: list[bytes] = []
+        self.head = b'{"jsonrpc":"2.0","method":"%b","params":{"result":' % key.notification.encode()
+        self.opened: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+
+class FeedSubscription:
+    """One subscriber of a topic. An OpenSubscription."""
+
+    def __init__(self, feed: "TopicFeed", key: TopicKey) -> None:
+        self._feed, self._key = feed, key
+
+    def close(self) -> None:
+        self._feed.unsubscribe(self._key, self)
+
+
+class TopicFeed:
+    """Belongs to one event loop. replica: this process's name on the link."""
+
+    def __init__(self, link: HubLink, replica: bytes) -> None:
+        self._link, self._replica = link, replica
+        self._topics: dict[TopicKey, _Topic] = {}
+        self._by_handle: dict[int, _Topic] = {}
+        self._handles = itertools.count(1)
+        self._session = self._acked = self._slot = self._root = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self) -> None:
+        self._run(self._poll_for_ever())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    async def subscribe(self, key: TopicKey, sink: Sink) -> FeedSubscription | bytes:
+        """Subscribe. bytes: the JSON-RPC error object why not."""
+        topic = self._topics.get(key)
+        if topic is None:
+            topic = self._topics[key] = self._new(key)
+            self._run(self._open(topic, None))
+        subscription = FeedSubscription(self, key)
+        topic.sinks[subscription] = sink
+        try:
+            error = await asyncio.shield(topic.opened)
+        except asyncio.CancelledError:
+            subscription.close()
+            raise
+        return error or subscription
+
+    def unsubscribe(self, key: TopicKey, subscription: FeedSubscription) -> None:
+        topic = self._topics.get(key)
+        if topic is None or topic.sinks.pop(subscription, None) is None or topic.sinks:
+            return
+        self._forget(topic)
+        self._run(self._close(topic.handle))
+
+    def _new(self, key: TopicKey) -> _Topic:
+        topic = _Topic(key, next(self._handles))
+        self._by_handle[topic.handle] = topic
+        return topic
+
+    def _forget(self, topic: _Topic) -> None:
+        self._by_handle.pop(topic.handle, None)
+        if self._topics.get(topic.key) is topic:
+            del self._topics[topic.key]
+
+    # --- the hub
+
+    async def _open(self, topic: _Topic, from_slot: int | None) -> None:
+        wanted = OpenTopic(self._replica, topic.handle, topic.key.method, topic.key.params, from_slot)
+        try:
+            reply = await self._link.call(CHANGE, wanted, _CHANGE_MS, new_work=True)
+            error = reply.error
+        except (LinkFull, LinkTimeout):
+            error = _AWAY
+        if error and topic.opened.done():  # It is opened again, for as long as anybody wants it.
+            logger.info("a %s cannot be opened again for now", topic.key.method)
+            await asyncio.sleep(_REOPEN_SECONDS)
+            if self._by_handle.get(wanted.handle) is topic:
+                await self._open(topic, from_slot)
+            return
+        self._end_opening(topic, error)
+        if error is _AWAY:
+            self._run(self._close(topic.handle))  # The hub may have opened it all the same.
+
+    def _end_opening(self, topic: _Topic, error: bytes) -> None:
+        if not topic.opened.done():
+            if error:
+                self._forget(topic)
+            topic.opened.set_result(error)
+
+    async def _close(self, handle: int) -> None:
+        try:
+            await self._link.call(CHANGE, CloseTopic(self._replica, handle), _CHANGE_MS)
+        except LinkTimeout:
+            logger.info("the hub did not take the end of a topic; it is told again with the next session")
+
+    async def _poll_for_ever(self) -> None:
+        while True:
+            poll = PollEvents(self._replica, self._session, self._acked)
+            try:
+                batch: TopicEvents = await self._link.call(POLL, poll, _POLL_MS)
+            except (LinkFull, LinkTimeout):
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            try:
+                self._take(batch)
+            except Exception:  # A bug; the stream must go on.
+                logger.exception("a batch of events could not be delivered")
+
+    def _take(self, batch: TopicEvents) -> None:
+        slot, root = self._slot, self._root
+        self._slot, self._root = max(slot, batch.slot), max(root, batch.root)
+        if batch.session != self._session:
+            is_first, self._session, self._acked = self._session == 0, batch.session, 0
+            if not is_first:
+                self._open_all_again(slot, root)
+        if batch.batch:
+            self._acked = batch.batch
+        if batch.overran:
+            for topic in list(self._by_handle.values()):
+                self._deliver_gap(topic, _gap(root if topic.key.follows_root else slot, self._slot, _OVERRAN))
+        for event in batch.events:
+            self._deliver(event)
+
+    def _open_all_again(self, slot: int, root: int) -> None:
+        """The hub knows no topic of this replica any more. Subscribers keep their subscriptions."""
+        for topic in list(self._topics.values()):
+            if not topic.opened.done():
+                continue  # Its opening is on its way, and is answered by this hub.
+            self._by_handle.pop(topic.handle, None)
+            topic.handle, topic.pieces = next(self._handles), []
+            self._by_handle[topic.handle] = topic
+            self._run(self._open(topic, root if topic.key.follows_root else slot))
+
+    # --- events
+
+    def _deliver(self, event: TopicEvent) -> None:
+        topic = self._by_handle.get(event.handle)
+        if topic is None:
+            return
+        payload = event.payload
+        if event.flags & MORE:
+            topic.pieces.append(payload)
+            return
+        if topic.pieces:
+            payload, topic.pieces = b"".join((*topic.pieces, payload)), []
+        if event.flags & GAP:
+            self._deliver_gap(topic, payload)
+            return
+        ends = bool(event.flags & ENDS)
+        if ends:
+            self._forget(topic)
+        self._give(topic, StreamEvent(b'%b%b,"subscription":' % (topic.head, payload), NOTIFICATION_UNITS, ends))
+
+    def _deliver_gap(self, topic: _Topic, gap: bytes) -> None:
+        head = b'{"jsonrpc":"2.0","method":"gapNotification","params":{"result":%b,"subscription":' % gap
+        self._give(topic, StreamEvent(head, 0))
+
+    def _give(self, topic: _Topic, event: StreamEvent) -> None:
+        for sink in list(topic.sinks.values()):
+            sink(event)
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _gap(from_slot: int, to_slot: int, reason: str) -> bytes:
+    return orjson.dumps({"from_slot": from_slot, "to_slot": to_slot, "reason": reason})

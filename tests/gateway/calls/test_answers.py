@@ -1,0 +1,131 @@
+"""Answers as they leave: whose they are, and the large ones in pieces."""
+
+import asyncio
+import gc
+
+import pytest
+
+from actors.gateway.calls import answers
+from actors.gateway.calls.answers import LARGE_BYTES
+from actors.gateway.calls.outcomes import Reply
+from actors.upstream import replies
+from actors.upstream.replies import Lease, NodeAnswer
+from tests.gateway.doubles import RESULT, ScriptedNode
+from tests.gateway.test_wire import a_world_with_a_node, listening, post, speak
+from tests.gateway.world import a_world, call
+from tests.upstream.nodes import Exchange, RawNode
+
+
+def large(size: int = LARGE_BYTES, node: str = "a", lease: Lease | None = None) -> NodeAnswer:
+    return replies.judge(b'{"jsonrpc":"2.0","result":"' + b"x" * size + b'","id":1}', node, lease)
+
+
+def body_of(answered: answers.Response) -> bytes:
+    return answered.body + b"".join(answered.parts)
+
+
+def test_a_large_answer_is_sent_without_a_copy_of_it():
+    """A thousand callers of one block share its bytes; only the id is each one's own."""
+    answer = large()
+    shaped = answers.single(Reply(b'"mine"', answer, None), b'"mine"')
+    assert shaped.body == b""
+    assert body_of(shaped) == answer.reply(b'"mine"')
+    assert all(part.obj is answer.body for part in shaped.parts if isinstance(part, memoryview))
+    assert answers.single(Reply(b"1", RESULT, None), b"1").parts == ()
+
+
+def test_a_batch_with_large_answers_is_the_same_batch():
+    """In order, with commas between, whichever of them are large."""
+    items = [Reply(b"%d" % number, answer, None) for number, answer in enumerate((RESULT, large(), RESULT, large()))]
+    shaped = answers.batch(items, "r", {})
+    assert body_of(shaped) == b"[" + b",".join(item.answer.reply(item.id) for item in items) + b"]"
+    small = answers.batch(items[:1], "r", {})
+    assert small.body == b"[" + RESULT.reply(b"0") + b"]"
+
+
+@pytest.mark.parametrize(
+    ("marks", "headers"),
+    [
+        ([("a", "miss")], [(b"x-node", b"a"), (b"x-cache", b"miss")]),
+        ([("a", "hit"), ("b", "miss"), ("a", "hit")], [(b"x-node", b"a, b"), (b"x-cache", b"hit, miss")]),
+        ([("", "")], []),
+        ([("", "hit")], [(b"x-cache", b"hit")]),
+    ],
+)
+def test_headers_say_who_served_it_and_how_it_came_about(marks, headers):
+    """Of a batch each name once; an operator who has switched the names off has none."""
+    served = [NodeAnswer(RESULT.kind, RESULT.body, node=node, cache=cache) for node, cache in marks]
+    assert answers.served_by(served) == headers
+
+
+async def test_pieces_are_sent_as_fast_as_they_are_taken():
+    """No piece is offered before the last was taken, so a slow client holds one of them and not the whole."""
+    taken: list[int] = []
+
+    async def send(message) -> None:
+        taken.append(len(message["body"]))
+        await asyncio.sleep(0)
+
+    answer = large(5 * LARGE_BYTES)
+    await answers.send_parts(send, answer.reply_parts(b"1"), "r")
+    assert sum(taken) == len(answer.body)
+    assert max(taken) <= LARGE_BYTES
+    assert taken[-1] == 0
+
+
+async def test_a_client_that_takes_nothing_is_let_go(monkeypatch):
+    """It holds room that others wait for; the response ends without its end, which no client takes for whole."""
+    monkeypatch.setattr(answers, "_PIECE_SECONDS_MAX", 0.01)
+    sent = []
+
+    async def send(message) -> None:
+        sent.append(message)
+        await asyncio.Event().wait()
+
+    await answers.send_parts(send, large().reply_parts(b"1"), "r")
+    assert [message["more_body"] for message in sent] == [True]
+
+
+async def test_the_room_of_a_large_answer_is_free_when_it_has_left():
+    """And not before its last byte: what is being sent is still here."""
+    freed: list[int] = []
+    node = ScriptedNode(lambda method, params: large(lease=Lease(lambda: freed.append(1))))
+    async with a_world(node) as world:
+        customer = await world.customer(100)
+        answered = await world.rpc(customer, call("getBlock", 5))
+        assert len(answered.content) > LARGE_BYTES
+        assert answered.headers["x-node"] == "a"
+        del answered
+        gc.collect()
+        assert freed == [1]
+
+
+BLOCK = b'{"jsonrpc":"2.0","result":{"blockhash":"' + b"x" * (10 << 20) + b'"},"id":1}'
+
+
+async def test_ten_megabytes_reach_the_client_as_the_node_sent_them():
+    """From socket to socket, under the client's own id, for the published price."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.send(exchange.response(BLOCK))
+
+    async with a_world_with_a_node(RawNode(answer)) as world, listening(world.door) as port:
+        customer = await world.customer(100)
+        body = b'{"jsonrpc":"2.0","id":"mine","method":"getBlock","params":[5]}'
+        answered = await speak(port, post(customer.api_key, body))
+        assert answered.partition(b"\r\n\r\n")[2] == BLOCK.replace(b'"id":1}', b'"id":"mine"}')
+        assert await world.debits(customer) == [("getBlock", 25)]
+
+
+async def test_a_node_that_breaks_in_mid_body_costs_nothing_and_sends_no_half_block():
+    """Money rule 2, in the customer's favour: what was not received whole was not answered."""
+
+    async def half(exchange: Exchange) -> None:
+        await exchange.send(exchange.response(BLOCK)[: 5 << 20])
+        exchange.reset()
+
+    async with a_world_with_a_node(RawNode(half)) as world:
+        customer = await world.customer(100)
+        failed = await world.rpc(customer, call("getBlock", 5))
+        assert (failed.status_code, failed.json()["error"]["code"]) == (502, -32003)
+        assert (await world.debits(customer), await world.balance(customer)) == ([], 100)

@@ -1,0 +1,124 @@
+"""The HTTP door over the real owner of accounts: the interface, rule by rule."""
+
+import logging
+
+import httpx
+import pytest
+
+from actors.gateway.doors.http import HttpDoor, endpoints
+from actors.gateway.doors.parts import Dependencies
+from actors.upstream import replies
+from tests.gateway.doubles import ScriptedNode, counted
+from tests.gateway.world import Pages, a_world, call, constant
+
+CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+
+async def test_request_ids_are_our_own_and_differ():
+    """A client's id is neither trusted nor repeated."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        ids = {(await world.rpc(customer, call(), **{"x-request-id": "a b"})).headers["x-request-id"] for _ in range(3)}
+        assert len(ids) == 3
+        assert "a b" not in ids
+
+
+async def test_an_edge_of_ours_may_make_the_ids():
+    """Where a layer outside sets the id on request and answer, bodies carry that id and the header is not doubled."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        dependencies = Dependencies(
+            world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock, ids_from_edge=True
+        )
+        transport = httpx.ASGITransport(HttpDoor(dependencies))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway.test") as http:
+            headers = {"x-api-key": customer.api_key, "x-request-id": "edge-7"}
+            response = await http.post("/", json=call("nope"), headers=headers)
+        assert response.json()["error"]["data"]["requestId"] == "edge-7"
+        assert "x-request-id" not in response.headers
+
+
+async def test_a_fault_of_ours_is_500_with_an_id_and_without_its_text(caplog):
+    """The client learns an id to ask about, the log the rest; the hold is let go."""
+
+    def broken(method: str, params: bytes) -> replies.NodeAnswer:
+        raise ZeroDivisionError("secret detail")
+
+    async with a_world(ScriptedNode(broken)) as world:
+        customer = await world.customer(10)
+        with caplog.at_level(logging.ERROR):
+            response = await world.rpc(customer, call())
+        assert (response.status_code, constant(response)) == (500, "INTERNAL_ERROR")
+        assert response.json()["error"]["requestId"] == response.headers["x-request-id"]
+        assert "secret detail" not in response.text
+        assert response.headers["x-request-id"] in caplog.text
+        await world.door.close()
+        assert await world.balance(customer) == 10
+
+
+async def test_browsers_may_call_from_anywhere():
+    """CORS on answers to a browser, and on its preflight."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        for response in (
+            await world.rpc(customer, call(), origin="https://dapp.example"),
+            await world.rpc(None, call(), origin="https://dapp.example"),
+            await world.http.options("/rpc", headers={"origin": "https://dapp.example"}),
+        ):
+            assert response.headers.get_list("access-control-allow-origin") == ["*"]
+        assert response.status_code == 204
+        assert "x-api-key" in response.headers["access-control-allow-headers"].lower()
+        assert "access-control-allow-origin" not in (await world.rpc(customer, call())).headers
+
+
+async def test_websockets_are_closed_with_a_clear_no():
+    """What is not built is refused, not left hanging."""
+    async with a_world() as world:
+        sent = []
+
+        async def receive():
+            return {"type": "websocket.connect"}
+
+        async def send(message):
+            sent.append(message)
+
+        await world.door({"type": "websocket", "path": "/ws", "headers": []}, receive, send)
+        assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+async def test_refusals_are_counted_by_their_constant_wherever_they_are_made():
+    """Figures for operators: a whole request's refusal, a call's, two of a batch, a page's, a list's; nothing that a
+    caller wrote."""
+    async with a_world() as world:
+        wallet = await world.customer(credits=10)
+        await world.rpc(None, call())
+        await world.rpc(wallet, call("invented"))
+        await world.rpc(wallet, [call("invented"), call(), call("requestAirdrop")])
+        await world.http.get("/invented")
+        await world.http.post("/bulk/getBalances", content=b"no JSON", headers={"x-api-key": wallet.api_key})
+        assert counted(world.metrics, "refusals", "error") == {
+            "PAYMENT_REQUIRED": 1,
+            "METHOD_NOT_FOUND": 2,
+            "METHOD_NOT_ALLOWED": 1,
+            "NOT_FOUND": 1,
+            "INVALID_REQUEST": 1,
+        }
+
+
+@pytest.mark.parametrize("endpoint", endpoints(relay=True))
+async def test_every_endpoint_of_the_list_is_served_by_that_http_method_alone(endpoint):
+    """GET /capabilities is made of this list."""
+    method, path = endpoint.split(" ")
+    async with a_world() as world:
+        served = await world.http.request(method, path)
+        other = await world.http.request("PUT", path)
+        assert served.status_code != 404
+        if path == "/mcp":  # The protocol of agents has a status of its own for this.
+            assert (other.status_code, other.headers["allow"]) == (405, method)
+        else:
+            assert (other.status_code, constant(other)) == (404, "NOT_FOUND")
+            assert f"answers to {method} only" in other.text
+
+
+def test_confirm_deposit_is_in_the_list_of_endpoints():
+    assert "POST /account/confirm-deposit" in endpoints(relay=False)

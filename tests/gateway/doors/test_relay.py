@@ -1,0 +1,83 @@
+"""The door for bundles: what it refuses for free, and what it offers without a block engine."""
+
+import pytest
+
+from actors.catalog import RELAY
+from actors.gateway.doors.relay import PATHS
+from actors.upstream import replies
+from tests.gateway.doubles import ScriptedNode
+from tests.gateway.world import a_world, call, constant
+
+POSTS = [path.decode() for path, row in PATHS.items() if row.verb == "POST"]
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_a_body_that_is_no_call_of_this_path_is_free(path):
+    """Each in the form of the JSON-RPC door, with the account's figures."""
+    node = ScriptedNode()
+    async with a_world(node, relay=True) as world:
+        wallet = await world.customer(100)
+        for body, status, name in (
+            (b"no JSON", 400, "INVALID_REQUEST"),
+            ([call("sendBundle", ["AA=="])], 400, "INVALID_REQUEST"),
+            (call("getBalance", wallet.text), 200, "METHOD_NOT_FOUND"),
+            (call(next(iter(PATHS[path.encode()].methods)), 7), 200, "INVALID_PARAMS"),
+        ):
+            response = await world.rpc(wallet, body, path)
+            assert (response.status_code, constant(response)) == (status, name), body
+            assert response.headers["x-credits-remaining"] == "100"
+        assert node.calls == [] and await world.balance(wallet) == 100
+
+
+async def test_the_catalogs_price_is_held_for_each():
+    """An account with less gets 402 with terms, and nothing is asked."""
+    asks = {"getBundleStatuses": [["a"]], "getInflightBundleStatuses": [["a"]], "getTipAccounts": []}
+    async with a_world(relay=True) as world:
+        for row in RELAY:
+            if row.method in asks:
+                wallet = await world.customer(row.credits)
+                body = call(row.method, *asks[row.method])
+                assert (await world.rpc(wallet, body, "/relay/bundles")).headers["x-credits-remaining"] == "0"
+                refused = await world.rpc(wallet, body, "/relay/bundles")
+                assert (refused.status_code, constant(refused)) == (402, "INSUFFICIENT_CREDITS")
+                assert await world.debits(wallet) == [(row.name, row.credits)]
+
+
+async def test_without_credentials_the_terms_are_told():
+    async with a_world(relay=True) as world:
+        for response in (
+            await world.http.get("/relay/tipFloor"),
+            await world.rpc(None, call("getTipAccounts"), "/relay/bundles"),
+        ):
+            assert response.status_code == 402 and "payment-required" in response.headers
+
+
+async def test_without_a_block_engine_nothing_is_sold():
+    """The JSON-RPC method says so as every method that is not enabled does."""
+    node = ScriptedNode()
+    async with a_world(node) as world:
+        wallet = await world.customer(100)
+        for path in ("/relay/sendBundle", "/rpc"):
+            response = await world.rpc(wallet, call("sendBundle", ["AA=="]), path)
+            assert response.json()["error"]["code"] == -32004
+        got = await world.http.get("/relay/tipFloor", headers={"x-api-key": wallet.api_key})
+        assert (got.status_code, constant(got)) == (404, "NOT_FOUND")
+        assert node.calls == [] and await world.balance(wallet) == 100
+
+
+async def test_a_head_answers_like_a_get_without_a_body_and_costs_as_much():
+    """The block engine is asked for it as well; without credentials, credits or an engine it is refused as a GET is."""
+    async with a_world(ScriptedNode(lambda *_: replies.made(b"[]")), relay=True) as world:
+        for path in (path for path, row in PATHS.items() if row.verb == "GET"):
+            wallet = await world.customer(2)
+            key = {"x-api-key": wallet.api_key}
+            got, head = [await world.http.request(verb, path.decode(), headers=key) for verb in ("GET", "HEAD")]
+            assert got.status_code == head.status_code == 200 and head.headers["x-credits-remaining"] == "0"
+            told = ("content-type", "content-length", "x-credits-cost", "x-ratelimit-limit")
+            assert [head.headers[name] for name in told] == [got.headers[name] for name in told]
+            assert [credits for _, credits in await world.debits(wallet)] == [1, 1]
+            assert (await world.http.head(path.decode(), headers=key)).status_code == 402
+            assert (await world.http.head(path.decode())).status_code == 402
+    async with a_world() as world:
+        wallet = await world.customer(2)
+        assert (await world.http.head("/relay/tipFloor", headers={"x-api-key": wallet.api_key})).status_code == 404

@@ -1,0 +1,107 @@
+"""What Serve's hook puts in place in a process that listens."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from ray.serve._private import default_impl, grpc_util, replica
+from uvicorn.config import HTTP_PROTOCOLS
+
+from actors.config import ServeConfig
+from actors.gateway.doors.serve_layer import ServeEdge
+from actors.http_server.server import HttpServer
+from actors.launch.front import config as front_config
+from actors.launch.front import serve_hooks
+from actors.launch.front import tls_edge_config as edge_config
+from actors.launch.local_run import cluster
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    protocol, opener = HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server
+    options, binder = grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address
+    yield
+    HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server = protocol, opener
+    grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address = options, binder
+
+
+def test_the_hook_puts_the_edge_and_the_time_limit_in_place() -> None:
+    """One hook for all that this service changes in Serve's HTTP server."""
+    (middleware,) = serve_hooks.middlewares()
+    assert middleware.cls is ServeEdge
+    http: Any = HTTP_PROTOCOLS["auto"]
+    assert http.func is HttpServer and http.args[0].arrival_seconds_max == 10
+
+
+@pytest.mark.threat(58)
+async def test_a_replica_opens_no_port_for_pickled_calls() -> None:
+    """Threat 58: Serve's port between deployments is on all addresses and takes what pickle takes, from anybody.
+    The server that Serve starts afterwards listens nowhere."""
+    serve_hooks.middlewares()
+    server = grpc.aio.server()
+    assert replica.add_port_to_grpc_server(server, "[::]:0") == 0
+    await asyncio.wait_for(server.start(), 5)
+    await server.stop(None)
+
+
+def test_a_serve_whose_port_cannot_be_closed_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that would listen for anybody's code must not start."""
+    monkeypatch.delattr(replica, "add_port_to_grpc_server")
+    with pytest.raises(RuntimeError, match="ports of its replicas"):
+        serve_hooks.middlewares()
+
+
+def test_serve_is_told_to_need_no_such_port() -> None:
+    """Calls from Serve's own proxy go Ray's way, which asks for the token."""
+
+    environment = cluster.ray_environment(ServeConfig(), Path("/run"))
+    assert environment["RAY_SERVE_USE_GRPC_BY_DEFAULT"] == environment["RAY_SERVE_PROXY_USE_GRPC"] == "0"
+    assert environment["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"] == "actors.launch.front.serve_hooks:middlewares"
+
+
+@pytest.mark.parametrize(
+    ("node", "bound_to"),
+    [
+        ("127.0.0.1", ["127.0.0.1:4711"]),
+        ("192.0.2.7", ["127.0.0.1:4711", "192.0.2.7:4711"]),
+        ("2001:db8::7", ["127.0.0.1:4711", "[2001:db8::7]:4711"]),
+    ],
+)
+@pytest.mark.threat(58)
+async def test_the_grpc_server_of_a_replica_listens_where_fronts_reach_it(
+    monkeypatch: pytest.MonkeyPatch, node: str, bound_to: list[str]
+) -> None:
+    """Threat 58: Serve binds it to all addresses, so that everybody could pass the front by. Here the front of
+    the same machine reaches it at the loopback, as Serve tells HAProxy, and those of others at the node's address. Its
+    options are ours: above all the largest request."""
+    monkeypatch.setattr("ray.util.get_node_ip_address", lambda: node)
+    monkeypatch.setattr("ray._common.network_utils.get_localhost_ip", lambda: "127.0.0.1")
+    serve_hooks.middlewares()
+    asked: list[str] = []
+    bound = default_impl.add_grpc_address
+    bound(type("Server", (), {"add_insecure_port": staticmethod(asked.append)}), "[::]:4711")  # type: ignore[arg-type]
+    assert asked == bound_to
+    assert dict(serve_hooks.GRPC_OPTIONS)["grpc.max_receive_message_length"] == 4 << 20
+    assert [*serve_hooks.GRPC_OPTIONS] == grpc_util.DEFAULT_GRPC_SERVER_OPTIONS
+
+
+def test_a_replica_waits_longer_for_the_front_than_the_front_for_a_client() -> None:
+    """Threat 73: while a client reads nothing, HAProxy answers no ping of the replica on its connection. Cut off
+    before the client reads again, the stream would end without its status."""
+    assert dict(serve_hooks.GRPC_OPTIONS)["grpc.keepalive_timeout_ms"] > front_config.IDLE_SECONDS * 1000
+    assert edge_config._CLIENT_SECONDS >= front_config.IDLE_SECONDS
+
+
+@pytest.mark.parametrize(("module", "name"), [("default_impl", "add_grpc_address"), ("grpc_util", "start_grpc_server")])
+def test_the_parts_of_serve_that_are_changed_are_there(module: str, name: str) -> None:
+    """Another version of Serve that starts its gRPC server in another way fails here first."""
+    assert hasattr({"default_impl": default_impl, "grpc_util": grpc_util}[module], name)
+
+
+def test_a_serve_whose_grpc_server_is_made_otherwise_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS")
+    with pytest.raises(RuntimeError, match="gRPC server in another way"):
+        serve_hooks.middlewares()

@@ -1,0 +1,62 @@
+"""Guards how operator commands find the running instance, and what they say when there is none."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.accounts.api import Describe, OwnerReply, refused
+from actors.errors import Err
+from actors.launch.local_run import owner_commands as operator
+
+
+def test_a_running_instance_is_found_and_a_stopped_one_is_not(tmp_path: Path) -> None:
+    """Rule: every error says what to do about it."""
+    instance = operator.Instance("127.0.0.1:1", 3)
+    operator.announce(tmp_path, instance)
+    assert operator.find_instance(tmp_path) == instance
+    operator.withdraw(tmp_path)
+    with pytest.raises(operator.OperatorError, match=r"serve_app\.py"):
+        operator.find_instance(tmp_path)
+
+
+def test_a_bad_public_key_is_refused_before_anything_is_asked() -> None:
+    """Rule: bad input gets a clear error."""
+    with pytest.raises(operator.OperatorError, match="not a base58 public key"):
+        operator.account_of("0OIl")
+
+
+def test_two_actions_are_two_operations() -> None:
+    """Rule: an adjustment is idempotent by its operation, so each action must have its own."""
+    assert operator.new_operation() != operator.new_operation()
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (refused(Err.ACCOUNT_NOT_FOUND), "ACCOUNT_NOT_FOUND: there is no account of this key: check the key"),
+        (refused(Err.INSUFFICIENT_CREDITS, "nothing is available"), "INSUFFICIENT_CREDITS: nothing is available"),
+        (refused(Err.AUTH_FAILED), f"AUTH_FAILED: {Err.AUTH_FAILED.value.message}"),
+    ],
+)
+def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, reply: OwnerReply[Any], told: str) -> None:
+    """Rule: every error says what to do about it; never the word `refused` alone."""
+
+    async def answer(*_: Any) -> OwnerReply[Any]:
+        return reply
+
+    monkeypatch.setattr(operator.hosting, "find", lambda _: None)
+    monkeypatch.setattr(operator.hosting, "ask", answer)
+    with pytest.raises(operator.OperatorError) as raised:
+        operator.ask_owner_here(1, Describe(b"k" * 32))
+    assert str(raised.value).startswith(told)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "ray://127.0.0.1"])
+def test_where_no_cluster_answers_the_command_says_so(host: str) -> None:
+    """Rule: every error says what to do about it. Ray itself looks for two minutes, then shows a page of its inside."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(operator.OperatorError, match=f"no Ray cluster answers at .*{port}: start the product, or"):
+        operator.ask_actor(operator.Instance(f"{host}:{port}", 1), "any", "ask")

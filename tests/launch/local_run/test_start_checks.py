@@ -1,0 +1,110 @@
+"""Guards what a start finds out before it starts or deletes anything."""
+
+from pathlib import Path
+
+import pytest
+
+from actors.clock import SystemClock
+from actors.config import ConfigError
+from actors.config_loader import load
+from actors.launch.local_run import start_checks, stores
+from actors.local_servers.certificates import own_certificate
+
+WALLET = "So11111111111111111111111111111111111111112"
+NODE = {"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}
+
+
+def mistakes(settings: dict[str, str]) -> list[str]:
+    try:
+        start_checks.require_startable(load(settings).config)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return []
+
+
+def test_a_usual_run_has_no_mistake() -> None:
+    assert mistakes({}) == []
+    both = {"LEDGER_SERVE__HOST": "10.0.0.5", "LEDGER_SERVE__TLS": "true", "LEDGER_SERVE__TLS_PORT": "8080"}
+    assert mistakes(both) == [], "the same port on two addresses: without TLS all is on loopback"
+
+
+@pytest.mark.parametrize("url", ["foo", "http://h", "postgresql://h:port/x", "postgresql://[h/x", "redis://h"])
+def test_the_form_of_a_databases_url_is_checked(url: str) -> None:
+    """Rule: told before anything starts, with the variable's name; nothing of the URL, which may hold a password."""
+    (told,) = mistakes({"DATABASE_URL": url})
+    assert told.startswith("storage.postgres_url: ") and "DATABASE_URL" in told and "h:port" not in told
+
+
+@pytest.mark.parametrize("url", ["foo", "http://h", "redis://h:port/0", "postgresql://h"])
+def test_the_form_of_redis_url_is_checked(url: str) -> None:
+    (told,) = mistakes({"REDIS_URL": url})
+    assert told.startswith("storage.redis_url: ") and "rediss://" in told
+
+
+def test_every_form_that_the_libraries_take_is_taken() -> None:
+    for url in ("postgres://u:p@h:5432/x", "postgresql:///x?host=/run/postgresql", "postgresql://a:1,b:2/x"):
+        assert mistakes({"DATABASE_URL": url}) == []
+    for url in ("redis://h", "rediss://:p@h:6380/1", "unix:///run/redis.sock", "redis://[::1]:6379/0"):
+        assert mistakes({"REDIS_URL": url}) == []
+
+
+@pytest.mark.parametrize(
+    "settings", [NODE, {"LEDGER_UPSTREAM__NODES": "http://a,http://b"}, {"LEDGER_PAYMENTS__NETWORK": "mainnet"}]
+)
+def test_real_money_needs_a_wallet_of_the_operators_own(settings: dict[str, str]) -> None:
+    """Rule (SECURITY.md): the key of deposits is nowhere here, except for play money."""
+    (told,) = mistakes(settings)
+    assert told.startswith("payments.deposit_wallet: ") and "LEDGER_PAYMENTS__DEPOSIT_WALLET" in told
+    assert mistakes(settings | {"LEDGER_PAYMENTS__DEPOSIT_WALLET": WALLET}) == []
+    assert mistakes(settings | {"LEDGER_PAYMENTS__NETWORK": "devnet"}) == []
+
+
+def test_a_certificate_must_be_there_and_whole(tmp_path: Path) -> None:
+    """Rule: chain and key that belong together, readable, before HAProxy is asked."""
+    one, other = (own_certificate(tmp_path / name, [], "Test", 30, SystemClock().now()) for name in ("one", "other"))
+    for content, reason in (
+        (None, "cannot be read (No such file or directory)"),
+        (b"", "does not hold both"),
+        (one.chain, "does not hold both"),
+        (one.key, "does not hold both"),
+        (one.chain + other.key, "belongs to another certificate"),
+        (one.chain + one.key, None),
+    ):
+        path = tmp_path / "given[1].pem"
+        if content is not None:
+            path.write_bytes(content)
+        found = mistakes({"LEDGER_SERVE__TLS_CERTIFICATE_FILE": str(path)})
+        if reason is None:
+            assert found == []
+        else:
+            assert len(found) == 1 and reason in found[0] and "LEDGER_SERVE__TLS_CERTIFICATE_FILE" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "both"),
+    [
+        ({"LEDGER_SERVE__GRPC_PORT": "8080"}, ("LEDGER_SERVE__GRPC_PORT", "--http-port")),
+        ({"LEDGER_TELEMETRY__METRICS_PORT": "8899"}, ("METRICS_PORT", "LEDGER_DEVNODE__HTTP_PORT")),
+        ({"LEDGER_TELEMETRY__METRICS_PORT": "21003"}, ("METRICS_PORT", "INTERNAL_PORT_FIRST")),
+        ({"LEDGER_DEVNODE__HTTP_PORT": "8079"}, ("LEDGER_DEVNODE__HTTP_PORT", "--http-port")),
+        (
+            {"LEDGER_SERVE__TLS": "true", "LEDGER_SERVE__TLS_PORT": "8082", "LEDGER_SERVE__HOST": "0.0.0.0"},
+            ("LEDGER_SERVE__TLS_PORT", "LEDGER_SERVE__GRPC_PORT"),
+        ),
+    ],
+)
+def test_the_ports_of_a_run_are_compared_with_each_other(settings: dict[str, str], both: tuple[str, str]) -> None:
+    """Rule: two parts that want one port are told at once, with both settings."""
+    found = mistakes(settings)
+    assert found and all(any(name in line for line in found) for name in both), found
+
+
+def test_a_port_that_nothing_listens_on_is_not_compared() -> None:
+    settings = NODE | {"LEDGER_PAYMENTS__DEPOSIT_WALLET": WALLET, "LEDGER_SERVE__GRPC_PORT": "8080"}
+    assert mistakes(settings) == [], "this node has no gRPC"
+
+
+def test_a_cluster_is_told_of_malformed_urls_too() -> None:
+    given = {"DATABASE_URL": "foo", "REDIS_URL": "redis://h", "LEDGER_STORAGE__CLUSTER_SECRET": "ours"}
+    with pytest.raises(ConfigError, match=r"storage\.postgres_url: wanted postgresql"):
+        stores.require_cluster_settings(load(given | NODE | {"LEDGER_PAYMENTS__DEPOSIT_WALLET": WALLET}).config)

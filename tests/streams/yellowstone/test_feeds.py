@@ -1,0 +1,68 @@
+"""Which clients share a subscription at the node, and what is its own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from solders.keypair import Keypair
+
+from actors.geyser_proto import api, geyser_pb2
+from tests.streams.geyser_world import (
+    GeyserWorld,
+    Request,
+    geyser_world,
+    shown,
+    traffic,
+    until_slot,
+)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
+    async with geyser_world(tmp_path) as made:
+        yield made
+
+
+async def test_equal_subscriptions_share_one_at_the_node(world: GeyserWorld) -> None:
+    """Names and orders of keys change nothing; the node sees one subscription, and each client its own names."""
+    payer, other = world.local.wallet(), Keypair().pubkey()
+    clients = [world.client() for _ in range(5)]
+    for number, client in enumerate(clients):
+        request = Request()
+        keys = [str(payer.pubkey()), str(other)]
+        request.transactions[f"name {number}"].account_include.extend(keys if number % 2 else keys[::-1])
+        await client.ask(request)
+        await client.until_pong(number)
+    await world.until(lambda: world.feeds.feeds_open == 1 and world.account.posted.get("grpc/Subscribe") == 5)
+    world.local.land(world.local.transfer(payer, other, 10**7))
+    for number, client in enumerate(clients):
+        update = await client.next()
+        assert list(update.filters) == [f"name {number}"]
+    assert len(world.hub._subscribers) == 1
+
+
+async def test_a_replay_is_that_of_the_node(world: GeyserWorld) -> None:
+    """from_slot is the node's own, and so are its refusals."""
+    payer = world.local.wallet()
+    start = world.local.chain.levels.building.slot
+    for _ in range(4):
+        world.local.land(world.local.transfer(payer, Keypair().pubkey(), 10**7))
+        world.local.beat()
+    last = world.local.chain.levels.building.slot - 1
+    request = traffic()
+    request.from_slot = start
+    through, direct = world.client(), world.direct()
+    for client in (through, direct):
+        await client.ask(request)
+    world.local.beat()
+    world.local.finalize()
+    found, wanted = [await until_slot(client, last, geyser_pb2.SLOT_FINALIZED) for client in (through, direct)]
+    assert shown(found) == shown(wanted)
+    request.from_slot = 0
+    refused = world.client()
+    await refused.ask(request)
+    code, text = await refused.end()
+    assert code is grpc.StatusCode.OUT_OF_RANGE and text.startswith("broadcast from 0 is not available")
+    info = await world.call(api.SUBSCRIBE_REPLAY_INFO, geyser_pb2.SubscribeReplayInfoRequest())
+    assert info == await world.call(api.SUBSCRIBE_REPLAY_INFO, geyser_pb2.SubscribeReplayInfoRequest(), world.node_port)
