@@ -128,7 +128,7 @@ def prepared(folder: Path, **environment: str) -> subprocess.CompletedProcess[st
     """As cluster.yaml prepares each machine."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEDGER_", "RAY_"))}
     return subprocess.run(
-        [sys.executable, "-m", "actors.launch.front.installation", str(folder)],
+        [sys.executable, "-m", "actors.launch.front", str(folder)],
         env=kept | environment,
         capture_output=True,
         text=True,

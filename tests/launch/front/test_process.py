@@ -128,10 +128,12 @@ async def test_a_replica_that_hangs_is_504(tmp_path: Path, monkeypatch: pytest.M
         return False
 
     source = Path(front_process.__file__).parent
-    (tmp_path / "actors" / "launch").mkdir(parents=True)
-    for name in ("__init__.py", "front/config.py", "front/process.py"):
+    copy = tmp_path / "actors" / "launch" / "front"
+    copy.mkdir(parents=True)
+    for name in ("__init__.py", "config.py", "process.py"):
         text = (source / name).read_text(encoding="utf-8").replace("_ANSWER_SECONDS = 60", "_ANSWER_SECONDS = 1")
-        (tmp_path / "actors" / "launch" / name).write_text(text, encoding="utf-8")
+        (copy / name).write_text(text, encoding="utf-8")
+    (copy.parent / "__init__.py").touch()
     (tmp_path / "actors" / "__init__.py").touch()
     monkeypatch.setattr(front.actors, "__file__", str(tmp_path / "actors" / "__init__.py"))
     async with running(Replica(behave=hang)) as found:
