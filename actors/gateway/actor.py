@@ -63,6 +63,7 @@ def application(config: Config, assemble: Assemble) -> Any:
         max_ongoing_requests=ONGOING_MAX,
         max_queued_requests=-1,
         graceful_shutdown_timeout_s=10,
+        max_surge_percent=100,  # A deployment with other arguments starts all new replicas before an old one leaves.
         health_check_period_s=5,
         ray_actor_options={"num_cpus": 0.1},
         logging_config={"enable_access_log": False, "log_level": "WARNING"},

@@ -184,7 +184,7 @@ async def running(
         process = await asyncio.create_subprocess_exec(program, "-db", "-f", path, "-dR", stderr=subprocess.PIPE)
         try:
             found = Front(ports[0], folder, replica or Replica(), process)
-            await _until_up(found, replica is not None)
+            await until_up(found, replica is not None)
             yield found
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -199,7 +199,7 @@ def free_ports() -> tuple[int, int, int]:
     return free_port(), free_port(), free_port()
 
 
-async def _until_up(found: Front, has_replica: bool) -> None:
+async def until_up(found: Front, has_replica: bool) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

@@ -111,7 +111,7 @@ def rewrite(rendered: str, settings: FrontSettings, files_max: int) -> str:
     rules = _rules(settings, connections(settings.connections_max, files_max))
     found = [0] * len(rules)
     lines: list[str] = []
-    for section, line in _by_section(rendered):
+    for section, line in by_section(rendered):
         for index, rule in enumerate(rules):
             match = re.fullmatch(rule.line, line.strip())
             if match is not None and re.fullmatch(rule.section, section):
@@ -337,7 +337,7 @@ def both_families(host: str | None) -> str:
     return " v4v6" if host == "::" else ""
 
 
-def _by_section(text: str) -> Iterator[tuple[str, str]]:
+def by_section(text: str) -> Iterator[tuple[str, str]]:
     """Yield each line with the first line of its section."""
     section = ""
     for line in text.splitlines():
@@ -348,7 +348,7 @@ def _by_section(text: str) -> Iterator[tuple[str, str]]:
 
 def _check(text: str) -> None:
     """Check the rules that hold for every configuration, whatever Serve rendered."""
-    for section, line in _by_section(text):
+    for section, line in by_section(text):
         words = line.split()
         if words[:1] == ["bind"] and section not in _PUBLIC and not words[1].startswith(f"{_LOOPBACK}:"):
             raise ConfigurationDiffers(f"in section {section!r} {line.strip()!r} is open to other machines")

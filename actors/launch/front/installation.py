@@ -7,16 +7,19 @@ Not here: the rules for the configuration (front/config.py), and starting HAProx
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from pathlib import Path
 
 import orjson
+import psutil
 
 import actors
 from actors.config import Config, ConfigError
@@ -33,6 +36,8 @@ PROGRAM = "haproxy"
 GRPC_CALLS_PER_SECOND = 500  # Of one address; accounts have 100 by default, and an address may have several.
 PAGES = "pages"  # Folder of the error pages, in that of the front.
 GRPC_SERVICES = "actors.gateway.doors.grpc.add_services"  # Serve imports it in each process that listens.
+_CONFIGURATION = "haproxy.cfg"  # As RAY_SERVE_HAPROXY_CONFIG_FILE_LOC names it in cluster.yaml.
+_ORPHAN_SECONDS = 5.0
 _RAY_VERSION = (2, 60)  # Whose templates the rules of front/config.py were written for.
 _SOCKET_PATH_MAX = 97  # HAProxy's limit: it binds a longer name first, then renames it.
 _NODE_ID_CHARACTERS = 56  # Length of the folder name that Serve makes for each node; the admin socket is in it.
@@ -112,6 +117,25 @@ def settings_of(
         trusted_proxies=config.identity.trusted_proxies,
         has_spare=has_spare,
     )
+
+
+def end_orphans(folder: Path) -> int:
+    """End the HAProxies that a Ray which is gone left behind with their files below this folder; return their number.
+
+    A raylet that ends by itself, as after a minute without the head, leaves its HAProxy to process 1. It holds the
+    ports and serves its last list of replicas, so no HAProxy could start here. `ray stop` does not know it. Serve's
+    files are in a folder for each node, so the TLS edge, whose files are in the folder itself, is none of them.
+    """
+    ours = re.compile(rf"{re.escape(str(folder))}/[^/]+/{_CONFIGURATION}")
+    orphans = []
+    for process in psutil.process_iter(("ppid", "cmdline")):
+        words = process.info["cmdline"] or ()
+        if process.info["ppid"] == 1 and any(ours.fullmatch(word) for word in words):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+                orphans.append(process)
+    psutil.wait_procs(orphans, timeout=_ORPHAN_SECONDS)
+    return len(orphans)
 
 
 def is_installed(environment: Mapping[str, str]) -> bool:
@@ -273,10 +297,14 @@ def main(arguments: list[str]) -> int:
         config = load(os.environ).config
         if config.storage.cluster_secret is None:
             raise ConfigError("storage.cluster_secret: a cluster needs it; set LEDGER_STORAGE__CLUSTER_SECRET")
-        program = install(Path(arguments[0]).expanduser().absolute(), config, None)
+        folder = Path(arguments[0]).expanduser().absolute()
+        ended = end_orphans(folder)
+        program = install(folder, config, None)
         check(program)
     except (ConfigError, FrontUnusable, ConfigurationDiffers, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    if ended:
+        sys.stdout.write(f"ended {ended} HAProxy left behind by a Ray that is gone\n")
     sys.stdout.write(f"the front of this machine: {program}\n")
     return 0

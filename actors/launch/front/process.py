@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from actors.launch.front.config import ConfigurationDiffers, FrontSettings, rewrite
+from actors.launch.front.last_servers import servers_of, with_servers
 
 SETTINGS_FILE = "front.json"
+_SERVERS_SUFFIX = ".servers"  # Beside a configuration: the servers that each of its backends had last.
 
 
 class FolderNotOurs(Exception):
@@ -40,12 +42,23 @@ def run(settings_path: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def change(path: Path, settings: FrontSettings) -> None:
-    """Change the configuration in this file, and close its folder, which also holds the admin socket."""
+    """Change the configuration in this file, and close its folder, which also holds the admin socket.
+
+    A backend for which Serve names no replica keeps those that it had last.
+    """
     close_folder(path.parent)
     files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # HAProxy raises its own soft limit.
     if files_max == resource.RLIM_INFINITY:
         files_max = 1 << 20
-    text = rewrite(path.read_text(encoding="utf-8"), settings, files_max)
+    kept = path.with_name(path.name + _SERVERS_SUFFIX)
+    before = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    text = with_servers(rewrite(path.read_text(encoding="utf-8"), settings, files_max), before)
+    _write(kept, json.dumps(before | servers_of(text)))
+    _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file in one step, readable by this user alone."""
     scratch = path.with_name(path.name + ".new")
     scratch.unlink(missing_ok=True)
     with open(scratch, "x", encoding="utf-8", opener=_private) as file:

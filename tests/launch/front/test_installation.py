@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 from ray.serve._private import haproxy, replica
@@ -134,7 +135,7 @@ def prepared(folder: Path, **environment: str) -> subprocess.CompletedProcess[st
         text=True,
         check=False,
         timeout=60,
-        cwd=Path(front.__file__).parents[2],
+        cwd=Path(front.__file__).parents[3],
     )
 
 
@@ -148,3 +149,37 @@ def test_a_machine_of_a_cluster_is_prepared_by_one_command(folder: Path) -> None
     settings = json.loads((folder / "front.json").read_text(encoding="utf-8"))
     assert (settings["host"], settings["connections_max"]) == (None, 1_000)
     assert os.access(folder / "haproxy", os.X_OK)
+
+
+@pytest.mark.threat(72)
+def test_the_haproxy_of_a_ray_that_is_gone_is_ended_and_no_other(folder: Path) -> None:
+    """Threat 72: it would hold the ports, and serve a list of replicas that nobody changes any more."""
+    sleeper = "import sys, time; sys.stdout.write('.'); sys.stdout.flush(); time.sleep(60)"
+    places = ("node/haproxy.cfg", "edge.cfg", "node/other.cfg")
+    paths = [str(folder / place) for place in places]
+    # A shell that ends at once leaves its child to process 1.
+    script = 'for path in "$@"; do "$0" -c "$CODE" "$path" >/dev/null 2>&1 & echo $!; done'
+    told = subprocess.run(
+        ["/bin/sh", "-c", script, sys.executable, *paths],
+        env={**os.environ, "CODE": sleeper},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    left, *others = (psutil.Process(int(pid)) for pid in told.stdout.split())
+    child = subprocess.Popen([sys.executable, "-c", sleeper, paths[0]], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.read(1)
+        assert left.ppid() == 1
+        assert front.end_orphans(folder) == 1
+        assert not left.is_running()
+        assert child.poll() is None
+        assert all(process.is_running() for process in others)
+        assert front.end_orphans(folder) == 0
+    finally:
+        child.kill()
+        child.wait()
+        for process in others:
+            process.kill()

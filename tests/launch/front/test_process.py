@@ -20,7 +20,7 @@ from actors.launch.front import installation as front
 from actors.launch.front import process as front_process
 from actors.launch.front.process import FolderNotOurs, close_folder
 from bench.systems import free_port
-from tests.launch.fronts import SECRET, Front, Replica, headers_of, read_answer, rendered, running, settled
+from tests.launch.fronts import SECRET, Front, Replica, headers_of, read_answer, rendered, running, settled, until_up
 
 _WEBSOCKET_KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 _GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
@@ -61,6 +61,24 @@ async def test_a_spare_answers_as_soon_as_the_replica_is_dead() -> None:
         for _ in range(3):
             assert (await found.ask(_POST))[0] == 200
         assert (len(replica.requests), len(spare.requests)) == (3, 3)
+
+
+async def test_replicas_answer_on_while_serve_names_none() -> None:
+    """A deployment with other arguments: Serve has no replicas for seconds, and those of before still listen."""
+    replica = Replica()
+    async with running(replica) as found:
+        port = free_port()
+        path = rendered(found.folder / "node", port, 0, free_port(), free_port())
+        arguments = ("-db", "-f", path, "-dR")
+        after = await asyncio.create_subprocess_exec(found.folder / "haproxy", *arguments, stderr=subprocess.PIPE)
+        try:
+            later = dataclasses.replace(found, port=port, process=after)
+            await until_up(later, has_replica=True)
+            assert (await later.ask(_POST))[0] == 200
+            assert len(replica.requests) == 1
+        finally:
+            after.kill()
+            await after.communicate()
 
 
 async def test_a_call_that_reached_a_replica_is_not_sent_to_another() -> None:
@@ -130,7 +148,7 @@ async def test_a_replica_that_hangs_is_504(tmp_path: Path, monkeypatch: pytest.M
     source = Path(front_process.__file__).parent
     copy = tmp_path / "actors" / "launch" / "front"
     copy.mkdir(parents=True)
-    for name in ("__init__.py", "config.py", "process.py"):
+    for name in ("__init__.py", "config.py", "last_servers.py", "process.py"):
         text = (source / name).read_text(encoding="utf-8").replace("_ANSWER_SECONDS = 60", "_ANSWER_SECONDS = 1")
         (copy / name).write_text(text, encoding="utf-8")
     (copy.parent / "__init__.py").touch()
