@@ -152,7 +152,7 @@ def test_a_machine_of_a_cluster_is_prepared_by_one_command(folder: Path) -> None
 
 
 def test_the_haproxy_of_a_ray_that_is_gone_is_ended_and_no_other(folder: Path) -> None:
-    """A part of threat 72: it would hold the ports, and serve a list of replicas that nobody changes any more."""
+    """Or it would hold the ports, and serve a list of replicas that nobody changes any more."""
     sleeper = "import sys, time; sys.stdout.write('.'); sys.stdout.flush(); time.sleep(60)"
     places = ("node/haproxy.cfg", "edge.cfg", "node/other.cfg")
     paths = [str(folder / place) for place in places]
