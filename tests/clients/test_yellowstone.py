@@ -11,11 +11,11 @@ import pytest
 from solders.keypair import Keypair
 from solders.signature import Signature
 
-from bench.grpc_soak import Soak
 from bench.product import Product
 from tests.clients.test_readme import example
 from tests.devnode.clients import test_yellowstone as straight
 from tests.npm import Npm
+from tests.stream_checks.yellowstone_soak import Soak
 
 
 @pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])

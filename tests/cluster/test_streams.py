@@ -10,10 +10,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from bench.product import Product
-from bench.stream_faults import same_updates
-from bench.stream_kills import Payer, killed
 from tests.customers import Customer, request
 from tests.raw_sockets import Line
+from tests.stream_checks.websocket_faults import same_updates
+from tests.stream_checks.websocket_kills import Payer, killed
 
 _ANSWER_SECONDS = 30
 

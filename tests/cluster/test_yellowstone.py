@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.grpc_kill import Kill
 from bench.product import Product
 from tests.customers import Customer
+from tests.stream_checks.yellowstone_kill import Kill
 
 _STREAMS = 20
 

@@ -28,10 +28,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from bench.product import Product, free_ports
-from bench.stream_driver import Driver
-from bench.waiting import Stalled, until_all
 from tests.customers import Customer
 from tests.product import StaffedProduct
+from tests.stream_checks.chain_events import Driver
+from tests.stream_checks.waiting import Stalled, until_all
 
 ALLOWANCE_CREDITS = 50  # money rule 10.
 CONNECT_CREDITS, ACCOUNT_CREDITS, SIGNATURES_CREDITS = 5, 1, 5

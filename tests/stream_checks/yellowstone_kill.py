@@ -26,9 +26,9 @@ from typing import Any
 import httpx
 from solders.keypair import Keypair
 
-from bench.grpc_followers import ChainAtNode, Follower, differences, open_channel
 from bench.product import Product, free_ports
-from bench.waiting import until_all
+from tests.stream_checks.waiting import until_all
+from tests.stream_checks.yellowstone_followers import ChainAtNode, Follower, differences, open_channel
 
 STREAMS = 500
 STREAMS_PER_CONNECTION = 50

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from bench.waiting import until_all
+from tests.stream_checks.waiting import until_all
 
 _FUND_SECONDS, _LAUNCH_SECONDS = 0.15, 1.0
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx
 from solders.keypair import Keypair
 
-from bench.grpc_followers import ChainAtNode, Follower, differences, open_channel
 from bench.product import Product, free_ports
+from tests.stream_checks.yellowstone_followers import ChainAtNode, Follower, differences, open_channel
 
 _SETTLE_SECONDS = 60.0  # A slot is final after 32 others, and a cut costs a reconnect.
 _PAUSE_SECONDS = 0.05

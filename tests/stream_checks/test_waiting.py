@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bench.waiting import Stalled, until_all
+from tests.stream_checks.waiting import Stalled, until_all
 
 
 async def test_a_wait_lasts_as_long_as_clients_arrive() -> None:
