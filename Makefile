@@ -21,4 +21,4 @@ lint:
 all:
 	$(PYTHON) -m pytest -n 2
 bench:
-	$(PYTHON) -m bench.calls
+	$(PYTHON) -m bench calls

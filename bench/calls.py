@@ -1,211 +1,236 @@
-"""`python -m bench.calls`: measures billed calls through the product, the upstream alone and a hand-written gateway.
+"""Measures billed calls: the product, the node alone, a hand-written gateway, and an empty Ray Serve application."""
 
-Everything runs on this machine over loopback, and every process is stopped at the end. The exit code is 0 unless a step
-failed: a missed target is only reported, because machines differ.
-"""
-
-import signal
+import dataclasses
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
-import psutil
 import typer
-from rich.console import Console
 
-from bench import figures, load, report, systems
-from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, NOOP, SYSTEMS, UPSTREAM, Exactness, Load, Row
+from bench import load, scenario, systems
+from bench.figures import Load
 from bench.processes import MemoryWatch, cpu_seconds, cpu_spent, memory_by_name, memory_sum_bytes
-from bench.product import ProductFailed
-from bench.systems import System
+from bench.scenario import Target, at_least, at_most, console
+from bench.systems import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, NOOP, UPSTREAM, System
 
-RESULTS = Path(__file__).with_name("results") / "calls.json"
-_IDLE_SECONDS = 5.0
-_LOOK_SECONDS = 2.0
-_BUSY_PERCENT_MAX = 10.0
+SYSTEMS = (UPSTREAM, NOOP, BASELINE, GATEWAY, DEVNODE, DEVNODE_GATEWAY)
+PRICE_CREDITS = 1  # getSlot: READ_CHEAP.
 _COUNTED_CONNECTIONS = 64
-_LOG_COLUMNS = 120  # A file has no width.
+_IDLE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    only: tuple[str, ...]
-    connections: tuple[int, ...]
-    seconds: float
-    warm_up_seconds: float
-    counted_calls: int
-    baseline_workers: int
+class Row:
+    """One step on one system. debited_credits None: a system without accounts."""
+
+    system: str
+    load: Load
+    cpu_seconds_by_name: Mapping[str, float]  # All processes of the system, generator and upstream excluded.
+    memory_bytes_max: int  # Sum of proportional set sizes, largest seen.
+    debited_credits: int | None
+
+    @property
+    def cpu_us_per_call(self) -> float:
+        return sum(self.cpu_seconds_by_name.values()) * 1e6 / self.load.answered if self.load.answered else 0.0
+
+    @property
+    def uncounted_credits(self) -> int | None:
+        return None if self.debited_credits is None else self.debited_credits - self.load.answered * PRICE_CREDITS
 
 
-@dataclass(slots=True)
-class Bench:
-    """One run: its plan, and its results so far."""
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """A run in which every answer was awaited: the number of answers, and the credits in the ledger."""
 
-    plan: Plan
-    console: Console
-    rows: list[Row] = field(default_factory=list)
-    exactness: list[Exactness] = field(default_factory=list)
-    idle_bytes: dict[str, int] | None = None
-    busy_percent: float = 0.0  # Of all cores, before the first process starts.
+    system: str
+    answered: int
+    errors: int
+    debited_credits: int
+    audit_balances: bool | None  # None: the system has no audit.
 
-    def run(self) -> None:
-        self.busy_percent = psutil.cpu_percent(interval=_LOOK_SECONDS)
-        if self.busy_percent > _BUSY_PERCENT_MAX:
-            self.console.print(
-                f"[yellow]This machine is {self.busy_percent:.0f} % busy with other work: "
-                "the figures will be worse than it can do.[/yellow]"
-            )
-        wanted = self.plan.only
-        with systems.upstream() as constant:
-            if UPSTREAM in wanted:
-                self.measure(constant)
-            if NOOP in wanted:
-                with self._started(NOOP) as stack:
-                    self.measure(stack.enter_context(systems.noop()))
-            if BASELINE in wanted:
-                with self._started(BASELINE) as stack:
-                    self.measure(stack.enter_context(systems.baseline(constant.url, self.plan.baseline_workers)))
-            if GATEWAY in wanted:
-                with self._started(GATEWAY) as stack:
-                    self.measure(stack.enter_context(systems.gateway(constant.url)))
-        if DEVNODE in wanted or DEVNODE_GATEWAY in wanted:
-            with self._started(DEVNODE_GATEWAY) as stack:
-                self._measure_devnode(stack.enter_context(systems.gateway(None)))
+    @property
+    def off_by(self) -> int:
+        """Return the credits debited for calls without an answer; below zero: answered and not debited."""
+        return self.debited_credits - self.answered * PRICE_CREDITS
 
-    def _measure_devnode(self, system: System) -> None:
-        assert system.product is not None
-        self.console.print(f"  idle memory, after {_IDLE_SECONDS:.0f} s")
-        time.sleep(_IDLE_SECONDS)
-        self.idle_bytes = memory_by_name(system.product.pid, system.product.pids())
-        if DEVNODE in self.plan.only:
-            self.measure(systems.devnode_of(system.product))
-        if DEVNODE_GATEWAY in self.plan.only:
-            self.measure(system)
 
-    @contextmanager
-    def _started(self, name: str) -> Iterator[ExitStack]:
-        self.console.print(f"starting [bold]{name}[/bold]")
-        with ExitStack() as stack:
-            yield stack
+def step(system: System, connections: int, seconds: float, warm_up_seconds: float) -> Row:
+    """Load a running system, and measure it from outside."""
+    if warm_up_seconds:
+        load.timed(system.url, system.api_key, connections, warm_up_seconds)
+    balance_before = systems.settled_balance(system)
+    cpu_before = cpu_seconds(system.pids())
+    with MemoryWatch(lambda: memory_sum_bytes(system.pids())) as memory:
+        seen = load.timed(system.url, system.api_key, connections, seconds)
+        names = {} if system.product is None else system.product.pids()
+        spent = cpu_spent(cpu_before, cpu_seconds(system.pids()), names)
+    row = Row(system.name, seen, spent, memory.bytes_max, _debited(balance_before, systems.settled_balance(system)))
+    console.print(
+        f"  {system.name}, {connections} connections: {seen.per_second:,.0f} calls/s, "
+        f"p50 {seen.latency_p50_ms:.2f} ms, p99 {seen.latency_p99_ms:.2f} ms, {seen.errors} errors"
+    )
+    return row
 
-    def measure(self, system: System) -> None:
-        """Run every step of the plan on one running system, then the counted run."""
-        for connections in self.plan.connections:
-            row = self._step(system, connections)
-            self.rows.append(row)
-            seen = row.load
-            self.console.print(
-                f"  {system.name}, {connections} connections: {seen.per_second:,.0f} calls/s, "
-                f"p50 {seen.latency_p50_ms:.2f} ms, p99 {seen.latency_p99_ms:.2f} ms, {seen.errors} errors"
-            )
-        if system.balance is not None and self.plan.counted_calls:
-            run = self._counted(system)
-            self.exactness.append(run)
-            self.console.print(f"  {system.name}, {run.answered:,} counted calls: credits off by {run.off_by}")
 
-    def _step(self, system: System, connections: int) -> Row:
-        if self.plan.warm_up_seconds:
-            load.timed(system.url, system.api_key, connections, self.plan.warm_up_seconds)
-        balance_before = systems.settled_balance(system)
-        cpu_before = cpu_seconds(system.pids())
-        with MemoryWatch(lambda: memory_sum_bytes(system.pids())) as memory:
-            seen = load.timed(system.url, system.api_key, connections, self.plan.seconds)
-            names = {} if system.product is None else system.product.pids()
-            spent = cpu_spent(cpu_before, cpu_seconds(system.pids()), names)
-        debited = _debited(balance_before, systems.settled_balance(system))
-        return Row(system.name, seen, spent, memory.bytes_max, debited)
-
-    def _counted(self, system: System) -> Exactness:
-        before = systems.settled_balance(system)
-        seen: Load = load.counted(system.url, system.api_key, _COUNTED_CONNECTIONS, self.plan.counted_calls)
-        debited = _debited(before, systems.settled_balance(system))
-        assert debited is not None
-        return Exactness(system.name, seen.answered, seen.errors, debited, self._audit(system))
-
-    def _audit(self, system: System) -> bool | None:
-        if system.product is None:
-            return None
-        done = system.product.audit()
-        if done.returncode != 0:
-            self.console.print(done.stdout + done.stderr, markup=False)
-        return done.returncode == 0
+def counted(system: System, calls: int) -> Exactness:
+    """Make calls that are all waited for, and compare them with the credits debited."""
+    before = systems.settled_balance(system)
+    seen = load.counted(system.url, system.api_key, _COUNTED_CONNECTIONS, calls)
+    debited = _debited(before, systems.settled_balance(system))
+    assert debited is not None
+    audit = None if system.product is None else system.product.audit()
+    if audit is not None and audit.returncode != 0:
+        console.print(audit.stdout + audit.stderr, markup=False)
+    balances = None if audit is None else audit.returncode == 0
+    found = Exactness(system.name, seen.answered, seen.errors, debited, balances)
+    console.print(f"  {system.name}, {found.answered:,} counted calls: credits off by {found.off_by}")
+    return found
 
 
 def _debited(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else before - after
 
 
-def _systems(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names or not set(names) <= set(SYSTEMS):
-        raise typer.BadParameter(f"wanted some of {', '.join(SYSTEMS)}")
-    return names
+@dataclass(slots=True)
+class Results:
+    rows: list[Row] = field(default_factory=list)
+    exactness: list[Exactness] = field(default_factory=list)
+    idle_bytes: dict[str, int] | None = None
+
+    def find(self, system: str, connections: int) -> Load | None:
+        found = (row.load for row in self.rows if row.system == system and row.load.connections == connections)
+        return next(found, None)
+
+    def ratio(self, connections: int, system: str = GATEWAY, to: str = BASELINE) -> float | None:
+        """Divide the calls per second of one system by those of another, at the same number of connections."""
+        ours, theirs = self.find(system, connections), self.find(to, connections)
+        return None if ours is None or theirs is None or not theirs.answered else ours.per_second / theirs.per_second
+
+    def added_ms(self, connections: int) -> float | None:
+        """Return the median latency that the gateway adds to that of the upstream alone."""
+        ours, direct = self.find(GATEWAY, connections), self.find(UPSTREAM, connections)
+        return None if ours is None or direct is None else ours.latency_p50_ms - direct.latency_p50_ms
+
+    def targets(self) -> tuple[Target, ...]:
+        at_128 = self.find(GATEWAY, 128)
+        exact = next((run for run in self.exactness if run.system == GATEWAY), None)
+        off_by = None if exact is None else exact.off_by
+        return (
+            at_least("calls/s, 64 connections, times the baseline", 5.0, self.ratio(64), "{:.1f}"),
+            at_least("calls/s, 128 connections", 3_500, at_128.per_second if at_128 else None),
+            at_most("p99 ms, 128 connections", 100.0, at_128.latency_p99_ms if at_128 else None, "{:.1f}"),
+            at_most("p50 ms added, 1 connection", 2.5, self.added_ms(1), "{:.2f}"),
+            at_most("p50 ms added, 8 connections", 6.0, self.added_ms(8), "{:.2f}"),
+            Target(
+                "credits off by, counted calls",
+                "= 0",
+                None if off_by is None else str(off_by),
+                None if off_by is None else off_by == 0,
+            ),
+            at_most(
+                "idle memory of the whole product, MB",
+                1_500,
+                sum(self.idle_bytes.values()) / 1e6 if self.idle_bytes else None,
+            ),
+        )
+
+    def show(self) -> None:
+        headings: tuple[str, ...] = ("system", "conns", "calls/s", "of the no-op", "p50 ms", "p99 ms", "errors")
+        rows = []
+        for row in self.rows:
+            seen = row.load
+            speed = (f"{seen.per_second:,.0f}", self.ratio(seen.connections, row.system, NOOP))
+            times = (seen.latency_p50_ms, seen.latency_p99_ms, seen.errors, f"{row.cpu_us_per_call:,.0f}")
+            memory = f"{row.memory_bytes_max / 1e6:,.0f}"
+            rows.append((row.system, seen.connections, *speed, *times, memory, row.uncounted_credits))
+        title = f"getSlot, one call a request, load from {load.tool()} on the same machine"
+        scenario.show(title, (*headings, "CPU µs a call", "memory MB", "uncounted credits"), rows)
+        if load.tool() == "wrk":
+            console.print("[dim]uncounted: wrk breaks off up to one call a connection; counted runs are exact.[/dim]")
+        gateway = [row for row in self.rows if row.system == GATEWAY and row.load.answered]
+        if gateway:
+            row = max(gateway, key=lambda row: row.load.connections)
+            spent = {name: seconds * 1e6 / row.load.answered for name, seconds in row.cpu_seconds_by_name.items()}
+            title = f"CPU microseconds of one call through the gateway, {row.load.connections} connections"
+            scenario.show(title, ("process", "µs"), _largest_first(spent))
+            headings = ("connections", "gateway / baseline, calls/s", "p50 ms added to upstream")
+            numbers = [row.load.connections for row in gateway]
+            scenario.show("Comparisons", headings, ((n, self.ratio(n), self.added_ms(n)) for n in numbers))
+        runs = ((*dataclasses.astuple(run)[:4], run.off_by, run.audit_balances) for run in self.exactness)
+        headings = ("system", "answered", "errors", "credits debited", "credits off by", "audit balances")
+        scenario.show("Counted calls: every answer was waited for", headings, runs)
+        if self.idle_bytes:
+            idle = {**self.idle_bytes, "all": sum(self.idle_bytes.values())}
+            title = "Memory of the whole product, idle (sum of proportional set sizes)"
+            scenario.show(title, ("process", "MB"), _largest_first({name: size / 1e6 for name, size in idle.items()}))
+        scenario.show_targets(self.targets())
+
+    def written(self) -> dict[str, Any]:
+        """Return all figures for the results file."""
+        rows = [
+            {
+                **dataclasses.asdict(row),
+                "per_second": row.load.per_second,
+                "of_the_noop": self.ratio(row.load.connections, row.system, NOOP),
+                "cpu_us_per_call": row.cpu_us_per_call,
+            }
+            for row in self.rows
+        ]
+        exactness = [{**dataclasses.asdict(run), "off_by": run.off_by} for run in self.exactness]
+        return {"rows": rows, "exactness": exactness, "idle_bytes": self.idle_bytes, "targets": self.targets()}
 
 
-def _counts(text: str) -> tuple[int, ...]:
-    try:
-        found = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        raise typer.BadParameter("wanted numbers such as 1,64") from None
-    if found[0] < 1:
-        raise typer.BadParameter("a connection count is at least 1")
-    return found
+def _largest_first(figures: Mapping[str, float]) -> list[tuple[str, str]]:
+    ordered = sorted(figures.items(), key=lambda entry: -entry[1])
+    return [(name, f"{value:,.0f}") for name, value in ordered if value >= 1]
 
 
 def main(
     only: Annotated[str, typer.Option(help=f"Some of {', '.join(SYSTEMS)}.")] = ",".join(SYSTEMS),
     connections: Annotated[str, typer.Option(help="Connection counts, one step each.")] = "1,8,64,128",
-    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a step.")] = 8.0,
+    seconds: scenario.Seconds = 8.0,
     warm_up_seconds: Annotated[float, typer.Option(min=0, help="Load before each step that is not counted.")] = 2.0,
     counted_calls: Annotated[int, typer.Option(min=0, help="Calls of the run that is counted exactly.")] = 20_000,
     baseline_workers: Annotated[int, typer.Option(min=1, help="Worker processes of the hand-written gateway.")] = 2,
-    results: Annotated[Path, typer.Option(help="Where the figures are written as JSON.")] = RESULTS,
-) -> None:
+) -> dict[str, Any]:
     """Measure billed calls on this machine; takes about five minutes."""
-    plan = Plan(_systems(only), _counts(connections), seconds, warm_up_seconds, counted_calls, baseline_workers)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _LOG_COLUMNS)
-    bench = Bench(plan, console)
-    signal.signal(signal.SIGTERM, _stop)  # As an interrupt, so that all processes are stopped.
+    wanted, numbers, results = scenario.chosen(only, SYSTEMS), scenario.counts(connections), Results()
     console.print(f"load generator: {load.tool()}; steps of {seconds:g} s after {warm_up_seconds:g} s of warm-up")
-    try:
-        bench.run()
-    except (ProductFailed, load.LoadFailed, ChildProcessError) as error:
-        console.print("[red]Broke:[/red]", end=" ")
-        console.print(str(error), markup=False)
-        raise typer.Exit(1) from None
-    _show(bench, results)
 
+    def measure(system: System) -> None:
+        results.rows += [step(system, number, seconds, warm_up_seconds) for number in numbers]
+        if system.balance is not None and counted_calls:
+            results.exactness.append(counted(system, counted_calls))
 
-def _show(bench: Bench, results: Path) -> None:
-    console = bench.console
-    report.show_rows(console, bench.rows)
-    report.show_cpu(console, bench.rows)
-    report.show_comparisons(console, bench.rows)
-    report.show_exactness(console, bench.exactness)
-    report.show_idle(console, bench.idle_bytes)
-    report.show_targets(console, figures.verdicts(bench.rows, bench.exactness, bench.idle_bytes))
-    plan = bench.plan
-    settings = {
-        "seconds": plan.seconds,
-        "warm_up_seconds": plan.warm_up_seconds,
-        "counted_calls": plan.counted_calls,
-        "baseline_workers": plan.baseline_workers,
-        "busy_percent_before": bench.busy_percent,
-    }
-    report.write(results, bench.rows, bench.exactness, bench.idle_bytes, settings)
-    console.print(f"figures: {results}   how to read them: bench/README.md")
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    sys.exit("stopped")
+    with systems.upstream() as constant:
+        if UPSTREAM in wanted:
+            measure(constant)
+        starts: dict[str, Callable[[], AbstractContextManager[System]]] = {
+            NOOP: systems.noop,
+            BASELINE: lambda: systems.baseline(constant.url, baseline_workers),
+            GATEWAY: lambda: systems.gateway(constant.url),
+        }
+        for name, start in starts.items():
+            if name in wanted:
+                console.print(f"starting [bold]{name}[/bold]")
+                with start() as system:
+                    measure(system)
+    if DEVNODE in wanted or DEVNODE_GATEWAY in wanted:
+        console.print(f"starting [bold]{DEVNODE_GATEWAY}[/bold]; idle memory after {_IDLE_SECONDS:.0f} s")
+        with systems.gateway(None) as system:
+            assert system.product is not None
+            time.sleep(_IDLE_SECONDS)
+            results.idle_bytes = memory_by_name(system.product.pid, system.product.pids())
+            both: Sequence[System] = (systems.devnode_of(system.product), system)
+            for one in both:
+                if one.name in wanted:
+                    measure(one)
+    results.show()
+    return results.written()
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    scenario.run("calls", main, sys.argv[1:])

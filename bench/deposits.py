@@ -1,29 +1,19 @@
-"""`python -m bench.deposits`: measures how fast a backlog of deposits is credited, and how much memory that takes.
+"""Measures how fast a backlog of deposits is credited, and how much memory that takes.
 
-devnode, PostgreSQL and Redis each run as a process. The watcher and one account owner share this process, although each
-has its own in the product. First wallets send USDC by signed transactions. Then the watcher starts with an empty
-cursor, and the time until the last credit is durable is measured.
+The embedded chain, PostgreSQL and Redis each run as a process. The watcher and one account owner share this process,
+although each has its own in the product. First wallets send USDC by signed transactions. Then the watcher starts with
+an empty cursor, and the time until the last credit is durable is measured.
 """
 
 import asyncio
 import base64
-import json
-import os
 import resource
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
 import psutil
 import typer
-from pydantic import SecretStr
-from rich.console import Console
-from rich.table import Table
 from solders.hash import Hash
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
@@ -32,58 +22,30 @@ from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from actors.accounts.actor import AccountShard
-from actors.accounts.store import PostgresAccountStore
 from actors.addresses import TOKEN_PROGRAM
 from actors.clock import SystemClock
-from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig, UpstreamConfig
+from actors.config import PaymentsConfig, UpstreamConfig
 from actors.deposits.usdc.actor import DepositWatcher
 from actors.deposits.usdc.chain import DepositChain
 from actors.deposits.usdc.core import FindingStatus
 from actors.deposits.usdc.crediting import Crediting
 from actors.deposits.usdc.store import PostgresDepositStore
 from actors.deposits.usdc.transfers import DepositAccount, deposit_account
-from actors.identity.store import RedisIdentityStore
-from actors.launch.assembly.migrations import migrate_all
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded_postgres import EmbeddedPostgres
-from actors.local_servers.embedded_redis import EmbeddedRedis
-from actors.storage.connections import connect_postgres, connect_redis
-from actors.units import owned_shards
+from actors.storage.connections import connect_postgres
 from actors.upstream.client import NodeClient
 from actors.x402_types import NETWORKS
+from bench import scenario, stores, systems
+from bench.chain import UNCHECKED, admin, devnode, latest_blockhash, rpc
+from bench.scenario import console
 
 MINT = NETWORKS["devnet"].usdc_mint
 AMOUNT = 10_000
 RATE = 100_000
 TARGET_PER_SECOND = 200
 _SENDS_IN_FLIGHT = 32
-_SLOT_MS = 100
-_READY_SECONDS = 30
 _HEIGHTS_REUSED = 40  # A blockhash is valid for 150 blocks; it is replaced much earlier.
 _COMPUTE_BUDGET = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
 _COMPUTE_UNITS = 50_000  # Ten times what a transfer needs.
-
-
-async def rpc(session: aiohttp.ClientSession, url: str, method: str, *params: Any) -> Any:
-    async with session.post(url, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) as response:
-        answer = await response.json(content_type=None)
-    if "error" in answer:
-        raise RuntimeError(f"{method}: {answer['error']}")
-    return answer["result"]
-
-
-def start_devnode(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
-    ready = folder / "devnode.ready"
-    command = [sys.executable, "-m", "devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
-    process = subprocess.Popen([*command, "--slot-ms", str(_SLOT_MS), "--ready-file", str(ready)])
-    deadline = time.monotonic() + _READY_SECONDS
-    while not ready.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("devnode did not start")
-        time.sleep(0.05)
-    return process, str(json.loads(ready.read_text())["url"])
 
 
 class Payers:
@@ -97,25 +59,20 @@ class Payers:
 
     async def fund(self, each: int) -> None:
         for pubkey, usdc in [(self._keeper, 1), *((wallet.pubkey(), each) for wallet in self._wallets)]:
-            body = {"pubkey": str(pubkey), "lamports": 10**9, "usdc_base_units": usdc}
-            async with self._session.post(f"{self._url}/admin/fund", json=body) as response:
-                assert response.status == 200, await response.text()
+            await admin(self._session, self._url, "fund", pubkey=str(pubkey), lamports=10**9, usdc_base_units=usdc)
 
     async def pay(self, count: int) -> None:
         """Send this many transfers of AMOUNT, from each wallet in turn; returns when all are final."""
         signatures: list[str] = []
         for start in range(0, count, _SENDS_IN_FLIGHT * _HEIGHTS_REUSED):
-            blockhash = Hash.from_string(
-                (await rpc(self._session, self._url, "getLatestBlockhash"))["value"]["blockhash"]
-            )
+            blockhash = Hash.from_string(await latest_blockhash(self._session, self._url))
             places = asyncio.Semaphore(_SENDS_IN_FLIGHT)
             end = min(count, start + _SENDS_IN_FLIGHT * _HEIGHTS_REUSED)
 
             async def send(number: int, blockhash: Hash = blockhash, places: asyncio.Semaphore = places) -> str:
                 async with places:
-                    raw = bytes(self.signed(number, blockhash))
-                    config = {"encoding": "base64", "skipPreflight": True}
-                    return str(await rpc(self._session, self._url, "sendTransaction", _base64(raw), config))
+                    raw = base64.b64encode(bytes(self.signed(number, blockhash))).decode()
+                    return str(await rpc(self._session, self._url, "sendTransaction", raw, UNCHECKED))
 
             signatures += await asyncio.gather(*(send(number) for number in range(start, end)))
         assert len(set(signatures)) == count, "two payments are one transaction"
@@ -146,10 +103,6 @@ class Payers:
         return all(status and status["confirmationStatus"] == "finalized" for status in found["value"])
 
 
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
-
-
 class Memory:
     """Samples the resident memory of this process."""
 
@@ -169,29 +122,14 @@ class Memory:
         return (self.samples[-1] - self.samples[len(self.samples) // 4]) / 2**20
 
 
-async def catch_up(
-    postgres_url: str, redis_url: str, node_url: str, account: DepositAccount, console: Console
-) -> dict[str, Any]:
+async def catch_up(urls: stores.Stores, node_url: str, account: DepositAccount) -> dict[str, Any]:
     clock = SystemClock()
-    redis = await connect_redis(redis_url)
-    pool = await connect_postgres(postgres_url, connections_max=4, application="bench accounts")
-    shard = AccountShard(
-        AccountsConfig(),
-        IdentityConfig(),
-        PaymentsConfig(credits_per_usdc=RATE),
-        PostgresAccountStore(pool),
-        RedisIdentityStore(redis, clock),
-        clock,
-        "bench",
-        owned_shards(0, 1),
-    )
-    await shard.start()
-    store_pool = await connect_postgres(postgres_url, connections_max=4, application="bench deposits")
-    store = PostgresDepositStore(store_pool)
+    shard = await stores.account_owner(urls.postgres, urls.redis, PaymentsConfig(credits_per_usdc=RATE))
+    pool = await connect_postgres(urls.postgres, connections_max=4, application="bench deposits")
+    store = PostgresDepositStore(pool)
     await store.prepare()
     node = NodeClient(UpstreamConfig(node_url=node_url), node_url)
-    crediting = Crediting(shard)
-    watcher = DepositWatcher(account, DepositChain(node), store, crediting, clock, minimum_base_units=AMOUNT)
+    watcher = DepositWatcher(account, DepositChain(node), store, Crediting(shard), clock, minimum_base_units=AMOUNT)
     memory = Memory()
     watching = asyncio.create_task(memory.watch())
     began, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
@@ -203,16 +141,14 @@ async def catch_up(
     watching.cancel()
     totals = await store.totals(account.address)
     granted = await pool.fetchval("SELECT COALESCE(sum(amount), 0)::bigint FROM ledger WHERE type = 0")
-    console.print(f"listed in {listed:.1f} s, all credited in {seconds:.1f} s")
     await shard.stop()
     await node.close()
     await pool.close()
-    await store_pool.close()
-    await redis.aclose()
     return {
         "credited": totals.counts[FindingStatus.CREDITED],
         "waiting": totals.waiting,
         "credits": granted,
+        "seconds until listed": round(listed, 2),
         "seconds": round(seconds, 2),
         "per_second": round(totals.counts[FindingStatus.CREDITED] / seconds, 1),
         "cpu_seconds": round(used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime, 2),
@@ -222,49 +158,27 @@ async def catch_up(
     }
 
 
-async def measure(deposits: int, wallets: int, folder: Path, console: Console) -> dict[str, Any]:
-    node_process, node_url = start_devnode(folder)
-    try:
-        with DataDir(folder / "data") as data, Supervisor() as supervisor:
-            postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
-            supervisor.start(postgres.child, redis.child)
-            keeper = Keypair().pubkey()
-            account = deposit_account(str(keeper), MINT)
-            async with aiohttp.ClientSession() as session:
-                payers = Payers(session, node_url, wallets, keeper)
-                await payers.fund(AMOUNT * (deposits // wallets + 1))
-                began = time.perf_counter()
-                await payers.pay(deposits)
-                console.print(f"{deposits} deposits are final after {time.perf_counter() - began:.0f} s")
-            url, owner_url = SecretStr(postgres.url), SecretStr(postgres.migrations_url)
-            await migrate_all(Config(storage=StorageConfig(postgres_url=url, postgres_migrations_url=owner_url)))
-            return await catch_up(postgres.url, redis.url, node_url, account, console)
-    finally:
-        node_process.terminate()
-        node_process.wait(timeout=10)
+async def measure(deposits: int, wallets: int, node_url: str, urls: stores.Stores) -> dict[str, Any]:
+    keeper = Keypair().pubkey()
+    async with aiohttp.ClientSession() as session:
+        payers = Payers(session, node_url, wallets, keeper)
+        await payers.fund(AMOUNT * (deposits // wallets + 1))
+        began = time.perf_counter()
+        await payers.pay(deposits)
+        console.print(f"{deposits} deposits are final after {time.perf_counter() - began:.0f} s")
+    await urls.migrate()
+    return await catch_up(urls, node_url, deposit_account(str(keeper), MINT))
 
 
 def main(
     deposits: Annotated[int, typer.Option(min=1, help="Length of the backlog.")] = 10_000,
     wallets: Annotated[int, typer.Option(min=1, help="How many wallets sent it.")] = 500,
-) -> None:
-    """Catch up with a backlog of deposits; exit 1 when a credit is missing, never because a machine is slow."""
-    console = Console(highlight=False)
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    folder.chmod(0o711)  # Below root, PostgreSQL runs as another user, who must be able to enter.
-    try:
-        figures = asyncio.run(measure(deposits, wallets, folder, console))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    table = Table("figure", "value", title=f"{deposits} deposits of {wallets} wallets, {os.cpu_count()} cores")
-    for name, value in figures.items():
-        table.add_row(name, str(value))
-    table.add_row("target per second", str(TARGET_PER_SECOND))
-    console.print(table)
+) -> dict[str, Any]:
+    """Catch up with a backlog of deposits; takes about two minutes."""
+    with devnode("--slot-ms", "100") as chain, systems.temporary_folder() as folder, stores.running(folder) as urls:
+        figures = asyncio.run(measure(deposits, wallets, chain.url, urls))
+    title = f"{deposits} deposits of {wallets} wallets; the target is {TARGET_PER_SECOND} a second"
+    scenario.show_figures(title, figures)
     if (figures["credited"], figures["waiting"]) != (deposits, 0) or figures["credits"] != deposits * AMOUNT // 10:
-        console.print("[red]credits are missing or too many[/red]")
-        raise typer.Exit(1)
-
-
-if __name__ == "__main__":
-    typer.run(main)
+        raise scenario.Wrong("credits are missing or too many", figures)
+    return figures

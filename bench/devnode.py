@@ -1,84 +1,58 @@
-"""`python -m bench.devnode`: measures the embedded chain under a Python client, and a hand-written node beside it.
+"""Measures the embedded chain under a Python client, and a hand-written node (devnode_baseline.py) beside it."""
 
-Everything runs on this machine over loopback, and every process is stopped at the end. The exit code is 0 unless a step
-failed: a missed target is only reported, because machines differ.
-"""
-
-import dataclasses
-import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import FrameType
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Self
 
 import orjson
-import psutil
 import typer
 import websockets.sync.client
-from rich.console import Console
-from rich.table import Table
 
-from bench import devnode_figures as meant
-from bench.devnode_figures import BASELINE, DEVNODE, JITTER, MEMORY, READS, SENDS, STEPS, TPU, Figures, Load, Row
+from bench import scenario
+from bench.chain import Chain, devnode
+from bench.figures import Load, percentile
+from bench.load import LoadFailed
 from bench.processes import cpu_seconds, memory_sum_bytes
-from bench.report import machine, show_targets
+from bench.product import ROOT
+from bench.scenario import Target, at_least, at_most
 from bench.systems import free_port, running
 
-ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).with_name("results") / "devnode.json"
+READS, SENDS, JITTER, MEMORY, TPU = "reads", "sends", "jitter", "memory", "tpu"
+STEPS = (READS, SENDS, JITTER, MEMORY, TPU)
+METHODS = {READS: "getAccountInfo", SENDS: "sendTransaction"}
 _MARK = "figures "
+_PER_SECOND_MIN = 3_000
+_PACED = _PER_SECOND_MIN // 2  # Sends a second in steps that do not measure the rate.
+_TPU_TRANSACTIONS = 1_000
 _SLOT_MS = 400
-_FAST_SLOT_MS = 50  # For the memory step, whose windows are counted in slots and must fill soon.
-_RETENTION_SLOTS = 400
-_HALF = meant.PER_SECOND_MIN // 2  # Sends a second in steps that do not measure the rate.
+# The windows of the memory step are counted in slots, and must be full soon.
+_SHORT_SLOTS = ("--slot-ms", "50", "--retention-slots", "400")
 _LOAD_SECONDS_MAX = 900
-_LOG_COLUMNS = 120  # A file has no width.
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    only: tuple[str, ...]
-    seconds: float
-    connections: int
-    jitter_seconds: float
-    memory_transactions: int
+class Row:
+    """landed None: not checked."""
 
-
-@dataclass(frozen=True, slots=True)
-class System:
-    name: str
-    url: str
-    pid: int
-    data_dir: Path
-    ws_url: str = ""
-
-
-class LoadFailed(Exception):
-    """The client failed; the text is its own output."""
+    system: str
+    kind: str
+    load: Load
+    cpu_us_per_call: float  # Of the system alone.
+    landed: int | None = None
 
 
 @contextmanager
-def devnode(*flags: str) -> Iterator[System]:
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="devnode-bench-") as folder:
-        command = [sys.executable, "-m", "devnode", "--data-dir", folder, "--http-port", str(port)]
-        with running([*command, "--ws-port", str(port), *flags], {}, port) as process:
-            yield System(DEVNODE, f"http://127.0.0.1:{port}", process.pid, Path(folder), f"ws://127.0.0.1:{port}")
-
-
-@contextmanager
-def baseline() -> Iterator[System]:
+def baseline() -> Iterator[Chain]:
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "bench.devnode_baseline:app", "--port", str(port)]
     with running([*command, "--log-level", "warning", "--no-access-log"], {}, port) as process:
-        yield System(BASELINE, f"http://127.0.0.1:{port}", process.pid, ROOT)
+        yield Chain(f"http://127.0.0.1:{port}", "", process.pid, ROOT)
 
 
 @contextmanager
@@ -101,88 +75,36 @@ def seen_by(process: subprocess.Popen[str]) -> dict[str, Any]:
     raise LoadFailed(f"the client ended with {process.returncode}: {(errors or output).strip()[-800:]}")
 
 
-@dataclass(slots=True)
-class Bench:
-    """One run: its plan, and its results so far."""
+def rate(name: str, chain: Chain, kind: str, connections: int, *flags: str) -> Row:
+    before = sum(cpu_seconds((chain.pid,)).values())
+    with client(kind, chain.url, "--connections", str(connections), *flags) as process:
+        seen = seen_by(process)
+    spent = sum(cpu_seconds((chain.pid,)).values()) - before
+    landed = seen.pop("landed", None)
+    load = Load("python", connections, **seen)
+    return Row(name, kind, load, spent * 1e6 / max(1, load.answered), landed)
 
-    plan: Plan
-    console: Console
-    figures: Figures = field(default_factory=Figures)
 
-    def run(self) -> None:
-        wanted = self.plan.only
-        if READS in wanted or SENDS in wanted:
-            for system in (baseline, lambda: devnode("--slot-ms", str(_SLOT_MS))):
-                with system() as started:
-                    self._rates(started)
-        if JITTER in wanted:
-            self._jitter()
-        if MEMORY in wanted:
-            self._memory()
-        if TPU in wanted:
-            self._tpu()
-
-    def _rates(self, system: System) -> None:
-        if READS in self.plan.only:
-            self._rate(system, READS, "--seconds", str(self.plan.seconds))
-        if SENDS in self.plan.only:
-            count = str(int(self.plan.seconds * meant.PER_SECOND_MIN))
-            look_up = "--look-up" if system.name == DEVNODE else "--no-look-up"
-            self._rate(system, SENDS, "--count", count, "--chunk", count, look_up)
-
-    def _rate(self, system: System, kind: str, *flags: str) -> None:
-        before = cpu_seconds((system.pid,))
-        with client(kind, system.url, "--connections", str(self.plan.connections), *flags) as process:
-            load = self._load(kind, seen_by(process))
-        spent = sum(cpu_seconds((system.pid,)).values()) - sum(before.values())
-        self.figures = replace(self.figures, rows=(*self.figures.rows, Row(system.name, load, spent)))
-        self.console.print(
-            f"  {system.name}, {meant.NAMES[kind]}: {load.per_second:,.0f}/s, p50 {load.latency_p50_ms:.2f} ms, "
-            f"p99 {load.latency_p99_ms:.2f} ms, {load.errors} errors"
-        )
-
-    def _load(self, kind: str, seen: dict[str, Any]) -> Load:
-        return Load(kind=kind, connections=self.plan.connections, **seen)
-
-    def _jitter(self) -> None:
-        count = str(int(_HALF * self.plan.jitter_seconds))
-        with devnode("--slot-ms", str(_SLOT_MS)) as system:
-            flags = ("--count", count, "--chunk", count, "--rate", str(_HALF), "--no-look-up")
-            with client(SENDS, system.url, *flags) as process:
-                assert process.stdout is not None
-                if process.stdout.readline() != "sending\n":
-                    seen_by(process)
-                with Slots(system.ws_url) as slots:
-                    load = self._load(SENDS, seen_by(process))
-        self.figures = replace(self.figures, jitter=meant.jitter_of(load, slots.opened_ms, _SLOT_MS))
-
-    def _memory(self) -> None:
-        """Measure memory at a constant rate:
-
-        records are kept for a number of slots, so a rising rate looks like growth.
-        """
-        flags = ("--slot-ms", str(_FAST_SLOT_MS), "--retention-slots", str(_RETENTION_SLOTS))
-        load_flags = ("--count", str(self.plan.memory_transactions), "--chunk", "2500", "--rate", str(_HALF))
-        with devnode(*flags) as system, client(SENDS, system.url, *load_flags) as process:
-            samples: list[int] = []
-            while process.poll() is None:
-                samples.append(memory_sum_bytes((system.pid,)))
-                time.sleep(1)
-            load = self._load(SENDS, seen_by(process))
-            disk = sum(path.stat().st_size for path in system.data_dir.rglob("*") if path.is_file())
-        self.figures = replace(self.figures, memory=meant.Memory(load, tuple(samples), disk))
-
-    def _tpu(self) -> None:
-        flags = ("--count", str(meant.TPU_TRANSACTIONS))
-        with (
-            devnode("--slot-ms", str(_SLOT_MS), "--leaders", "1") as system,
-            client(TPU, system.url, *flags) as process,
-        ):
-            seen = seen_by(process)
-        if "absent" in seen:
-            self.figures = replace(self.figures, skipped=(*self.figures.skipped, "tpu: this node has no TPU door"))
-        else:
-            self.figures = replace(self.figures, tpu=meant.Tpu(**seen))
+def rates(kinds: Sequence[str], seconds: float, connections: int) -> list[Row]:
+    """Measure reads and sends of the baseline, then those of the embedded chain."""
+    rows = []
+    count = str(int(seconds * _PER_SECOND_MIN))
+    for name, start, look_up in (
+        ("baseline", baseline, "--no-look-up"),
+        ("devnode", lambda: devnode("--slot-ms", str(_SLOT_MS)), "--look-up"),
+    ):
+        flags = {READS: ("--seconds", str(seconds)), SENDS: ("--count", count, "--chunk", count, look_up)}
+        with start() as chain:
+            rows += [rate(name, chain, kind, connections, *flags[kind]) for kind in flags if kind in kinds]
+    headings = ("system, method", "conns", "calls/s", "p50 ms", "p99 ms", "errors", "CPU µs a call", "not landed")
+    table = []
+    for row in rows:
+        seen, missing = row.load, None if row.landed is None else row.load.answered - row.landed
+        figures = (f"{seen.per_second:,.0f}", seen.latency_p50_ms, seen.latency_p99_ms, seen.errors)
+        name = f"{row.system}, {METHODS[row.kind]}"
+        table.append((name, seen.connections, *figures, f"{row.cpu_us_per_call:,.0f}", missing))
+    scenario.show("Calls of a Python client on the same machine, one in flight a connection", headings, table)
+    return rows
 
 
 class Slots:
@@ -209,85 +131,101 @@ class Slots:
                 self.opened_ms.append(update["timestamp"])
 
 
-def show(console: Console, figures: Figures) -> None:
-    if figures.rows:
-        table = Table(title="Calls of a Python client on the same machine, one in flight a connection")
-        table.add_column("system")
-        table.add_column("method")
-        for heading in ("conns", "calls/s", "p50 ms", "p99 ms", "errors", "CPU µs a call"):
-            table.add_column(heading, justify="right")
-        for row in figures.rows:
-            load = row.load
-            numbers = (f"{load.connections}", f"{load.per_second:,.0f}", f"{load.latency_p50_ms:.2f}")
-            more = (f"{load.latency_p99_ms:.2f}", f"{load.errors:,}", f"{row.cpu_us_per_call:,.0f}")
-            table.add_row(row.system, meant.NAMES[load.kind], *numbers, *more)
-        console.print(table)
-    if figures.jitter is not None:
-        found = figures.jitter
-        console.print(
-            f"slots at {found.load.per_second:,.0f} sends/s: {found.slots} slots of {_SLOT_MS} ms, off by p50 "
-            f"{found.p50_ms:.0f} ms, p99 {found.p99_ms:.0f} ms, at most {found.max_ms:.0f} ms"
-        )
-    if figures.memory is not None:
-        kept = figures.memory
-        console.print(
-            f"memory over {kept.load.answered:,} transactions ({kept.load.per_second:,.0f}/s, {_RETENTION_SLOTS} slots "
-            f"kept): {kept.samples_bytes[0] / 1e6:,.0f} MB at first, {max(kept.samples_bytes) / 1e6:,.0f} at most, "
-            f"{kept.samples_bytes[-1] / 1e6:,.0f} at the end; {kept.disk_bytes / 1e6:,.0f} MB on disk"
-        )
-    for reason in figures.skipped:
-        console.print(f"[yellow]skipped[/yellow] {reason}")
-    show_targets(console, meant.verdicts(figures))
+def off_by_ms(opened_ms: Sequence[int], slot_ms: int) -> list[float]:
+    """Return how far each distance between two slots is from a slot's length. opened_ms: by the node's own clock."""
+    return [float(abs(second - first - slot_ms)) for first, second in pairwise(opened_ms)]
 
 
-def write(path: Path, plan: Plan, figures: Figures, busy_percent: float) -> None:
-    content = {
-        "machine": machine(),
-        "settings": {**dataclasses.asdict(plan), "busy_percent_before": busy_percent},
-        **dataclasses.asdict(figures),
-        "targets": [dataclasses.asdict(verdict) for verdict in meant.verdicts(figures)],
+def jitter(seconds: float) -> dict[str, float]:
+    count = str(int(_PACED * seconds))
+    with devnode("--slot-ms", str(_SLOT_MS)) as chain:
+        flags = ("--count", count, "--chunk", count, "--rate", str(_PACED), "--no-look-up")
+        with client(SENDS, chain.url, *flags) as process:
+            assert process.stdout is not None
+            if process.stdout.readline() != "sending\n":
+                seen_by(process)
+            with Slots(chain.ws_url) as slots:
+                seen = seen_by(process)
+    off = off_by_ms(slots.opened_ms, _SLOT_MS)
+    found = {"sends/s": seen["answered"] / seen["seconds"], "slots": len(slots.opened_ms)}
+    found |= {"p50_ms": percentile(off, 50), "p99_ms": percentile(off, 99), "max_ms": max(off)}
+    scenario.show_figures(f"distance of two slots of {_SLOT_MS} ms, off by", found)
+    return found
+
+
+def growth_percent(samples: Sequence[int]) -> float:
+    """Compare the largest sample of the last fifth with that of the middle fifth, when every window is full."""
+    fifth = max(1, len(samples) // 5)
+    middle = max(samples[2 * fifth : 3 * fifth] or samples)
+    return (max(samples[-fifth:]) - middle) * 100 / middle
+
+
+def memory(transactions: int) -> dict[str, float]:
+    """Measure memory at a constant rate. Records are kept for a number of slots, so a rising rate looks like growth."""
+    flags = ("--count", str(transactions), "--chunk", "2500", "--rate", str(_PACED))
+    samples: list[int] = []
+    with devnode(*_SHORT_SLOTS) as chain, client(SENDS, chain.url, *flags) as process:
+        while process.poll() is None:
+            samples.append(memory_sum_bytes((chain.pid,)))
+            time.sleep(1)
+        seen = seen_by(process)
+        disk = sum(path.stat().st_size for path in chain.data_dir.rglob("*") if path.is_file())
+    found = {
+        "transactions": seen["answered"],
+        "landed": seen["landed"],
+        "MB at first": samples[0] / 1e6,
+        "MB at most": max(samples) / 1e6,
+        "MB at the end": samples[-1] / 1e6,
+        "growth percent": growth_percent(samples),
+        "MB on disk": disk / 1e6,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
+    scenario.show_figures("memory over many transactions", found)
+    return found
 
 
-def _steps(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names or not set(names) <= set(STEPS):
-        raise typer.BadParameter(f"wanted some of {', '.join(STEPS)}")
-    return names
+def tpu() -> dict[str, float]:
+    flags = ("--count", str(_TPU_TRANSACTIONS))
+    with devnode("--slot-ms", str(_SLOT_MS), "--leaders", "1") as chain, client(TPU, chain.url, *flags) as process:
+        found: dict[str, float] = seen_by(process)
+    scenario.show_figures("transactions over QUIC", found)
+    return found
+
+
+def targets(figures: dict[str, Any]) -> list[Target]:
+    rows: list[Row] = [row for row in figures.get("rates", ()) if row.system == "devnode"]
+    by_kind = {row.kind: row for row in rows}
+    found = []
+    for kind, method in METHODS.items():
+        row = by_kind.get(kind)
+        found.append(at_least(f"{method}/s", _PER_SECOND_MIN, row.load.per_second if row else None))
+    sends = by_kind.get(SENDS)
+    missing = None if sends is None or sends.landed is None else sends.load.answered - sends.landed
+    found.append(at_most("answered sends that did not land", 0, missing))
+    found.append(at_most(f"slot jitter p99, ms, at {_PACED:,} sends/s", 50, figures.get(JITTER, {}).get("p99_ms")))
+    grown = figures.get(MEMORY, {}).get("growth percent")
+    found.append(at_most("memory growth over the second half, %", 5, grown, "{:.1f}"))
+    landed = figures.get(TPU, {}).get("landed")
+    found.append(at_least(f"TPU: of {_TPU_TRANSACTIONS:,} transactions land", _TPU_TRANSACTIONS, landed))
+    return found
 
 
 def main(
     only: Annotated[str, typer.Option(help=f"Some of {', '.join(STEPS)}.")] = ",".join(STEPS),
-    seconds: Annotated[float, typer.Option(min=0.5, help="Length of the rate steps, about.")] = 5.0,
-    connections: Annotated[int, typer.Option(min=1, help="Connections of the client.")] = 64,
+    seconds: scenario.Seconds = 5.0,
+    connections: scenario.Connections = 64,
     jitter_seconds: Annotated[float, typer.Option(min=2, help="Length of the jitter step.")] = 20.0,
     memory_transactions: Annotated[int, typer.Option(min=1_000, help="Transactions of the memory step.")] = 100_000,
-    results: Annotated[Path, typer.Option(help="Where the figures are written as JSON.")] = RESULTS,
-) -> None:
+) -> dict[str, Any]:
     """Measure the embedded chain on this machine; takes about three minutes."""
-    plan = Plan(_steps(only), seconds, connections, jitter_seconds, memory_transactions)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _LOG_COLUMNS)
-    signal.signal(signal.SIGTERM, _stop)  # As an interrupt, so that all processes are stopped.
-    busy_percent = psutil.cpu_percent(interval=1)
-    console.print(f"{psutil.cpu_count()} cores, {busy_percent:.0f} % busy with other work before the run")
-    bench = Bench(plan, console)
-    try:
-        bench.run()
-    except (LoadFailed, ChildProcessError) as error:
-        console.print(f"[red]Broke:[/red] {error}", markup=True)
-        raise typer.Exit(1) from None
-    show(console, bench.figures)
-    write(results, plan, bench.figures, busy_percent)
-    console.print(f"figures: {results}   how to read them: bench/README.md")
+    wanted, found = scenario.chosen(only, STEPS), dict[str, Any]()
+    if READS in wanted or SENDS in wanted:
+        found["rates"] = rates(wanted, seconds, connections)
+    if JITTER in wanted:
+        found[JITTER] = jitter(jitter_seconds)
+    if MEMORY in wanted:
+        found[MEMORY] = memory(memory_transactions)
+    if TPU in wanted:
+        found[TPU] = tpu()
+    scenario.show_targets(targets(found))
 
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    sys.exit("stopped")
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    return found | {"targets": targets(found)}

@@ -11,7 +11,7 @@ import itertools
 import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -29,7 +29,8 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from bench.generator import Client, Tally, percentile
+from bench.figures import percentile
+from bench.load import Client, Tally, request_bytes
 from devnode.tpu.connection import node_certificate
 
 _WALLETS = 8
@@ -125,8 +126,7 @@ class Pacing(Client):
 
 def http_request(url: str, method: str, *params: Any) -> bytes:
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    head = f"POST / HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    return request_bytes(url, body=body.decode())
 
 
 async def load(url: str, requests: Iterator[bytes], connections: int, tally: Tally, pace: Pace) -> float:
@@ -196,8 +196,6 @@ def tpu(url: str, count: int) -> dict[str, Any]:
     """Measure the time from the first stream until all transactions have landed."""
     caller = Caller(url)
     address = caller.call("getClusterNodes")[0]["tpuQuic"]
-    if address is None:
-        return {"absent": True}
     transactions = Payments(caller).make(count)
     began = time.perf_counter()
     landed = asyncio.run(over_quic(address, transactions, caller))
@@ -205,13 +203,12 @@ def tpu(url: str, count: int) -> dict[str, Any]:
 
 
 def figures(tally: Tally, took: float) -> dict[str, Any]:
-    latencies = sorted(tally.latencies_us)
     return {
         "seconds": took,
         "answered": tally.answered,
         "errors": tally.refused + tally.lost,
-        "latency_p50_ms": percentile(latencies, 50) / 1e3,
-        "latency_p99_ms": percentile(latencies, 99) / 1e3,
+        "latency_p50_ms": percentile(tally.latencies_us, 50) / 1e3,
+        "latency_p99_ms": percentile(tally.latencies_us, 99) / 1e3,
     }
 
 
@@ -222,18 +219,16 @@ def main(
     seconds: Annotated[float, typer.Option(min=0)] = 4.0,
     count: Annotated[int, typer.Option(min=1)] = 10_000,
     chunk: Annotated[int, typer.Option(min=1)] = 10_000,
-    rate: Annotated[float | None, typer.Option(help="Sends a second; as many as can be without it.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Sends a second; without it, as many as possible.")] = None,
     look_up: Annotated[bool, typer.Option(help="Ask afterwards whether each has landed.")] = True,
 ) -> None:
     """Load an embedded chain and print the figures."""
-    if kind == "reads":
-        seen = reads(url, connections, seconds)
-    elif kind == "sends":
-        seen = sends(url, connections, count, chunk, rate, look_up)
-    elif kind == "tpu":
-        seen = tpu(url, count)
-    else:
-        raise typer.BadParameter("KIND is reads, sends or tpu")
+    kinds: dict[str, Callable[[], dict[str, Any]]] = {
+        "reads": lambda: reads(url, connections, seconds),
+        "sends": lambda: sends(url, connections, count, chunk, rate, look_up),
+        "tpu": lambda: tpu(url, count),
+    }
+    seen = kinds[kind]()
     sys.stdout.write(f"figures {orjson.dumps(seen).decode()}\n")
 
 

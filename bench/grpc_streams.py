@@ -1,21 +1,14 @@
-"""`python -m bench.grpc_streams`: Yellowstone streams through the whole product, beside the same streams direct.
+"""Measures Yellowstone streams through the whole product, beside the same streams direct and through a bare relay.
 
-Beside them too: bench/grpc_relay.py, a program that only passes the stream on. One client that takes as many small
-updates as come, then 200 streams at once: equal ones, which share a subscription at the node, and ones that all differ.
-The source is bench/grpc_source.py; client, source and product share the machine.
+One client that takes as many small updates as come, then 200 streams at once: equal ones, which share a subscription at
+the node, and ones that all differ. Source and relay are in yellowstone_servers.py; client, source and product share the
+machine.
 """
 
-import argparse
 import asyncio
-import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -23,8 +16,10 @@ import psutil
 
 from actors.geyser_proto import api, geyser_pb2
 from actors.launch.local_run.cluster import GRPC_EXPERIMENTS
-from bench.product import Product, free_ports
-from bench.systems import free_port
+from bench import scenario
+from bench.figures import in_ms
+from bench.product import Product
+from bench.systems import free_port, running, started
 
 _WARM_SECONDS = 1.5
 STREAMS = 200
@@ -83,15 +78,9 @@ async def measure(
         results = await asyncio.gather(*tasks, return_exceptions=True)
         if failed:
             raise RuntimeError(f"{name}: {len(failed)} streams ended: {results[0]!r}")
-    delays = sorted(counter.delays) or [0.0]
-    return Step(
-        name,
-        streams,
-        round(counter.count / took, 1),
-        round(delays[len(delays) // 2] * 1e3, 2),
-        round(delays[int(len(delays) * 0.99)] * 1e3, 2),
-        None if replica is None or not counter.count else round(spent / counter.count * 1e6, 1),
-    )
+    delays = in_ms(counter.delays)
+    cpu_us = None if replica is None or not counter.count else round(spent / counter.count * 1e6, 1)
+    return Step(name, streams, round(counter.count / took, 1), delays["p50_ms"], delays["p99_ms"], cpu_us)
 
 
 async def _read(channel: grpc.aio.Channel, token: str, rate: int, number: int, counter: Counter) -> None:
@@ -125,13 +114,9 @@ async def steps(product: Product, source: str, relay: str, seconds: float) -> li
     ]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=8.0)
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-grpc-"))
-    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
-    port = free_port()
+def main(seconds: scenario.Seconds = 8.0) -> dict[str, Any]:
+    """Measure Yellowstone streams; takes about two minutes."""
+    port, relay_port = free_port(), free_port()
     settings = {
         "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://127.0.0.1:{port}",
         "LEDGER_GEYSER__STREAMS_PER_ACCOUNT": "1000",
@@ -139,33 +124,19 @@ def main() -> int:
         "LEDGER_ACCOUNTS__CONCURRENCY": "1000",
         "LEDGER_GATEWAY__REPLICAS": "1",
     }
-    product = Product(folder / "data", settings, free_ports())
-    source, relay_port = f"127.0.0.1:{port}", free_port()
-    # The relay reads sockets as a replica does.
-    environment = {**os.environ, "GRPC_EXPERIMENTS": GRPC_EXPERIMENTS}
-    programs = [
-        subprocess.Popen([sys.executable, "-m", "bench.grpc_source", "--port", str(port)]),
-        subprocess.Popen(
-            [sys.executable, "-m", "bench.grpc_relay", "--port", str(relay_port), "--source", source], env=environment
-        ),
-    ]
-    try:
-        product.start()
-        found = asyncio.run(steps(product, source, f"127.0.0.1:{relay_port}", given.seconds))
-        for step in found:
-            sys.stdout.write(json.dumps(asdict(step)) + "\n")
-        rates = {step.name: step.updates_per_second for step in found}
-        for baseline in ("direct", "bare relay"):
-            share = rates["gateway, one stream"] / rates[f"{baseline}, one stream"]
-            sys.stdout.write(f"gateway / {baseline}, one stream: {share:.2f}\n")
-        return 0
-    finally:
-        for program in programs:
-            program.terminate()
-            program.wait()
-        product.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    server, source = [sys.executable, "-m", "bench.yellowstone_servers"], f"127.0.0.1:{port}"
+    relay = [*server, "relay", "--port", str(relay_port), "--source", source]
+    with (
+        running([*server, "updates", "--port", str(port)], {}, port),
+        # The relay reads sockets as a replica does.
+        running(relay, {"GRPC_EXPERIMENTS": GRPC_EXPERIMENTS}, relay_port),
+        started(settings) as product,
+    ):
+        found = asyncio.run(steps(product, source, f"127.0.0.1:{relay_port}", seconds))
+    scenario.show("Yellowstone streams", tuple(asdict(found[0])), (tuple(asdict(step).values()) for step in found))
+    rates = {step.name: step.updates_per_second for step in found}
+    shares = {}
+    for name in ("direct", "bare relay"):
+        shares[f"gateway / {name}, one stream"] = rates["gateway, one stream"] / rates[f"{name}, one stream"]
+    scenario.show_figures("shares", shares)
+    return {"steps": found, **shares}

@@ -1,40 +1,31 @@
-"""`python -m bench.landing_fees`: measures how soon a transaction lands with the fees of suggestPriorityFee.
+"""Measures how soon a transaction lands with the fees of suggestPriorityFee.
 
-A devnode runs with a crowd whose transactions fill blocks to 90 % on average. In each round the fees are asked of the
-product's own code, and one transaction with each of them goes to the node at the same moment. The table is written into
-actors/fees/README.md, between two marks.
+An embedded chain runs with a crowd whose transactions fill blocks to 90 % on average. In each round the product's own
+code suggests the fees, and one transaction with each of them goes to the node at the same moment. The table is written
+into actors/fees/README.md, between two marks.
 """
 
 import asyncio
 import base64
-import json
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import aiohttp
 import orjson
 import typer
-from rich.console import Console
 
 from actors.config import UpstreamConfig
 from actors.fees.core import URGENCIES, WINDOW_SLOTS
 from actors.fees.endpoints import FeeMethods
 from actors.method_requests import FeeQuestion, encoded
 from actors.upstream.client import NodeClient
-from bench.deposits import rpc
-from bench.payments import Payer
+from bench import scenario
+from bench.chain import UNCHECKED, Payer, devnode, latest_blockhash, rpc, statuses
 from bench.product import ROOT
 
 README = ROOT / "actors" / "fees" / "README.md"
-BEGIN, END = "<!-- landing by fee: made by python -m bench.landing_fees -->", "<!-- end of landing by fee -->"
+BEGIN, END = "<!-- landing by fee: made by python -m bench landing-fees -->", "<!-- end of landing by fee -->"
 HEAD = "| urgency | fee (median) | landed | in the next slot | within 5 slots | slots (median) | slots (p90) |"
 RULE = "|---|---|---|---|---|---|---|"
 SOON_SLOTS = 5
@@ -42,7 +33,6 @@ _LOAD = 0.9
 _SLOT_MS = 200
 _ROUND_SLOTS = 2
 _WAIT_SLOTS = 60  # After the last round: whatever lands later counts as not landed.
-_START_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +81,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def parsed(text: str) -> list[Row]:
-    """Read a table back. Raises ValueError where it is none of `table`."""
+    """Read back a table that `table` wrote. Raises ValueError for any other text."""
     head, rule, *lines = text.strip().splitlines()
     if (head, rule) != (HEAD, RULE):
         raise ValueError("another head")
@@ -115,7 +105,7 @@ def with_table(text: str, made: str) -> str:
 
 
 class Crowded:
-    """A devnode with a crowd, and the product's own suggestions about it."""
+    """An embedded chain with a crowd, and the product's own suggestions about it."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session, self._url = session, url
@@ -130,13 +120,14 @@ class Crowded:
             sent.append(await self._send_round())
             await self._pass_slots(_ROUND_SLOTS)
         await self._pass_slots(_WAIT_SLOTS)
-        landed = await self._landed([signature for each in sent for _, signature, _ in each.values()])
+        signatures = [signature for each in sent for _, signature, _ in each.values()]
+        landed = await statuses(self._session, self._url, signatures)
         await self._node.close()
         fates: dict[str, list[Fate]] = {urgency: [] for urgency in URGENCIES}
         for each in sent:
             for urgency, (fee, signature, slot) in each.items():
-                at = landed.get(signature)
-                fates[urgency].append(Fate(fee, None if at is None else at - slot))
+                status = landed.get(signature)
+                fates[urgency].append(Fate(fee, None if status is None else int(status["slot"]) - slot))
         return [row(urgency, each) for urgency, each in fates.items()]
 
     async def _send_round(self) -> dict[str, tuple[int, str, int]]:
@@ -145,25 +136,15 @@ class Crowded:
         for urgency in URGENCIES:
             answer = await self._suggest(encoded(FeeQuestion(urgency, ())), 5_000)
             fees[urgency] = int(orjson.loads(answer.value())["suggested_fee_microlamports"])
-        blockhash = (await rpc(self._session, self._url, "getLatestBlockhash"))["value"]["blockhash"]
+        blockhash = await latest_blockhash(self._session, self._url)
         payments = {urgency: self._payer.signed(blockhash, fee) for urgency, fee in fees.items()}
         slot = await self._slot()
-        config = {"encoding": "base64", "skipPreflight": True}
         sends = (
-            rpc(self._session, self._url, "sendTransaction", base64.b64encode(raw).decode(), config)
+            rpc(self._session, self._url, "sendTransaction", base64.b64encode(raw).decode(), UNCHECKED)
             for raw in payments.values()
         )
         signatures = await asyncio.gather(*sends)
         return {urgency: (fees[urgency], str(one), slot) for urgency, one in zip(fees, signatures, strict=True)}
-
-    async def _landed(self, signatures: list[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for start in range(0, len(signatures), 256):
-            part = signatures[start : start + 256]
-            history = {"searchTransactionHistory": True}
-            rows = (await rpc(self._session, self._url, "getSignatureStatuses", part, history))["value"]
-            found |= {one: int(each["slot"]) for one, each in zip(part, rows, strict=True) if each is not None}
-        return found
 
     async def _slot(self) -> int:
         return int(await rpc(self._session, self._url, "getSlot", {"commitment": "processed"}))
@@ -172,25 +153,6 @@ class Crowded:
         until = await self._slot() + count
         while await self._slot() < until:  # noqa: ASYNC110 - another process does it.
             await asyncio.sleep(_SLOT_MS / 4_000)
-
-
-@contextmanager
-def crowded_devnode(seed: int, folder: Path) -> Iterator[str]:
-    """Run a devnode with a crowd; gives its URL."""
-    ready = folder / "ready.json"
-    command = [sys.executable, "-m", "devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
-    command += ["--slot-ms", str(_SLOT_MS), "--crowd", str(_LOAD), "--seed", str(seed), "--ready-file", str(ready)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not ready.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("devnode did not start")
-            time.sleep(0.05)
-        yield str(json.loads(ready.read_text())["url"])
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 async def measure(rounds: int, url: str) -> list[Row]:
@@ -202,18 +164,11 @@ def main(
     rounds: Annotated[int, typer.Option(min=10, help="Transactions of each urgency.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Of the crowd.")] = 7,
     write: Annotated[bool, typer.Option(help="Write the table into actors/fees/README.md.")] = True,
-) -> None:
-    """Make the table of landing by fee."""
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    try:
-        with crowded_devnode(seed, folder) as url:
-            made = table(asyncio.run(measure(rounds, url)))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    Console(highlight=False, width=200).print(made, markup=False)
+) -> list[Row]:
+    """Make the table of landing by fee; takes about a minute and a half."""
+    with devnode("--slot-ms", str(_SLOT_MS), "--crowd", str(_LOAD), "--seed", str(seed)) as chain:
+        rows = asyncio.run(measure(rounds, chain.url))
+    scenario.console.print(table(rows), markup=False)
     if write:
-        README.write_text(with_table(README.read_text(encoding="utf-8"), made), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    typer.run(main)
+        README.write_text(with_table(README.read_text(encoding="utf-8"), table(rows)), encoding="utf-8")
+    return rows

@@ -1,9 +1,9 @@
-"""`python -m bench.node_calls`: measures the processor time of one read to a node and back, layer by layer.
+"""Measures the processor time of one read to a node and back, layer by layer.
 
 Layers in this process: the client alone (all that a gateway with one node has), the pool of three nodes, and coalesced
-reads on top of either, as in the product. The nodes are `bench.constant`, each a process,
-so their time is not counted. Sixteen callers have one call in flight each: all with different reads, so that none is
-coalesced, and once all with the same read.
+reads on top of either, as in the product. The nodes are `bench.constant`, each a process, so their
+time is not counted. Sixteen callers have one call in flight each: all with different reads, so that none is coalesced,
+and once all with the same read.
 """
 
 import asyncio
@@ -14,8 +14,6 @@ from typing import Annotated
 
 import typer
 import uvloop
-from rich.console import Console
-from rich.table import Table
 
 from actors.clock import SystemClock
 from actors.config import NodeConfig, UpstreamConfig
@@ -25,7 +23,7 @@ from actors.upstream.hedging import Hedges
 from actors.upstream.node_selection import NodeSelection
 from actors.upstream.pool import NodePool
 from actors.upstream.replies import NodeAnswer
-from bench import systems
+from bench import scenario, systems
 
 _CALLERS = 16
 _TIMEOUT_MS = 5_000
@@ -40,7 +38,7 @@ async def micros_per_call(ask: Ask, calls: int, params: Callable[[int], bytes]) 
             answer = await ask("getMinimumBalanceForRentExemption", params(number), _TIMEOUT_MS)
             assert answer.answered, answer.kind
 
-    await asyncio.gather(*(caller(number) for number in range(_CALLERS)))  # Connections, and what is remembered.
+    await asyncio.gather(*(caller(number) for number in range(_CALLERS)))  # Opens the connections and fills the caches.
     began = time.process_time()
     await asyncio.gather(*(caller(number) for number in range(_CALLERS)))
     return (time.process_time() - began) / (calls // _CALLERS * _CALLERS) * 1e6
@@ -78,16 +76,10 @@ async def measure(urls: list[str], calls: int) -> list[tuple[str, float]]:
 def main(
     calls: Annotated[int, typer.Option(min=_CALLERS, help="Timed calls of each kind.")] = 20_000,
     nodes: Annotated[int, typer.Option(min=2, max=8, help="Nodes of the larger pool.")] = 3,
-) -> None:
+) -> dict[str, float]:
     """Measure the processor time of one read, layer by layer."""
     with ExitStack() as stack:
         urls = [stack.enter_context(systems.upstream()).url for _ in range(nodes)]
-        found = uvloop.run(measure(urls, calls))
-    table = Table("layer", "CPU µs a call")
-    for name, micros in found:
-        table.add_row(name, f"{micros:.1f}")
-    Console(highlight=False).print(table)
-
-
-if __name__ == "__main__":
-    typer.run(main)
+        found = dict(uvloop.run(measure(urls, calls)))
+    scenario.show_figures("CPU µs a call", found)
+    return found

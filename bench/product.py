@@ -103,8 +103,8 @@ def free_ports() -> Ports:
         return Ports(first, claim)
 
 
-def command(*arguments: str, optimise: bool = False) -> list[str]:
-    return [sys.executable, *(["-O"] if optimise else []), str(ROOT / "serve_app.py"), *arguments]
+def command(*arguments: str, optimise: bool = False, root: Path = ROOT) -> list[str]:
+    return [sys.executable, *(["-O"] if optimise else []), str(root / "serve_app.py"), *arguments]
 
 
 def environment(settings: Mapping[str, str], mark: str = "") -> dict[str, str]:
@@ -115,11 +115,16 @@ def environment(settings: Mapping[str, str], mark: str = "") -> dict[str, str]:
 
 
 class Product:
-    """One run. `start` returns when it is ready; `stop` returns when all its processes have ended."""
+    """One run. `start` returns when it is ready; `stop` returns when all its processes have ended.
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str], ports: Ports) -> None:
-        self.data_dir, self.ports = data_dir, ports
+    root: the source tree that runs.
+    """
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str], ports: Ports, root: Path = ROOT) -> None:
+        self.data_dir, self.ports, self._root = data_dir, ports, root
         self._settings = {**ports.settings(), **settings}
+        if root != ROOT:
+            self._settings["PYTHONPATH"] = str(root)  # Its processes import their own tree, not this one.
         self._mark = f"{os.getpid()}-{random.getrandbits(48):012x}"
         self._ready_path = data_dir.with_name(data_dir.name + ".ready.json")
         self.output_path = data_dir.with_name(data_dir.name + ".output.log")
@@ -168,8 +173,8 @@ class Product:
         arguments = ("--data-dir", str(self.data_dir), "--ready-file", str(self._ready_path))
         with self.output_path.open("ab") as output:
             self._process = subprocess.Popen(
-                command(*arguments),
-                cwd=ROOT,
+                command(*arguments, root=self._root),
+                cwd=self._root,
                 env=environment(self._settings, self._mark),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -269,8 +274,8 @@ class Product:
     def operator(self, *arguments: str) -> str:
         """Run an operator command on accounts, such as ("suspend", PUBKEY, "--reason", "test"); return its output."""
         done = subprocess.run(
-            command("accounts", *arguments, "--data-dir", str(self.data_dir)),
-            cwd=ROOT,
+            command("accounts", *arguments, "--data-dir", str(self.data_dir), root=self._root),
+            cwd=self._root,
             env=environment(self._settings),
             capture_output=True,
             text=True,
@@ -285,7 +290,7 @@ class Product:
         """Run the audit. Exit code 0: every balance and every hash chain follows from the ledger."""
         return subprocess.run(
             [sys.executable, "-m", "actors.accounts.audit", "--data-dir", str(self.data_dir)],
-            cwd=ROOT,
+            cwd=self._root,
             env=environment(self._settings),
             capture_output=True,
             text=True,

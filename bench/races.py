@@ -1,36 +1,24 @@
-"""`python -m bench.races`: races over all three legs against races over each leg alone, under the same losses.
+"""Measures races over all three legs beside races over each leg alone, under the same losses.
 
-A devnode and PostgreSQL each run as a process. This process holds four racers of the product: one with all legs, and
-one for each leg. In each round all four send a transaction of their own at the same moment. The drops come in runs of
-four slots, decided by seed, leg and slot, not by transaction, so the four meet the same losses: the rounds are pairs.
-The charges go nowhere: this measures landing alone.
+An embedded chain and PostgreSQL each run as a process. This process holds four racers of the product: one with all
+legs, and one for each leg. In each round all four send a transaction of their own at the same moment. The drops come in
+runs of four slots, decided by seed, leg and slot, not by transaction, so the four meet the same losses: the rounds are
+pairs. Nothing is charged: this measures landing alone.
 """
 
 import asyncio
-import shutil
 import statistics
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
-import orjson
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import SecretStr
-from rich.console import Console
-from rich.table import Table
 
 from actors.calls import SettleReply, SettleRequest
 from actors.clock import SystemClock
-from actors.config import Config, StorageConfig, UpstreamConfig
-from actors.launch.assembly.migrations import migrate_all
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.config import UpstreamConfig
 from actors.sends.actor import SendRacer
 from actors.sends.api import RaceResult, WantedRace
 from actors.sends.chain import SendChain
@@ -41,13 +29,12 @@ from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
 from actors.storage.connections import connect_postgres
 from actors.upstream.client import NodeClient
-from bench.deposits import rpc, start_devnode
-from bench.payments import Payer
+from bench import scenario, stores, systems
+from bench.chain import Payer, devnode, latest_blockhash, lose
 
-RESULTS = Path(__file__).with_name("results") / "races.json"
 ALL_LEGS = "all three"
 _RUN_SLOTS = 4
-_SLOT_MS = 100  # Of the devnode that bench.deposits starts.
+_SLOT_MS = 100
 _WARM_SECONDS = 20
 
 
@@ -91,12 +78,12 @@ class Racers:
             self.made[racer] = SendRacer(self._chain, legs, store, _NoLedger(), clock, open_max=1_000_000)
 
     async def start(self) -> list[asyncio.Task[None]]:
-        """Returns the loops that follow the chain, once every QUIC leg is connected."""
+        """Return the loops that follow the chain, once every QUIC leg is connected."""
         watches = [asyncio.create_task(racer.watch()) for racer in self.made.values()]
         for quic in self.quic:
             quic.start()
         async with asyncio.timeout(_WARM_SECONDS):
-            while not all(quic.warm for quic in self.quic):  # noqa: ASYNC110 - a connection tells nobody.
+            while not all(quic.warm for quic in self.quic):  # noqa: ASYNC110 - a connection has no event.
                 await asyncio.sleep(0.05)
         return watches
 
@@ -130,70 +117,47 @@ def compare(rounds: Sequence[Round]) -> dict[str, dict[str, Any]]:
     return found
 
 
-async def measure(rounds: int, drop_share: float, seed: int, folder: Path) -> list[Round]:
-    process, url = start_devnode(folder)
-    try:
-        with DataDir(folder / "data") as data, Supervisor() as supervisor:
-            postgres = EmbeddedPostgres(data)
-            supervisor.start(postgres.child)
-            urls = SecretStr(postgres.url), SecretStr(postgres.migrations_url)
-            storage = StorageConfig(postgres_url=urls[0], postgres_migrations_url=urls[1])
-            await migrate_all(Config(storage=storage))
-            pool = await connect_postgres(postgres.url, connections_max=16, application="bench races")
-            node = NodeClient(UpstreamConfig(node_url=url), url)
-            async with aiohttp.ClientSession() as session:
-                payer = Payer(session, url)
-                await payer.fund()
-                racers = Racers(node, url, PostgresRaceStore(pool))
-                watches = await racers.start()
-                drops = {"drop_share": drop_share, "run_slots": _RUN_SLOTS}
-                faults = {"seed": seed, "sends": {"rpc": drops, "tpu": drops, "bundle": drops}}
-                body = orjson.dumps(faults)
-                headers = {"Content-Type": "application/json"}
-                async with session.post(f"{url}/admin/faults", data=body, headers=headers) as answer:
-                    assert answer.status == 200, await answer.text()
-                found = []
-                for _ in range(rounds):
-                    blockhash = (await rpc(session, url, "getLatestBlockhash"))["value"]["blockhash"]
-                    names = (ALL_LEGS, *LEG_NAMES)
-                    found.append(await racers.round({name: payer.signed(blockhash) for name in names}))
-                    await asyncio.sleep(_RUN_SLOTS * _SLOT_MS / 1000)
-            for watch in watches:
-                watch.cancel()
-            await asyncio.gather(*watches, return_exceptions=True)
-            await asyncio.gather(*(racer.close() for racer in racers.made.values()))
-            await node.close()
-            await pool.close()
-            return found
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
+async def race_all(rounds: int, drop_share: float, seed: int, url: str, urls: stores.Stores) -> list[Round]:
+    await urls.migrate()
+    pool = await connect_postgres(urls.postgres, connections_max=16, application="bench races")
+    node = NodeClient(UpstreamConfig(node_url=url), url)
+    async with aiohttp.ClientSession() as session:
+        payer = Payer(session, url)
+        await payer.fund()
+        racers = Racers(node, url, PostgresRaceStore(pool))
+        watches = await racers.start()
+        await lose(session, url, seed, drop_share, _RUN_SLOTS)
+        found = []
+        for _ in range(rounds):
+            blockhash = await latest_blockhash(session, url)
+            found.append(await racers.round({name: payer.signed(blockhash) for name in racers.made}))
+            await asyncio.sleep(_RUN_SLOTS * _SLOT_MS / 1000)
+    for watch in watches:
+        watch.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
+    await asyncio.gather(*(racer.close() for racer in racers.made.values()))
+    await node.close()
+    await pool.close()
+    return found
+
+
+async def measure(rounds: int, drop_share: float, seed: int) -> list[Round]:
+    """Race on a chain that is started for it."""
+    flags = ("--slot-ms", str(_SLOT_MS))
+    with devnode(*flags) as chain, systems.temporary_folder() as folder, stores.running(folder) as urls:
+        return await race_all(rounds, drop_share, seed, chain.url, urls)
 
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="Paired races.")] = 100,
     drop_share: Annotated[float, typer.Option(min=0, max=1, help="Share that each leg loses.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Selects the losses.")] = 7,
-) -> None:
-    """Race over three legs and over each leg alone, paired; exit 1 unless three legs are the soonest on average."""
-    console, began = Console(highlight=False), time.perf_counter()
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    folder.chmod(0o711)  # Below root, PostgreSQL runs as another user, who must be able to enter.
-    try:
-        figures = compare(asyncio.run(measure(rounds, drop_share, seed, folder)))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+) -> dict[str, Any]:
+    """Race over three legs and over each leg alone, in pairs; takes about three minutes."""
+    figures = compare(asyncio.run(measure(rounds, drop_share, seed)))
     title = f"{rounds} paired races, slots of {_SLOT_MS} ms, {drop_share:.0%} lost on each leg in runs of {_RUN_SLOTS}"
-    table = Table("legs", "landed", "mean slots", "p50", "p90", "all three sooner", "later", title=title)
-    for name, row in figures.items():
-        table.add_row(name, *(str(value) for value in row.values()))
-    console.print(table)
-    console.print(f"took {time.perf_counter() - began:.0f} s")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    headings = ("legs", "landed", "mean slots", "p50", "p90", "all three sooner", "later")
+    scenario.show(title, headings, ((name, *row.values()) for name, row in figures.items()))
     if figures[ALL_LEGS]["mean"] >= min(figures[name]["mean"] for name in LEG_NAMES):
-        raise typer.Exit(1)
-
-
-if __name__ == "__main__":
-    typer.run(main)
+        raise scenario.Wrong("three legs are not the soonest on average", figures)
+    return figures

@@ -1,8 +1,7 @@
-"""Measures how long the worst bodies hold a replica's event loop: reading them, and checking their calls.
+"""Measures how long the worst request bodies hold a replica's event loop: reading them, and checking their calls.
 
-`python -m bench.refused_bodies` prints one line a body: its size, the time to read it, the time to admit or refuse all
-its calls, and the longest piece of work between two moments in which other requests get their turn. No server is
-started, and the figures are of one quiet core. Threat 61.
+Shows for each body its size, the time to read it, and the time to admit or refuse all its calls. No server is started,
+and the figures are of one quiet core. Threat 61.
 """
 
 import base64
@@ -21,6 +20,7 @@ from solders.transaction import Transaction
 from actors.gateway.calls import jsonrpc
 from actors.gateway.calls.admission import PLANS, admit
 from actors.gateway.doors.mcp import messages as mcp_messages
+from bench import scenario
 
 _BYTES_MAX = 262_144
 _KEY = b'"So11111111111111111111111111111111111111112"'
@@ -40,7 +40,7 @@ def listed(piece: bytes, count: int) -> bytes:
 
 
 def transaction(signers: int, data_bytes: int) -> bytes:
-    """A signed transaction whose last signature is bad: all others are verified before it is refused."""
+    """Make a signed transaction whose last signature is bad: all others are verified before it is refused."""
     keys = [Keypair() for _ in range(signers)]
     metas = [AccountMeta(key.pubkey(), True, True) for key in keys]
     instruction = Instruction(Pubkey.new_unique(), bytes(range(256)) * (data_bytes // 256), metas)
@@ -94,14 +94,14 @@ def read(body: bytes) -> Any:
     return jsonrpc.parse(body)
 
 
-def main() -> None:
-    print(f"{'body':36}{'bytes':>9}{'read ms':>9}{'admit ms':>10}")
+def main() -> dict[str, Any]:
+    """Read and check each body, and show how long that holds the event loop."""
+    found: dict[str, Any] = {}
     for name, body in bodies().items():
         parsed = read(body)
         calls = [one for one in (parsed if isinstance(parsed, list) else [parsed]) if isinstance(one, jsonrpc.Call)]
         admitted = _milliseconds(lambda calls=calls: [admit(one) for one in calls])  # type: ignore[misc]
-        print(f"{name:36}{len(body):9}{_milliseconds(lambda body=body: read(body)):9.2f}{admitted:10.2f}")  # type: ignore[misc]
-
-
-if __name__ == "__main__":
-    main()
+        found[name] = (len(body), _milliseconds(lambda body=body: read(body)), admitted)  # type: ignore[misc]
+    headings = ("body", "bytes", "read ms", "admit ms")
+    scenario.show("the worst bodies", headings, ((name, *figures) for name, figures in found.items()))
+    return found

@@ -1,8 +1,7 @@
-"""`python -m bench.sends`: measures sendAndConfirm through the whole product on its embedded chain.
+"""Measures sendAndConfirm through the whole product on its embedded chain.
 
 Three steps: 50 sends a second, beside a client that sends to the chain by itself and polls; 200 sends at once; and
-2,000 sends while each leg loses 30 %, after which every answer and every charge is compared with the chain. The exit
-code is 1 when an answer or a charge is wrong, never because a machine is slow.
+2,000 sends while each leg loses 30 %, after which every answer and every charge is compared with the chain.
 """
 
 import asyncio
@@ -13,30 +12,25 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
 import base58
-import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bench import systems
-from bench.deposits import rpc
-from bench.payments import Payer
+from bench import scenario, systems
+from bench.chain import UNCHECKED, Payer, latest_blockhash, lose, rpc, statuses
+from bench.figures import percentile
 from bench.product import Product
 from bench.systems import System
 
-RESULTS = Path(__file__).with_name("results") / "sends.json"
 STEPS = ("overhead", "at_once", "losses")
-FIRST_BROADCAST_P50_MS = 10
+FIRST_BROADCAST_P50_MS_MAX = 10
+_SEED = 7  # Of the losses.
 _PER_SECOND = 50
 _FRESH_SECONDS = 8  # Payments are signed for so long ahead; a blockhash is good for a minute.
 _POLL_SECONDS = 0.4
 _PROOF_SECONDS = 240  # 150 blocks, finality, and the looks of recovery.
-_STATUSES_AT_ONCE = 250
 _LANDING, _BASE = 50, 2
 _NO_SUCH_SEND = "has sent no transaction of this signature"
 _NEVER_TAKEN = "never taken"  # The racer was down when the call came: nothing was sent or charged.
@@ -67,7 +61,7 @@ class Sender:
         self.payer = Payer(session, self.node_url)
 
     async def payments(self, count: int) -> list[bytes]:
-        blockhash = (await rpc(self._session, self.node_url, "getLatestBlockhash"))["value"]["blockhash"]
+        blockhash = await latest_blockhash(self._session, self.node_url)
         return [self.payer.signed(blockhash) for _ in range(count)]
 
     async def race(self, raw: bytes) -> Sent:
@@ -78,10 +72,9 @@ class Sender:
         return sent
 
     async def by_hand(self, raw: bytes) -> Sent:
-        """As a client without the product: send to the node, and poll until it is confirmed."""
+        """Send as a client without the product does: to the node, and poll until it is confirmed."""
         sent = Sent(_signature(raw), time.time() * 1000)
-        config = {"encoding": "base64", "skipPreflight": True}
-        await rpc(self._session, self.node_url, "sendTransaction", base64.b64encode(raw).decode(), config)
+        await rpc(self._session, self.node_url, "sendTransaction", base64.b64encode(raw).decode(), UNCHECKED)
         while sent.status != "confirmed":
             await asyncio.sleep(_POLL_SECONDS)
             (row,) = (await rpc(self._session, self.node_url, "getSignatureStatuses", [sent.signature]))["value"]
@@ -96,7 +89,7 @@ class Sender:
         _take(sent, found)
 
     async def first_arrivals(self) -> dict[str, int]:
-        """Signature to the Unix milliseconds at which its first copy reached the chain, on any leg."""
+        """Return, by signature, the Unix milliseconds at which the first copy reached the chain, on any leg."""
         found: dict[str, int] = {}
         after = 0
         while True:
@@ -109,21 +102,12 @@ class Sender:
             after = rows[-1]["number"]
 
     async def on_chain(self, signatures: Sequence[str]) -> set[str]:
-        """Those that are on the chain without an error."""
-        landed = set()
-        for start in range(0, len(signatures), _STATUSES_AT_ONCE):
-            part = signatures[start : start + _STATUSES_AT_ONCE]
-            history = {"searchTransactionHistory": True}
-            rows = (await rpc(self._session, self.node_url, "getSignatureStatuses", part, history))["value"]
-            landed |= {one for one, row in zip(part, rows, strict=True) if row is not None and row["err"] is None}
-        return landed
+        """Return those that are on the chain without an error."""
+        found = await statuses(self._session, self.node_url, signatures)
+        return {one for one, row in found.items() if row["err"] is None}
 
-    async def faults(self, drop_share: float) -> None:
-        drops = {"drop_share": drop_share}
-        legs = {"rpc": drops, "tpu": drops, "bundle": drops}
-        body, headers = orjson.dumps({"seed": 7, "sends": legs}), {"Content-Type": "application/json"}
-        async with self._session.post(f"{self.node_url}/admin/faults", data=body, headers=headers) as answer:
-            assert answer.status == 200, await answer.text()
+    async def lose(self, drop_share: float) -> None:
+        await lose(self._session, self.node_url, _SEED, drop_share)
 
     async def _call(self, method: str, *params: Any) -> dict[str, Any]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -143,7 +127,7 @@ def _signature(raw: bytes) -> str:
 
 
 async def paced(sender: Sender, count: int, send: Callable[[bytes], Awaitable[Sent]]) -> list[Sent]:
-    """Send `count` payments, 50 a second, whatever becomes of the earlier ones."""
+    """Send `count` payments, 50 a second, without waiting for the earlier ones."""
     tasks: list[asyncio.Task[Sent]] = []
     began = time.monotonic()
     while len(tasks) < count:
@@ -155,8 +139,7 @@ async def paced(sender: Sender, count: int, send: Callable[[bytes], Awaitable[Se
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    ascending = sorted(values)
-    return {f"p{rank}": round(ascending[max(0, -(-len(ascending) * rank // 100) - 1)], 1) for rank in (50, 90, 99)}
+    return {f"p{rank}": round(percentile(values, rank), 1) for rank in (50, 90, 99)}
 
 
 def timed(sends: Sequence[Sent], arrivals: dict[str, int]) -> dict[str, Any]:
@@ -170,7 +153,7 @@ def timed(sends: Sequence[Sent], arrivals: dict[str, int]) -> dict[str, Any]:
 
 
 def audited(sends: Sequence[Sent], landed: set[str], debited: int) -> dict[str, int]:
-    """Compare what was told and charged with the chain. Every figure but the first four has to be 0."""
+    """Compare answers and charges with the chain. Every figure but the first four has to be 0."""
     on_chain = [sent for sent in sends if sent.signature in landed]
     others = [sent for sent in sends if sent.signature not in landed]
     return {
@@ -212,14 +195,17 @@ async def kill_racer(product: Product, kills: int, seconds: float) -> None:
 
 
 async def losses(sender: Sender, count: int, drop_share: float, kills: int) -> dict[str, int]:
-    """Send while each leg loses this share. A send that was not confirmed in its window is asked about until it has an
-    outcome, or until the racer says that it never got it."""
+    """Send while each leg loses this share.
+
+    The status of a send that was not confirmed in its window is asked for until it has an outcome, or until the racer
+    says that it never got the send.
+    """
     before = sender.balance()
-    await sender.faults(drop_share)
+    await sender.lose(drop_share)
     killing = asyncio.create_task(kill_racer(sender.product, kills, count / _PER_SECOND))
     sends = await paced(sender, count, sender.race)
     await killing
-    await sender.faults(0.0)
+    await sender.lose(0.0)
     deadline = time.monotonic() + _PROOF_SECONDS
     while time.monotonic() < deadline and (waiting := [sent for sent in sends if sent.status not in _OUTCOMES]):
         await asyncio.gather(*(sender.refresh(sent) for sent in waiting))
@@ -254,26 +240,18 @@ def main(
     sends: Annotated[int, typer.Option(min=1, help="Sends under losses.")] = 2_000,
     drop_share: Annotated[float, typer.Option(min=0, max=1, help="Lost by each leg; above 0.3 some never land.")] = 0.3,
     kills: Annotated[int, typer.Option(min=0, help="Times that the racer is killed meanwhile.")] = 0,
-) -> None:
-    """Measure sendAndConfirm; exit 1 when an answer or a charge does not agree with the chain."""
-    console, wanted = Console(highlight=False), only.split(",")
+) -> dict[str, Any]:
+    """Measure sendAndConfirm; takes about three minutes."""
+    wanted = scenario.chosen(only, STEPS)
     with systems.gateway(None) as system:
         found = asyncio.run(measure(system, wanted, seconds, races, sends, drop_share, kills))
-    table = Table("step", "figure", "value")
-    for step, figures in found.items():
-        for name, value in figures.items():
-            table.add_row(step, name, str(value))
-    console.print(table)
-    console.print(f"wanted: first broadcast p50 at 50 sends/s within {FIRST_BROADCAST_P50_MS} ms")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
-    wrong = [name for name, value in list(found.get("losses", {}).items())[4:] if value]
-    all_can_land = "losses" in found and drop_share <= 0.3 and not kills
-    lost = found["losses"]["sends"] - found["losses"]["landed"] if all_can_land else 0
-    if wrong or lost:
-        console.print(f"[red]not as the chain has it: {', '.join(wrong) or 'not all landed'}[/red]")
-        raise typer.Exit(1)
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    rows = ((f"{step}: {name}", value) for step, figures in found.items() for name, value in figures.items())
+    title = f"wanted: first broadcast p50 at 50 sends/s within {FIRST_BROADCAST_P50_MS_MAX} ms"
+    scenario.show(title, ("figure", "value"), rows)
+    losses = found.get("losses", {})
+    wrong = [name for name, value in list(losses.items())[4:] if value]
+    if losses and drop_share <= 0.3 and not kills and losses["sends"] > losses["landed"]:
+        wrong.append("not all landed")
+    if wrong:
+        raise scenario.Wrong(f"not as the chain has it: {', '.join(wrong)}", found)
+    return found

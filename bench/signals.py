@@ -1,26 +1,20 @@
-"""`python -m bench.signals`: the delay from a node's update to the frame that a subscriber's socket reads.
+"""Measures the delay from a node's update to the frame that a subscriber's socket reads.
 
-The whole product runs: classifier, Redis, replicas, HAProxy. A node of its own process (bench/signal_source.py) sends
+The whole product runs: classifier, Redis, replicas, HAProxy. A node in its own process (yellowstone_servers.py) sends
 transactions at a steady rate, of which few are signals. Subscribers are real WebSockets of many accounts, in this
 process. One of the machine's clocks times everything: an update carries the time at which the node made it.
 
-Beside it, in the same run, one client reads the same updates from the node's stream direct. The ratio of the two says
-how much of a delay is the product's. Every subscriber must have got each signal of the direct stream once.
+In the same run one client reads the same updates from the node's stream directly. The ratio of the two tells how much
+of a delay is the product's. Every subscriber must have each signal of the direct stream once.
 """
 
 import asyncio
 import contextlib
-import json
 import os
-import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -28,19 +22,19 @@ import grpc
 import orjson
 import typer
 import uvloop
-from rich.console import Console
-from rich.table import Table
 
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import SubscribeRequest
 from actors.launch_programs.events import TradeEvent
+from bench import scenario
+from bench.figures import in_ms
 from bench.processes import cpu_seconds, cpu_spent
-from bench.product import Product, free_ports
-from bench.signal_source import LARGE_ONLY, THRESHOLD
+from bench.product import Product
 from bench.streams import Goal, Reader
-from bench.systems import free_port
+from bench.systems import free_port, running, started
+from bench.yellowstone_servers import LARGE_ONLY, THRESHOLD
 from tests.customers import Customer
-from tests.operator_process import OperatorProcess
+from tests.product import StaffedProduct
 
 TARGET_P50_MS, TARGET_P99_MS = 20.0, 100.0
 _WARM_SECONDS = 5.0  # Without a backlog, before the measurement begins.
@@ -49,7 +43,6 @@ _STILL_FRESH_SECONDS = 3.0  # Without any signal for so long, there is a backlog
 _WARM_SECONDS_MAX = 90.0
 _STILL_SECONDS = 30.0  # A run is given up only when no subscriber has read anything for so long.
 _AT_ONCE = 50
-_RESULTS = Path(__file__).parent / "results" / "signals.json"
 _CREDITS = 1_000_000
 _SUBSCRIBE = orjson.dumps(
     {"jsonrpc": "2.0", "id": 1, "method": "subscribeSignal", "params": [{"kinds": ["largeSwap"]}], "x": "x" * 64}
@@ -107,7 +100,7 @@ class DirectReader:
 
 
 async def subscribe(product: Product, keys: Sequence[str], count: int) -> list[Subscriber]:
-    """Open so many WebSockets through the front, shared evenly by these accounts."""
+    """Open this many WebSockets through the front, spread evenly over these accounts."""
     loop = asyncio.get_running_loop()
     url = urlsplit(product.http_url)
     assert url.hostname is not None and url.port is not None
@@ -125,22 +118,12 @@ async def subscribe(product: Product, keys: Sequence[str], count: int) -> list[S
     return made
 
 
-def figures(delays: Sequence[float], prefix: str) -> dict[str, float]:
-    """Return the median, the 99th percentile and the maximum, in milliseconds. delays: seconds."""
-    found = sorted(delays)
-    return {
-        f"{prefix}p50_ms": round(statistics.median(found) * 1e3, 2),
-        f"{prefix}p99_ms": round(found[int(len(found) * 0.99)] * 1e3, 2),
-        f"{prefix}max_ms": round(found[-1] * 1e3, 2),
-    }
-
-
 def check_complete(direct: Sequence[int], got: Sequence[Sequence[int]]) -> None:
     """Raise where a subscriber misses a signal, has one twice, or has them in another order."""
     wrong = [number for number, stamps in enumerate(got) if list(stamps) != list(direct)]
     if wrong:
         one = got[wrong[0]]
-        raise RuntimeError(
+        raise scenario.Wrong(
             f"{len(wrong)} subscribers of {len(got)} differ; one has {len(one)} of {len(direct)} signals"
         )
 
@@ -199,8 +182,8 @@ async def measure(
     baseline = within(direct.stamps, direct.delays)
     got = [within(reader.stamps, reader.delays) for reader in readers]
     check_complete([stamp for stamp, _ in baseline], [[stamp for stamp, _ in each] for each in got])
-    found = figures([delay for each in got for _, delay in each], "")
-    plain = figures([delay for _, delay in baseline], "direct_")
+    found = in_ms([delay for each in got for _, delay in each])
+    plain = in_ms([delay for _, delay in baseline], "direct_")
     return {
         "subscribers": count,
         "accounts": len(keys),
@@ -216,21 +199,15 @@ async def measure(
     }
 
 
-def customers(product: Product, count: int) -> list[str]:
-    """Return the API keys of new accounts with credits."""
-    staff = OperatorProcess(product.data_dir, product.ports.settings())
-    try:
-        made = [Customer(product) for _ in range(count)]
-        for one in made:
-            staff.run("accounts", "grant", one.pubkey, str(_CREDITS), "--reason", "measurement")
-        return [one.api_key for one in made]
-    finally:
-        staff.close()
-
-
-def run(subscribers: int, accounts: int, rate: int, every: int, seconds: float, replicas: int) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-signals-"))
-    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
+def main(
+    subscribers: Annotated[int, typer.Option(min=1)] = 500,
+    accounts: Annotated[int, typer.Option(min=1, help="Accounts that own the subscribers.")] = 100,
+    rate: Annotated[int, typer.Option(min=1, help="Transactions a second.")] = 1_000,
+    every: Annotated[int, typer.Option(min=1, help="Of so many transactions one is a signal.")] = 100,
+    seconds: scenario.Seconds = 20.0,
+    replicas: Annotated[int, typer.Option(min=1)] = 2,
+) -> dict[str, Any]:
+    """Measure the delay of signals through the whole product; takes two minutes."""
     port = free_port()
     settings = {
         "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://127.0.0.1:{port}",
@@ -238,39 +215,15 @@ def run(subscribers: int, accounts: int, rate: int, every: int, seconds: float, 
         "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
         "LEDGER_GATEWAY__REPLICAS": str(replicas),
     }
-    product = Product(folder / "data", settings, free_ports())
-    told = ("--port", str(port), "--rate", str(rate), "--every", str(every))
-    source = subprocess.Popen([sys.executable, "-m", "bench.signal_source", *told])
-    try:
-        product.start()
-        keys = customers(product, accounts)
-        found: dict[str, Any] = uvloop.run(measure(product, keys, (source.pid, port), subscribers, seconds))
-        return found | {"transactions_per_second": rate, "replicas": replicas}
-    finally:
-        source.kill()
-        source.wait()
-        product.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def main(
-    subscribers: Annotated[int, typer.Option(min=1)] = 500,
-    accounts: Annotated[int, typer.Option(min=1, help="that own the subscribers")] = 100,
-    rate: Annotated[int, typer.Option(min=1, help="transactions a second")] = 1_000,
-    every: Annotated[int, typer.Option(min=1, help="of so many transactions one is a signal")] = 100,
-    seconds: Annotated[float, typer.Option(min=1)] = 20.0,
-    replicas: Annotated[int, typer.Option(min=1)] = 2,
-) -> None:
-    """Measure the delay of signals through the whole product."""
-    result = run(subscribers, accounts, rate, every, seconds, replicas)
-    table = Table("figure", "measured", "target")
-    targets = {"p50_ms": f"< {TARGET_P50_MS:g}", "p99_ms": f"< {TARGET_P99_MS:g}"}
-    for name, value in result.items():
-        table.add_row(name, str(value), targets.get(name, ""))
-    Console().print(table)
-    _RESULTS.parent.mkdir(exist_ok=True)
-    _RESULTS.write_text(json.dumps(result, indent=1))
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    command = [sys.executable, "-m", "bench.yellowstone_servers", "signals", "--port", str(port)]
+    command += ["--rate", str(rate), "--every", str(every)]
+    with running(command, {}, port) as node, started(settings, StaffedProduct) as product:
+        customers = [Customer(product) for _ in range(accounts)]
+        for customer in customers:
+            customer.grant(_CREDITS)
+        keys = [customer.api_key for customer in customers]
+        found: dict[str, Any] = uvloop.run(measure(product, keys, (node.pid, port), subscribers, seconds))
+    scenario.show_figures(f"signals among {rate:,} transactions a second", found)
+    targets = (("p50_ms", TARGET_P50_MS), ("p99_ms", TARGET_P99_MS))
+    scenario.show_targets([scenario.at_most(name, most, found[name], "{:.1f}") for name, most in targets])
+    return found

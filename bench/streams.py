@@ -1,9 +1,9 @@
-"""`python -m bench.streams`: measures WebSockets: sharing, idle memory, and notifications fanned out to many clients.
+"""Measures WebSockets: sharing, idle memory, and notifications that are fanned out to many clients.
 
 The replica's side runs in a process of its own: the real HTTP server and door, the real hub, its link and meters; its
 accounts are kept in memory, so that only streams are measured. The clients are in this process: on two cores, one each.
-With --product it is the whole product: the clients reach a replica over HAProxy, with --tls over the edge too, the hub
-and the accounts are processes of their own, and so is a node that says what it is told.
+With --product it is the whole product: the clients reach a replica over HAProxy, with --tls over the edge too, and hub,
+accounts and a node whose notifications are ordered here are processes of their own.
 """
 
 import asyncio
@@ -14,37 +14,36 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import psutil
 import typer
 import uvloop
-from rich.console import Console
-from rich.table import Table
 
-from bench.product import Product, free_ports
+from bench import scenario
+from bench.figures import in_ms
+from bench.product import ROOT
+from bench.systems import started
 
 ACCOUNT = "So11111111111111111111111111111111111111112"
 _CLIENTS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The measured side as it is known here."""
+class Measured:
+    """The measured side, and the socket over which it gets orders."""
 
     line: socket.socket
     pid: int
     port: int
     api_key: str
-    others: dict[str, int] = field(default_factory=dict)  # Processes whose use of processor time is told too.
-    trusted: ssl.SSLContext | None = None  # Of an address that speaks TLS.
+    others: dict[str, int] = field(default_factory=dict)  # Further processes whose use of processor time is shown.
+    trusted: ssl.SSLContext | None = None  # For an address that speaks TLS.
 
     def say(self, text: bytes) -> None:
         self.line.sendall(text)
@@ -54,7 +53,7 @@ class Told:
 
 
 class Goal:
-    """How many notifications are still to come, of all clients together."""
+    """The number of notifications that all clients together still wait for."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -68,7 +67,7 @@ class Goal:
 
 @dataclass
 class Reader(asyncio.Protocol):
-    """One client: it reads frames of notifications, and notes how late each was. Ends when the node says so."""
+    """One client: it reads frames of notifications, and notes the delay of each."""
 
     path: str
     key: str
@@ -137,85 +136,80 @@ def _masked(text: bytes) -> bytes:
     return b"\x81\xfe" + len(text).to_bytes(2, "big") + b"\0\0\0\0" + text
 
 
-async def connect(count: int, told: Told, goal: Goal, subscribe: bool) -> list[Reader]:
+async def connect(count: int, measured: Measured, goal: Goal, subscribe: bool) -> list[Reader]:
     loop = asyncio.get_running_loop()
     call = {"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [ACCOUNT, {"encoding": "base64"}]}
-    # A frame's length has its longer form here.
+    # Long enough for the longer form of a frame's length, which `_masked` writes.
     text = orjson.dumps(call | {"padding": "x" * 64}) if subscribe else None
     readers: list[Reader] = []
     while len(readers) < count:
         part = []
         for _ in range(min(_CLIENTS_AT_ONCE, count - len(readers))):
-            reader = Reader("/ws", told.api_key, [], loop.create_future(), text, goal)
-            await loop.create_connection(lambda made=reader: made, "127.0.0.1", told.port, ssl=told.trusted)
+            reader = Reader("/ws", measured.api_key, [], loop.create_future(), text, goal)
+            await loop.create_connection(lambda made=reader: made, "127.0.0.1", measured.port, ssl=measured.trusted)
             part.append(reader)
         await asyncio.gather(*(reader.opened for reader in part))
         readers += part
     return readers
 
 
-async def fan_out(told: Told, readers: list[Reader], per_second: int, seconds: float) -> dict[str, float]:
-    """So many notifications a second to all clients together."""
+async def fan_out(measured: Measured, readers: list[Reader], per_second: int, seconds: float) -> dict[str, float]:
+    """Send this many notifications a second to all clients together."""
     for reader in readers:
         reader.delays.clear()
     goal = readers[0].goal
     goal.left = wanted = int(per_second * seconds / len(readers)) * len(readers)
     goal.reached.clear()
-    processes = {name: psutil.Process(pid) for name, pid in {"cpu": told.pid, **told.others}.items()}
+    processes = {name: psutil.Process(pid) for name, pid in {"cpu": measured.pid, **measured.others}.items()}
     before, began = {name: sum(one.cpu_times()[:2]) for name, one in processes.items()}, time.monotonic()
-    told.say(b"%d %d %f\n" % (per_second, len(readers), seconds))
+    measured.say(b"%d %d %f\n" % (per_second, len(readers), seconds))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds * 3 + 5):
             await goal.reached.wait()
     took = time.monotonic() - began
-    delays = sorted(delay for reader in readers for delay in reader.delays)
+    delays = [delay for reader in readers for delay in reader.delays]
     return {
         "wanted": wanted,
         "delivered": len(delays),
         "per second": len(delays) / took,
-        "p50 ms": delays[len(delays) // 2] * 1e3,
-        "p99 ms": delays[int(len(delays) * 0.99)] * 1e3,
+        **in_ms(delays),
         **{name: (sum(one.cpu_times()[:2]) - before[name]) / took for name, one in processes.items()},
     }
 
 
 @contextlib.contextmanager
-def side() -> Iterator[Told]:
+def _program(module: str) -> Iterator[tuple[socket.socket, int, dict[str, Any]]]:
+    """Run a program of tests/streams; gives the socket for its orders, its process id, and what it said first."""
     ours, theirs = socket.socketpair()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.streams.measured_side", str(theirs.fileno())], pass_fds=(theirs.fileno(),)
-    )
+    command = [sys.executable, "-m", f"tests.streams.{module}", str(theirs.fileno())]
+    process = subprocess.Popen(command, cwd=ROOT, pass_fds=(theirs.fileno(),))
     theirs.close()
     with ours:
         try:
-            line = ours.makefile("rb").readline()
-            yield Told(ours, process.pid, **orjson.loads(line))
+            yield ours, process.pid, orjson.loads(ours.makefile("rb").readline())
         finally:
             process.terminate()
             process.wait(20)
 
 
 @contextlib.contextmanager
-def whole_product(is_tls: bool) -> Iterator[Told]:
-    """The product before a node that tells what it is told. pid: of the one replica."""
-    ours, theirs = socket.socketpair()
-    source = subprocess.Popen(
-        [sys.executable, "-m", "tests.streams.telling_node", str(theirs.fileno())], pass_fds=(theirs.fileno(),)
-    )
-    theirs.close()
-    with ours, tempfile.TemporaryDirectory(prefix="ledger-gateway-streams-") as folder:
-        try:
-            ports = orjson.loads(ours.makefile("rb").readline())
-            Path(folder).chmod(0o711)
-            product = Product(Path(folder) / "data", _settings(ports, is_tls), free_ports())
-            product.start()
-            try:
-                yield _told(product, ours, is_tls)
-            finally:
-                product.stop()
-        finally:
-            source.terminate()
-            source.wait(20)
+def one_process() -> Iterator[Measured]:
+    """Run the replica's side of WebSockets in one process."""
+    with _program("measured_side") as (line, pid, first):
+        yield Measured(line, pid, **first)
+
+
+@contextlib.contextmanager
+def whole_product(is_tls: bool) -> Iterator[Measured]:
+    """Run the product in front of a node that sends notifications when it is told to. pid: of the one replica."""
+    with _program("telling_node") as (line, _, ports), started(_settings(ports, is_tls)) as product:
+        marks = {"front cpu": "haproxy.cfg", "hub cpu": "StreamHubActor", "edge cpu": "edge.cfg"}
+        others = {name: product.running(mark)[0] for name, mark in marks.items() if is_tls or name != "edge cpu"}
+        trusted = ssl.create_default_context(cafile=product.ready["tls_ca_file"]) if is_tls else None
+        if trusted is not None:
+            trusted.check_hostname = False
+        port = product.ports.tls if is_tls else product.ports.http
+        yield Measured(line, product.running("ray::ServeReplica")[0], port, product.api_key, others, trusted)
 
 
 def _settings(ports: dict[str, int], is_tls: bool) -> dict[str, str]:
@@ -231,55 +225,41 @@ def _settings(ports: dict[str, int], is_tls: bool) -> dict[str, str]:
     }
 
 
-def _told(product: Product, line: socket.socket, is_tls: bool) -> Told:
-    marks = {"front cpu": "haproxy.cfg", "hub cpu": "StreamHubActor", "edge cpu": "edge.cfg"}
-    others = {name: product.running(mark)[0] for name, mark in marks.items() if is_tls or name != "edge cpu"}
-    trusted = ssl.create_default_context(cafile=product.ready["tls_ca_file"]) if is_tls else None
-    if trusted is not None:
-        trusted.check_hostname = False
-    port = product.ports.tls if is_tls else product.ports.http
-    return Told(line, product.running("ray::ServeReplica")[0], port, product.api_key, others, trusted)
-
-
 async def measure(
     clients: int,
     idle: int,
-    rates: list[int],
+    rates: Sequence[int],
     seconds: float,
-    measured: Callable[[], contextlib.AbstractContextManager[Told]] = side,
-) -> Table:
-    table = Table("step", "result")
-    with measured() as told:
-        memory = psutil.Process(told.pid).memory_full_info().pss
-        waiting = await connect(idle, told, Goal(), subscribe=False)
-        grown = psutil.Process(told.pid).memory_full_info().pss
-        table.add_row(f"{idle} idle sockets", f"{grown / 1e6:.0f} MB, of which {(grown - memory) / 1e6:.0f} for them")
+    start: Callable[[], contextlib.AbstractContextManager[Measured]] = one_process,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with start() as measured:
+        memory = psutil.Process(measured.pid).memory_full_info().pss
+        waiting = await connect(idle, measured, Goal(), subscribe=False)
+        grown = psutil.Process(measured.pid).memory_full_info().pss
+        found[f"MB with {idle} idle sockets"] = grown / 1e6
+        found["MB of it for the sockets"] = (grown - memory) / 1e6
         for reader in waiting:
             reader.transport.abort()
-        readers = await connect(clients, told, Goal(), subscribe=True)
-        told.say(b"count\n")
-        table.add_row(f"{clients} clients on one account", f"{told.hear()} subscription(s) at the node")
+        readers = await connect(clients, measured, Goal(), subscribe=True)
+        measured.say(b"count\n")
+        found[f"subscriptions at the node for {clients} clients"] = int(measured.hear())
         for rate in rates:
-            found = await fan_out(told, readers, rate, seconds)
-            row = ", ".join(f"{name} {value:,.2f}" for name, value in found.items())
-            table.add_row(f"{rate:,} notifications/s", row)
-    return table
+            step = await fan_out(measured, readers, rate, seconds)
+            found |= {f"{rate:,}/s: {name}": round(value, 2) for name, value in step.items()}
+    return found
 
 
 def main(
     clients: Annotated[int, typer.Option(min=1, help="Clients of one account.")] = 1_000,
-    idle: Annotated[int, typer.Option(min=1, help="Sockets that say nothing.")] = 2_000,
+    idle: Annotated[int, typer.Option(min=1, help="Sockets that send nothing.")] = 2_000,
     rates: Annotated[str, typer.Option(help="Notifications a second, of all clients together.")] = "10000,20000",
-    seconds: Annotated[float, typer.Option(min=1, help="Length of each step.")] = 10.0,
+    seconds: scenario.Seconds = 10.0,
     product: Annotated[bool, typer.Option("--product", help="Through the whole product.")] = False,
     tls: Annotated[bool, typer.Option("--tls", help="With --product: over TLS.")] = False,
-) -> None:
-    """Measure sharing, idle memory and fan-out of WebSocket subscriptions."""
-    measured = partial(whole_product, tls) if product else side
-    Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(
-        uvloop.run(measure(clients, idle, [int(rate) for rate in rates.split(",")], seconds, measured))
-    )
-
-
-if __name__ == "__main__":
-    typer.run(main)
+) -> dict[str, Any]:
+    """Measure sharing, idle memory and fan-out of WebSocket subscriptions; takes a minute."""
+    start = partial(whole_product, tls) if product else one_process
+    found: dict[str, Any] = uvloop.run(measure(clients, idle, scenario.counts(rates), seconds, start))
+    scenario.show_figures("WebSocket subscriptions", found)
+    return found

@@ -1,6 +1,6 @@
 """The systems under test: starts each on this machine, reads its figures, and stops it.
 
-All listen on loopback only. Not here: the load (load.py), the comparison of figures (figures.py).
+All listen on loopback only. Not here: the load (load.py), the scenarios.
 """
 
 import itertools
@@ -15,13 +15,16 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import redis
 
 from bench.baseline import balance_key
-from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, NOOP, UPSTREAM
-from bench.product import ROOT, Product, environment, free_ports
+from bench.product import ROOT, Ports, Product, environment, free_ports
+
+UPSTREAM, NOOP, GATEWAY, BASELINE = "upstream", "noop", "gateway", "baseline"
+DEVNODE, DEVNODE_GATEWAY = "devnode", "devnode-gateway"
 
 CREDITS = 2_000_000_000
 _API_KEY = "bench-key"
@@ -96,17 +99,41 @@ def baseline(node_url: str, workers: int) -> Iterator[System]:
 
 
 @contextmanager
-def gateway(node_url: str | None, more: Mapping[str, str] | None = None) -> Iterator[System]:
-    """Run the product. node_url None: with its own embedded chain. more: settings beside those of all measurements."""
+def temporary_folder() -> Iterator[Path]:
+    """Give a folder that exists for as long as the block runs."""
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
     folder.chmod(0o711)  # Below root, the stores run as another user, who must be able to enter.
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def started(
+    settings: Mapping[str, str], make: Callable[[Path, Mapping[str, str], Ports], Product] = Product
+) -> Iterator[Product]:
+    """Run the product on a temporary folder with these settings, for as long as the block runs."""
+    with temporary_folder() as folder:
+        product = make(folder / "data", settings, free_ports())
+        try:
+            product.start()
+            yield product
+        finally:
+            product.stop()
+
+
+@contextmanager
+def gateway(node_url: str | None, more: Mapping[str, str] | None = None, root: Path = ROOT) -> Iterator[System]:
+    """Run the product with credits to spend, and with limits that no measurement reaches.
+
+    node_url None: with its own embedded chain. more: further settings. root: the source tree that runs.
+    """
     settings = _LIMITS_AWAY | dict(more or {})
     if node_url is not None:
         settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
         settings["LEDGER_PAYMENTS__NETWORK"] = "devnet"  # Play money: so the run makes its wallets.
-    product = Product(folder / "data", settings, free_ports())
-    try:
-        product.start()
+    with started(settings, partial(Product, root=root)) as product:
         product.operator("grant", product.pubkey, str(CREDITS), "--reason", "measurement")
         yield System(
             GATEWAY if node_url is not None else DEVNODE_GATEWAY,
@@ -116,9 +143,6 @@ def gateway(node_url: str | None, more: Mapping[str, str] | None = None) -> Iter
             lambda: int(product.account()["balance"]),
             product,
         )
-    finally:
-        product.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def devnode_of(product: Product) -> System:

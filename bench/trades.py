@@ -1,35 +1,29 @@
-"""`python -m bench.trades`: measures how long executeSnipe and executeSell take, through the product over its chain.
+"""Measures how long executeSnipe and executeSell take, through the product over its embedded chain.
 
 Some coins are launched on the embedded chain and the demo wallet buys each by a transaction that the gateway built.
 Then builds are asked for at a fixed rate, whether or not earlier ones have been answered, in turn a purchase and a sale
-of the next coin: so a slow answer delays no other, and its whole wait counts. Nothing is sent. Everything runs on this
-machine over loopback. The exit code is 0 unless a build failed.
+of the next coin: so a slow answer delays no other, and its whole wait counts. The built trades are not sent.
 """
 
 import asyncio
 import base64
-import json
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
 import base58
 import typer
-from rich.console import Console
-from rich.table import Table
 from solders.keypair import Keypair
 from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
-from bench import systems
-from bench.generator import percentile
-from bench.product import Product, ProductFailed
-from ledger_gateway import Gateway, LedgerGatewayError
+from bench import scenario, systems
+from bench.chain import admin
+from bench.figures import in_ms
+from bench.product import Product
+from ledger_gateway import Gateway
 
-RESULTS = Path(__file__).with_name("results") / "trades.json"
 P50_MS_MAX = 15.0
 _KINDS = ("classic", "v2", "mayhem")
 _BUDGET_SOL = "0.01"
@@ -47,7 +41,7 @@ class Asked:
 
 
 def plan(coins: dict[str, int], per_second: int, seconds: float) -> list[Asked]:
-    """Builds at equal distances. coins: mints, and the base units of each that the wallet may sell."""
+    """Return builds at equal distances. coins: mints, and the base units of each that the wallet may sell."""
     mints = list(coins)
     made = []
     for number in range(int(per_second * seconds)):
@@ -61,7 +55,7 @@ def plan(coins: dict[str, int], per_second: int, seconds: float) -> list[Asked]:
 
 
 class Client:
-    """Calls by JSON-RPC. failed: what was answered in place of a result."""
+    """Calls by JSON-RPC. failed: the answers without a result."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, api_key: str = "") -> None:
         self._session, self._url = session, url
@@ -77,11 +71,11 @@ class Client:
         return reply.get("result")
 
     async def timed(self, asked: Asked, began: float) -> float:
-        """Milliseconds from the moment at which the build was due, to the last byte of its answer."""
+        """Return the seconds from the moment at which the build was due to the last byte of its answer."""
         due = began + asked.at_seconds
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         await self.call(asked.method, asked.params)
-        return (time.perf_counter() - due) * 1000
+        return time.perf_counter() - due
 
 
 async def bought_coins(
@@ -90,9 +84,7 @@ async def bought_coins(
     """Launch coins and buy some of each; returns half of what the wallet holds of each."""
     coins = {}
     for number in range(count):
-        launch = {"kind": _KINDS[number % len(_KINDS)], "trades": 0}
-        async with session.post(f"{node_url}/admin/launch", json=launch) as answer:
-            mint = (await answer.json())["mint"]
+        mint = (await admin(session, node_url, "launch", kind=_KINDS[number % len(_KINDS)], trades=0))["mint"]
         built = await gateway.call("executeSnipe", {"mint": mint, "amount_sol": _BUDGET_SOL})
         unsigned = VersionedTransaction.from_bytes(base64.b64decode(built["unsigned_tx_base64"]))
         signature = wallet.sign_message(to_bytes_versioned(unsigned.message))
@@ -108,9 +100,7 @@ async def measure(product: Product, coin_count: int, per_second: int, seconds: f
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
         gateway, node = Client(session, f"{product.http_url}/", product.api_key), Client(session, node_url)
-        fund = {"pubkey": str(wallet.pubkey()), "lamports": 10**11}
-        async with session.post(f"{node_url}/admin/fund", json=fund) as answer:
-            answer.raise_for_status()
+        await admin(session, node_url, "fund", pubkey=str(wallet.pubkey()), lamports=10**11)
         async with Gateway(product.http_url, product.api_key) as buyer:  # Not timed: a refusal ends the run here.
             coins = await bought_coins(session, buyer, node, node_url, wallet, coin_count)
         for length in (_WARM_UP_SECONDS, seconds):
@@ -124,40 +114,14 @@ def main(
     per_second: Annotated[int, typer.Option(min=1, max=1_000, help="Builds a second.")] = 50,
     seconds: Annotated[float, typer.Option(min=1, max=120, help="Length of the timed part.")] = 20.0,
     coins: Annotated[int, typer.Option(min=1, max=500, help="Coins that are asked about in turn.")] = 20,
-    results: Annotated[Path, typer.Option(help="Where the figures are written as JSON.")] = RESULTS,
-) -> None:
+) -> dict[str, Any]:
     """Measure builds of trades at a fixed rate through the product."""
-    console = Console(highlight=False)
-    try:
-        with systems.gateway(None) as gateway:
-            assert gateway.product is not None
-            took, failed = asyncio.run(measure(gateway.product, coins, per_second, seconds))
-    except (ProductFailed, ChildProcessError, ValueError, OSError, aiohttp.ClientError, LedgerGatewayError) as error:
-        console.print(f"Broke: {error}", markup=False)
-        sys.exit(1)
-    figures = figures_of(took)
-    table = Table("builds", "a second", "p50 ms", "p99 ms", "longest ms", f"target: p50 below {P50_MS_MAX:.0f}")
-    met = "[green]met[/green]" if figures["p50_ms"] < P50_MS_MAX else "[red]missed[/red]"
-    shown = (f"{figures[name]:.1f}" for name in ("p50_ms", "p99_ms", "longest_ms"))
-    table.add_row(str(len(took)), str(per_second), *shown, met)
-    console.print(table)
-    results.parent.mkdir(exist_ok=True)
-    results.write_text(
-        json.dumps(figures | {"builds": len(took), "per_second": per_second}, indent=2), encoding="utf-8"
-    )
+    with systems.gateway(None) as gateway:
+        assert gateway.product is not None
+        took, failed = asyncio.run(measure(gateway.product, coins, per_second, seconds))
+    figures: dict[str, Any] = {"builds": len(took), "per_second": per_second, **in_ms(took)}
+    scenario.show_figures("builds of trades", figures)
+    scenario.show_targets([scenario.at_most("p50 ms", P50_MS_MAX, figures["p50_ms"], "{:.1f}")])
     if failed:
-        console.print(f"Broke: {len(failed)} builds failed, the first with {failed[0]}", markup=False)
-        sys.exit(1)
-
-
-def figures_of(took: list[float]) -> dict[str, float]:
-    ordered = sorted(took)
-    return {
-        "p50_ms": percentile(ordered, 50),
-        "p99_ms": percentile(ordered, 99),
-        "longest_ms": ordered[-1] if ordered else 0.0,
-    }
-
-
-if __name__ == "__main__":
-    typer.run(main)
+        raise scenario.Wrong(f"{len(failed)} builds failed, the first with {failed[0]}", figures)
+    return figures

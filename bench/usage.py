@@ -1,36 +1,27 @@
-"""`python -m bench.usage`: measures GET /account/usage's question to the database on a ledger of ten million rows.
+"""Measures the query of GET /account/usage on a ledger of ten million entries.
 
 PostgreSQL is the embedded one; synthetic entries of one busy account and of many others are loaded by COPY and marked
-like real ones. Then the rollup is made as an owner makes it, and each question is timed against the plain sum over the
-ledger in the same run, alternating. Every answer must equal the plain one.
+like real ones. Then the rollup is made as an owner makes it, and each query is timed beside the plain sum over the
+ledger, alternating. Every answer must equal the plain one.
 """
 
 import asyncio
 import io
 import random
-import shutil
 import statistics
 import struct
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import asyncpg
 import typer
-from pydantic import SecretStr
-from rich.console import Console
-from rich.table import Table
 
 from actors.accounts.ledger import EntryType
 from actors.accounts.store import PostgresAccountStore
-from actors.config import Config, StorageConfig
-from actors.launch.assembly.migrations import migrate_all
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.storage.connections import connect_postgres
+from bench import scenario, stores, systems
+from bench.scenario import console
 
 BUSY = b"busy".ljust(32, b"-")
 METHODS = ("getBalance", "getAccountInfo", "getSlot", "getTransaction", "getBlock", "sendTransaction", "signal")
@@ -70,7 +61,7 @@ def entries(rows: int, busy_share: float, seed: int = 7) -> Any:
 
 
 def binary(made: Sequence[tuple[Any, ...]]) -> io.BytesIO:
-    """The rows in COPY's binary format. The driver's own encoder takes four times as long."""
+    """Return the rows in COPY's binary format. The driver's own encoder takes four times as long."""
     out = io.BytesIO()
     out.write(b"PGCOPY\n\xff\r\n\x00" + bytes(8))
     head, small = struct.Struct(">h").pack, struct.Struct(">ih").pack
@@ -86,7 +77,7 @@ def binary(made: Sequence[tuple[Any, ...]]) -> io.BytesIO:
     return out
 
 
-async def load(connection: asyncpg.Connection, rows: int, console: Console) -> None:
+async def load(connection: asyncpg.Connection, rows: int) -> None:
     began = time.perf_counter()
     await connection.execute("SELECT accounts_partition($1)", _START_MS)
     for made in entries(rows, 0.5):
@@ -96,8 +87,8 @@ async def load(connection: asyncpg.Connection, rows: int, console: Console) -> N
     console.print(f"{rows:,} entries loaded in {time.perf_counter() - began:.0f} s")
 
 
-async def roll(store: PostgresAccountStore, console: Console) -> float:
-    """Make the rollup of the busy account in the owner's steps, but for its last entries. Gives entries per second."""
+async def roll(store: PostgresAccountStore) -> float:
+    """Make the rollup of the busy account in the owner's steps; return the entries per second."""
     began, rolled = time.perf_counter(), 0
     while (step := await store.usage.roll(BUSY, 5_000)).entries == 5_000:
         rolled += step.entries
@@ -109,7 +100,7 @@ async def roll(store: PostgresAccountStore, console: Console) -> float:
 async def compare(
     store: PostgresAccountStore, connection: asyncpg.Connection, days: int, turns: int
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds of the rolled-up question and of the plain one, alternating. Their answers must be equal."""
+    """Return milliseconds of the query of the rollup and of the plain one, alternating. Their answers must be equal."""
     end = (_START_MS + _DAYS * 86_400_000) // 3_600_000
     first = end - days * 24
     rolled_ms, plain_ms = [], []
@@ -124,49 +115,39 @@ async def compare(
     return rolled_ms, plain_ms
 
 
-async def measure(rows: int, folder: Path, console: Console) -> None:
-    with DataDir(folder / "data") as data, Supervisor() as supervisor:
-        postgres = EmbeddedPostgres(data)
-        supervisor.start(postgres.child)
-        url, owner_url = SecretStr(postgres.url), SecretStr(postgres.migrations_url)
-        await migrate_all(Config(storage=StorageConfig(postgres_url=url, postgres_migrations_url=owner_url)))
-        owner = await asyncpg.connect(postgres.migrations_url)
-        await load(owner, rows, console)
-        pool = await connect_postgres(postgres.url, connections_max=4, application="bench usage")
-        store = PostgresAccountStore(pool)
-        per_second = await roll(store, console)
-        table = Table("question, by method and hour", "rollup", "plain sum", "ratio", title=f"{rows:,} entries, ms")
-        for days, turns in ((1, 7), (7, 5), (_DAYS, 3)):
-            rolled, plain = (statistics.median(times) for times in await compare(store, owner, days, turns))
-            table.add_row(f"last {days} days", f"{rolled:.1f}", f"{plain:.1f}", f"{plain / rolled:.0f}")
-        console.print(table)
-        console.print(f"the rollup takes in {per_second:,.0f} entries a second")
-        await explain(owner, console)
-        await owner.close()
-        await store.close()
-        await pool.close()
+async def measure(rows: int, urls: stores.Stores) -> dict[str, Any]:
+    await urls.migrate()
+    owner = await asyncpg.connect(urls.owner)
+    await load(owner, rows)
+    pool = await connect_postgres(urls.postgres, connections_max=4, application="bench usage")
+    store = PostgresAccountStore(pool)
+    found: dict[str, Any] = {"rolled up per second": await roll(store)}
+    table = []
+    for days, turns in ((1, 7), (7, 5), (_DAYS, 3)):
+        rolled, plain = (statistics.median(times) for times in await compare(store, owner, days, turns))
+        table.append((f"last {days} days", rolled, plain, plain / rolled))
+        found[f"last {days} days"] = {"rollup_ms": rolled, "plain_sum_ms": plain}
+    scenario.show(f"{rows:,} entries, ms", ("by method and hour", "rollup", "plain sum", "ratio"), table)
+    await explain(owner)
+    await owner.close()
+    await store.close()
+    await pool.close()
+    return found
 
 
-async def explain(connection: asyncpg.Connection, console: Console) -> None:
+async def explain(connection: asyncpg.Connection) -> None:
     """Show how the database answers for a day by method and hour."""
     end = (_START_MS + _DAYS * 86_400_000) // 3_600_000
     rows = await connection.fetch(
         "EXPLAIN (ANALYZE, BUFFERS, SUMMARY OFF) SELECT * FROM accounts_usage($1, $2, $3, true, 1, 10001)",
         *(BUSY, end - 24, end),
     )
-    console.print("\n".join(row[0] for row in rows))
+    console.print("\n".join(row[0] for row in rows), soft_wrap=True)
 
 
-def main(rows: Annotated[int, typer.Option(min=100_000, help="Entries of the ledger.")] = 10_000_000) -> None:
-    """Load, roll up, compare. Exits with an error only where an answer differs."""
-    console = Console(highlight=False, soft_wrap=True)
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    folder.chmod(0o711)  # Below root, PostgreSQL runs as another user, who must be able to enter.
-    try:
-        asyncio.run(measure(rows, folder, console))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    typer.run(main)
+def main(
+    rows: Annotated[int, typer.Option(min=100_000, help="Entries of the ledger.")] = 10_000_000,
+) -> dict[str, Any]:
+    """Load, roll up, compare; takes two to six minutes."""
+    with systems.temporary_folder() as folder, stores.running(folder) as urls:
+        return asyncio.run(measure(rows, urls))

@@ -1,4 +1,4 @@
-"""`python -m bench.webhooks`: measures deliveries a second, with a receiver that hangs beside, and through kills.
+"""Measures webhook deliveries a second, beside receivers that hang or are slow, and through kills.
 
 PostgreSQL runs as a process, the dispatcher as another one, with an account owner in it (in the product the owner has a
 process of its own). The receiver is in this process. Events are queued first; the time from the first delivery to the
@@ -8,35 +8,22 @@ that receiver and dispatcher take tell which of the two is the limit.
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 import uvloop
-from pydantic import SecretStr
-from rich.console import Console
-from rich.table import Table
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AccountStanding, AdjustCredits, Command, OwnerReply
-from actors.accounts.store import PostgresAccountStore
 from actors.clock import SystemClock
-from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig
-from actors.identity.store import RedisIdentityStore
-from actors.launch.assembly.migrations import migrate_all
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded_postgres import EmbeddedPostgres
-from actors.local_servers.embedded_redis import EmbeddedRedis
-from actors.storage.connections import connect_postgres, connect_redis
+from actors.config import PaymentsConfig
+from actors.storage.connections import connect_postgres
 from actors.telemetry.metrics import Metrics
-from actors.units import base58_text, owned_shards
+from actors.units import base58_text
 from actors.webhooks.actor import METHOD, WebhookDispatcher
 from actors.webhooks.api import CreateWebhook
 from actors.webhooks.commands import WebhookCommands
@@ -46,15 +33,18 @@ from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
 from actors.webhooks.targets import EgressRules
+from bench import scenario, stores, systems
 from bench.processes import cpu_seconds
+from bench.product import ROOT
 
 ACCOUNTS = 20
 TARGET_PER_SECOND = 500
 _BODY = '{"event":"transaction","filler":"' + "x" * 1_000 + '"}'
 _QUEUED_AT_ONCE = 500
 _SECRET = b"b" * 32
+_NETWORK = PaymentsConfig(network="devnet")
 _RULES = EgressRules(allow_loopback=True)
-_STILL_SECONDS = 60.0  # A run is given up only when no event was delivered for so long.
+_STILL_SECONDS = 60.0  # A run is given up only when no event was delivered for this long.
 _SLOW_SECONDS, SLOW_HOOKS, _SLOW_EVENTS = 5.0, 50, 40
 
 
@@ -115,25 +105,10 @@ class Owner:
         self.ask, self.ask_many = shard.ask, shard.ask_many
 
 
-async def account_owner(postgres_url: str, redis_url: str) -> AccountShard:
-    shard = AccountShard(
-        AccountsConfig(),
-        IdentityConfig(),
-        PaymentsConfig(network="devnet"),
-        PostgresAccountStore(await connect_postgres(postgres_url, connections_max=4, application="bench")),
-        RedisIdentityStore(await connect_redis(redis_url)),
-        SystemClock(),
-        "bench",
-        owned_shards(0, 1),
-    )
-    await shard.start()
-    return shard
-
-
 async def dispatch(postgres_url: str, redis_url: str) -> None:
     """Deliver until this process is ended."""
     clock = SystemClock()
-    shard = await account_owner(postgres_url, redis_url)
+    shard = await stores.account_owner(postgres_url, redis_url, _NETWORK)
     pool = await connect_postgres(postgres_url, connections_max=8, application="bench-dispatcher")
     sender = WebhookSender(_RULES, GuardedResolver(_RULES), clock)
     dispatcher = WebhookDispatcher(
@@ -169,7 +144,7 @@ class Bench:
         sender = WebhookSender(_RULES, GuardedResolver(_RULES), SystemClock())
         seal, clock = SecretSeal(_SECRET), SystemClock()
         commands = WebhookCommands(self.store, sender, seal, clock, os.urandom, _rich, lambda: None)
-        shard = await account_owner(*self._urls)
+        shard = await stores.account_owner(*self._urls, _NETWORK)
         for number in range(ACCOUNTS + 2):
             pubkey = number.to_bytes(32, "big")
             grant: Command[Any] = AdjustCredits(pubkey, 1_000_000, "bench", f"bench-{number}")
@@ -225,7 +200,7 @@ class Bench:
         return Outcome(count / seconds, len(Receiver.counts), sent - count, charged, *cores)
 
     def _cpu_seconds(self) -> tuple[float, float]:
-        """Processor time so far of this process, which is the receiver, and of the dispatcher."""
+        """Return the processor time so far of this process, which is the receiver, and of the dispatcher."""
         assert self._child is not None
         return time.process_time(), sum(cpu_seconds((self._child.pid,)).values())
 
@@ -234,7 +209,7 @@ class Bench:
         await self._pool.execute("DELETE FROM webhooks WHERE url LIKE '%/slow'")
 
     async def charges(self) -> int:
-        """Credits that the ledger has for deliveries to receivers that answer at once."""
+        """Return the credits that the ledger has for deliveries to receivers that answer at once."""
         found = await self._pool.fetchval(
             "SELECT coalesce(-sum(amount), 0) FROM ledger WHERE method = $1 AND pubkey < $2",
             *(METHOD, ACCOUNTS.to_bytes(32, "big")),
@@ -242,7 +217,7 @@ class Bench:
         return int(found)
 
     async def unfinished(self) -> int:
-        """Jobs that wait, but for those of receivers that hang or are slow."""
+        """Return the number of waiting jobs, without those of receivers that hang or are slow."""
         found = await self._pool.fetchval(
             "SELECT count(*) FROM webhook_jobs j JOIN webhooks w ON w.id = j.webhook_id"
             " WHERE j.state IN (0, 1, 5) AND w.url LIKE '%/hook'"
@@ -250,7 +225,7 @@ class Bench:
         return int(found)
 
     def start(self) -> None:
-        self._child = subprocess.Popen([sys.executable, "-m", "bench.webhooks", "--dispatch", *self._urls])
+        self._child = subprocess.Popen([sys.executable, "-m", "bench.webhooks", *self._urls], cwd=ROOT)
 
     def kill(self) -> None:
         assert self._child is not None
@@ -276,40 +251,23 @@ async def measure_all(urls: tuple[str, str], events: int, kill_events: int, kill
 
 
 def main(
-    dispatch_to: Annotated[tuple[str, str] | None, typer.Option("--dispatch", hidden=True)] = None,
-    events: Annotated[int, typer.Option(help="Events of each run without kills.")] = 10_000,
-    kill_events: Annotated[int, typer.Option(help="Events of the run with kills.")] = 5_000,
-    kills: Annotated[int, typer.Option(help="How often the dispatcher is killed.")] = 3,
-) -> None:
-    """Measure, and fail below 500 deliveries a second, on a lost event, or on one that was charged twice."""
-    if dispatch_to is not None:
-        uvloop.run(dispatch(*dispatch_to))
-        return
-    folder = Path(tempfile.mkdtemp(prefix="bench-webhooks-"))
-    supervisor, data = Supervisor(), DataDir(folder)
-    try:
-        postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
-        supervisor.start(postgres.child, redis.child)
-        storage = StorageConfig(
-            postgres_url=SecretStr(postgres.url), postgres_migrations_url=SecretStr(postgres.migrations_url)
-        )
-        asyncio.run(migrate_all(Config(storage=storage)))
-        found = uvloop.run(measure_all((postgres.url, redis.url), events, kill_events, kills))
-    finally:
-        supervisor.stop()
-        data.close()
-        shutil.rmtree(folder, ignore_errors=True)
-    table = Table("Run", "Deliveries/s", "Events", "Duplicates", "Charged", "Cores: receiver, dispatcher")
-    for name, outcome in found:
-        share = f"{outcome.duplicates} ({outcome.duplicates / outcome.delivered:.2%})"
-        cores = f"{outcome.receiver_cores:.2f}, {outcome.dispatcher_cores:.2f}"
-        table.add_row(name, f"{outcome.per_second:,.0f}", str(outcome.delivered), share, str(outcome.charged), cores)
-    Console().print(table)
-    slow = [name for name, outcome in found[:-1] if outcome.per_second < TARGET_PER_SECOND]
-    wrong = [name for name, outcome in found if outcome.charged != outcome.delivered]
-    if slow or wrong:
-        raise typer.Exit(1)
+    events: Annotated[int, typer.Option(min=100, help="Events of each run without kills.")] = 10_000,
+    kill_events: Annotated[int, typer.Option(min=100, help="Events of the run with kills.")] = 5_000,
+    kills: Annotated[int, typer.Option(min=0, help="How often the dispatcher is killed.")] = 3,
+) -> dict[str, Any]:
+    """Measure deliveries; takes about a minute. Fails on a lost event, or on one that was charged twice."""
+    with systems.temporary_folder() as folder, stores.running(folder) as urls:
+        asyncio.run(urls.migrate())
+        found = dict(uvloop.run(measure_all((urls.postgres, urls.redis), events, kill_events, kills)))
+    headings = ("run", "deliveries/s", "events", "duplicates", "charged", "receiver cores", "dispatcher cores")
+    scenario.show("webhooks", headings, ((name, *outcome) for name, outcome in found.items()))
+    slowest = min(outcome.per_second for outcome in list(found.values())[:-1])
+    scenario.show_targets([scenario.at_least("deliveries/s without kills", TARGET_PER_SECOND, slowest)])
+    figures = {name: outcome._asdict() for name, outcome in found.items()}
+    if any(outcome.charged != outcome.delivered for outcome in found.values()):
+        raise scenario.Wrong("not every event was charged once", figures)
+    return figures
 
 
-if __name__ == "__main__":
-    typer.run(main)
+if __name__ == "__main__":  # The dispatcher's process.
+    uvloop.run(dispatch(*sys.argv[1:]))

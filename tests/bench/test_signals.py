@@ -8,16 +8,17 @@ import pytest
 from actors.geyser_proto.geyser_pb2 import SubscribeUpdate
 from actors.signals.classify import classify
 from actors.signals.from_geyser import read_update
-from bench.signal_source import THRESHOLD, Template, update
-from bench.signals import Subscriber, catch_up, check_complete, figures, warm_up
+from bench.scenario import Wrong
+from bench.signals import Subscriber, catch_up, check_complete, warm_up
 from bench.streams import Goal
+from bench.yellowstone_servers import THRESHOLD, Template, trade
 
 
 def test_an_update_carries_its_time_and_is_a_signal() -> None:
     """A measurement of nothing would look fast; the quick writer writes what protobuf writes."""
     for lamports, count in ((THRESHOLD + 5, 1), (5, 0)):
         made = SubscribeUpdate.FromString(Template(7).filled(3, lamports))
-        assert made == update(7, 3, lamports)
+        assert made == trade(7, 3, lamports)
         transaction = read_update(made.transaction.slot, made.transaction.transaction)
         assert transaction is not None
         events = classify(transaction, large_swap_lamports=THRESHOLD)
@@ -27,7 +28,7 @@ def test_an_update_carries_its_time_and_is_a_signal() -> None:
 def test_a_signal_that_is_missing_doubled_or_out_of_order_fails_the_measurement() -> None:
     check_complete([1, 2, 3], [[1, 2, 3], [1, 2, 3]])
     for wrong in ([1, 2], [1, 2, 2, 3], [2, 1, 3]):
-        with pytest.raises(RuntimeError):
+        with pytest.raises(Wrong):
             check_complete([1, 2, 3], [[1, 2, 3], wrong])
 
 
@@ -68,9 +69,3 @@ async def test_the_measurement_begins_without_a_backlog_or_tells_of_it(
     telling.cancel()
     assert has_backlog is not catches_up
     assert told > 5
-
-
-def test_figures_are_milliseconds() -> None:
-    """Delays arrive as seconds; a target is told in milliseconds."""
-    found = figures([0.001 * number for number in range(1, 102)], "x_")
-    assert found == {"x_p50_ms": 51.0, "x_p99_ms": 100.0, "x_max_ms": 101.0}

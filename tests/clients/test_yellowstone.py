@@ -57,7 +57,7 @@ def test_the_printed_client_says_why_its_key_is_refused(product: Product, npm: N
 
 def test_python_gets_the_same_as_from_the_node_through_faults(product: Product) -> None:
     """None missing, none extra, while the node's connections are cut again and again: plain, over TLS, and of a client
-    that leaves and comes back with from_slot; the long run is `python -m bench.grpc_soak --seconds 600`."""
+    that leaves and comes back with from_slot; the long run is `python -m bench grpc-soak --seconds 600`."""
     found = Soak(product, seed=7, seconds=12, cut_every_seconds=3).run()
     assert {told.client for told in found} == {"plain", "tls", "returning"}
     for told in found:

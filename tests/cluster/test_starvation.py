@@ -1,6 +1,6 @@
 """Nobody starves the others: one client at full speed beside a victim that makes 50 calls a second.
 
-Attackers and victim are those of `python -m bench.starvation`, which also prints figures. Two cores run attacker,
+Attackers and victim are those of `python -m bench starvation`, which also prints figures. Two cores run attacker,
 victim, the product and whatever else: so a victim's latency is judged against its own of the seconds before the attack,
 and by the median of three windows, in which one hiccup of the machine changes nothing.
 """

@@ -13,7 +13,7 @@ from bench.product import Product
 from tests.customers import Customer, request
 from tests.raw_sockets import Line
 from tests.stream_checks.websocket_faults import same_updates
-from tests.stream_checks.websocket_kills import Payer, killed
+from tests.stream_checks.websocket_kills import killed
 
 _ANSWER_SECONDS = 30
 
@@ -83,16 +83,16 @@ async def test_a_balance_below_ten_ends_the_socket(product: Product) -> None:
 @pytest.mark.threat(43)
 async def test_a_killed_replica_costs_no_client_an_event(product: Product) -> None:
     """Clients that connect and subscribe again, and ask for what came in between, know all that happened; what was
-    delivered and not posted is at most 50 credits of an account. `python -m bench.stream_kills` does it with 500."""
+    delivered and not posted is at most 50 credits of an account. `python -m bench stream-kills` does it with 500."""
     customers = [Customer(product) for _ in range(2)]
     for customer in customers:
         customer.grant(100_000)
-    found = await killed(product, [Payer(customer.api_key, customer.pubkey) for customer in customers], streams=30)
+    found = await killed(product, customers, streams=30)
     assert found["lost their connection"] > 0, found
 
 
 async def test_the_same_updates_as_from_the_node_with_connections_cut(product: Product) -> None:
-    """None missing, none extra, every gap declared; `python -m bench.stream_faults` is the long run of this."""
+    """None missing, none extra, every gap declared; `python -m bench stream-faults` is the long run of this."""
     found = await same_updates(product, seconds=20, seed=7)
     assert found["cuts"] > 0 and found["gaps"] > 0 and found["the same"] > 300, found
 

@@ -14,7 +14,7 @@ _STREAMS = 20
 def test_clients_that_come_back_with_from_slot_miss_nothing(product: Product) -> None:
     """Threat 43: a replica is killed under open streams; its clients subscribe again, and have every update of
     the chain; a stream costs its credit once. No other stream ends, also not as HAProxy starts anew without that
-    replica. 500 streams: `python -m bench.grpc_kill`."""
+    replica. 500 streams: `python -m bench grpc-kill`."""
     customer = Customer(product)
     customer.grant(20_000)  # A minute of each stream costs 60.
     customer.limits(10_000, 1_000)

@@ -1,6 +1,6 @@
-"""The events on the chain while clients of streams follow it: transfers to wallets, and new coins.
+"""Makes events on the chain while clients of streams follow it: transfers to wallets, and new coins.
 
-Used by stream_kills.py. It notes what each client must hear. Not here: clients, and what they heard.
+It notes the events that each client must receive. Not here: the clients.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ _FUND_SECONDS, _LAUNCH_SECONDS = 0.15, 1.0
 
 @dataclass
 class Driver:
-    """Pays into the wallets and launches coins, and notes what must be heard."""
+    """Pays into the wallets and launches coins, and notes both."""
 
     node_url: str
     wallets: list[str]
     http: httpx.AsyncClient
     signatures: dict[str, list[str]] = field(default_factory=dict)
     launched: dict[str, float] = field(default_factory=dict)
-    is_over: bool = False  # No further transfer or coin is begun; those under way are noted.
+    is_over: bool = False  # No new transfer or coin is started; those under way are still noted.
 
     async def fund(self, wallet: str) -> None:
-        told = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}
-        answer = (await self.http.post(f"{self.node_url}/admin/fund", json=told)).raise_for_status().json()
+        body = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}
+        answer = (await self.http.post(f"{self.node_url}/admin/fund", json=body)).raise_for_status().json()
         self.signatures.setdefault(wallet, []).extend(answer["signatures"])
 
     async def launch(self) -> str:
@@ -49,7 +49,7 @@ class Driver:
         )
 
     async def launches(self, count: int, check: Callable[[], None]) -> None:
-        """Wait until so many further coins were launched."""
+        """Wait until this many further coins were launched."""
         wanted = len(self.launched) + count
         await until_all(range(count), lambda one: len(self.launched) >= wanted - one, "no coins were launched", check)
 

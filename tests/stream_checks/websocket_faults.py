@@ -1,38 +1,35 @@
-"""`python -m bench.stream_faults --seconds 600 --seed 7`: the same updates through the gateway as from the node itself.
+"""Compares WebSocket updates through the gateway with those of the node itself, while connections are cut.
 
-The whole product on its embedded chain. One client subscribes through the gateway, one at the node; transfers are made,
-and the node's connections are cut, by a seeded plan. Afterwards every update that the node told and the gateway did not
-must lie in a gap that the gateway declared, and every update that only the gateway told in a time in which the other
-client was itself cut off. A cut ends the node's connections, that of the other client too; it connects again at once.
+One client subscribes through the gateway, one at the node; transfers are made, and the node's connections are cut, by a
+seeded plan. Afterwards every update that only the node sent must lie in a gap that the gateway declared, and every
+update that only the gateway sent must lie in a time in which the other client was cut off. A cut ends that client's
+connection too; it connects again at once. `python -m bench stream-faults` is the long run.
 """
 
 import asyncio
 import contextlib
 import random
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import base58
 import httpx
 import orjson
-import typer
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from bench.product import Product, free_ports
+from bench.product import Product
 
 _WALLETS = 5
 _TRANSFER_SECONDS, _CUT_SECONDS = 0.15, 4.0  # Mean times between two of them.
 _BEFORE_SECONDS, _AFTER_SECONDS = 3.0, 20.0  # The last slots must reach finality.
 
-Update = tuple[str, int, str]  # Kind, slot, and what it says.
+Update = tuple[str, int, str]  # Topic, slot, and contents.
 
 
 class UpdatesDiffer(Exception):
-    """The text names the updates that only one of both told."""
+    """The text names the updates that only one of the two clients got."""
 
 
 @dataclass
@@ -138,7 +135,7 @@ def _compared(direct: Watch, ours: Watch, first: int, last: int) -> dict[str, in
         return {update for update in updates if first < update[1] <= last}
 
     missing = {update for update in within(direct.updates - ours.updates) if not ours.covers(update)}
-    # What the gateway tells after a loss is an account as it is then, at the slot in which it asked.
+    # After a loss the gateway sends an account as it is then, at the slot in which it asked the node.
     extra = {
         update
         for update in within(ours.updates - direct.updates)
@@ -155,22 +152,3 @@ def _compared(direct: Watch, ours: Watch, first: int, last: int) -> dict[str, in
     both = within(direct.updates & ours.updates)
     filled = within(direct.updates - ours.updates)
     return {"the same": len(both), "in declared gaps": len(filled), "gaps": len(ours.gaps), "slots": last - first}
-
-
-def main(
-    seconds: Annotated[float, typer.Option(min=5, help="How long transfers are made.")] = 600,
-    seed: Annotated[int, typer.Option(help="Of the plan.")] = 7,
-) -> None:
-    """Compare the updates through the gateway with those of the node itself, with connections cut."""
-    with tempfile.TemporaryDirectory(prefix="ledger-gateway-streams-") as folder:
-        Path(folder).chmod(0o711)
-        product = Product(Path(folder) / "data", {"LEDGER_TELEMETRY__LOG_LEVEL": "WARNING"}, free_ports())
-        product.start()
-        try:
-            print(asyncio.run(same_updates(product, seconds, seed)))
-        finally:
-            product.stop()
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,10 +1,10 @@
-"""`python -m bench.stream_kills --streams 500`: a replica is killed under open WebSockets; no client misses anything.
+"""Kills a replica under open WebSockets, and checks that no client misses an event.
 
 The whole product with two replicas on its embedded chain. A third of the clients follow an account, a third the logs of
-a wallet, a third new coins; each does what streams/README.md tells a client to do: connect again, subscribe again, and
-ask for what came in between (an account's contents, the signatures of an address; signals by their cursor). Fails when
-a client misses something, hears something that never was, or when the ledger differs from what was delivered by more
-than one allowance for each account, name and killed replica.
+a wallet, a third new coins. Each does what streams/README.md tells a client to do: connect again, subscribe again, and
+ask for the events in between (an account's contents, the signatures of an address; signals by their cursor). Fails when
+a client misses an event, or has one that never was, or when the ledger differs from what was delivered by more than one
+allowance for each account, name and killed replica. `python -m bench stream-kills` is the long run.
 """
 
 import asyncio
@@ -12,24 +12,20 @@ import contextlib
 import os
 import random
 import signal
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import base58
 import httpx
 import orjson
-import typer
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
-from bench.product import Product, free_ports
+from bench.product import Product
 from tests.customers import Customer
-from tests.product import StaffedProduct
 from tests.stream_checks.chain_events import Driver
 from tests.stream_checks.waiting import Stalled, until_all
 
@@ -45,26 +41,18 @@ _CONNECT: dict[str, Any] = {"compression": None, "ping_interval": None, "open_ti
 
 
 class StreamsDiffer(Exception):
-    """The text names what a client missed, or what a ledger has."""
-
-
-@dataclass(frozen=True)
-class Payer:
-    """An account that pays for some of the clients."""
-
-    api_key: str
-    pubkey: str
+    """The text names the events that a client missed, or the charges that differ."""
 
 
 @dataclass(eq=False)
 class Client(ABC):
-    """One client. `run` is the documented pattern; what it knows is in the fields."""
+    """One client. `run` is the documented pattern; the fields hold what it has learned. payer: pays for it."""
 
     url: str
-    payer: Payer
+    payer: Customer
     topic: str = ""
-    delivered_tenths: int = 0  # Of what this client pays for, as far as it heard.
-    free_tenths: int = 0  # Of it, what a replay may deliver for nothing.
+    delivered_tenths: int = 0  # Tenths of a credit, for all that this client has received.
+    free_tenths: int = 0  # The part of it that a replay may deliver free of charge.
     opened: int = 0
     lost: int = 0  # Connections that ended, or could not be made.
     socket: ClientConnection | None = None  # While its subscription is open.
@@ -81,7 +69,7 @@ class Client(ABC):
                 await asyncio.sleep(random.uniform(0.2, 1))
 
     async def is_lost_since(self, lost: int) -> bool:
-        """Whether it has lost a connection since it had lost so many; else its replica has answered a ping."""
+        """Return whether it has lost more connections than this; if not, its replica has answered a ping."""
         while self.lost == lost:
             with contextlib.suppress(ConnectionClosed):
                 if self.socket is not None:
@@ -100,7 +88,7 @@ class Client(ABC):
             self._take(orjson.loads(await socket.recv()))
 
     async def _ask(self, socket: ClientConnection, method: str, params: Sequence[Any]) -> Any:
-        """Until it is answered: more calls than the account may make are told when to come again."""
+        """Call until there is a result: a call above the account's limits is refused, and made again later."""
         while True:
             self._next_id += 1
             call = {"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params}
@@ -114,11 +102,11 @@ class Client(ABC):
 
     @abstractmethod
     def _subscription(self) -> tuple[str, list[Any]]:
-        """Method and parameters, also after a reconnect."""
+        """Return method and parameters, also after a reconnect."""
 
     @abstractmethod
     async def _fill(self, socket: ClientConnection) -> None:
-        """Ask for what came in between, after a reconnect."""
+        """Ask for the events in between, after a reconnect."""
 
     @abstractmethod
     def _take(self, said: dict[str, Any]) -> None:
@@ -169,7 +157,7 @@ class LogsClient(Client):
             self._add(said["params"]["result"]["value"]["signature"])
 
     def _add(self, *signatures: str) -> None:
-        """After a reconnect the subscription and the answer may tell the same one."""
+        """Add those that are new: after a reconnect, subscription and answer may both have one."""
         self.signatures += [one for one in signatures if one not in self.signatures]
 
 
@@ -177,7 +165,7 @@ class LogsClient(Client):
 class SignalClient(Client):
     mints: list[str] = field(default_factory=list)
     cursor: str = ""
-    launched: dict[str, float] = field(default_factory=dict)  # Of the driver: when.
+    launched: dict[str, float] = field(default_factory=dict)  # Of the driver: coin to the time of its launch.
     _opened_at: float = 0.0
 
     def _subscription(self) -> tuple[str, list[Any]]:
@@ -192,14 +180,14 @@ class SignalClient(Client):
         result = said["params"]["result"]
         self.cursor = result.get("cursor", self.cursor)
         if "gap" in result:
-            raise StreamsDiffer(f"a gap was told to a client with a cursor: {result}")
+            raise StreamsDiffer(f"a client with a cursor was sent a gap: {result}")
         self.delivered_tenths += 10
         if self.launched.get(result["mint"], 0.0) < self._opened_at:
             self.free_tenths += 10
         self.mints.append(result["mint"])
 
 
-async def killed(product: Product, payers: Sequence[Payer], streams: int) -> dict[str, Any]:
+async def killed(product: Product, payers: Sequence[Customer], streams: int) -> dict[str, Any]:
     """Kill a replica under so many clients. payers: at least two, with credits enough. Raises StreamsDiffer."""
     wallets = [base58.b58encode(random.randbytes(32)).decode() for _ in range(_WALLETS)]
     async with httpx.AsyncClient(timeout=60) as http:
@@ -256,8 +244,8 @@ async def killed(product: Product, payers: Sequence[Payer], streams: int) -> dic
     }
 
 
-def _clients(product: Product, payers: Sequence[Payer], streams: int, driver: Driver) -> list[Client]:
-    """Signals have payers of their own: what a replay delivers for nothing is counted for them alone."""
+def _clients(product: Product, payers: Sequence[Customer], streams: int, driver: Driver) -> list[Client]:
+    """Make the clients. Signals have payers of their own: only for them is a replay free of charge."""
     url, half = str(product.ready["ws_url"]), len(payers) // 2
     made: list[Client] = []
     for number in range(streams):
@@ -270,7 +258,7 @@ def _clients(product: Product, payers: Sequence[Payer], streams: int, driver: Dr
 
 
 async def _until_known(clients: Sequence[Client], driver: Driver, check: Callable[[], None]) -> None:
-    """Wait until every client knows everything, and nothing else. Raises StreamsDiffer with the differences."""
+    """Wait until every client has all events and no others. Raises StreamsDiffer with the differences."""
     lamports, coins = dict[str, int](), list(driver.launched)
 
     async def look() -> None:
@@ -301,7 +289,7 @@ def _difference(client: Client, driver: Driver, lamports: dict[str, int], coins:
     return f"{name}: {len(missing)} signatures missing, {len(extra)} extra" if missing or extra else ""
 
 
-async def _unposted(product: Product, payers: Sequence[Payer], clients: Sequence[Client]) -> list[int]:
+async def _unposted(product: Product, payers: Sequence[Customer], clients: Sequence[Client]) -> list[int]:
     """Return the credits that each account heard events for and was not charged. Raises StreamsDiffer."""
     charged_before, moved_at = -1, time.monotonic()
     while True:
@@ -329,7 +317,7 @@ async def _unposted(product: Product, payers: Sequence[Payer], clients: Sequence
         await asyncio.sleep(1)
 
 
-def _charged(product: Product, payer: Payer) -> int:
+def _charged(product: Product, payer: Customer) -> int:
     total, offset = 0, 0
     with httpx.Client(headers={"X-Api-Key": payer.api_key}, timeout=60) as http:
         while True:
@@ -339,32 +327,3 @@ def _charged(product: Product, payer: Payer) -> int:
             offset += len(entries)
             if len(entries) < 500:
                 return total
-
-
-def main(
-    streams: Annotated[int, typer.Option(min=6, help="Open WebSockets, half of them on the killed replica.")] = 500,
-    accounts: Annotated[int, typer.Option(min=2, help="Accounts that pay for them.")] = 10,
-) -> None:
-    """Kill a replica under open WebSockets, and compare what clients know with the chain and the ledger."""
-    with tempfile.TemporaryDirectory(prefix="ledger-gateway-kills-") as folder:
-        Path(folder).chmod(0o711)
-        settings = {"LEDGER_TELEMETRY__LOG_LEVEL": "WARNING", "LEDGER_GATEWAY__REPLICAS": "2"}
-        settings["LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE"] = "1000000"
-        product = StaffedProduct(Path(folder) / "data", settings, free_ports())
-        product.start()
-        try:
-            payers = []
-            for _ in range(accounts):
-                customer = Customer(product)
-                customer.grant(100_000)
-                payers.append(Payer(customer.api_key, customer.pubkey))
-            found = asyncio.run(killed(product, payers, streams))
-            print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
-            audit = product.audit()
-            print("audit:", "exact" if audit.returncode == 0 else audit.stdout)
-        finally:
-            product.stop()
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,8 +1,8 @@
-"""Yellowstone clients that follow the chain as the documentation tells them to, and the chain to hold them against.
+"""Yellowstone clients that follow the chain as the documentation says, and the chain to compare them with.
 
 A follower asks for statuses of slots, transactions and block metas. When its stream ends it subscribes again, with
-from_slot of the newest slot that it knows to be final, and leaves out what it has. What the chain has is asked by
-JSON-RPC from the node, slot by slot, so no stream vouches for another. Used by grpc_soak.py and grpc_kill.py.
+from_slot of the newest slot that it knows to be final, and drops the updates that it already has. The chain is read by
+JSON-RPC from the node, slot by slot, so that no stream is compared with another stream.
 """
 
 import asyncio
@@ -18,16 +18,15 @@ import httpx
 from actors.geyser_proto import api, geyser_pb2
 
 LEVEL_STATUSES = (geyser_pb2.SLOT_PROCESSED, geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED)
-_RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.2, 5.0  # At random up to twice as long: all come back at once after a kill.
+_RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.2, 5.0  # Times 1 to 2, at random: after a kill all clients come back at once.
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-
-_AGAIN_WORDS = ("try again", "subscribe again")  # Of a RESOURCE_EXHAUSTED that is no lack of credits.
+_AGAIN_WORDS = ("try again", "subscribe again")  # In a RESOURCE_EXHAUSTED that does not mean a lack of credits.
 
 Update = tuple[str, int, Any]
 
 
 def open_channel(target: str, ca_file: Path | None = None) -> grpc.aio.Channel:
-    """A connection of its own. ca_file: of the authority that TLS clients must trust; None: plaintext."""
+    """Open a connection that no other caller shares. ca_file: of the authority to trust; None: no TLS."""
     options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
     options += [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
     if ca_file is None:
@@ -36,7 +35,7 @@ def open_channel(target: str, ca_file: Path | None = None) -> grpc.aio.Channel:
 
 
 class Follower:
-    """begun: streams that it has opened; told: those on which an update came, without the one that is open."""
+    """One client. begun: streams that it has opened; told: streams that brought an update, without the open one."""
 
     def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
         self._stub: Any = channel.stream_stream(
@@ -53,10 +52,10 @@ class Follower:
         self.newest = 0
         self.ended: BaseException | None = None
         self.ends: list[str] = []
-        self.told_here = False  # Whether the open stream has told something.
+        self.told_here = False  # Whether the open stream has brought an update.
 
     async def run(self) -> None:
-        """Follow until cancelled, or until a stream ends in a way that must not be."""
+        """Follow until cancelled, or until a stream ends with an error that no client should see."""
         pause = _RETRY_SECONDS
         try:
             while True:
@@ -127,7 +126,7 @@ def _is_to_come_again(error: grpc.aio.AioRpcError) -> bool:
 
 
 class ChainAtNode:
-    """The chain as the node tells it by JSON-RPC."""
+    """The chain as the node's JSON-RPC shows it."""
 
     def __init__(self, http: httpx.AsyncClient, node_url: str) -> None:
         self._http, self._url = http, node_url
@@ -136,7 +135,7 @@ class ChainAtNode:
         return int(await self._rpc("getSlot", {"commitment": commitment}))
 
     async def updates(self, first: int, last: int) -> set[Update]:
-        """All that a follower must have got of these slots, once they are final."""
+        """Return the updates of these slots that a follower must have, once they are final."""
         wanted: set[Update] = set()
         for slot in await self._rpc("getBlocks", first, last, {"commitment": "confirmed"}):
             config = {
@@ -157,7 +156,7 @@ class ChainAtNode:
 
 
 def differences(follower: Follower, wanted: set[Update], first: int, last: int) -> tuple[int, int]:
-    """How many updates of these slots the follower misses, and how many it has that the chain has not."""
+    """Count the updates of these slots that only the chain has, and those that only the follower has."""
     found = {one for one in follower.got if first <= one[1] <= last}
     missing, extra = wanted - found, found - wanted
     for title, some in (("missing", missing), ("extra", extra)):

@@ -1,56 +1,41 @@
-"""`python -m bench.grpc_kill`: 500 open Yellowstone streams, a replica that is killed, and clients that miss nothing.
+"""Kills a replica under open Yellowstone streams, and compares every client with the chain.
 
-The whole product with two replicas. The clients follow the chain as the documentation says (grpc_followers.py): they
-subscribe again with from_slot of the newest final slot that they know, and leave out what they have. Afterwards every
-client is held against the chain, and the ledger against the streams: a stream costs a credit when it begins, so the
-ledger has at least one for each stream that told something, and none for more streams than were opened.
-WebSocket streams have the same in bench/stream_faults.py.
+The clients follow the chain as the documentation says (yellowstone_followers.py). The ledger is compared with the
+streams: a stream costs a credit when it begins, so the ledger has at least one for each stream that brought an update,
+and none for more streams than were opened. websocket_kills.py does the same with WebSockets. The long run is
+`python -m bench grpc-kill`.
 """
 
-import argparse
 import asyncio
 import json
 import os
-import shutil
 import signal
-import sys
-import tempfile
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 from solders.keypair import Keypair
 
-from bench.product import Product, free_ports
+from bench.product import Product
 from tests.stream_checks.waiting import until_all
 from tests.stream_checks.yellowstone_followers import ChainAtNode, Follower, differences, open_channel
 
-STREAMS = 500
 STREAMS_PER_CONNECTION = 50
-SETTINGS = {
-    "LEDGER_GATEWAY__REPLICAS": "2",
-    "LEDGER_GEYSER__STREAMS_PER_ACCOUNT": "2000",
-    "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "10000",
-    "LEDGER_ACCOUNTS__CONCURRENCY": "2000",
-    "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "100000",  # A long run's ledger has many pages.
-}
 _PAY_SECONDS = 0.2
 _AFTER_FRONT_SECONDS = 8.0  # A HAProxy that is replaced must not end its streams soon.
-_SLOTS_BEFORE = 5  # The kill; that every follower has got by then.
+_SLOTS_BEFORE = 5  # Every follower has this many slots before the kill.
 
 
 @dataclass(frozen=True)
 class Told:
-    """broken: streams that the kill ended. back_seconds: from the kill until every one of them told something again.
-    untouched_ends: how often others ended, also when HAProxy had started anew. ends: how all streams ended, with their
-    numbers.
+    """broken: streams that the kill ended. back_seconds: from the kill until each of them brought an update again.
+    untouched_ends: how often other streams ended, also after HAProxy was restarted. ends: how many streams ended how.
 
-    credits: that the ledger has for streams. told, begun: streams that told something, and that clients opened.
+    credits: of the ledger, for streams. told, begun: streams that brought an update, and streams that were opened.
     """
 
     streams: int
@@ -69,7 +54,7 @@ class Told:
 
 
 class Kill:
-    """api_key: of an account without other streams."""
+    """One kill. api_key: of an account without other streams."""
 
     def __init__(self, product: Product, api_key: str, streams: int) -> None:
         self._product, self._key, self._streams = product, api_key, streams
@@ -103,10 +88,10 @@ class Kill:
             await _until(followers, lambda one: one.newest > first + _SLOTS_BEFORE, "not all followers go on")
             before = {one: len(one.ends) for one in followers}
             fronts = set(self._product.running("haproxy.cfg"))
-            # As of now: a replica that a test has killed before has been replaced.
+            # Read now: a replica that an earlier test has killed has been replaced.
             os.kill(self._product.running("ray::ServeReplica")[0], signal.SIGKILL)
             killed, alive_at = time.monotonic(), await chain.slot("processed") + 2
-            # No stream of a dead replica tells of a later slot.
+            # A stream of a dead replica never brings a later slot.
             await _until(followers, lambda one: len(one.ends) > before[one] or one.newest >= alive_at, "streams hang")
             broken = [one for one in followers if len(one.ends) > before[one]]
             await _until(broken, lambda one: one.told_here, "not all streams came back")
@@ -146,12 +131,12 @@ class Kill:
         )
 
     async def _credits(self) -> int:
-        """What the ledger has for streams that began."""
+        """Return the credits of the ledger for streams that began."""
         return await asyncio.to_thread(spent, self._product.http_url, self._key, "grpc/Subscribe")
 
 
 def spent(http_url: str, api_key: str, method: str) -> int:
-    """The credits that the account has paid for one method, by its ledger."""
+    """Return the credits that the account has paid for one method, by its ledger."""
     total, offset = 0, 0
     while True:
         url = f"{http_url}/account/history?limit=500&offset={offset}"
@@ -178,28 +163,3 @@ async def _until(followers: list[Follower], holds: Callable[[Follower], bool], f
                 raise one.ended
 
     await until_all(followers, holds, failure, check)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=STREAMS)
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-kill-"))
-    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
-    product = Product(folder / "data", SETTINGS, free_ports())
-    try:
-        product.start()
-        told = Kill(product, product.api_key, given.streams).run()
-        sys.stdout.write(json.dumps(asdict(told)) + "\n")
-        audit = product.audit()
-        sys.stdout.write(audit.stdout[-300:])
-        wrong = told.missing or told.extra or told.repeated or told.untouched_ends
-        wrong = wrong or not told.told <= told.credits <= told.begun
-        return 1 if wrong or audit.returncode else 0
-    finally:
-        product.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

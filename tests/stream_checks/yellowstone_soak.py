@@ -1,26 +1,22 @@
-"""A seeded run of payments and faults beside Yellowstone streams through the gateway, held against the chain.
+"""Compares Yellowstone streams through the gateway with the chain, while payments are made and connections are cut.
 
-`python -m bench.grpc_soak --seconds 600` starts the product, cuts all gRPC connections of its node again and again, and
-fails when a client missed an update, got one that the chain does not have, or got one twice on a stream. One client is
-plain, one is over TLS, and one, plain, leaves its stream again and again and comes back with from_slot.
+All gRPC connections of the node are cut again and again, in an order that a seed gives. Counts the updates that a
+client missed, the ones that the chain does not have, and the ones that came twice on a stream. One client is plain, one
+is over TLS, and one, plain, leaves its stream again and again and comes back with from_slot. The long run is
+`python -m bench grpc-soak`.
 """
 
-import argparse
 import asyncio
-import json
 import random
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 from solders.keypair import Keypair
 
-from bench.product import Product, free_ports
+from bench.product import Product
 from tests.stream_checks.yellowstone_followers import ChainAtNode, Follower, differences, open_channel
 
 _SETTLE_SECONDS = 60.0  # A slot is final after 32 others, and a cut costs a reconnect.
@@ -29,7 +25,7 @@ _PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Told:
-    """Of one client. updates: that it got; missing: that the chain has alone; extra: the client alone.
+    """Counts of one client. updates: that it got; missing: only the chain has them; extra: only the client has them.
 
     cuts: of the node's connections. streams: that it opened, the first one included.
     """
@@ -66,7 +62,7 @@ class Soak:
         following = [asyncio.create_task(one.run()) for one in self._followers.values()]
         try:
             async with httpx.AsyncClient(timeout=30) as http:
-                return await self._hold_against(ChainAtNode(http, self._node), http)
+                return await self._compare(ChainAtNode(http, self._node), http)
         finally:
             for task in following:
                 task.cancel()
@@ -74,7 +70,7 @@ class Soak:
             for channel in channels.values():
                 await channel.close()
 
-    async def _hold_against(self, chain: ChainAtNode, http: httpx.AsyncClient) -> list[Told]:
+    async def _compare(self, chain: ChainAtNode, http: httpx.AsyncClient) -> list[Told]:
         followers = self._followers.values()
         await self._until(lambda: all(one.newest for one in followers))
         first = max(one.newest for one in followers) + 2
@@ -89,7 +85,7 @@ class Soak:
         return told
 
     async def _disturb(self, http: httpx.AsyncClient) -> tuple[int, int]:
-        """Pay, cut and leave for so many seconds, in an order that the seed gives."""
+        """Pay, cut and leave for this many seconds, in an order that the seed gives."""
         rng = random.Random(self._seed)
         cuts = payments = 0
         end = time.monotonic() + self._seconds
@@ -125,27 +121,3 @@ class Soak:
                 raise one.ended
             if name != "returning" and one.begun > 1:
                 raise RuntimeError(f"the {name} stream ended: {one.ends}")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cut-every-seconds", type=float, default=10.0)
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-soak-"))
-    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
-    product = Product(folder / "data", {"LEDGER_SERVE__TLS": "true"}, free_ports())
-    try:
-        product.start()
-        found = Soak(product, given.seed, given.seconds, given.cut_every_seconds).run()
-        for told in found:
-            sys.stdout.write(json.dumps(asdict(told)) + "\n")
-        return 1 if any(told.missing or told.extra or told.repeated for told in found) else 0
-    finally:
-        product.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

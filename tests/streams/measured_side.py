@@ -1,6 +1,6 @@
-"""The measured side of bench.streams: server, door, hub, link and meters in one process; told what to do by a socket.
+"""The measured side of `python -m bench streams`: server, door, hub, link and meters in one process.
 
-Lines that it is told: `<notifications a second> <clients> <seconds>`, or `count`. Accounts are kept in memory.
+Orders arrive over a socket: `<notifications a second> <clients> <seconds>`, or `count`. Accounts are kept in memory.
 """
 
 import asyncio

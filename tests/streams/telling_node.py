@@ -1,7 +1,7 @@
-"""A node for `python -m bench.streams --product`: constant answers over HTTP, balances over WebSocket as it is told.
+"""A node for `python -m bench streams --product`: constant answers over HTTP, balances over WebSocket when told to.
 
-Run: `python -m tests.streams.telling_node FD`, with a socket on which it is told `<notifications a second> <clients>
-<seconds>`, or `count`. The first line that it says has its ports. Every balance is the time at which it was told, in
+Run: `python -m tests.streams.telling_node FD`. Orders arrive over that socket: `<notifications a second> <clients>
+<seconds>`, or `count`. The first line that it writes has its ports. Every balance is the time at which it was sent, in
 microseconds.
 """
 

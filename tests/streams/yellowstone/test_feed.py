@@ -17,7 +17,7 @@ from actors.streams.yellowstone.feed import GeyserFeed
 from actors.streams.yellowstone.outbox import GeyserOutbox
 from actors.streams.yellowstone.reader import GeyserReader
 from actors.streams.yellowstone.requests import WantedStream
-from bench.grpc_server import started
+from bench.yellowstone_servers import started
 from devnode.geyser.filters import read_filter
 from devnode.geyser.outbox import Outbox
 from devnode.geyser.settings import NO_LIMITS

@@ -1,4 +1,4 @@
-"""The payments of the send benches: each a transaction of its own that the block engine takes."""
+"""The payments of measurements: each a transaction of its own that the block engine takes."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from solders.hash import Hash
 
 from actors.addresses import TIP_ACCOUNTS
 from actors.upstream.signed_transactions import signed_transaction
-from bench.payments import Payer
+from bench.chain import Payer
 
 
 def test_payments_under_one_blockhash_differ_and_tip() -> None:
