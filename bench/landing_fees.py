@@ -80,24 +80,6 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([HEAD, RULE, *lines])
 
 
-def parsed(text: str) -> list[Row]:
-    """Read back a table that `table` wrote. Raises ValueError for any other text."""
-    head, rule, *lines = text.strip().splitlines()
-    if (head, rule) != (HEAD, RULE):
-        raise ValueError("another head")
-    found = []
-    for line in lines:
-        urgency, fee, landed, *rest = (cell.strip() for cell in line.strip("|").split("|"))
-        count, sends = landed.split(" of ")
-        numbers = [int(cell) for cell in rest]
-        found.append(Row(urgency.strip("`"), int(fee.replace(",", "")), int(sends), int(count), *numbers))
-    return found
-
-
-def between_marks(text: str) -> str:
-    return text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
-
-
 def with_table(text: str, made: str) -> str:
     """Put a table between the marks."""
     begin = text.index(BEGIN) + len(BEGIN)

@@ -1,6 +1,24 @@
 """The table of landing by fee: what stands in the README was made by the command, in the command's form."""
 
-from bench.landing_fees import BEGIN, END, README, SOON_SLOTS, Fate, between_marks, parsed, row, table, with_table
+from bench.landing_fees import BEGIN, END, HEAD, README, RULE, SOON_SLOTS, Fate, Row, row, table, with_table
+
+
+def parsed(text: str) -> list[Row]:
+    """Read back a table that `table` wrote. Raises ValueError for any other text."""
+    head, rule, *lines = text.strip().splitlines()
+    if (head, rule) != (HEAD, RULE):
+        raise ValueError("another head")
+    found = []
+    for line in lines:
+        urgency, fee, landed, *rest = (cell.strip() for cell in line.strip("|").split("|"))
+        count, sends = landed.split(" of ")
+        numbers = [int(cell) for cell in rest]
+        found.append(Row(urgency.strip("`"), int(fee.replace(",", "")), int(sends), int(count), *numbers))
+    return found
+
+
+def between_marks(text: str) -> str:
+    return text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
 
 
 def test_the_table_of_the_readme_is_the_commands() -> None:
