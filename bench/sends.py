@@ -46,7 +46,6 @@ class Sent:
     answered_ms: float = 0.0
     status: str = ""
     charged: int = 0
-    legs: int = 0
 
 
 class Sender:
@@ -119,7 +118,6 @@ class Sender:
 
 def _take(sent: Sent, result: dict[str, Any]) -> None:
     sent.status, sent.charged = result["status"], result.get("charged_credits", 0)
-    sent.legs = len(result.get("legs_attempted", ()))
 
 
 def _signature(raw: bytes) -> str:

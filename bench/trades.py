@@ -19,7 +19,7 @@ from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
 from bench import scenario, systems
-from bench.chain import admin
+from bench.chain import admin, rpc
 from bench.figures import in_ms
 from bench.product import Product
 from ledger_gateway import Gateway
@@ -54,32 +54,19 @@ def plan(coins: dict[str, int], per_second: int, seconds: float) -> list[Asked]:
     return made
 
 
-class Client:
-    """Calls by JSON-RPC. failed: the answers without a result."""
-
-    def __init__(self, session: aiohttp.ClientSession, url: str, api_key: str = "") -> None:
-        self._session, self._url = session, url
-        self._headers = {"X-Api-Key": api_key} if api_key else {}
-        self.failed: list[Any] = []
-
-    async def call(self, method: str, *params: Any) -> Any:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        async with self._session.post(self._url, json=body, headers=self._headers) as answer:
-            reply = await answer.json()
-        if "result" not in reply:
-            self.failed.append(reply)
-        return reply.get("result")
-
-    async def timed(self, asked: Asked, began: float) -> float:
-        """Return the seconds from the moment at which the build was due to the last byte of its answer."""
-        due = began + asked.at_seconds
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        await self.call(asked.method, asked.params)
-        return time.perf_counter() - due
+async def timed(session: aiohttp.ClientSession, url: str, asked: Asked, began: float, failed: list[str]) -> float:
+    """Return the seconds from the moment at which the build was due to the last byte of its answer."""
+    due = began + asked.at_seconds
+    await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    try:
+        await rpc(session, url, asked.method, asked.params)
+    except RuntimeError as error:
+        failed.append(str(error))
+    return time.perf_counter() - due
 
 
 async def bought_coins(
-    session: aiohttp.ClientSession, gateway: Gateway, node: Client, node_url: str, wallet: Keypair, count: int
+    session: aiohttp.ClientSession, gateway: Gateway, node_url: str, wallet: Keypair, count: int
 ) -> dict[str, int]:
     """Launch coins and buy some of each; returns half of what the wallet holds of each."""
     coins = {}
@@ -89,25 +76,29 @@ async def bought_coins(
         unsigned = VersionedTransaction.from_bytes(base64.b64decode(built["unsigned_tx_base64"]))
         signature = wallet.sign_message(to_bytes_versioned(unsigned.message))
         signed = base64.b64encode(bytes(VersionedTransaction.populate(unsigned.message, [signature]))).decode()
-        await node.call("sendTransaction", signed, {"encoding": "base64", "preflightCommitment": "processed"})
+        config = {"encoding": "base64", "preflightCommitment": "processed"}
+        await rpc(session, node_url, "sendTransaction", signed, config)
         coins[mint] = built["tokens_out"] // 2
     return coins
 
 
-async def measure(product: Product, coin_count: int, per_second: int, seconds: float) -> tuple[list[float], list[Any]]:
-    node_url = str(product.ready["node_url"])
+async def measure(product: Product, coin_count: int, per_second: int, seconds: float) -> tuple[list[float], list[str]]:
+    node_url, failed = str(product.ready["node_url"]), list[str]()
     wallet = Keypair.from_bytes(base58.b58decode(str(product.ready["secret_key"])))
-    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
-        gateway, node = Client(session, f"{product.http_url}/", product.api_key), Client(session, node_url)
+    async with aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS),
+        connector=aiohttp.TCPConnector(limit=0),
+        headers={"X-Api-Key": product.api_key},
+    ) as session:
         await admin(session, node_url, "fund", pubkey=str(wallet.pubkey()), lamports=10**11)
         async with Gateway(product.http_url, product.api_key) as buyer:  # Not timed: a refusal ends the run here.
-            coins = await bought_coins(session, buyer, node, node_url, wallet, coin_count)
+            coins = await bought_coins(session, buyer, node_url, wallet, coin_count)
         for length in (_WARM_UP_SECONDS, seconds):
             began = time.perf_counter()
             builds = plan(coins, per_second, length)
-            took = list(await asyncio.gather(*(gateway.timed(asked, began) for asked in builds)))
-        return took, gateway.failed + node.failed
+            calls = (timed(session, f"{product.http_url}/", asked, began, failed) for asked in builds)
+            took = list(await asyncio.gather(*calls))
+        return took, failed
 
 
 def main(

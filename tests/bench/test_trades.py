@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from bench.trades import Asked, Client, plan
+from bench.trades import Asked, plan, timed
 
 
 def test_builds_are_asked_at_equal_distances_and_in_turn() -> None:
@@ -30,9 +30,9 @@ async def test_a_time_counts_from_when_the_build_was_due_and_failures_are_kept()
     application = web.Application()
     application.router.add_post("/", answer)
     async with TestServer(application) as server, ClientSession() as session:
-        client = Client(session, str(server.make_url("/")))
+        url, failed = str(server.make_url("/")), list[str]()
         began = time.perf_counter() - 2
-        assert await client.timed(Asked(1, "executeSnipe", {}), began) >= 1
-        assert client.failed == []
-        await client.call("executeSell", {})
-        assert len(client.failed) == 1
+        assert await timed(session, url, Asked(1, "executeSnipe", {}), began, failed) >= 1
+        assert failed == []
+        await timed(session, url, Asked(1, "executeSell", {}), began, failed)
+        assert len(failed) == 1
