@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from bench import free_riders, scenario
+from bench import scenario
 from bench.assaults import Assault, assault, kill_replica, target_of
 from bench.attackers.__main__ import ATTACKERS
 from bench.loop_figures import held_loops
@@ -20,6 +20,7 @@ from bench.product import Product
 from bench.scenario import console
 from bench.systems import started
 from bench.victim import Victim
+from tests import free_riders
 from tests.customers import Customer
 from tests.product import StaffedProduct
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import free_riders
 from bench.assaults import MEMORY_BACK_BYTES, assault, kill_replica, target_of
 from bench.product import Product
 from bench.victim import Seen, Victim
+from tests import free_riders
 from tests.customers import Customer
 
 _SECONDS = 10.0 if "LONG_TESTS" in os.environ else 3.0

@@ -1,6 +1,6 @@
 """Accounts that pay nothing and take what the whole service shares: watched wallets, and deliveries of webhooks.
 
-Used by the measurement (starvation.py) and by the tests. Nothing is judged here.
+Used by tests/cluster/test_starvation.py and by `python -m bench starvation`. Nothing is judged here.
 """
 
 import json
