@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from actors.sends.actor import POLL_SECONDS
-from actors.sends.api import RaceRefused, RaceResult
+from actors.sends.api import RaceResult
 from actors.sends.core import RaceState, RaceStep
 from actors.sends.legs import Submission
 from actors.sends.store import RacesUnavailable
 from actors.upstream.signed_transactions import SignedTransaction
 from tests.sends.memory_store import MemoryRaceStore
-from tests.sends.world import BASE, LANDING, OPEN_MAX, World, audit, broadcasts_of, turns
+from tests.sends.world import BASE, LANDING, World, audit, broadcasts_of, turns
 
 
 class FakeNotices:
@@ -32,18 +32,6 @@ async def test_a_landed_send_is_confirmed_and_charged_once() -> None:
     assert (result.race.state, result.race.slot, result.ticket.charged) == (RaceState.CONFIRMED, sent.slot, LANDING)
     assert {report.leg for report in result.reports} == {"local_rpc", "jito", "tpu_quic"}
     assert len(broadcasts_of(world, sent)) == 1 and result.race.retries == 0
-    audit(world)
-
-
-async def test_concurrent_calls_share_one_race() -> None:
-    """Decisions: one landing charge, the others base; and one broadcast."""
-    world = World()
-    sent = world.make()
-    tasks = [await world.call(sent, account) for account in (1, 1, 2, 3)]
-    await world.pass_time(2)
-    charges = [task.result().ticket.charged for task in tasks]  # type: ignore[union-attr]
-    assert sorted(charges) == [BASE] * 3 + [LANDING]
-    assert len(broadcasts_of(world, sent)) == 1
     audit(world)
 
 
@@ -124,24 +112,6 @@ async def test_an_account_without_credits_takes_no_landing_over() -> None:
     assert payer.pubkey == bytes([2]) * 32
 
 
-async def test_a_send_without_a_node_is_refused_and_leaves_nothing() -> None:
-    world = World()
-    world.node_away = True
-    task = await world.call(world.make())
-    assert task.result() == RaceRefused("the node does not answer at the moment")
-    assert not world.store.races and not world.arrivals
-
-
-async def test_a_send_that_cannot_be_stored_is_not_broadcast() -> None:
-    """Threat 18: journalled before the first byte leaves. It may be stored, so its outcome is unknown."""
-    world = World()
-    world.store_away = True
-    task = await world.call(world.make())
-    result = task.result()
-    assert isinstance(result, RaceResult) and result.over and result.race.state is RaceState.OPEN
-    assert not world.arrivals and not world.ledger.posted
-
-
 async def test_a_send_that_was_stored_though_the_store_failed_ends_as_it_was_told(monkeypatch: Any) -> None:
     """The caller hears unknown, not a refusal: a racer that starts in time sends it, and charges it."""
     world = World()
@@ -160,21 +130,6 @@ async def test_a_send_that_was_stored_though_the_store_failed_ends_as_it_was_tol
     await world.pass_time(3)
     assert world.kept(sent).state is RaceState.CONFIRMED and list(world.ledger.posted.values()) == [LANDING]
     audit(world)
-
-
-async def test_an_account_has_only_so_many_open_sends() -> None:
-    """Transactions that never land would be free until they are proven dead. Nothing of the refused one is kept."""
-    world = World()
-    for _ in range(OPEN_MAX):
-        await world.call(world.make(dead=True))
-    before = len(world.arrivals)
-    refused = (await world.call(world.make())).result()
-    assert isinstance(refused, RaceRefused) and refused.crowded
-    assert len(world.arrivals) == before and len(world.store.races) == OPEN_MAX
-    other = await world.call(world.make(), account=2)
-    await world.pass_time(2)
-    assert isinstance(other.result(), RaceResult)
-    await world.racer.close()
 
 
 async def test_what_every_leg_refused_costs_nothing() -> None:
@@ -263,27 +218,6 @@ async def test_a_charge_that_the_ledger_refuses_is_given_up() -> None:
     await world.pass_time(10)
     assert not world.ledger.posted
     assert [ticket.charged for ticket in world.store.tickets.values()] == [0]
-
-
-async def test_only_the_caller_sees_its_send() -> None:
-    world = World()
-    sent = world.make()
-    await world.call(sent, 1)
-    await world.pass_time(2)
-    assert await world.racer.status(sent.transaction.signature, bytes([1]) * 32) is not None
-    assert await world.racer.status(sent.transaction.signature, bytes([2]) * 32) is None
-    assert await world.racer.status(b"z" * 64, bytes([1]) * 32) is None
-
-
-async def test_a_caller_that_leaves_ends_nothing() -> None:
-    """The race goes on and is charged."""
-    world = World()
-    task = await world.call(world.make())
-    task.cancel()
-    await turns()
-    await world.pass_time(2)
-    assert list(world.ledger.posted.values()) == [LANDING]
-    audit(world)
 
 
 @pytest.mark.parametrize("away", [0.3, 0.7])

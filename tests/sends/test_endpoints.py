@@ -9,7 +9,7 @@ from solders.pubkey import Pubkey
 
 from actors.calls import Outcome, SettleRequest
 from actors.clock import ManualClock
-from actors.errors import Err, Refusal
+from actors.errors import Err
 from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable, WantedRace
 from actors.sends.chain import SendChain
@@ -124,16 +124,6 @@ async def test_a_preflight_that_is_not_answered_sends_nothing(here: Here) -> Non
 async def test_a_preflight_that_passes_begins_the_race(here: Here) -> None:
     methods = Methods(here, result())
     assert isinstance(await methods.race(text(here.payment()), "processed"), DeferredAnswer)
-
-
-async def test_a_refused_race_is_free(here: Here) -> None:
-    """Its hold stays the replica's, which releases it for every answer that is not a deferred one."""
-    assert await Methods(here, RaceRefused("away")).race(text(here.payment())) == UNREACHABLE
-
-
-async def test_an_account_with_too_many_open_sends_is_told_so(here: Here) -> None:
-    answer = await Methods(here, RaceRefused("too many", crowded=True)).race(text(here.payment()))
-    assert answer == refused(Refusal(Err.CONCURRENCY_LIMITED, "too many"))
 
 
 async def test_a_racer_that_says_nothing_leaves_the_outcome_unknown(here: Here) -> None:

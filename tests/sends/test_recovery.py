@@ -104,13 +104,6 @@ async def test_a_wall_clock_that_is_set_back_delays_nothing() -> None:
     audit(world)
 
 
-async def test_races_that_ended_long_ago_are_forgotten() -> None:
-    world = World()
-    await world.call(world.make())
-    await world.pass_time(3)
-    assert await world.store.forget(world.clock.now_ms() + 1) == 1
-
-
 async def test_a_race_that_recovery_falls_over_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     bad, good = world.make(), world.make()
