@@ -15,7 +15,7 @@ from actors.units import base58_text
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
 from tests.deposits.memory_stores import MemoryDepositStore
-from tests.deposits.world import ACCOUNT, Crash, FakeAccounts, Tripwire, World, key_of
+from tests.deposits.world import ACCOUNT, Crash, Tripwire, World, key_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")
 
@@ -46,19 +46,6 @@ async def test_nothing_is_read_or_credited_twice_in_peace(world: World) -> None:
     world.chain.pay(("alice", 20_000))
     await watcher.round()
     assert (world.accounts.balances, world.chain.calls.count("getTransaction")) == ({ALICE: 3_000}, 1)
-
-
-async def test_what_is_not_final_earns_nothing(world: World) -> None:
-    """Threat 23: dropped by a fork before it was final, and landed in another slot later."""
-    sent = world.chain.make(("alice", 10_000))
-    world.chain.pending.append((1_001, sent))
-    await world.watcher().round()
-    assert world.accounts.balances == {}
-    world.chain.pending.clear()
-    world.chain.slot = 1_050
-    world.chain.final.append((1_050, sent))
-    await world.watcher().round()
-    assert world.accounts.balances == {ALICE: 1_000}
 
 
 async def test_what_cannot_be_credited_is_listed_with_its_reason(world: World) -> None:
@@ -320,19 +307,6 @@ async def test_a_deposit_that_was_taken_back_and_became_final_is_listed(world: W
     assert (row.status, row.reason) == (FindingStatus.LISTED, Reason.TAKEN_BACK)
 
 
-async def test_an_operator_assigns_what_is_listed(world: World) -> None:
-    world.chain.pay(("vault", 50_000), signed=False)
-    watcher = world.watcher()
-    await watcher.round()
-    (listed,) = await world.store.listing(ACCOUNT.address, FindingStatus.LISTED, 10, 0)
-    row = await watcher.assign(listed, BOB, "the customer proved it")
-    assert not isinstance(row, str) and (row.pubkey, row.credits) == (BOB, 5_000)
-    assert isinstance(await watcher.assign(listed, ALICE, "again"), str)
-    assert world.accounts.balances == {BOB: 5_000}
-    (kept,) = await world.store.find(ACCOUNT.address, listed.signature)
-    assert (kept.status, kept.pubkey, kept.note) == (FindingStatus.ASSIGNED, BOB, "the customer proved it")
-
-
 def scene(world: World) -> None:
     """Two batches with transactions of every kind."""
     for number in range(2):
@@ -390,11 +364,3 @@ async def test_death_at_every_step_loses_and_repeats_nothing(
             assert at == wire.steps  # Every step there is was died at.
             break
     assert at > 30
-
-
-async def test_two_watchers_at_once_credit_once(world: World) -> None:
-    """After the loss of a machine there may be two for a while: they work twice and credit once."""
-    scene(world)
-    await asyncio.gather(world.watcher().round(), world.watcher().round())
-    assert world.accounts.balances == {ALICE: 2_000, BOB: 4_000, key_of("carol"): 1_000}
-    assert isinstance(world.accounts, FakeAccounts) and len(world.accounts.credited) == 5

@@ -54,14 +54,6 @@ async def test_what_was_confirmed_the_watcher_does_not_read_again(world: World) 
     assert "getTransaction" not in world.chain.calls
 
 
-async def test_a_transaction_of_others_leaves_no_trace(world: World) -> None:
-    """Anybody may report any transaction, so one without deposits is not recorded."""
-    sent = world.chain.pay()
-    outcome, _ = await world.confirming().confirm(sent.signature)
-    assert isinstance(outcome, Refusal) and outcome.err is Err.INVALID_REQUEST
-    assert await world.store.find(ACCOUNT.address, sent.signature) == []
-
-
 async def test_a_listed_one_says_why_and_is_kept(world: World) -> None:
     sent = world.chain.pay(("alice", 9_999))
     for _ in range(2):

@@ -20,7 +20,7 @@ from actors.deposits.usdc.core import (
     gone,
     judge,
 )
-from tests.deposits.token_making import Shop, open_plain, pay, token_account
+from tests.deposits.token_making import Shop, open_plain, pay
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, key_of, text_of
 
 CALLER, STRANGER = key_of("alice"), key_of("bob")
@@ -100,21 +100,6 @@ def test_the_deposit_wallets_own_money_is_listed(shop: Shop) -> None:
     moved = shop.run([pay(50_000, other.pubkey(), shop.till, shop.keeper.pubkey())], shop.keeper)
     judgment = judge(shop.fetch(moved), b"s" * 64, shop.account, MINIMUM)
     assert judgment.creditable == () and judgment.findings[0].reason is Reason.OWN_WALLET
-
-
-def test_what_goes_out_again_earns_nothing(shop: Shop) -> None:
-    """The growth of the balance limits the credits, whoever moved it."""
-    back = pay(10_000, shop.till, shop.purse, shop.keeper.pubkey())
-    both = shop.run([shop.pay(10_000), back], shop.keeper)
-    judgment = judge(shop.fetch(both), b"s" * 64, shop.account, MINIMUM)
-    assert judgment.creditable == () and judgment.findings[0].reason is Reason.BALANCE_DIFFERS
-
-
-def test_another_account_of_the_wallet_is_none(shop: Shop) -> None:
-    friend = shop.node.wallet(10**9, 1)
-    signature = shop.run([pay(10_000, shop.purse, token_account(friend.pubkey()), shop.wallet)])
-    (row,) = judge(shop.fetch(signature), b"s" * 64, shop.account, MINIMUM).findings
-    assert (row.status, row.reason) == (FindingStatus.IGNORED, Reason.NOTHING_CAME)
 
 
 def test_what_is_known_without_reading_is_told_alike() -> None:

@@ -22,14 +22,10 @@ from tests.deposits.token_making import (
     MINT,
     TOKEN_2022,
     Shop,
-    approve,
     batch,
     mint_to,
     open_associated,
     open_fee_mint,
-    open_mint,
-    open_multisig,
-    open_plain,
     pay,
     pay_checked,
     token_2022_account,
@@ -68,52 +64,12 @@ def test_transfers_of_a_batch_are_found(shop: Shop) -> None:
     assert executed.delta == 7_000
 
 
-def test_a_delegate_is_the_authority(shop: Shop) -> None:
-    """Authority and owner differ: the spec attributes to the transfer authority."""
-    delegate = shop.node.wallet(10**9)
-    shop.run([approve(50_000, shop.purse, delegate.pubkey(), shop.wallet)])
-    executed = shop.read(shop.run([pay(50_000, shop.purse, shop.till, delegate.pubkey())], delegate))
-    (found,) = executed.transfers
-    assert (found.authority, found.is_wallet) == (str(delegate.pubkey()), True)
-
-
-def test_a_multisig_is_no_wallet(shop: Shop) -> None:
-    """No client can sign in with it, so its transfers belong to no account."""
-    multisig, vault = Keypair(), Keypair()
-    friend = Keypair()
-    shop.run(open_multisig(shop.wallet, multisig.pubkey(), 2, shop.wallet, friend.pubkey()), multisig)
-    shop.run(open_plain(shop.wallet, vault.pubkey(), multisig.pubkey()), vault)
-    shop.run([pay(90_000, shop.purse, vault.pubkey(), shop.wallet)])
-    given = pay(90_000, vault.pubkey(), shop.till, multisig.pubkey(), shop.wallet, friend.pubkey())
-    (found,) = shop.read(shop.run([given], friend)).transfers
-    assert (found.authority, found.is_wallet) == (str(multisig.pubkey()), False)
-
-
 def test_reference_keys_do_not_make_a_multisig(shop: Shop) -> None:
     """Point-of-sale clients append keys; the signer is still the authority."""
     reference = Keypair().pubkey()
     instruction = pay(10_000, shop.purse, shop.till, shop.wallet, references=(reference,))
     (found,) = shop.read(shop.run([instruction])).transfers
     assert (found.authority, found.is_wallet) == (str(shop.wallet), True)
-
-
-def test_another_account_of_the_deposit_wallet_earns_nothing(shop: Shop) -> None:
-    """A transfer to a token account that is not the associated one."""
-    other = Keypair()
-    shop.run(open_plain(shop.wallet, other.pubkey(), shop.keeper.pubkey()), other)
-    executed = shop.read(shop.run([pay(10_000, shop.purse, other.pubkey(), shop.wallet)]))
-    assert (executed.transfers, executed.delta) == ((), None)
-
-
-def test_another_mint_earns_nothing(shop: Shop) -> None:
-    """A token of any maker, sent to the deposit wallet's associated account for that token."""
-    mint = Keypair()
-    shop.run(open_mint(shop.wallet, mint.pubkey(), shop.wallet), mint)
-    mine, theirs = (token_account(owner, mint.pubkey()) for owner in (shop.wallet, shop.keeper.pubkey()))
-    opened = [open_associated(shop.wallet, owner, mint.pubkey()) for owner in (shop.wallet, shop.keeper.pubkey())]
-    shop.run([*opened, mint_to(10**9, mint.pubkey(), mine, shop.wallet)])
-    executed = shop.read(shop.run([pay_checked(10**9, mine, theirs, shop.wallet, mint.pubkey())]))
-    assert (executed.transfers, executed.delta) == ((), None)
 
 
 def test_a_token_2022_mint_with_a_transfer_fee_earns_nothing(shop: Shop) -> None:
@@ -147,14 +103,6 @@ def test_what_leaves_the_deposit_account_is_counted(shop: Shop) -> None:
     executed = shop.read(shop.run([turned, shop.pay(1_000)], shop.keeper))
     assert [each.amount for each in executed.transfers] == [100_000, 1_000]
     assert (executed.moved_out, executed.delta) == (100_000, 1_000)
-
-
-def test_what_is_minted_into_the_account_has_no_authority(shop: Shop) -> None:
-    signature = shop.node.faucet.fund(shop.keeper.pubkey(), 0, 55_000).usdc_signature
-    shop.node.finalize()
-    assert signature is not None
-    executed = shop.read(signature)
-    assert (executed.transfers, executed.delta) == ((), 55_000)
 
 
 def told(outer: list[Any], inner: list[Any] | None, keys: list[str], **meta: Any) -> dict[str, Any]:
