@@ -1,4 +1,4 @@
-"""Fixtures of the accounts context: both stores, and a shard over memory."""
+"""Fixtures of the accounts context: both stores, and an owner of all accounts over memory stores."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+from actors.accounts.actor import AccountShard
 from actors.accounts.store import AccountStore, PostgresAccountStore
 from actors.clock import ManualClock
 from actors.storage.connections import connect_postgres
 from tests.accounts.memory_store import MemoryAccountStore
+from tests.accounts.shards import World
 from tests.databases import as_role
 
 TABLES = (
@@ -53,3 +55,15 @@ async def store(request: pytest.FixtureRequest, clock: ManualClock) -> AsyncIter
         await store.prepare(clock.now_ms())
         yield store
         await store.close()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def shard(world: World) -> AsyncIterator[AccountShard]:
+    shard = await world.shard()
+    yield shard
+    await shard.stop()

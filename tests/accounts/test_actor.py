@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -14,36 +13,12 @@ from tests.accounts.shards import World, answered, ask, run_ready
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-async def shard(world: World) -> AsyncIterator[AccountShard]:
-    shard = await world.shard()
-    yield shard
-    await shard.stop()
-
-
 def debits(world: World, pubkey: bytes = ALICE) -> list[bytes]:
     return [entry.operation for entry, _ in world.store.rows[pubkey].entries if entry.type == EntryType.DEBIT]
 
 
 def balance(world: World, pubkey: bytes = ALICE) -> int:
     return world.store.rows[pubkey].head.balance
-
-
-async def test_one_of_500_calls_fits_the_credits(world: World, shard: AccountShard) -> None:
-    """Threat 1: 500 concurrent 25-credit calls on a 26-credit account: one admitted, 499 refused, balance 1."""
-    proof = await world.customer(shard, ALICE, 26)
-    replies = [shard.hold_now(hold(number, 25, proof=proof)) for number in range(500)]
-    assert all(isinstance(reply, HoldReply) for reply in replies)
-    verdicts = [reply.verdicts[0] for reply in replies if isinstance(reply, HoldReply)]
-    assert verdicts.count(None) == 1
-    assert verdicts.count("INSUFFICIENT_CREDITS") == 499
-    reply = await ask(shard.settle_now, settle(verdicts.index(None), 25))
-    assert (reply.ok, reply.credits_remaining, balance(world)) == (True, 1, 1)
 
 
 async def test_calls_in_memory_are_answered_without_a_task(world: World, shard: AccountShard) -> None:
@@ -258,19 +233,6 @@ async def test_a_successor_posts_what_its_predecessor_granted(world: World, shar
     assert (await ask(successor.settle_now, settle(3, 0, ceiling=10))).ok
     assert (balance(world), debits(world)) == (20, [operation(1)])
     await successor.stop()
-
-
-async def test_a_hold_nobody_ends_is_released(world: World, shard: AccountShard) -> None:
-    """Threat 16: the edge died between hold and send: expiry, no charge."""
-    proof = await world.customer(shard, ALICE, 30)
-    shard.hold_now(hold(1, 30, proof=proof))
-    world.clock.advance(59)
-    await shard.tick()
-    assert (await ask(shard.hold_now, hold(2, 30, proof=proof))).verdicts == ("INSUFFICIENT_CREDITS",)
-    world.clock.advance(1)
-    await shard.tick()
-    assert (await ask(shard.hold_now, hold(3, 30, proof=proof))).verdicts == (None,)
-    assert (balance(world), debits(world)) == (30, [])
 
 
 async def test_an_answer_that_could_not_leave_is_given_back_once(world: World, shard: AccountShard) -> None:

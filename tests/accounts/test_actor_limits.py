@@ -1,9 +1,6 @@
 """What keeps an owner small and safe: caps, nonces, sessions, suspended accounts, other owners' accounts."""
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, OpenSession, ReadAccount, SetStatus
@@ -16,18 +13,6 @@ from tests.accounts.making import ALICE, BOB, hold, key_proof, pubkey_of, settle
 from tests.accounts.shards import World, answered, ask, run_ready
 
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-async def shard(world: World) -> AsyncIterator[AccountShard]:
-    shard = await world.shard()
-    yield shard
-    await shard.stop()
 
 
 def balance(world: World, pubkey: bytes = ALICE) -> int:

@@ -1,7 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
 
-import pytest
 from msgspec import UNSET
 
 from actors.accounts.actor import AccountShard
@@ -27,18 +25,6 @@ from tests.accounts.making import ALICE, BOB, hold, key_proof, settle
 from tests.accounts.shards import World, ask, run_ready
 
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-async def shard(world: World) -> AsyncIterator[AccountShard]:
-    shard = await world.shard()
-    yield shard
-    await shard.stop()
 
 
 async def test_a_key_opens_an_account_and_replaces_the_one_before(world: World, shard: AccountShard) -> None:

@@ -49,11 +49,6 @@ class Owner:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 async def owner(world: World) -> AsyncIterator[Owner]:
     owner = Owner(world)
     await owner.commits.start()

@@ -1,6 +1,6 @@
 import pytest
 
-from actors.accounts.account import Account, Defaults, End, Mark, MarkKind, Moment, Moved, apply, posted
+from actors.accounts.account import Account, End, Mark, MarkKind, Moment, Moved, apply, posted
 from actors.accounts.core import (
     ANSWERS_MAX,
     Settlement,
@@ -40,43 +40,11 @@ def end(account: Account, settlement: Settlement) -> bool | None:
     return settlement.ok
 
 
-def test_a_batch_is_admitted_item_by_item_in_order() -> None:
-    """Threat 11: a batch across the balance: what fits is held, and a later, smaller item still may."""
-    account = opened(credits=60)
-    assert admit(account, hold(1, 25, 50, 25, 25, 10)) == (None, CREDITS, None, CREDITS, None)
-    assert account.purse.held == 60
-    assert set(account.holds) == {operation(1), operation(3), operation(5)}
-
-
-def test_a_batch_straddles_the_rate_limit() -> None:
-    """Each admitted item takes one unit; what is refused takes none, whatever the reason."""
-    account = opened(credits=1_000, defaults=Defaults(4, 64, 60, 1_000))
-    assert admit(account, hold(1, 1, 5_000, 1, 1)) == (None, CREDITS, None, None)
-    assert figures(account, START).rate_remaining == 1
-    assert admit(account, hold(10, 1, 1, 1)) == (None, RATE, RATE)
-    assert admit(account, hold(20, 1)) == (RATE,)
-    assert admit(account, hold(30, 1), later(START, 1)) == (None,)
-
-
 def test_a_client_without_credits_hears_that_and_not_its_rate() -> None:
     """Threat 1: 499 refusals in one second are all 402."""
     account = opened(credits=26)
     verdicts = [admit(account, hold(number, 25))[0] for number in range(500)]
     assert verdicts == [None] + [CREDITS] * 499
-
-
-def test_slots_are_live_holds() -> None:
-    account = opened(credits=100, defaults=Defaults(100, 2, 60, 1_000))
-    assert admit(account, hold(1, 1, 1, 1)) == (None, None, SLOTS)
-    assert end(account, decide_settle(account, settle(1, 1), START))
-    assert admit(account, hold(10, 1, 1)) == (None, SLOTS)
-
-
-def test_a_free_call_takes_a_unit_and_nothing_else() -> None:
-    account = opened(defaults=Defaults(2, 1, 60, 1_000))
-    assert admit(account, hold(1, 0, 0, 0)) == (None, None, RATE)
-    assert account.holds == {}
-    assert end(account, decide_settle(account, settle(1, 0), START))
 
 
 def test_a_request_without_items_tells_figures_and_takes_nothing() -> None:
@@ -89,18 +57,6 @@ def test_a_request_without_items_tells_figures_and_takes_nothing() -> None:
     assert shown.rate_reset == START_MS // 1000 + 1
 
 
-def test_asked_again_the_answer_is_the_same_and_nothing_more_is_held() -> None:
-    """calls.HoldRequest: also after its items have ended, and whatever else has happened."""
-    account = opened(credits=60)
-    requests = [hold(1, 25), hold(10, 25, 25), hold(20, 0), hold(30), hold(40, 500)]
-    first = [admit(account, request) for request in requests]
-    end(account, decide_settle(account, settle(1, 25), START))
-    take(account, decide_adjust(account, 500, "", b"more", START))
-    for request, verdicts in zip(requests, first, strict=True):
-        again = decide_hold(account, request, later(START, 30))
-        assert (again.verdicts, again.event) == (verdicts, None)
-
-
 def test_memory_for_refusals_is_bounded() -> None:
     """A flood of refused calls costs memory once; a forgotten one is judged anew."""
     account = opened(credits=1)
@@ -108,13 +64,6 @@ def test_memory_for_refusals_is_bounded() -> None:
         assert admit(account, hold(number, 25)) == (CREDITS,)
     assert len(account.answers) == ANSWERS_MAX
     assert decide_hold(account, hold(ANSWERS_MAX + 60, 1, 25), START).event is not None
-
-
-def test_a_suspended_account_is_refused_whole() -> None:
-    account = opened(credits=10)
-    take(account, decide_status(account, "suspended"))
-    refused = decide_hold(account, hold(3, 1), START)
-    assert (refused.refusal, refused.event) == ("METHOD_NOT_ALLOWED", None)
 
 
 def test_at_most_the_held_amount_is_charged() -> None:
@@ -127,27 +76,6 @@ def test_at_most_the_held_amount_is_charged() -> None:
     assert (account.purse.balance, account.purse.held, account.seq) == before
     assert end(account, decide_settle(account, settle(1, 20, ceiling=25), START))
     assert (account.purse.balance, account.purse.held, account.total_consumed) == (80, 0, 20)
-
-
-def test_a_hold_ends_once() -> None:
-    """Posted or released, in whichever order they are asked for; the first counts."""
-    account = opened(credits=100)
-    admit(account, hold(1, 25))
-    admit(account, hold(2, 25))
-    assert end(account, decide_settle(account, settle(1, 25), START))
-    assert end(account, decide_settle(account, settle(1, 25), START))
-    assert end(account, decide_settle(account, settle(2, 0, ceiling=25), START))
-    assert not end(account, decide_settle(account, settle(2, 25), START))
-    assert account.purse.balance == 75
-
-
-def test_releasing_what_was_posted_gives_it_back() -> None:
-    account = opened(credits=100)
-    admit(account, hold(1, 25))
-    end(account, decide_settle(account, settle(1, 25), START))
-    assert end(account, decide_settle(account, settle(1, 0, ceiling=25), START))
-    assert (account.purse.balance, account.total_consumed) == (100, 0)
-    assert not end(account, decide_settle(account, settle(1, 25), START))
 
 
 @pytest.mark.parametrize(("age", "balance", "ok"), [(120, 25, True), (121, 25, False), (0, 24, False), (-30, 25, True)])

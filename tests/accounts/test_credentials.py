@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-
 import pytest
 
 from actors.accounts.actor import AccountShard
@@ -10,18 +8,6 @@ from actors.identity.credentials import token_hash
 from actors.units import VirtualShard, routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, key_proof, operation
 from tests.accounts.shards import World, ask
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-async def shard(world: World) -> AsyncIterator[AccountShard]:
-    shard = await world.shard()
-    yield shard
-    await shard.stop()
 
 
 async def session(world: World, shard: AccountShard, pubkey: bytes) -> SessionProof:

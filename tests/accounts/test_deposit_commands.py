@@ -67,16 +67,6 @@ async def balance(shard: AccountShard, pubkey: bytes = ALICE) -> int:
     return value_of(await shard.ask(Describe(pubkey))).balance
 
 
-async def test_a_first_deposit_opens_the_account(shard: AccountShard) -> None:
-    """Interface, "States and transitions": record created automatically, durable when it is told."""
-    told = value_of(await shard.ask(CreditDeposit(ALICE, CREDIT)))
-    assert (told.credits_added, told.new_balance, told.already_processed) == (1_000, 1_000, False)
-    shown = value_of(await shard.ask(Describe(ALICE)))
-    last = shown.last_deposit
-    assert last is not None
-    assert (last.base_units, last.credits, last.slot) == (10_000, 1_000, 7)
-
-
 async def test_fifty_at_once_are_one_credit(shard: AccountShard) -> None:
     """Threat 22."""
     answers = await asyncio.gather(*(shard.ask(CreditDeposit(ALICE, CREDIT)) for _ in range(50)))
@@ -176,7 +166,7 @@ async def test_a_bonus_comes_with_every_deposit_of_a_linked_account(shard: Accou
     assert (row.referral.code, row.referral.bonus_bps, row.accounts) == ("FRIEND", 2_000, 1)
 
 
-async def test_codes_never_change_and_dead_ones_link_novalue_of(shard: AccountShard, clock: ManualClock) -> None:
+async def test_codes_never_change_and_dead_ones_link_nobody(shard: AccountShard, clock: ManualClock) -> None:
     await shard.ask(CreateReferral("OLD", 100, clock.now() + 10, ""))
     assert (await shard.ask(CreateReferral("OLD", 9_000, None, ""))).refusal == "INVALID_REQUEST"
     assert (await shard.ask(ExpireReferral("NEVER-MADE"))).refusal == "INVALID_REQUEST"

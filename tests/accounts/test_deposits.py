@@ -52,20 +52,6 @@ def test_a_deposit_is_a_batch_an_entry_and_the_last_deposit() -> None:
     assert not known_deposit(account, deposit_operation(b"s" * 64, 1))
 
 
-def test_a_linked_code_earns_a_bonus_in_a_batch_of_its_own() -> None:
-    """Interface: a referral code linked at creation earns bonus credits on every later deposit."""
-    account = linked(1_500)
-    deposit(account, 1_000_000)
-    deposit(account, 10_000, deposit_operation(b"s" * 64, 1))
-    batches = [(batch.source, batch.credits) for batch in account.purse.batches]
-    assert batches == [
-        (Source.DEPOSIT, 100_000),
-        (Source.REFERRAL_BONUS, 15_000),
-        (Source.DEPOSIT, 1_000),
-        (Source.REFERRAL_BONUS, 150),
-    ]
-
-
 def test_a_bonus_of_less_than_a_credit_is_no_entry() -> None:
     account = linked(1)
     deposit(account, 10_000)

@@ -31,9 +31,9 @@ from actors.calls import HoldItem, HoldReply, HoldRequest, SettleRequest, Wallet
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.identity.store import IdentityStoreUnavailable
-from actors.units import UnixMillis, UnixSeconds, routing_bytes, virtual_shard
+from actors.units import routing_bytes, virtual_shard
 from tests.accounts.making import pubkey_of
-from tests.accounts.shards import SHARDS, Pauses, answered, run_ready
+from tests.accounts.shards import SHARDS, Pauses, WallClock, answered, run_ready
 from tests.accounts.test_simulation import MoodyStore
 from tests.identity.memory_store import MemoryIdentityStore
 
@@ -45,27 +45,11 @@ KINDS = ("call", "call", "call", "info", "ledger", "identify", "key", "session")
 REDIS_COMMANDS = {"claim_nonces", "take_nonces", "load_nonces", "forget_nonces", "burn_challenge"}
 
 
-class WrongClock:
-    """Of one process: the time of the world, and so many seconds off. Its steady seconds never jump."""
-
-    def __init__(self, world: ManualClock, off_seconds: int = 0) -> None:
-        self._world, self.off_seconds = world, off_seconds
-
-    def now(self) -> UnixSeconds:
-        return UnixSeconds(self._world.now() + self.off_seconds)
-
-    def now_ms(self) -> UnixMillis:
-        return UnixMillis(self._world.now_ms() + self.off_seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self._world.monotonic()
-
-
 class MoodyRedis(MemoryIdentityStore):
     """Takes its time, and fails now and then: before the command, after it, or while it is on its way and still is
     carried out later."""
 
-    def __init__(self, clock: WrongClock, chance: random.Random) -> None:
+    def __init__(self, clock: WallClock, chance: random.Random) -> None:
         super().__init__(clock)
         self.clock, self.chance = clock, chance
         self.failing = False
@@ -133,7 +117,7 @@ class Auditor:
 @dataclass
 class Owner:
     shard: AccountShard
-    clock: WrongClock
+    clock: WallClock
     gone: "asyncio.Future[None]"
 
 
@@ -153,8 +137,8 @@ class Simulation:
         self.time = ManualClock()
         self.store = MoodyStore(self.chance)
         self.store.kind = True
-        self.redis = MoodyRedis(WrongClock(self.time), self.chance)
-        self.doors = [WrongClock(self.time, self.chance.randrange(-2, 3)) for _ in range(3)]
+        self.redis = MoodyRedis(WallClock(self.time), self.chance)
+        self.doors = [WallClock(self.time, self.chance.randrange(-2, 3)) for _ in range(3)]
         self.pauses = Pauses()
         self.wallets = [pubkey_of(f"wallet {number}") for number in range(WALLETS)]
         mine = {virtual_shard(routing_bytes(pubkey)) for pubkey in self.wallets}
@@ -180,7 +164,7 @@ class Simulation:
         off_seconds = self.chance.randrange(-2, 3)
         if "clocks" in self.troubles and "loss" not in self.troubles:
             off_seconds = self.chance.choice([off_seconds, -100, 100, DAY_SECONDS, -DAY_SECONDS])
-        clock = WrongClock(self.time, off_seconds)
+        clock = WallClock(self.time, off_seconds)
         shard = AccountShard(
             AccountsConfig(requests_per_second=100_000, concurrency=100_000, unknown_seconds=0),
             IdentityConfig(),
@@ -247,14 +231,14 @@ class Simulation:
         if "loss" not in self.troubles:
             moved += [owner.clock for owner in self.owners]
         wrong = [0, 0, -100, 100, -1_000, DAY_SECONDS, -DAY_SECONDS]
-        self.chance.choice(moved).off_seconds = self.chance.choice(wrong)
+        self.chance.choice(moved).ahead_seconds = self.chance.choice(wrong)
 
     async def _set_back(self) -> None:
         """Of the whole machine, to where a message would be good again that was used before."""
         if self.sent and "loss" not in self.troubles:
             off_seconds = self.chance.choice(self.sent).signed_at - self.time.now()
             for clock in (*self.doors, *(owner.clock for owner in self.owners)):
-                clock.off_seconds = off_seconds
+                clock.ahead_seconds = off_seconds
 
     # --- clients --------------------------------------------------------------------------------------------------
 

@@ -29,11 +29,6 @@ DAY = 86_400
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def entries(world: World, kind: EntryType, pubkey: bytes = ALICE) -> list[bytes]:
     return [entry.operation for entry, _ in world.store.rows[pubkey].entries if entry.type == kind]
 
