@@ -26,12 +26,3 @@ async def test_a_free_answer_has_nothing_to_deliver():
             PROOF, a_call("getBlock", 5)
         )
         assert done.items[0].charge is None
-
-
-async def test_a_withheld_answer_has_nothing_to_deliver():
-    """An answer whose charge is not in the ledger does not leave, so it must not be said to have."""
-    account = OneAccount(30)
-    account.settle_says_no = True
-    done = await pipeline_of(account, ScriptedNode()).single(PROOF, a_call("getSlot"))
-    assert (done.items[0].answer, done.items[0].charge) == (None, None)
-    assert len(account.voided) == 1

@@ -5,16 +5,12 @@ import gzip
 import json
 import logging
 
-import httpx
 import pytest
 
-from actors.gateway.doors.http import HttpDoor
 from actors.upstream import replies
 
 from .doubles import RESULT, TRANSACTION, ScriptedNode, node_error
 from .world import a_world, call, constant
-
-CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
 @pytest.mark.threat(1)
@@ -27,27 +23,6 @@ async def test_five_hundred_calls_on_a_balance_for_one():
         assert {r.json()["error"]["code"] for r in responses if r.status_code == 402} == {-32010}
         assert all(int(response.headers["x-credits-remaining"]) >= 0 for response in responses)
         assert await world.balance(customer) == 1
-
-
-@pytest.mark.parametrize(
-    "path", ["/rpc/", "//rpc", "/RPC", "/%72pc", "/./rpc", "/%2e%2e/rpc", "/rpc%00", "/rpcx", "//"]
-)
-@pytest.mark.threat(6)
-async def test_a_path_has_one_spelling(path):
-    """Threat 6: everything else is 404, with or without credentials."""
-    async with a_world() as world:
-        customer = await world.customer(10)
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "raw_path": path.encode(),
-            "path": httpx.URL("http://x" + path).path,
-            "query_string": b"",
-            "headers": [(b"x-api-key", customer.api_key.encode())],
-        }
-        status, body = await ask(world.door, scope, json.dumps(call()).encode())
-        assert (status, body["error"]["code"]) == (404, "NOT_FOUND")
-        assert world.accounts.holds == []
 
 
 @pytest.mark.threat(6)
@@ -133,17 +108,13 @@ async def test_bombs_are_400_and_free(body):
         assert (await world.balance(customer), world.node.calls) == (10, [])
 
 
-@pytest.mark.threat(10)
-async def test_a_body_that_is_too_long_ends_the_connection():
-    """Threat 10: 100 MB are not read to their end."""
-    async with a_world(gateway={"body_bytes_max": 2_000}) as world:
-        customer = await world.customer(10)
-        response = await world.rpc(customer, b" " * 2_001)
-        assert (response.status_code, response.headers["connection"]) == (400, "close")
-        assert "2000 bytes" in response.text
-
-
-@pytest.mark.parametrize("raw_id", [b"1.50", b"1e3", b"null", b"123456789012345678901234567890", b'"\\u0000\\u00e9"'])
+@pytest.mark.parametrize(
+    "raw_id",
+    [
+        *(b"0", b"-1", b"1.50", b"1e3", b"123456789012345678901234567890123456789", b"null"),
+        *(b'"a"', b'""', b'"\\u0000\\u00e9\\n"', '"é"'.encode()),
+    ],
+)
 @pytest.mark.threat(10)
 async def test_ids_are_echoed_byte_for_byte(raw_id):
     """Threat 10: on answers and on errors."""
@@ -154,7 +125,7 @@ async def test_ids_are_echoed_byte_for_byte(raw_id):
             assert (await world.rpc(customer, body)).content.endswith(b'"id":%b}' % raw_id)
 
 
-@pytest.mark.parametrize("count", [0, 101])
+@pytest.mark.parametrize("count", [0, 101, 1_000])
 @pytest.mark.threat(11)
 async def test_batches_of_the_wrong_length_are_400_and_free(count):
     """Threat 11."""
@@ -214,7 +185,13 @@ async def test_a_notification_is_400_and_free():
         assert await world.balance(customer) == 10
 
 
-@pytest.mark.parametrize("method", ["x" * 250_000, "__proto__", "getSlot\nINFO fake line", "\x1b[2J"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("x" * 250_000, "__proto__", "getslot", " getSlot", "getSlot\nINFO fake line", "a\r\nSet-Cookie: b"),
+        "\x1b[2J",
+    ],
+)
 @pytest.mark.threat(13)
 async def test_strange_names_are_free_and_harmless(method, caplog):
     """Threat 13: -32601; neither body nor log repeats them as they are."""
@@ -222,8 +199,8 @@ async def test_strange_names_are_free_and_harmless(method, caplog):
         customer = await world.customer(10)
         with caplog.at_level(logging.DEBUG, logger="actors"):
             response = await world.rpc(customer, call(method))
-        assert response.json()["error"]["code"] == -32601
-        assert len(response.content) < 1_000
+        error = response.json()["error"]
+        assert error["code"] == -32601 and error["message"].isprintable() and len(error["message"]) < 120
         assert "fake line" not in caplog.text
         assert await world.balance(customer) == 10
 
@@ -257,6 +234,7 @@ async def test_a_node_that_fails_costs_nothing(answer, status, code):
         response = await world.rpc(customer, call())
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
         assert response.headers["x-credits-remaining"] == "10"
+        assert len(world.accounts.settles) == 1
         assert (await world.balance(customer), await world.debits(customer)) == (10, [])
 
 
@@ -319,29 +297,11 @@ async def test_a_flood_is_shed_early_and_others_are_served():
         await world.node.asked.wait()
         shed = await world.rpc(flooding, call())
         assert (shed.status_code, shed.json()["error"]["data"]["retry_after_secs"]) == (503, 5)
+        assert (await world.rpc(flooding, [call()])).status_code == 503 and len(world.accounts.holds) == 5
         world.node.gate.set()
         assert {response.status_code for response in await asyncio.gather(*flood)} == {200}
         assert (await world.rpc(patient, call())).status_code == 200
         assert await world.balance(flooding) == 95
-
-
-@pytest.mark.threat(36)
-async def test_leaving_early_is_free_and_leaving_late_is_charged():
-    """Threat 36, through the door: the server cancels the request of a client that is gone."""
-    async with a_world() as world:
-        customer = await world.customer(10)
-        world.node.gate = asyncio.Event()
-        for method, charged in ((call(), 0), (call("sendTransaction", TRANSACTION, {"encoding": "base64"}), 2)):
-            world.node.asked.clear()
-            world.node.calls.clear()
-            request = asyncio.ensure_future(world.rpc(customer, method))
-            await world.node.asked.wait()
-            request.cancel()
-            await asyncio.gather(request, return_exceptions=True)
-            world.node.gate.set()
-            await world.door.close()
-            assert sum(credits for _, credits in await world.debits(customer)) == charged
-            world.node.gate.clear()
 
 
 @pytest.mark.threat(39)
@@ -358,17 +318,3 @@ async def test_strangers_are_told_apart_at_the_door():
             signed = stranger.headers("POST", "/", body)
             assert (await world.http.post("/", content=body, headers=signed)).status_code == 402
         assert world.node.calls == []
-
-
-async def ask(door: HttpDoor, scope: dict, body: bytes) -> tuple[int, dict]:
-    """One request in ASGI's own terms, for what HTTP clients would tidy up."""
-    sent = []
-
-    async def receive():
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message):
-        sent.append(message)
-
-    await door(scope, receive, send)
-    return sent[0]["status"], json.loads(sent[1]["body"])

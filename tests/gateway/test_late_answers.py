@@ -17,7 +17,7 @@ from tests.gateway.calls.test_answers import large
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, pipeline_of
 from .test_short_way import Client, numbered
 from .test_wire import both_ways, listening, post
-from .world import a_world, call, constant
+from .world import a_world, call
 
 BATCH = json.dumps([call(id=1), call(id=2)]).encode()
 
@@ -51,7 +51,7 @@ async def test_an_answer_whose_charge_was_withdrawn_becomes_a_503(swift: bool, b
         error = json.loads(answered)["error"]
         assert (status, error["code"]) == (503, "SERVICE_TEMPORARILY_UNAVAILABLE")
         assert {b"retry-after", b"x-request-id"} <= {name.lower() for name, _ in headers}
-        assert b"result" not in answered
+        assert b"result" not in answered and b"nothing is charged" in answered
         assert world.accounts.delivered_operations == []
         assert await world.balance(customer) == 10
         world.accounts.in_touch, world.accounts.gives_up = True, False
@@ -134,13 +134,3 @@ async def test_what_is_not_confirmed_is_voided_whole() -> None:
     account.in_doubt = {charges[1].operation}
     assert not late.may_leave(charges) and (await late.confirmed(response, HeaderFacts())).status == 503
     assert account.voided == charges
-
-
-async def test_a_503_in_place_of_an_answer_is_the_documented_one() -> None:
-    """The row of the error table, in its plain form."""
-    async with a_world() as world:
-        customer = await world.customer(10)
-        world.accounts.in_touch, world.accounts.gives_up = False, True
-        refused = await world.rpc(customer, call())
-        assert (refused.status_code, constant(refused)) == (503, "SERVICE_TEMPORARILY_UNAVAILABLE")
-        assert "nothing is charged" in refused.json()["error"]["message"]

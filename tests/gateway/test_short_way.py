@@ -11,7 +11,6 @@ import httptools
 import pytest
 import uvicorn
 
-from actors.gateway.calls import answers
 from actors.gateway.calls.answers import LARGE_BYTES
 from actors.gateway.calls.replies import Response
 from actors.http_server.exchange import HttpRequest
@@ -292,23 +291,6 @@ async def test_a_large_answer_leaves_as_its_client_takes_it_and_the_connection_g
         assert ids(answered) == [1, 2]
         assert {len(json.loads(body)["result"]) for _, _, body in answered} == {20 * LARGE_BYTES}
         client.writer.close()
-
-
-async def test_a_client_that_takes_nothing_loses_its_connection(monkeypatch: pytest.MonkeyPatch):
-    """Rule: it holds room that others wait for; its answer is not whole, and no client takes it for that."""
-    monkeypatch.setattr(answers, "_PIECE_SECONDS_MAX", 0.05)
-    async with a_world(large_node()) as world, listening(world.door, swift=True) as port:
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.writer.transport.pause_reading()
-        client.send(numbered(customer.api_key, 1))
-        async with asyncio.timeout(10):
-            while await world.debits(customer) == []:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        await asyncio.sleep(0.2)
-        client.writer.transport.resume_reading()
-        with pytest.raises(AssertionError, match="the connection ended"):
-            await client.read(1)
 
 
 class _Broken:

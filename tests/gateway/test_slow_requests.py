@@ -3,38 +3,13 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
-from functools import partial
-from typing import Any
 
 import pytest
-import uvicorn
 
-from actors.http_server.exchange import Doorway
-from actors.http_server.server import HttpServer
-
-from .test_wire import BODY, post
-from .world import World, a_world
+from .test_wire import BODY, listening, our_ways, post
+from .world import a_world
 
 _SECONDS_MAX = 0.2
-
-
-@contextlib.asynccontextmanager
-async def listening(world: World, swift: bool) -> AsyncIterator[int]:
-    """The port of a replica's HTTP server with a short limit."""
-    http: Any = partial(HttpServer, Doorway(world.door if swift else None, arrival_seconds_max=_SECONDS_MAX))
-    server = uvicorn.Server(uvicorn.Config(world.door, port=0, log_config=None, lifespan="off", http=http))
-    running = asyncio.ensure_future(server.serve())
-    while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
-        await asyncio.sleep(0)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = server.force_exit = True
-        await running
-
-
-both_ways = pytest.mark.parametrize("swift", [False, True], ids=["asgi", "swift"])
 
 
 async def drip(port: int, beginning: bytes, byte: bytes = b"x") -> bytes:
@@ -60,7 +35,7 @@ async def drip(port: int, beginning: bytes, byte: bytes = b"x") -> bytes:
         writer.close()
 
 
-@both_ways
+@our_ways
 @pytest.mark.parametrize(
     "beginning",
     [
@@ -73,26 +48,26 @@ async def drip(port: int, beginning: bytes, byte: bytes = b"x") -> bytes:
 @pytest.mark.threat(48)
 async def test_a_byte_at_a_time_is_cut_off(beginning, swift):
     """Threat 48: 408 as JSON, and the connection ends; bytes that come meanwhile buy no time."""
-    async with a_world() as world, listening(world, swift) as port:
+    async with a_world() as world, listening(world.door, swift, arrival_seconds_max=_SECONDS_MAX) as port:
         answer = await drip(port, beginning)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 408 ")
         assert json.loads(body)["error"]["code"] == "INVALID_REQUEST"
 
 
-@both_ways
+@our_ways
 @pytest.mark.threat(48)
 async def test_chunks_at_a_time_are_cut_off(swift):
     """Threat 48: a body without a length is no way around the limit."""
-    async with a_world() as world, listening(world, swift) as port:
+    async with a_world() as world, listening(world.door, swift, arrival_seconds_max=_SECONDS_MAX) as port:
         beginning = post("key", b"", b"/", b"transfer-encoding: chunked", length=False)
         assert (await drip(port, beginning, b"1\r\nx\r\n")).startswith(b"HTTP/1.1 408 ")
 
 
-@both_ways
+@our_ways
 async def test_a_body_in_pieces_and_an_idle_connection_are_left_alone(swift):
     """The limit is for one request that arrives: not for its answer, and not for the time between two requests."""
-    async with a_world() as world, listening(world, swift) as port:
+    async with a_world() as world, listening(world.door, swift, arrival_seconds_max=_SECONDS_MAX) as port:
         customer = await world.customer(10)
         request = post(customer.api_key, BODY)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -106,10 +81,10 @@ async def test_a_body_in_pieces_and_an_idle_connection_are_left_alone(swift):
         assert len(await world.debits(customer)) == 2
 
 
-@both_ways
+@our_ways
 async def test_a_slow_request_behind_a_call_writes_nothing_into_its_answer(swift):
     """What a client sends ahead slowly ends its connection without a second answer's bytes in the first."""
-    async with a_world() as world, listening(world, swift) as port:
+    async with a_world() as world, listening(world.door, swift, arrival_seconds_max=_SECONDS_MAX) as port:
         customer = await world.customer(10)
         beginning = post(customer.api_key, BODY) + b"POST / HTTP/1.1\r\nhost: gateway.test\r\nx-slow: "
         first, _, rest = (await drip(port, beginning)).partition(b'"id":1}')
@@ -117,13 +92,13 @@ async def test_a_slow_request_behind_a_call_writes_nothing_into_its_answer(swift
         assert rest.startswith(b"HTTP/1.1 408 ")
 
 
-@both_ways
+@our_ways
 @pytest.mark.parametrize("start", [b"GET /pricing", b"HEAD /pricing", b"OPTIONS /", b"POST /nowhere"])
 @pytest.mark.threat(47)
 async def test_a_request_that_is_answered_gets_no_second_answer(swift, start):
     """Threats 47 and 48: its body is still to come, so the front may have given the connection to another
     client by the time that the limit is over."""
-    async with a_world() as world, listening(world, swift) as port:
+    async with a_world() as world, listening(world.door, swift, arrival_seconds_max=_SECONDS_MAX) as port:
         beginning = start + b" HTTP/1.1\r\nhost: gateway.test\r\ncontent-length: 1000\r\n\r\n"
         answer = await drip(port, beginning)
         assert answer.count(b"HTTP/1.1 ") == 1

@@ -158,17 +158,6 @@ async def test_a_relay_between_edge_and_owner_adds_nothing(to: str) -> None:
     await owner.server.stop()
 
 
-async def test_an_owner_of_another_secret_gets_no_frame() -> None:
-    """Rule: as above, for two clusters on one network; the owner refuses the edge first, and says nothing of itself."""
-    owner = await Owner(b"another").start()
-    link = linked(owner)
-    with pytest.raises(LinkTimeout):
-        await link.call(ECHO, Ask("x"), 1)
-    assert owner.frames == [] and not link.connected
-    await link.stop()
-    await owner.server.stop()
-
-
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32), st.binary(min_size=8, max_size=8))
 def test_a_proof_is_of_one_role_one_connection_and_one_peer(owner_nonce: bytes, edge_nonce: bytes, peer: bytes) -> None:
     """Rule: secret, role, both nonces and the peer are all in the MAC: with any of them exchanged it is another."""

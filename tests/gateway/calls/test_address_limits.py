@@ -3,8 +3,7 @@
 import httpx
 import pytest
 
-from actors.errors import Err
-from actors.gateway.calls.address_limits import counted_address, is_limited
+from actors.gateway.calls.address_limits import counted_address
 from actors.gateway.calls.requests import AsgiClient
 from actors.identity.client_addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, front_token
 from actors.identity.store import IdentityStoreUnavailable
@@ -163,23 +162,6 @@ async def test_a_public_page_has_a_limit_for_each_address_that_needs_no_store():
         assert (await ask("203.0.113.2")).status_code == 200
         world.clock.advance(60)
         assert (await ask("203.0.113.1")).status_code == 200
-
-
-def test_which_paths_are_limited():
-    """Below /account/ and /auth/; nothing else."""
-    assert is_limited(b"/account/x")
-    assert is_limited(b"/auth/verify")
-    assert not is_limited(b"/health")
-    assert not is_limited(b"/")
-    assert Err.RATE_LIMITED.row.http == 429
-
-
-def test_the_counted_address_follows_trusted_proxies_only():
-    """Decisions: the peer, or the last untrusted hop when the peer is a trusted proxy."""
-    headers = [(b"x-forwarded-for", b"203.0.113.9, 10.0.0.1")]
-    client = AsgiClient(headers, "10.0.0.2")
-    assert counted_address(client, TrustedProxies(["10.0.0.0/8"])) == "203.0.113.9"
-    assert counted_address(client, TrustedProxies([])) == "10.0.0.2"
 
 
 def test_the_counted_address_follows_the_front_and_the_proxy_before_it():

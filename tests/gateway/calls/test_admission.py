@@ -3,7 +3,7 @@ import pytest
 from actors.catalog import METHODS, Availability
 from actors.config import PricingConfig
 from actors.errors import Err
-from actors.gateway.calls.admission import FORBIDDEN, PLANS, AdmittedCall, admit
+from actors.gateway.calls.admission import PLANS, AdmittedCall, admit
 from actors.gateway.calls.jsonrpc import Call
 
 
@@ -38,20 +38,6 @@ def test_the_price_is_pinned_in_the_plan():
 
 
 @pytest.mark.parametrize(
-    "method", ["getProgramAccounts", "getSupply", "getStakeActivation", "getTokenLargestAccounts", "getInflationReward"]
-)
-def test_denied_methods_are_not_found(method):
-    """Interface rules 1 and 2: -32601 before billing."""
-    assert admit(call(method)).err is Err.METHOD_NOT_FOUND
-
-
-def test_request_airdrop_is_forbidden():
-    """Interface rule 1: also HTTP 403 METHOD_NOT_ALLOWED."""
-    assert admit(call("requestAirdrop")) is FORBIDDEN
-    assert FORBIDDEN.err is Err.METHOD_NOT_ALLOWED
-
-
-@pytest.mark.parametrize(
     "method",
     [row.name for row in METHODS.values() if row.availability in (Availability.NOT_BUILT, Availability.ARCHIVE)],
 )
@@ -60,23 +46,6 @@ def test_what_is_not_enabled_says_service_profile(method):
     refusal = admit(call(method))
     assert refusal.err is Err.SERVICE_PROFILE_DISABLED
     assert "service profile" in refusal.message
-
-
-@pytest.mark.parametrize(
-    "method", ["__proto__", "getslot", " getSlot", "getSlot\n", "x" * 1_000_000, "a\r\nSet-Cookie: b", "\x1b[31m"]
-)
-@pytest.mark.threat(13)
-def test_unknown_names_are_shown_short_and_harmless(method):
-    """Threat 13: -32601, and no stranger's text gets into a log or a terminal as it is."""
-    refusal = admit(call(method))
-    assert refusal.err is Err.METHOD_NOT_FOUND
-    assert len(refusal.message) < 120
-    assert refusal.message.isprintable()
-
-
-def test_bad_parameters_are_refused_free_of_charge():
-    """A refusal here comes before anything is held."""
-    assert admit(call("getBalance")).err is Err.INVALID_PARAMS
 
 
 def test_sends_are_marked():

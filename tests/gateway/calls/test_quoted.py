@@ -141,13 +141,6 @@ async def test_quotes_over_a_limit_of_their_request_end_with_the_rate(limit: str
     assert account.available == 10**6 and account.posted == {}
 
 
-async def test_an_account_without_a_rate_unit_gets_no_quote() -> None:
-    account, quoter = OneAccount(credits=1_000), Quoter()
-    account.rate_left = 0
-    done = await pipeline_of(account, quoter).single(PROOF, a_trade())
-    assert done.errs() == [Err.RATE_LIMITED] and quoter.asked == []
-
-
 async def test_quotes_of_one_account_are_limited_in_a_second_and_at_once() -> None:
     """Refused calls take no rate unit, so quotes have a limit of their own: the account's rate, a second at a time."""
     clock, account, quoter = ManualClock(), OneAccount(credits=10**6), Quoter(Refusal(Err.INVALID_PARAMS))

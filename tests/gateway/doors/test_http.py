@@ -11,8 +11,6 @@ from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode, counted
 from tests.gateway.world import Pages, a_world, call, constant
 
-CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
-
 
 async def test_request_ids_are_our_own_and_differ():
     """A client's id is neither trusted nor repeated."""
