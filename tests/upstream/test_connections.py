@@ -11,17 +11,15 @@ from actors.upstream.kept_connections import KeptConnections
 
 from .conftest import unknown_aiohttp
 from .nodes import Exchange, RawNode, running
-from .test_client import CLASS_TIMEOUT_MS, client_of
+from .test_client import CLASS_TIMEOUT_MS, client_of, scene
 
 
 async def test_connections_are_kept_where_aiohttp_is_as_known(caplog):
     """And nothing is said about it."""
-    async with running(RawNode()) as node:
-        client = client_of(node)
+    async with scene() as (_, client):
         await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
         assert type(client._connections) is KeptConnections
         assert caplog.text == ""
-        await client.close()
 
 
 @pytest.mark.parametrize("missing", [True, False])
@@ -47,13 +45,11 @@ async def test_no_connection_carries_a_second_request(monkeypatch):
         stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
         await exchange.send(exchange.response() + stolen)
 
-    async with running(RawNode(twice)) as node:
-        client = client_of(node)
+    async with scene(twice) as (node, client):
         for method in ("getSlot", "sendTransaction", "getSlot"):
             assert (await client.call(method, b"[]", CLASS_TIMEOUT_MS)).value() == b'"ok"'
         assert node.connections == 3
         assert b"Connection: close\r\n" in node.exchanges[0].head
-        await client.close()
 
 
 def test_the_head_of_a_request_is_made_of_the_url():

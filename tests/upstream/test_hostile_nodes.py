@@ -6,8 +6,8 @@ import pytest
 
 from actors.upstream.replies import AnswerKind
 
-from .nodes import RESULT, Exchange, RawNode, response, running
-from .test_client import CLASS_TIMEOUT_MS, client_of
+from .nodes import RESULT, Exchange, response
+from .test_client import CLASS_TIMEOUT_MS, scene
 
 pytestmark = pytest.mark.usefixtures("way")
 
@@ -34,13 +34,11 @@ async def test_the_answer_to_another_request_is_nobodys(layout):
         first = first or exchange.id
         await exchange.send(response(LAYOUTS[layout](exchange.id if exchange.number == 2 else first)))
 
-    async with running(RawNode(late)) as node:
-        client = client_of(node)
+    async with scene(late) as (node, client):
         answers = [await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)]
         assert [answer.answered for answer in answers] == [True, False, True]
         assert answers[1].kind is AnswerKind.GARBAGE
         assert len({exchange.writer for exchange in node.exchanges[1:]}) == 2
-        await client.close()
 
 
 @pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
@@ -54,11 +52,9 @@ async def test_an_answer_without_length_is_not_whole(version, kept):
         await exchange.send(version + b" 200 OK\r\n" + kept + b"\r\n" + body)
         exchange.writer.close()
 
-    async with running(RawNode(until_the_end)) as node:
-        client = client_of(node)
+    async with scene(until_the_end) as (node, client):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.GARBAGE
         assert len(node.exchanges) == 1
-        await client.close()
 
 
 @pytest.mark.threat(47)
@@ -75,17 +71,15 @@ async def test_an_answer_cut_at_a_brace_is_not_whole():
             await exchange.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n" % len(body) + body)
         exchange.writer.close()
 
-    async with running(RawNode(cut)) as node:
-        client = client_of(node)
+    async with scene(cut) as (_, client):
         kinds = [(await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)).kind for _ in range(3)]
         assert kinds == [AnswerKind.GARBAGE, AnswerKind.UNREACHABLE, AnswerKind.UNREACHABLE]
-        await client.close()
 
 
 ERROR = b'{"jsonrpc":"2.0","error":{"code":401,"message":"no such key"},"id":1}'
 
 
-@pytest.mark.parametrize("body", [RESULT, ERROR], ids=["result", "error"])
+@pytest.mark.parametrize("body", [RESULT, ERROR, b"busy"], ids=["result", "error", "page"])
 @pytest.mark.parametrize("status", [201, 206, 301, 302, 303, 307, 308, 401, 402, 403, 407])
 @pytest.mark.threat(47)
 async def test_a_door_that_sends_us_elsewhere_or_away_is_no_answer(status, body):
@@ -96,11 +90,9 @@ async def test_a_door_that_sends_us_elsewhere_or_away_is_no_answer(status, body)
         location = b"location: " + node.url.encode()
         await exchange.send(exchange.response(body, location, status=b"%d Door" % status))
 
-    async with running(RawNode(door)) as node:
-        client = client_of(node)
+    async with scene(door) as (node, client):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.UNREACHABLE
         assert len(node.exchanges) == 1
-        await client.close()
 
 
 @pytest.mark.parametrize(
@@ -111,6 +103,7 @@ async def test_a_door_that_sends_us_elsewhere_or_away_is_no_answer(status, body)
         (500, ERROR, AnswerKind.ERROR),
         (400, RESULT, AnswerKind.UNREACHABLE),
         (503, RESULT, AnswerKind.UNREACHABLE),
+        (503, b"busy", AnswerKind.UNREACHABLE),
     ],
 )
 async def test_a_result_comes_with_status_200_alone(status, body, kind):
@@ -119,10 +112,8 @@ async def test_a_result_comes_with_status_200_alone(status, body, kind):
     async def answer(exchange: Exchange) -> None:
         await exchange.send(exchange.response(body, status=b"%d No" % status))
 
-    async with running(RawNode(answer)) as node:
-        client = client_of(node)
+    async with scene(answer) as (_, client):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is kind
-        await client.close()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +136,5 @@ async def test_a_body_whose_length_is_said_twice_is_no_answer(framing):
         lines = [line.replace(b"%d", b"%d" % len(body)) for line in framing]
         await exchange.send(b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"", b""]) + body)
 
-    async with running(RawNode(ambiguous)) as node:
-        client = client_of(node)
+    async with scene(ambiguous) as (_, client):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.GARBAGE
-        await client.close()

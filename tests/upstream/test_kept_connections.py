@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 import aiohttp.connector
@@ -18,19 +17,8 @@ from actors.upstream.connections import UnsupportedAiohttp, node_address
 from actors.upstream.kept_connections import KeptConnections, StrictConnection
 from actors.upstream.replies import AnswerKind
 
-from .nodes import RESULT, Exchange, RawNode, response, running
-from .test_client import CLASS_TIMEOUT_MS, client_of
-
-
-@contextlib.asynccontextmanager
-async def scene(*answers: Callable[[Exchange], Awaitable[None]]) -> AsyncIterator[tuple[RawNode, NodeClient]]:
-    """A node that answers so, and a client that asks it."""
-    async with running(RawNode(*answers)) as node:
-        client = client_of(node)
-        try:
-            yield node, client
-        finally:
-            await client.close()
+from .nodes import RESULT, Exchange, response
+from .test_client import CLASS_TIMEOUT_MS, scene
 
 
 async def close_second(exchange: Exchange) -> None:
