@@ -290,8 +290,11 @@ def signals(
 ) -> None:
     async def serve() -> None:
         source = SignalSource(rate, every)
-        await started(port, _handlers(source.subscribe), [("grpc.so_reuseport", 0)])
-        await source.run()
+        server = await started(port, _handlers(source.subscribe), [("grpc.so_reuseport", 0)])
+        try:
+            await source.run()
+        finally:  # Also keeps the server: one without a reference stops by itself.
+            await server.stop(None)
 
     asyncio.run(serve())
 
