@@ -263,14 +263,33 @@ CALLS: dict[str, Callable[[IdentityStore], Coroutine[Any, Any, object]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-async def test_a_redis_that_is_gone_is_unavailable(
-    call: Callable[[IdentityStore], Coroutine[Any, Any, object]], tmp_path: Path
+@pytest.mark.parametrize(
+    ("there", "client_seconds", "retries", "store_seconds"),
+    [(False, 1, 0, 60), (True, 0.05, 0, 60), (True, None, 100, 0.05)],
+    ids=["gone", "silent", "stalled"],
+)
+async def test_a_redis_that_does_not_answer_is_unavailable(
+    call: Callable[[IdentityStore], Coroutine[Any, Any, object]],
+    there: bool,
+    client_seconds: float | None,
+    retries: int,
+    store_seconds: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every failure of Redis is the one exception that callers turn into 503."""
-    client = Redis(unix_socket_path=str(tmp_path / "nothing"), socket_timeout=1, retry=Retry(NoBackoff(), 0))
-    with pytest.raises(IdentityStoreUnavailable):
-        await call(RedisIdentityStore(client))
+    """Callers turn the one exception into 503. The client's time-out ends the wait, and where a client waits for
+    minutes, as its retries add up, the store's own limit for the whole command does."""
+    monkeypatch.setattr(store_module, "_COMMAND_SECONDS_MAX", store_seconds)
+    monkeypatch.setattr(store_module, "_COUNT_SECONDS_MAX", store_seconds)
+    socket = str(tmp_path / "redis")
+    silent = await asyncio.start_unix_server(lambda _reader, _writer: None, socket) if there else None
+    client = Redis(unix_socket_path=socket, socket_timeout=client_seconds, retry=Retry(NoBackoff(), retries))
+    async with asyncio.timeout(30):
+        with pytest.raises(IdentityStoreUnavailable):
+            await call(RedisIdentityStore(client))
     await client.aclose()
+    if silent is not None:
+        silent.close()
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
@@ -284,33 +303,3 @@ async def test_a_redis_that_refuses_is_unavailable(
         await call(RedisIdentityStore(client))
     await client.aclose()
     await redis_client.acl_deluser("outsider")
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-async def test_a_redis_that_is_silent_is_unavailable(
-    call: Callable[[IdentityStore], Coroutine[Any, Any, object]], tmp_path: Path
-) -> None:
-    """The client's own timeout ends the wait."""
-    silent = await asyncio.start_unix_server(lambda _reader, _writer: None, str(tmp_path / "silent"))
-    client = Redis(unix_socket_path=str(tmp_path / "silent"), socket_timeout=0.05, retry=Retry(NoBackoff(), 0))
-    with pytest.raises(IdentityStoreUnavailable):
-        await call(RedisIdentityStore(client))
-    await client.aclose()
-    silent.close()
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-async def test_a_stalled_redis_is_unavailable_within_seconds_whatever_the_client_retries(
-    call: Callable[[IdentityStore], Coroutine[Any, Any, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client that waits for minutes in all, as its retries and reconnects add up, must hang no request: the store's
-    own limit for the whole command ends the wait."""
-    monkeypatch.setattr(store_module, "_COMMAND_SECONDS_MAX", 0.05)
-    monkeypatch.setattr(store_module, "_COUNT_SECONDS_MAX", 0.05)
-    silent = await asyncio.start_unix_server(lambda _reader, _writer: None, str(tmp_path / "silent"))
-    client = Redis(unix_socket_path=str(tmp_path / "silent"), socket_timeout=None, retry=Retry(NoBackoff(), 100))
-    async with asyncio.timeout(30):
-        with pytest.raises(IdentityStoreUnavailable):
-            await call(RedisIdentityStore(client))
-    await client.aclose()
-    silent.close()
