@@ -1,6 +1,8 @@
 """Threats 17 and 36: what the pipeline does when its caller goes away, or when things end out of order."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -25,10 +27,13 @@ def bad() -> BadCall:
     return BadCall(b"null", Refusal(Err.INVALID_REQUEST, "x"))
 
 
-async def leave(work: "asyncio.Future[object]") -> None:
-    work.cancel()
+async def leaving(work: Coroutine[Any, Any, object], moment: asyncio.Event) -> None:
+    """Begin the work, and take its caller away at that moment."""
+    task = asyncio.ensure_future(work)
+    await moment.wait()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await work
+        await task
 
 
 @pytest.mark.threat(36)
@@ -37,9 +42,7 @@ async def test_who_leaves_before_the_answer_pays_nothing():
     account, node = OneAccount(10), ScriptedNode()
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.single(PROOF, a_call("getSlot")))
-    await node.asked.wait()
-    await leave(work)
+    await leaving(pipeline.single(PROOF, a_call("getSlot")), node.asked)
     await pipeline.drain()
     assert (account.available, account.posted, node.abandoned) == (10, {}, 1)
     assert [end.outcome for end in account.ends.values()] == [Outcome.RELEASED]
@@ -60,9 +63,7 @@ async def test_who_leaves_after_the_answer_pays_and_the_entry_says_so():
 
     account.before_settle = lost_on_the_way
     pipeline = pipeline_of(account, ScriptedNode())
-    work = asyncio.ensure_future(pipeline.single(PROOF, a_call("getSlot")))
-    await settling.wait()
-    await leave(work)
+    await leaving(pipeline.single(PROOF, a_call("getSlot")), settling)
     await pipeline.drain()
     assert account.posted == {"getSlot": 1}
     assert [end.outcome for end in account.ends.values()] == [Outcome.CLIENT_GONE]
@@ -80,39 +81,29 @@ async def test_leaving_while_the_post_is_written_changes_nothing():
 
     account.after_settle = slow_disk
     pipeline = pipeline_of(account, ScriptedNode())
-    work = asyncio.ensure_future(pipeline.single(PROOF, a_call("getSlot")))
-    await written.wait()
-    await leave(work)
+    await leaving(pipeline.single(PROOF, a_call("getSlot")), written)
     await pipeline.drain()
     assert (account.credits, [end.outcome for end in account.ends.values()]) == (9, [Outcome.ANSWERED])
 
 
+@pytest.mark.parametrize(
+    ("answer", "posted", "left", "outcome"),
+    [(RESULT, {"sendTransaction": 2}, 8, Outcome.CLIENT_GONE), (replies.UNREACHABLE, {}, 10, Outcome.RELEASED)],
+    ids=["answered", "in doubt"],
+)
 @pytest.mark.threat(36)
-async def test_leaving_is_no_way_to_send_for_free():
-    """Threat 36: the node acts on a send in any case, so it is carried to its end and charged."""
-    account, node = OneAccount(10), ScriptedNode()
+async def test_leaving_is_no_way_to_send_for_free(answer, posted, left, outcome):
+    """Threat 36: the node acts on a send in any case, so it is carried to its end and charged. Doubt is settled in the
+    customer's favour (money rule 2)."""
+    account, node = OneAccount(10), ScriptedNode(lambda *_: answer)
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.single(PROOF, a_send()))
-    await node.asked.wait()
-    await leave(work)
+    await leaving(pipeline.single(PROOF, a_send()), node.asked)
     node.gate.set()
     await pipeline.drain()
-    assert (account.posted, node.abandoned) == ({"sendTransaction": 2}, 0)
-    assert [end.outcome for end in account.ends.values()] == [Outcome.CLIENT_GONE]
-
-
-async def test_a_send_that_the_node_did_not_answer_is_free_for_one_who_left():
-    """Doubt is settled in the customer's favour (money rule 2)."""
-    account, node = OneAccount(10), ScriptedNode(lambda *_: replies.UNREACHABLE)
-    node.gate = asyncio.Event()
-    pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.single(PROOF, a_send()))
-    await node.asked.wait()
-    await leave(work)
-    node.gate.set()
-    await pipeline.drain()
-    assert (account.available, account.held) == (10, {})
+    assert (account.posted, node.abandoned) == (posted, 0)
+    assert (account.available, account.held) == (left, {})
+    assert [end.outcome for end in account.ends.values()] == [outcome]
 
 
 async def test_who_leaves_while_the_hold_is_on_its_way_gets_it_released():
@@ -130,9 +121,7 @@ async def test_who_leaves_while_the_hold_is_on_its_way_gets_it_released():
 
     account.before_hold = slow_owner
     pipeline = pipeline_of(account, ScriptedNode())
-    work = asyncio.ensure_future(pipeline.single(PROOF, a_call("getSlot")))
-    await holding.wait()
-    await leave(work)
+    await leaving(pipeline.single(PROOF, a_call("getSlot")), holding)
     await pipeline.drain()
     assert (account.available, account.held) == (10, {})
 
@@ -154,9 +143,7 @@ async def test_who_leaves_a_batch_pays_for_what_was_answered():
     node.call = call_node
     account.after_settle = count_ends
     pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.batch(PROOF, [a_call("getSlot"), a_call("getVersion"), a_call("getSlot")]))
-    await both_settled.wait()
-    await leave(work)
+    await leaving(pipeline.batch(PROOF, [a_call("getSlot"), a_call("getVersion"), a_call("getSlot")]), both_settled)
     await pipeline.drain()
     assert (account.posted, account.available, account.held) == ({"getSlot": 2}, 98, {})
 
