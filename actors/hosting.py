@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from actors.actor_settings import differences
+from actors.background import Background
 
 logger = logging.getLogger(__name__)
 
@@ -178,17 +179,15 @@ class ActorClient:
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "asking for an actor's health failed")
         self.state: Mapping[str, Any] = {}  # The latest health; empty while the actor does not answer.
         self._has_answered, self._unanswered = False, 0
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._pulse())
+        self._background.start(self._pulse())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     @property
     def is_starting(self) -> bool:

@@ -11,7 +11,6 @@ by calls.
 A part that cannot be posted, because its owner is away for too long or has given this process up, costs nothing.
 """
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable, ReadStanding
+from actors.background import Background
 from actors.calls import (
     FIRST_ALLOWANCE,
     FIRST_STREAM_CHARGE,
@@ -197,20 +197,18 @@ class Meters:
         self._metrics = metrics or Metrics()
         self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
         self._meters: dict[bytes, dict[str, Meter]] = {}  # By account, then by name.
-        self._work: set[asyncio.Task[None]] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._posts = Background(logger, "metering failed")
+        self._looking = Background(logger, "looking at the meters failed")
 
     def start(self) -> None:
-        self._looking = asyncio.create_task(self._look_for_ever())
+        self._looking.repeat(self._look, _LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Post every allowance, and wait for the posts."""
-        if self._looking is not None:
-            self._looking.cancel()
+        await self._looking.stop()
         for meter in self._all():
             meter.end()
-        while self._work:
-            await asyncio.wait(self._work)
+        await self._posts.finish()
 
     def start_over(self, edge: bytes) -> None:
         """Name operations by this edge id from now on: an owner has given up the one before."""
@@ -359,19 +357,10 @@ class Meters:
         return operation_at(self._edge + bytes(8), self._charges)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._done)
+        self._posts.start(work)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._work.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("metering failed", exc_info=task.exception())
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            self.look()
+    async def _look(self) -> None:
+        self.look()
 
 
 def _refusal_of(reply: HoldReply) -> Refusal | None:

@@ -11,12 +11,12 @@ delivered, and asks about that account every LOOK_SECONDS. Not here: how a strea
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from actors.accounts.api import AccountsClient, AccountStanding, OwnerReply, ReadStanding
+from actors.background import Background
 from actors.calls import KeyProof, Proof
 from actors.errors import Err, Refusal
 
@@ -62,15 +62,14 @@ class StandingWatch:
         self._spending = spending
         self._by_proof: dict[Proof, dict[object, OnEnd]] = {}
         self._near: set[Proof] = set()  # Of accounts whose streams may be near the minimum.
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "open streams could not be checked")
+        self._looks = 0
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._check_for_ever())
+        self._background.repeat(self._look, LOOK_SECONDS, self._sleep)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     def join(self, proof: Proof, stream: object, on_end: OnEnd) -> None:
         """Watch for a stream. proof: of a wallet's signature, which counts once, give its account (ProvenProof)."""
@@ -114,13 +113,9 @@ class StandingWatch:
             self._near.discard(proof)
         return unposted
 
-    async def _check_for_ever(self) -> None:
-        for look in itertools.count(1):
-            await self._sleep(LOOK_SECONDS)
-            try:
-                await (self.check_near() if look % _LOOKS_A_CHECK else self.check())
-            except Exception:  # After a bug streams must still be checked.
-                logger.exception("open streams could not be checked")
+    async def _look(self) -> None:
+        self._looks += 1
+        await (self.check_near() if self._looks % _LOOKS_A_CHECK else self.check())
 
 
 def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding], balance_min: int, unposted: int) -> Refusal | None:

@@ -9,10 +9,10 @@ that is killed anywhere is continued by the next one (recovery.py).
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.sends import core
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
@@ -63,7 +63,7 @@ class SendRacer:
         self._notices = notices or SignatureNotices(None)
         self._metrics, self._open_max, self._reached = metrics or Metrics(), open_max, reached
         self._running: dict[bytes, RunningRace] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background(logger, "a step of a send failed")
         self._needed = asyncio.Event()
         self.slot: int | None = None  # The newest that a node has told.
         self.statistics = LandingStatistics(clock.now_ms())
@@ -164,7 +164,7 @@ class SendRacer:
             self._running[race.signature] = running
             self._notices.follow(race.signature)
             self._needed.set()
-            self._in_background(self._drive(running))
+            self._background.start(self._drive(running))
         return running
 
     @property
@@ -199,7 +199,7 @@ class SendRacer:
             if await self._store.broadcast(race, after, race.window_at_ms + LEASE_MS):
                 self._reached("claimed")
                 running.race = replace(after, sent=running.race.sent)
-                self._in_background(self.broadcasts.send(running, after.retries + 1))
+                self._background.start(self.broadcasts.send(running, after.retries + 1))
                 return False
             running.race = await self._store.race(race.signature) or running.race
             return False
@@ -304,15 +304,8 @@ class SendRacer:
         if slot is not None and (self.slot is None or slot > self.slot or slot < self.slot - _LAG_SLOTS_MAX):
             self.slot = slot
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
         await asyncio.gather(*(leg.close() for leg in self._legs))
 
 

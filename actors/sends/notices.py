@@ -16,6 +16,7 @@ import orjson
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
+from actors.background import Background
 from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class SignatureNotices:
 
     def __init__(self, ws_url: str | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._ws_url, self._sleep = ws_url, sleep
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "notices of signatures failed")
         self.noticed = asyncio.Event()
         self._changed = asyncio.Event()  # The writer has something to do.
         self._wanted: set[bytes] = set()
@@ -69,12 +70,10 @@ class SignatureNotices:
 
     def start(self) -> None:
         if self._ws_url is not None:
-            self._task = asyncio.create_task(self._keep(self._ws_url))
+            self._background.start(self._keep(self._ws_url))
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     async def _keep(self, ws_url: str) -> None:
         attempt = 0

@@ -21,6 +21,7 @@ import orjson
 import redis.asyncio
 import redis.exceptions
 
+from actors.background import Background
 from actors.sends.api import RacerUnreachable
 from actors.sends.core import WINDOW_SLOTS
 from actors.units import base58_text
@@ -102,7 +103,7 @@ class SentOnce:
         self._race_sent, self._marks, self._sleep = race_sent, marks, sleep
         # By signature and hash of the settings, oldest first.
         self._sends: dict[tuple[bytes, bytes], tuple[float, asyncio.Task[NodeAnswer]]] = {}
-        self._marking: set[asyncio.Task[None]] = set()
+        self._background = Background(logger, "a send could not be marked")
 
     async def send(
         self, signature: bytes, settings: bytes, send: Callable[[], Coroutine[Any, Any, NodeAnswer]], now: float
@@ -122,11 +123,11 @@ class SentOnce:
     def race_begins(self, signature: bytes) -> None:
         """The racer is asked to broadcast this transaction: sends of the same bytes need not, once it has."""
         if self._marks is not None:
-            self._mark(self._marks.racing(signature))
+            self._background.start(self._marks.racing(signature))
 
     def race_refused(self, signature: bytes) -> None:
         if self._marks is not None:
-            self._mark(self._marks.failed(signature))
+            self._background.start(self._marks.failed(signature))
 
     async def _send_marked(self, signature: bytes, send: Callable[[], Coroutine[Any, Any, NodeAnswer]]) -> NodeAnswer:
         assert self._marks is not None
@@ -142,14 +143,8 @@ class SentOnce:
             await self._sleep(_LOOK_AGAIN_SECONDS)
         answer = await send()
         was_sent = answer.kind is AnswerKind.RESULT
-        self._mark(self._marks.sent(signature) if was_sent else self._marks.failed(signature))
+        self._background.start(self._marks.sent(signature) if was_sent else self._marks.failed(signature))
         return answer
-
-    def _mark(self, change: Coroutine[Any, Any, None]) -> None:
-        """In the background: no answer waits for it."""
-        task = asyncio.create_task(change)
-        self._marking.add(task)
-        task.add_done_callback(self._marking.discard)
 
     def _ended(self, name: tuple[bytes, bytes], task: "asyncio.Task[NodeAnswer]") -> None:
         if task.cancelled() or task.exception() is not None or task.result().kind is not AnswerKind.RESULT:

@@ -22,6 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.sends.chain import value_of
 from actors.sends.leaders import SLOTS_AHEAD, Schedule, next_leaders, ports_of
@@ -68,18 +69,16 @@ class TpuQuicLeg:
         self._schedule: Schedule | None = None
         self._ports_at = self._asked_ports_at = self._asked_leaders_at = float("-inf")
         self._links: dict[Address, _Link] = {}
-        self._upkeep: asyncio.Task[None] | None = None
+        self._background = Background(logger, "keeping up the links to leaders failed")
 
     def takes(self, transaction: SignedTransaction) -> bool:
         return True
 
     def start(self) -> None:
-        self._upkeep = asyncio.create_task(self._keep_up())
+        self._background.start(self._keep_up())
 
     async def close(self) -> None:
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await self._background.stop()
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.signals.history import HistoryUnavailable, SignalHistory
 from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
@@ -34,30 +35,26 @@ class SignalArchive:
         self._stream_ms, self._days = stream_hours * 3_600_000, history_days
         self._keep_at = 0
         self.fault = ""
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "the archive of signals failed")
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._background.repeat(self._round, _PAUSE_SECONDS, self._sleep)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                while await self.copy() == PAGE_MAX:
-                    pass
-                await self.keep()
-                self.fault = ""
-            except (SignalLogUnavailable, HistoryUnavailable) as error:
-                self.fault = str(error)
-                logger.warning("signals are not archived: %s", error)
-            except Exception as error:  # A bug must not end the archive; health and logs report it.
-                self.fault = f"{type(error).__name__}: {error}"
-                logger.exception("the archive of signals failed")
-            await self._sleep(_PAUSE_SECONDS)
+    async def _round(self) -> None:
+        try:
+            while await self.copy() == PAGE_MAX:
+                pass
+            await self.keep()
+            self.fault = ""
+        except (SignalLogUnavailable, HistoryUnavailable) as error:
+            self.fault = str(error)
+            logger.warning("signals are not archived: %s", error)
+        except Exception as error:  # For health; `repeat` logs it, and goes on.
+            self.fault = f"{type(error).__name__}: {error}"
+            raise
 
     async def copy(self) -> int:
         """Copy one page of the log; returns its length."""

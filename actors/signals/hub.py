@@ -15,10 +15,10 @@ subscribers are written together.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from weakref import WeakSet, WeakValueDictionary
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.place_shares import BALANCE_MIN, CREDITS_A_PLACE, PlaceShares
 from actors.signals.deliveries import LEASE_MS, Delivered, DeliveryStore, merged
@@ -85,7 +85,7 @@ class SignalHub:
         self._turns: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()  # Of accounts that replay.
         self._short: set[SignalSubscription] = set()  # A record has to be written before they go on.
         self._covering: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background(logger, "serving signals failed")
 
     @property
     def count(self) -> int:
@@ -106,15 +106,13 @@ class SignalHub:
             await self.load()
         except AWAY as error:  # The reader goes on trying; a replica starts without Redis.
             logger.warning("signals are not read yet: %s", error)
-        self._run(self._read_for_ever())
-        self._run(self._renew_for_ever())
+        self._background.start(self._read_for_ever())
+        self._background.start(self._renew_for_ever())
 
     async def stop(self) -> None:
         closing = [self.unsubscribe(subscription) for subscription in list(self._subscriptions.values())]
         kept = {task for task in closing if task is not None}
-        for task in self._tasks - kept:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop(but=kept)
 
     async def load(self) -> None:
         """Fill the ring with the newest entries of the log. Raises one of AWAY."""
@@ -230,7 +228,7 @@ class SignalHub:
         self._short.discard(subscription)
         if subscription.task is not None:
             subscription.task.cancel()
-        return self._run(self._close(subscription))
+        return self._background.start(self._close(subscription))
 
     async def _close(self, subscription: SignalSubscription) -> None:
         until = max(subscription.position, subscription.began_after, key=cursor_key)
@@ -264,7 +262,7 @@ class SignalHub:
         if number is not None:
             subscription.follow_ring(number)
         elif subscription.task is None or subscription.task.done():
-            subscription.task = self._run(self._feed(subscription))
+            subscription.task = self._background.start(self._feed(subscription))
 
     async def _feed(self, subscription: SignalSubscription) -> None:
         """Feed a subscriber from the stores until the ring has its place. An account's replays take turns, as a replay
@@ -328,7 +326,7 @@ class SignalHub:
             self._place(subscription)
         self._short.add(subscription)
         if self._covering is None or self._covering.done():
-            self._covering = self._run(self._cover_all())
+            self._covering = self._background.start(self._cover_all())
 
     async def _cover_all(self) -> None:
         while self._short:
@@ -370,14 +368,3 @@ class SignalHub:
         """Return the wallets that somebody here watches."""
         named = [each.filter.wallets for each in self._subscriptions.values() if each.filter.wallets]
         return frozenset[str]().union(*named)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("serving signals failed", exc_info=task.exception())

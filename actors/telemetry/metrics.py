@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from actors.background import Background
 from actors.calls import Outcome
 
 NAMESPACE: Final = "ledger_gateway"
@@ -128,6 +129,8 @@ class Metrics:
             _LOOP_BUCKETS,
         )
         self._gauges: dict[str, Gauge] = {}
+        text = "Background work of this process that ended by an error that nobody expected."
+        self.watch("background_crashes", text, lambda: Background.crashes)
 
     def call_ended(self, method: str, outcome: int, charged: int, seconds: float | None) -> None:
         """Count the end of an admitted call.

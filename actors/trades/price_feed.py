@@ -5,12 +5,12 @@ account and judges the price's age. One price is used for builds and for GET /pr
 next build. When the account cannot be read, the last price is used until it is too old; then builds are refused.
 """
 
-import asyncio
 import logging
 
 import msgspec
 import orjson
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.config import TradesConfig
 from actors.errors import Err, Refusal
@@ -34,7 +34,7 @@ _DECODER = msgspec.json.Decoder(_Value)
 class SolPriceFeed:
     def __init__(self, node: Node, config: TradesConfig, clock: Clock) -> None:
         self._node, self._config, self._clock = node, config, clock
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "reading the SOL/USD price failed")
         self._fault = _NOT_READ
         self._latest: SolPrice | None = None
         if config.sol_usd_micro is not None:
@@ -55,12 +55,10 @@ class SolPriceFeed:
     def start(self) -> None:
         """Read the price from now on; a fixed price needs no reading."""
         if self._config.sol_usd_micro is None:
-            self._task = asyncio.create_task(self._follow())
+            self._background.repeat(self.read, self._config.sol_usd_poll_seconds)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     async def read(self) -> None:
         """Read the account once. A price that is older than the known one does not replace it: nodes differ."""
@@ -88,11 +86,3 @@ class SolPriceFeed:
         except (msgspec.DecodeError, UnreadableAccountsError):
             return "the node's SOL/USD price could not be read"
         return "there is no price account" if account is None else read_price(account.owner, data)
-
-    async def _follow(self) -> None:
-        while True:
-            try:
-                await self.read()
-            except Exception:  # After a bug the price must still be read.
-                logger.exception("reading the SOL/USD price failed")
-            await asyncio.sleep(self._config.sol_usd_poll_seconds)

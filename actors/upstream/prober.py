@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.config import UpstreamConfig
 from actors.upstream.client import NodeClient
@@ -47,18 +48,16 @@ class Prober:
         self._period_seconds, self._timeout_ms = config.probe_seconds, config.probe_timeout_ms
         self._client, self._name, self._clock = client, name, clock
         self._listener, self._one_of_several = listener, one_of_several
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "probing the node failed")
         self._probes = 0
         self._answered = True
         self._version: str | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._background.start(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     async def probe(self) -> Probe:
         """Probe once: ask for slots, height and health at the same time."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.webhooks.commands import WALLETS_PAUSED_MS
 from actors.webhooks.payloads import FedSignal, signal_event, signal_gap_event
@@ -69,15 +70,14 @@ class SignalFollower:
         self._pauses: tuple[type[Exception], ...] = (WebhooksUnavailable, *away)
         self._cursor: str | None = None  # Signals up to here are queued.
         self._changed = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = Background(logger, "webhooks: following the signals failed")
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._watch())]
+        self._background.start(self._follow())
+        self._background.start(self._watch())
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
 
     def changed(self) -> None:
         """Tell that webhooks were created, changed or deleted: their wallets are to be read again."""

@@ -81,8 +81,7 @@ async def settled() -> None:
 
 async def kill(hub: SignalHub) -> None:
     """Nothing of this hub happens any more."""
-    for task in tuple(hub._tasks):
-        task.cancel()
+    await hub._background.stop()
     await settled()
 
 

@@ -1,7 +1,6 @@
 """Decisions, "Balance of an account with open sockets": the balance of an account with open sockets is what is left
 after all that its streams delivered."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -40,8 +39,7 @@ class Replica:
                 raise AssertionError("it is not covered")
 
     async def posted(self) -> None:
-        while self.meters._work:
-            await asyncio.wait(self.meters._work)
+        await self.meters._posts.finish()
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ SHARED = (
     *("addresses", "units", "clock", "errors", "config", "config_loader"),
     *("x402_types", "calls", "catalog", "method_requests", "method_schemas", "method_documents", "events", "pages"),
     *("place_shares", "actor_settings"),
-    "hosting",
+    *("background", "hosting"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.accounts.api import OwnerUnavailable
+from actors.background import Background
 from actors.clock import Clock
 from actors.deposits.usdc.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.usdc.core import Finding, Judgment, failed, gone, judge
@@ -75,15 +76,13 @@ class DepositWatcher:
         self.wake = asyncio.Event()
         self.fault = ""  # Why the latest round failed; empty: it did not.
         self.caught_up_at = 0  # Unix seconds.
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "the deposit watcher failed")
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._background.start(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     async def _run(self) -> None:
         attempt = 0

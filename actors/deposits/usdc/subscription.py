@@ -12,6 +12,8 @@ import orjson
 import websockets
 from websockets.asyncio.client import connect
 
+from actors.background import Background
+
 logger = logging.getLogger(__name__)
 
 _FRAME_BYTES_MAX = 1 << 20
@@ -30,16 +32,14 @@ class DepositSubscription:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._ws_url, self._account, self._wake, self._sleep = ws_url, account, wake, sleep
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "notices of deposits failed")
         self.connected = False
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._follow())
+        self._background.start(self._follow())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     async def _follow(self) -> None:
         attempt = 0

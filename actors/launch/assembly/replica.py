@@ -15,6 +15,7 @@ import redis.exceptions
 from actors import hosting
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
+from actors.background import Background
 from actors.calls import EDGE_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
@@ -230,19 +231,17 @@ class LivePages:
         paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
         self._capabilities = endpoints.capabilities_document(doors, paths)
         self._prices = config.pricing
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(logger, "checking the stores failed")
         self.sends: SendsClient | None = None  # As payments.
         self.yellowstone: Yellowstone | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
         self.sol_price: SolPriceFeed | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
+        self._background.repeat(self.look, _WATCH_SECONDS)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
     def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
         """Take in one probe of a node."""
@@ -286,14 +285,6 @@ class LivePages:
         before, self._health = self._health.status, health
         if health.status is not before:
             logger.warning("health: %s, was %s", health.status.value, before.value)
-
-    async def _watch(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:  # After a bug the health page must still be updated.
-                logger.exception("checking the stores failed")
-            await asyncio.sleep(_WATCH_SECONDS)
 
     async def _ledger_commits(self) -> bool:
         try:

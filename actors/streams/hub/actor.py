@@ -15,12 +15,13 @@ for each replica (core.py). A replica whose link has gone for too long is forgot
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from actors.background import Background
 from actors.config import StreamsConfig
 from actors.streams.api import ENDS, GAP, CloseTopic, OpenTopic, PollEvents, TopicEvents, TopicReply
 from actors.streams.hub.core import ReplicaQueue, Topic, Topics
@@ -76,11 +77,10 @@ class StreamHub:
         self._next_session = first_session
         self._up = asyncio.Event()
         self._subscribing = asyncio.Semaphore(_SUBSCRIBING_MAX)
-        self._work: set[asyncio.Task[Any]] = set()
+        self._background = Background(logger, "the stream hub failed at a topic")
 
     async def stop(self) -> None:
-        for task in self._work:
-            task.cancel()
+        await self._background.stop()
         for socket in self._sockets:
             await socket.stop()
 
@@ -154,7 +154,7 @@ class StreamHub:
         if is_new:
             self._connect()
             topic.from_slot = request.from_slot
-            self._opening[key] = self._run(self._serve_new(topic))
+            self._opening[key] = self._background.start(self._serve_new(topic))
         opening = self._opening.get(key)
         error = b"" if opening is None else await asyncio.shield(opening)
         if not error and request.from_slot is not None and not is_new:
@@ -221,7 +221,7 @@ class StreamHub:
         self._idle = None
         if not self.topics.by_key:
             for socket in self._sockets:
-                self._run(socket.stop())
+                self._background.start(socket.stop())
 
     def _connect(self) -> None:
         for socket in self._sockets:
@@ -241,12 +241,12 @@ class StreamHub:
             self.topics.unserve(topic)
             if topic.from_slot is None:
                 topic.from_slot = root if topic.key.follows_root else slot
-        self._run(self._serve_all_again(topics))
+        self._background.start(self._serve_all_again(topics))
 
     async def _serve_all_again(self, topics: Sequence[Topic]) -> None:
         """Begin in slices: a node that is lost may have served 100,000 topics."""
         for number, topic in enumerate(topics, 1):
-            self._run(self._serve_again(topic))
+            self._background.start(self._serve_again(topic))
             if not number % _SLICE_TOPICS:
                 await asyncio.sleep(0)
 
@@ -318,17 +318,6 @@ class StreamHub:
             if queue is not None:
                 queue.add(member[1], flags, payload)
                 self._wake(member[0])
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: "asyncio.Task[Any]") -> None:
-        self._work.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("the stream hub failed at a topic", exc_info=task.exception())
 
 
 def _is_last(result: bytes) -> bool:

@@ -10,11 +10,11 @@ slot that is known here, and the hub fills or tells the gap. Not here: prices an
 import asyncio
 import itertools
 import logging
-from collections.abc import Coroutine
 from typing import Any, Protocol
 
 import orjson
 
+from actors.background import Background
 from actors.hotlink.edge import LinkFull, LinkTimeout
 from actors.hotlink.frames import MessageKind
 from actors.metering.api import Sink, StreamEvent
@@ -68,15 +68,13 @@ class TopicFeed:
         self._by_handle: dict[int, _Topic] = {}
         self._handles = itertools.count(1)
         self._session = self._acked = self._slot = self._root = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background(logger, "subscriptions at the stream hub failed")
 
     def start(self) -> None:
-        self._run(self._poll_for_ever())
+        self._background.start(self._poll_for_ever())
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -86,7 +84,7 @@ class TopicFeed:
         topic = self._topics.get(key)
         if topic is None:
             topic = self._topics[key] = self._new(key)
-            self._run(self._open(topic, None))
+            self._background.start(self._open(topic, None))
         subscription = FeedSubscription(self, key)
         topic.sinks[subscription] = sink
         try:
@@ -101,7 +99,7 @@ class TopicFeed:
         if topic is None or topic.sinks.pop(subscription, None) is None or topic.sinks:
             return
         self._forget(topic)
-        self._run(self._close(topic.handle))
+        self._background.start(self._close(topic.handle))
 
     def _new(self, key: TopicKey) -> _Topic:
         topic = _Topic(key, next(self._handles))
@@ -130,7 +128,7 @@ class TopicFeed:
             return
         self._end_opening(topic, error)
         if error is _AWAY:
-            self._run(self._close(topic.handle))  # The hub may have opened it all the same.
+            self._background.start(self._close(topic.handle))  # The hub may have opened it all the same.
 
     def _end_opening(self, topic: _Topic, error: bytes) -> None:
         if not topic.opened.done():
@@ -180,7 +178,7 @@ class TopicFeed:
             self._by_handle.pop(topic.handle, None)
             topic.handle, topic.pieces = next(self._handles), []
             self._by_handle[topic.handle] = topic
-            self._run(self._open(topic, root if topic.key.follows_root else slot))
+            self._background.start(self._open(topic, root if topic.key.follows_root else slot))
 
     # --- events
 
@@ -209,11 +207,6 @@ class TopicFeed:
     def _give(self, topic: _Topic, event: StreamEvent) -> None:
         for sink in list(topic.sinks.values()):
             sink(event)
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _gap(from_slot: int, to_slot: int, reason: str) -> bytes:

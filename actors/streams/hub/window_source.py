@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 
 from google.protobuf.message import DecodeError
 
+from actors.background import Background
 from actors.config import GeyserConfig
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams.api import AskBlock, AskWindow, BlockPart, WindowPart
@@ -40,15 +41,13 @@ class WindowSource:
         self.window = self._new_window(None)
         self._changed = asyncio.Event()
         self._ended: asyncio.Future[StreamEnd] | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._background = Background(logger, "keeping the window of past slots failed")
 
     def start(self) -> None:
-        self._running = asyncio.create_task(self._run())
+        self._background.start(self._run())
 
     async def stop(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        await self._background.stop()
 
     # --- asked by replicas
 

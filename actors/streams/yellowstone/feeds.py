@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import grpc
 
+from actors.background import Background
 from actors.clock import Clock
 from actors.config import Config, GeyserConfig
 from actors.geyser_proto import api, geyser_pb2
@@ -72,15 +73,14 @@ class GeyserFeeds:
         self._shared: dict[bytes, GeyserFeed] = {}
         self._feeds: set[GeyserFeed] = set()
         self._reading = ThreadPoolExecutor(1, "large-requests")
-        self._probing: asyncio.Task[None] | None = None
+        self._background = Background(logger, "probing the Yellowstone endpoint failed")
         self._failed_probes = 0
 
     def start(self) -> None:
-        self._probing = asyncio.create_task(self._probe_for_ever())
+        self._background.start(self._probe_for_ever())
 
     async def close(self) -> None:
-        if self._probing is not None:
-            self._probing.cancel()
+        await self._background.stop()
         for feed in tuple(self._feeds):
             feed.stop()
         self._reading.shutdown(wait=False, cancel_futures=True)

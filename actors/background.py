@@ -1,0 +1,73 @@
+"""Background tasks: whoever starts one keeps it here, so that its crash is logged and counted, and its end awaited.
+
+asyncio keeps only a weak reference to a task, and tells an exception of a task that nobody awaits when the task is
+collected, if ever. Not here: tasks whose result somebody awaits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any, ClassVar, TypeVar
+
+_Result = TypeVar("_Result")
+
+
+class Background:
+    """The background tasks of one object. Belongs to one event loop. failure: the log message of a crash."""
+
+    crashes: ClassVar[int] = 0  # In this process, for its metrics.
+
+    def __init__(self, logger: logging.Logger, failure: str) -> None:
+        self._logger, self._failure = logger, failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        """Return how many tasks run."""
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, _Result]) -> "asyncio.Task[_Result]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def repeat(
+        self,
+        work: Callable[[], Awaitable[object]],
+        seconds: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Do the work until `stop`, with a pause of so many seconds after each time. A crash does not end it."""
+        self.start(self._repeat(work, seconds, sleep))
+
+    async def stop(self, but: Collection["asyncio.Task[Any]"] = ()) -> None:
+        """Cancel the tasks, and wait until all have ended. but: tasks that end by themselves."""
+        for task in self._tasks:
+            if task not in but:
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def finish(self) -> None:
+        """Wait until no task runs, also of those that start meanwhile."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _repeat(
+        self, work: Callable[[], Awaitable[object]], seconds: float, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        while True:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - logged; the next round may succeed.
+                self._crashed(error)
+            await sleep(seconds)
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._crashed(error)
+
+    def _crashed(self, error: BaseException) -> None:
+        Background.crashes += 1
+        self._logger.error(self._failure, exc_info=error)
