@@ -156,6 +156,7 @@ class Admitted(msgspec.Struct, frozen=True):
     held: tuple[tuple[bytes, int], ...]  # Operation and ceiling of each item that was granted credits.
     expires_at: int  # Of all of them, steady seconds.
     answer: Verdicts | None  # Kept where the request was not granted whole, to be given again.
+    is_work: bool = False  # Held for work that no call waits for; it takes no slot.
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
@@ -217,6 +218,7 @@ Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | Batch
 class Hold(msgspec.Struct, frozen=True, gc=False):
     ceiling: int
     expires_at: int
+    is_work: bool = False
 
 
 @dataclass(slots=True)
@@ -224,7 +226,7 @@ class Window:
     """Requests per second in fixed windows of one second: the last second with an admitted item, and its units.
 
     Only admitted items take a unit, so that a client without credits hears 402, and not 429, however often it asks.
-    Concurrency slots are live holds, counted by core.py.
+    Concurrency slots are live holds of calls, counted by core.py.
     """
 
     second: int = 0
@@ -262,6 +264,7 @@ class Account:
     total_consumed: int = 0
     last_deposit: Deposit | None = None
     holds: dict[bytes, Hold] = field(default_factory=dict)  # Oldest first, so the first one ends first.
+    work_holds: int = 0  # Of them, for work that no call waits for.
     window: Window = field(default_factory=Window)
     rate_limit: int = 0
     concurrency_limit: int = 0
@@ -270,6 +273,7 @@ class Account:
     def check(self) -> None:
         self.purse.check()
         assert self.purse.held == sum(hold.ceiling for hold in self.holds.values()), self
+        assert self.work_holds == sum(hold.is_work for hold in self.holds.values()), self
 
 
 def new_account(pubkey: bytes, profile: Profile, defaults: Defaults) -> Account:
@@ -297,8 +301,10 @@ def _apply_admitted(account: Account, event: Admitted) -> None:
     if event.held:
         hold_total = 0
         for operation, ceiling in event.held:
-            account.holds[operation] = Hold(ceiling, event.expires_at)
+            account.holds[operation] = Hold(ceiling, event.expires_at, event.is_work)
             hold_total += ceiling
+        if event.is_work:
+            account.work_holds += len(event.held)
         purse = account.purse
         purse.held = Credits(purse.held + hold_total)
         assert purse.held <= purse.balance, purse
@@ -359,6 +365,8 @@ def _end_hold(account: Account, operation: bytes) -> None:
     hold = account.holds.pop(operation, None)
     if hold is not None:
         account.purse.held = Credits(account.purse.held - hold.ceiling)
+        if hold.is_work:
+            account.work_holds -= 1
 
 
 _APPLY: dict[type, Callable[[Account, Any], None]] = {

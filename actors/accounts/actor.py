@@ -96,7 +96,7 @@ class AccountShard:
             self._commits,
             self._credentials,
             store,
-            settling.settle_now,
+            settling,
             random_bytes,
             challenge_seconds=identity_config.challenge_seconds,
             credits_per_usdc=payments_config.credits_per_usdc,

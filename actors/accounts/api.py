@@ -233,18 +233,6 @@ class AdjustCredits(OfAccount[Adjustment], frozen=True):
     operation: str
 
 
-class ChargeOperations(OfAccount[tuple[bool, ...]], frozen=True):
-    """Charge for work that is done, without a hold: each operation once for ever, however often it is asked for.
-
-    operations: OPERATION_BYTES each. Value: for each whether it is charged, now or before; False: the available credits
-    do not cover it. ACCOUNT_NOT_FOUND; METHOD_NOT_ALLOWED for a suspended account.
-    """
-
-    operations: tuple[bytes, ...]
-    method: str
-    credits_each: int
-
-
 class SetStatus(OfAccount[AccountState], frozen=True):
     """Operator: `active` or `suspended`."""
 

@@ -1,14 +1,15 @@
 """Carries commands out: everything that is asked of an account, except what the hot link carries.
 
 Implements: interface, "Account endpoints" and "Session endpoints"; decisions, account status, ledger type `adjustment`
-and money rules 5, 9 and 11. A shell: it waits, stores and shapes replies; core.py and referrals.py decide, and
-deposit_commands.py has the commands on deposits. A reply that says something is done arrives when it is durable.
+and money rules 5, 9 and 11. A shell: it waits, stores and shapes replies; core.py and referrals.py decide,
+deposit_commands.py has the commands on deposits and operation_commands.py those on operations. A reply that says
+something is done arrives when it is durable.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,18 +25,17 @@ from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.ledger import Entry, EntryType, describe
 from actors.accounts.long_reads import LongReads
 from actors.accounts.nonces import signed_challenge
+from actors.accounts.operation_commands import OperationCommands
+from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.referrals import Referral, referral_error
-from actors.accounts.settling import Settled
+from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.usage import READS_MAX, ROWS_MAX
 from actors.calls import (
     OPERATION_BYTES,
-    Outcome,
     Proof,
     ProvenProof,
     SessionProof,
-    SettleReply,
-    SettleRequest,
     WalletProof,
 )
 from actors.errors import Err, Refusal
@@ -62,17 +62,18 @@ class Commands:
         commits: GroupCommit,
         credentials: Credentials,
         store: AccountStore,
-        settle: Callable[[SettleRequest], Settled | Awaitable[SettleReply]],
+        settling: Settling,
         random_bytes: Callable[[int], bytes],
         *,
         challenge_seconds: int,
         credits_per_usdc: int,
     ) -> None:
         self._activations, self._commits, self._credentials = activations, commits, credentials
-        self._store, self._settle, self._random_bytes = store, settle, random_bytes
+        self._store, self._random_bytes = store, random_bytes
         self._challenge_seconds = challenge_seconds
         self._long_reads = LongReads(activations.until_written)
         self._api_keys = ApiKeys(activations, store)
+        self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
     async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
@@ -115,8 +116,10 @@ class Commands:
                 return await self._describe(pubkey)
             case api.AdjustCredits():
                 return await self._adjust(command)
-            case api.ChargeOperations():
-                return await self._charge(command)
+            case HoldOperations():
+                return await self._operations.hold(command)
+            case ChargeOperations():
+                return await self._operations.charge(command)
             case api.SetStatus(pubkey, status, reason):
                 logger.warning("account %s: status %s (%s)", base58_text(pubkey), status, reason[:200])
                 return await self._change(pubkey, lambda account: decide_status(account, status))
@@ -205,20 +208,6 @@ class Commands:
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         await self._api_keys.replace(account, key_hash(text), key_prefix(text))
         return self._reply(account, text)
-
-    async def _charge(self, command: api.ChargeOperations) -> Reply:
-        account = await self._activations.load(command.pubkey)
-        if account is None:
-            return api.refused(Err.ACCOUNT_NOT_FOUND)
-        if account.profile.status != ACTIVE:
-            return api.refused(Err.METHOD_NOT_ALLOWED)
-        pubkey, epoch, credits, now = command.pubkey, self._commits.epoch, command.credits_each, self._now()
-        requests = [
-            SettleRequest(operation, pubkey, epoch, command.method, credits, credits, Outcome.ANSWERED, now)
-            for operation in command.operations
-        ]
-        settled = await asyncio.gather(*(_durable(self._settle(request)) for request in requests))
-        return self._reply(account, tuple(reply.ok for reply in settled))
 
     async def _find_referral(self, ref_code: str | None) -> Referral | None:
         """Unknown codes are ignored silently."""
@@ -355,14 +344,6 @@ class Commands:
 
     def _now(self) -> int:
         return self._activations.moment().wall_ms // 1000
-
-
-async def _durable(settled: Settled | Awaitable[SettleReply]) -> SettleReply:
-    """The reply of a settle, once it is in the ledger."""
-    reply, written = settled if isinstance(settled, tuple) else (await settled, None)
-    if written is not None:
-        await asyncio.shield(written)
-    return reply
 
 
 def _state(account: Account) -> api.AccountState:

@@ -138,7 +138,7 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
 def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment) -> Admission:
     second = moment.wall_ms // 1000
     units_left = account.window.left(second, account.rate_limit)
-    slots_left = account.concurrency_limit - len(account.holds)
+    slots_left = account.concurrency_limit - len(account.holds) + account.work_holds
     available: int = account.purse.balance - account.purse.held
     if is_allowance(operation):
         return _judge_allowance(account, operation, items, available, moment)

@@ -10,7 +10,6 @@ from actors.accounts.account import ACTIVE, SIGNATURE_BYTES, SUSPENDED
 from actors.accounts.api import (
     AdjustCredits,
     AssignDeposit,
-    ChargeOperations,
     Command,
     CreditDeposit,
     ImportKey,
@@ -23,6 +22,7 @@ from actors.accounts.api import (
 )
 from actors.accounts.core import ADJUSTMENT_MAX
 from actors.accounts.deposits import INDEX_MAX
+from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.usage import usage_mistake
 from actors.calls import OPERATION_BYTES
 
@@ -34,6 +34,7 @@ _REASON_MAX = 200
 _OPERATION_MAX = 128
 _PER_SECOND_MAX, _CONCURRENCY_MAX = 1_000_000, 100_000
 _BASE_UNITS_MAX = 10**17  # More USDC than there is; keeps credits within the database's numbers.
+_NO_CHARGES = f"each operation has {OPERATION_BYTES} bytes, and costs 1 to {ADJUSTMENT_MAX} credits"
 _NOT_NAMED = "a deposit is named by 64 bytes of signature and the number of a transfer"
 
 
@@ -52,8 +53,10 @@ def mistake_in(command: Command[Any]) -> str | None:
             return f"the reason must be at most {_REASON_MAX} printable characters"
         case AdjustCredits(operation=operation) if not _is_line(operation, 1, _OPERATION_MAX):
             return f"the operation must be 1 to {_OPERATION_MAX} printable characters"
+        case HoldOperations(_, operations, each) if not _are_charges(operations, each):
+            return _NO_CHARGES
         case ChargeOperations(_, operations, _, each) if not _are_charges(operations, each):
-            return f"each operation has {OPERATION_BYTES} bytes, and costs 1 to {ADJUSTMENT_MAX} credits"
+            return _NO_CHARGES
         case SetStatus(_, status) if status not in (ACTIVE, SUSPENDED):
             return f"the status must be {ACTIVE} or {SUSPENDED}"
         case ImportKey(_, key_hash, prefix) if len(key_hash) != _HASH_BYTES or not _is_line(prefix, 1, _PREFIX_MAX):

@@ -7,7 +7,7 @@ finding the account in memory and recording the event.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.accounts.account import Account, BatchesRecalled, Moment, Moved, apply
 from actors.accounts.activations import Activations, WrongOwner
@@ -101,17 +101,24 @@ class Settling:
             await asyncio.shield(future)
         return reply
 
-    async def _end_with_store(self, request: SettleRequest, decide: Decide) -> Settled:
-        """Take what the store knows of the operation into memory, as if it had never been forgotten, then decide."""
+    async def recall(self, pubkey: bytes, operations: Sequence[bytes]) -> Account:
+        """Take what the store knows of these operations into memory, as if it had never been forgotten. Gives the
+        account in memory; raises OwnerUnavailable, StoreUnavailable."""
         epoch = self._commits.epoch
-        pubkey, operation = request.pubkey, request.operation
-        try:
-            past = await self._past_operations.find((pubkey, operation))
-            account = await self._current(pubkey, epoch)
+        pasts = await asyncio.gather(*(self._past_operations.find((pubkey, operation)) for operation in operations))
+        account = await self._current(pubkey, epoch)
+        for operation, past in zip(operations, pasts, strict=True):
             if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
                 recalled = decide_recall(operation, past, self._activations.moment())
                 if recalled is not None:
                     apply(account, recalled)
+        return account
+
+    async def _end_with_store(self, request: SettleRequest, decide: Decide) -> Settled:
+        epoch = self._commits.epoch
+        pubkey, operation = request.pubkey, request.operation
+        try:
+            account = await self.recall(pubkey, (operation,))
             ended = account.operations.get(operation)
             voids = decide is decide_void or request.charged == 0
             if voids and ended is not None and (unknown := unknown_batches(account.purse, ended.parcels)):

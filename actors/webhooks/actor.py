@@ -3,26 +3,24 @@
 Implements: interface, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
 threats 27 to 29. A shell: core.py decides about an attempt, lanes.py and places.py about fairness, and
 functions.sql claims.
-Order of one delivery: lease, ask whether its account pays, send, charge, keep. A kill in between sends it once more;
-the charge is named by the event, so it is made once. What an account does not pay for is given back unsent.
+Order of one delivery: lease, have its credit held, send, have the hold posted or released, keep. A kill in between
+sends it once more; the charge is named by the event, so it is made once. What is not held is given back unsent.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from actors.accounts.api import ChargeOperations, OwnersClient
-from actors.calls import OPERATION_BYTES
+from actors.accounts.api import OwnersClient
 from actors.clock import Clock
-from actors.errors import Err
 from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
 from actors.webhooks.core import Attempt, JobState
 from actors.webhooks.lanes import AT_ONCE_MAX, Lanes
+from actors.webhooks.payments import DeliveryPayments
 from actors.webhooks.places import Places, paid_places_max
 from actors.webhooks.sealing import CannotUnseal, SecretSeal
 from actors.webhooks.signing import delivery_headers
@@ -31,7 +29,6 @@ from actors.webhooks.store import Job, JobResult, QueueFigures, WebhookStore, We
 
 logger = logging.getLogger(__name__)
 
-METHOD = "webhookDelivery"  # As the ledger and the usage history name a charge.
 LEASE_MS = 120_000
 _LIFECYCLE_SECONDS = 0.5
 _EVENTS_AT_ONCE_MAX = 500
@@ -42,16 +39,10 @@ _BEYOND_SECONDS = 1.0  # Until jobs are leased again that were beyond what an ac
 _CARE_SECONDS = 60.0
 _FIGURES_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0  # After a failure of the store.
-_UNDECIDED = ("SERVICE_TEMPORARILY_UNAVAILABLE",)  # The owner of the account may or may not have charged.
 
 
 class DeliverySender(Protocol):
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Attempt: ...
-
-
-def charge_operation(event_id: str) -> bytes:
-    """The operation that charges for an event, however often it is sent."""
-    return hashlib.sha256(f"webhook delivery {event_id}".encode()).digest()[:OPERATION_BYTES]
 
 
 class WebhookDispatcher:
@@ -77,11 +68,12 @@ class WebhookDispatcher:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         idle_seconds: float = 0.25,
     ) -> None:
-        self._name, self._store, self._sender, self._accounts = name, store, sender, accounts
+        self._name, self._store, self._sender = name, store, sender
         self._seal, self._clock, self._metrics = seal, clock, metrics
         self._credits_each, self._kept_ms, self._jitter, self._sleep = credits_each, kept_ms, jitter, sleep
         self._idle_seconds = idle_seconds
         self._standings = Standings(accounts)
+        self._payments = DeliveryPayments(accounts, clock, metrics, credits_each)
         self._stopped: set[str] = set()  # Webhooks that were withdrawn since the newest claim began.
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()
@@ -180,8 +172,8 @@ class WebhookDispatcher:
     async def _payable(self, jobs: Sequence[Job], now_ms: int) -> Sequence[Job]:
         """Return the jobs that may be sent; the others are put off, and accounts that pay for nothing now are paused.
 
-        A job that is free needs an account that is not suspended. One that costs something needs a balance that covers
-        it beside the places that the account holds already.
+        A job that is free needs an account that is not suspended. One that costs something needs a hold, and all of an
+        account together a tenth of its balance, so that slow receivers leave credits for its calls.
         """
         standings = await self._standings.of([job.pubkey for job in jobs])
         off: list[Job] = []
@@ -196,6 +188,9 @@ class WebhookDispatcher:
             off += paid[max(0, most - (self.places.paid_of(pubkey) - len(paid))) :]
             if standing is not None and (paid or not standing.is_active) and not most:
                 paused.append(pubkey)
+        late = {job.id for job in off}
+        held = await self._payments.hold([job for job in jobs if job.id not in late])
+        off += [job for job in jobs if job.id not in held and job.id not in late]
         if paused:
             await self._store.pause(paused, now_ms, now_ms + int(_DEBT_SECONDS * 1_000))
         if off:
@@ -203,11 +198,18 @@ class WebhookDispatcher:
             for job in off:
                 self.places.attempted(job)
             self.places.free(off)
-        late = {job.id for job in off}
-        return [job for job in jobs if job.id not in late]
+        return [job for job in jobs if job.id in held]
 
     def _begin(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
+        waiting = list(jobs)
+        while waiting:
+            job = waiting.pop(0)
+            if not self._payments.may_begin(job):  # It waited for slow requests before it; held anew, it is sent.
+                ready, _ = self._lanes.ended(job, failed=False)
+                waiting += ready
+                self._give_back([job])
+                self._has_ended.set()
+                continue
             task = asyncio.get_running_loop().create_task(self._send(job))
             self._requests.add(task)
             task.add_done_callback(self._requests.discard)
@@ -263,14 +265,17 @@ class WebhookDispatcher:
         if not self._ended:
             self._has_ended.clear()
         try:
+            delivered = [job for job, attempt in ended if attempt.is_success]
+            failed = [job for job, attempt in ended if not attempt.is_success]
+            # Holds end before their leases: who leases a job next holds its credit anew.
+            charged = await self._payments.settle(delivered, [*failed, *given_back])
             if given_back:
                 await self._store.release([job.id for job in given_back], self._clock.now_ms())
                 self.places.free(given_back)
                 given_back = []
             if ended:
-                charged = await self._charge([job for job, attempt in ended if attempt.is_success])
                 results = [self._result(job, attempt, job.id in charged) for job, attempt in ended]
-                self._take_back({job.pubkey for job, attempt in ended if attempt.is_success and job.id not in charged})
+                self._take_back({job.pubkey for job in delivered if job.id not in charged})
                 await self._store.finish(results, self._clock.now_ms())
         except BaseException:
             self._ended, self._given_back = ended + self._ended, given_back + self._given_back
@@ -291,37 +296,6 @@ class WebhookDispatcher:
             *what, attempt.at_ms, attempt.latency_ms, attempt.http_status, attempt.error, attempt.answer, after.disable
         )
 
-    async def _charge(self, delivered: Sequence[Job]) -> set[int]:
-        """Charge each delivered event once for ever. Gives the jobs that are charged, or free."""
-        charged = {job.id for job in delivered if job.is_free}
-        owing: dict[bytes, list[tuple[int, str]]] = {}
-        for job in delivered:
-            if job.id not in charged:
-                owing.setdefault(job.pubkey, []).append((job.id, job.webhook_id))
-        return charged | await self._charge_accounts(owing)
-
-    async def _charge_accounts(self, owing: Mapping[bytes, Sequence[tuple[int, str]]]) -> set[int]:
-        accounts = list(owing)
-        commands = [
-            ChargeOperations(
-                pubkey,
-                tuple(charge_operation(core.event_id(webhook, job)) for job, webhook in owing[pubkey]),
-                METHOD,
-                self._credits_each,
-            )
-            for pubkey in accounts
-        ]
-        replies = await self._accounts.ask_many(commands)
-        charged: set[int] = set()
-        for pubkey, reply in zip(accounts, replies, strict=True):
-            for (job, _), is_charged in zip(owing[pubkey], reply.value or (), strict=False):
-                if is_charged:
-                    charged.add(job)
-                    self._metrics.charged(METHOD, self._credits_each)
-            if reply.refusal is not None and reply.refusal not in (Err.METHOD_NOT_ALLOWED.name, *_UNDECIDED):
-                logger.warning("webhooks: deliveries could not be charged: %s", reply.refusal)
-        return charged
-
     # --- the rest
 
     async def take_events_once(self) -> bool:
@@ -339,7 +313,7 @@ class WebhookDispatcher:
             if standing is None or not standing.is_active or standing.balance < self._credits_each:
                 continue
             unpaid = await self._store.unpaid(pubkey, _RESULTS_AT_ONCE_MAX)
-            charged = await self._charge_accounts({pubkey: unpaid}) if unpaid else set()
+            charged = await self._payments.charge({pubkey: unpaid}) if unpaid else set()
             if await self._store.paid(pubkey, list(charged)):
                 logger.info("webhooks: an account has credits again, its deliveries go on")
         return len(accounts) == _DEBTS_AT_ONCE_MAX

@@ -10,8 +10,8 @@ hold about 600 places in place of 1,600. A place that becomes free goes to the a
 functions.sql (webhooks_claim) applies these rules to what is due.
 
 An account gets what costs something only while it has credits: it holds places for a tenth of the deliveries that its
-balance pays, and for one at least (paid_places_max). An account that spends its balance elsewhere while requests are
-under way gets these unpaid, and nothing more until it has paid for them.
+balance pays, and for one at least (paid_places_max). For each of these a credit is held (payments.py); the other nine
+tenths stay available for its calls, however slow its receivers are.
 """
 
 from collections import Counter
@@ -25,13 +25,13 @@ LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they en
 FAILING_SHARE = 2  # Of webhooks that fail: however many hang, half of the places are for others.
 # An eighth of the places for jobs ahead of requests: 20 busy webhooks of as many accounts keep their lanes full.
 ACCOUNT_SHARE = 8
-AT_RISK_SHARE = 10
+HELD_SHARE = 10
 
 
 def paid_places_max(balance: int, credits_each: int) -> int:
     """Return how many places an account of this balance may hold for deliveries that cost something."""
     covered = balance // credits_each
-    return 0 if covered < 1 else max(1, covered // AT_RISK_SHARE)
+    return 0 if covered < 1 else max(1, covered // HELD_SHARE)
 
 
 class Places:

@@ -5,7 +5,6 @@ from msgspec import UNSET
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import (
     AdjustCredits,
-    ChargeOperations,
     CloseSession,
     Describe,
     IssueKey,
@@ -16,6 +15,7 @@ from actors.accounts.api import (
     SetStatus,
 )
 from actors.accounts.ledger import EntryType
+from actors.accounts.operations import ChargeOperations
 from actors.accounts.referrals import Referral
 from actors.calls import SessionProof
 from actors.events import ApiKeyRotated

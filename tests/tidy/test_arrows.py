@@ -62,8 +62,8 @@ OPEN = {
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "frames", "owner"},
     # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.
-    # The vocabulary and limits of usage, for the page that tells it.
-    "accounts": {"audit_database", "checkpoint", "outbox", "usage"},
+    # The vocabulary and limits of usage, for the page that tells it. Commands for work that no call waits for.
+    "accounts": {"audit_database", "checkpoint", "operations", "outbox", "usage"},
     # What open streams pay with and are ended by, and the ports of what is paid for.
     "metering": {"meters", "minutes", "standing_watch"},
     # Generated messages: a format, not rules.

@@ -15,14 +15,16 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.accounts.api import AccountStanding, ChargeOperations, OwnerReply, ReadStanding
+from actors.accounts.api import AccountStanding, OwnerReply, ReadStanding
+from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 from actors.webhooks import api
-from actors.webhooks.actor import WebhookDispatcher, charge_operation
+from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.commands import WebhookCommands
 from actors.webhooks.core import ATTEMPTS_MAX, Attempt, JobState, event_id
 from actors.webhooks.payloads import QueuedEvent
+from actors.webhooks.payments import charge_operation
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.standings import AWAY, Standings
 from actors.webhooks.store import WebhooksUnavailable
@@ -33,6 +35,7 @@ from .virtual_time import LoopClock, VirtualLoop
 JOBS_MAX = 60
 KEPT_MS = 7 * 86_400_000
 _HANG_SECONDS = 15.0
+_HOLD_SECONDS = 55.0
 _MODES = ("ok", "ok", "ok", "slow", "fails", "busy", "hangs", "never_answers", "unreachable", "gone")
 
 
@@ -41,6 +44,14 @@ class Customer:
     pubkey: bytes
     balance: int
     charged: set[bytes] = field(default_factory=set)
+    holds: dict[bytes, float] = field(default_factory=dict)  # Until when each lasts.
+
+    def may_begin(self, operation: bytes, now: float) -> bool:
+        return operation in self.charged or self.holds.get(operation, 0.0) > now
+
+    def available(self, now: float) -> int:
+        self.holds = {operation: until for operation, until in self.holds.items() if until > now}
+        return self.balance - len(self.holds)
 
 
 @dataclass
@@ -136,6 +147,8 @@ class Simulation:
         """Every secret signs for as long as was promised; nothing is sent that nobody waits for."""
         self._must(body.decode() in hook.expected, "nobody waits for this")
         # A claim of the moment of the stop may still arrive.
+        may_begin = hook.owner.may_begin(charge_operation(headers["X-Webhook-Event-Id"]), self.loop.time())
+        self._must(may_begin or body.decode() in self.free, "sent without a credit that is held or spent for it")
         is_late = hook.stopped_at is not None and self.loop.time() - hook.stopped_at >= 1
         self._must(not is_late, "sent after its owner had stopped it")
         sent = [headers["X-Webhook-Signature"], *headers.get("X-Webhook-Signature-Previous", "").split(", ")]
@@ -159,21 +172,38 @@ class Simulation:
         await self.moment()
         if self.dice.random() < self.trouble:
             return [away for _ in commands]
-        replies = [
-            self._charge(command) if isinstance(command, ChargeOperations) else self._standing(command)
-            for command in commands
-        ]
+        replies = [self._carry_out(command) for command in commands]
         await self.moment()
         return [away if self.dice.random() < self.trouble else reply for reply in replies]
+
+    def _carry_out(self, command: Any) -> OwnerReply[Any]:
+        if isinstance(command, HoldOperations):
+            return self._hold(command)
+        return self._charge(command) if isinstance(command, ChargeOperations) else self._standing(command)
+
+    def _hold(self, command: HoldOperations) -> OwnerReply[Any]:
+        customer, now, verdicts = self.customers[command.pubkey], self.loop.time(), []
+        for operation in command.operations:
+            customer.holds.pop(operation, None)
+            is_free = operation in customer.charged
+            may = customer.balance > 0 if is_free else customer.available(now) >= command.credits_each
+            if may and not is_free:
+                customer.holds[operation] = now + _HOLD_SECONDS
+            verdicts.append(may)
+        return OwnerReply(tuple(verdicts))
 
     def _standing(self, command: ReadStanding) -> OwnerReply[Any]:
         pubkey = command.proof.pubkey  # type: ignore[union-attr]
         return OwnerReply(AccountStanding(pubkey, self.customers[pubkey].balance, is_active=True))
 
     def _charge(self, command: ChargeOperations) -> OwnerReply[Any]:
-        customer, charged = self.customers[command.pubkey], []
+        customer, charged, now = self.customers[command.pubkey], [], self.loop.time()
+        for operation in command.released:
+            customer.holds.pop(operation, None)
         for operation in command.operations:
-            if operation not in customer.charged and customer.balance >= command.credits_each:
+            is_held = customer.may_begin(operation, now)
+            if operation not in customer.charged and (is_held or customer.available(now) >= command.credits_each):
+                customer.holds.pop(operation, None)
                 customer.balance -= command.credits_each
                 customer.charged.add(operation)
             charged.append(operation in customer.charged)
@@ -200,7 +230,7 @@ class Simulation:
             return
         owner, act = (
             hook.owner.pubkey,
-            self.dice.choice(["mode", "mode", "mode", "pause", "enable", "rotate", "replay", "pay"]),
+            self.dice.choice(["mode", "mode", "mode", "pause", "enable", "rotate", "replay", "pay", "spend"]),
         )
         if act == "mode":
             hook.mode = self.dice.choice(_MODES)
@@ -220,6 +250,8 @@ class Simulation:
         elif act == "replay":
             span = {"from": 0, "to": self.clock.now()}
             await self.commands.ask(api.ReplayWebhook(owner, hook.id, span))
+        elif act == "spend":
+            hook.owner.balance -= self.dice.randrange(1 + max(0, hook.owner.available(self.loop.time())))
         else:
             hook.owner.balance += self.dice.randrange(20)
 

@@ -10,7 +10,6 @@ from standardwebhooks.webhooks import Webhook
 
 from actors.signals.api import LoggedSignal
 from actors.signals.events import SignalEvent
-from actors.webhooks.actor import charge_operation
 from actors.webhooks.api import CreateWebhook
 from actors.webhooks.core import FAILING_MS_MAX
 from actors.webhooks.payloads import signal_event, signal_gap_event
@@ -176,7 +175,7 @@ async def test_a_dispatcher_that_dies_after_sending_bills_once(world: WebhookWor
     await world.dispatcher.claim_once()
     await asyncio.wait(tuple(world.dispatcher._requests))
     (job, _), *_ = world.dispatcher._ended
-    await world.dispatcher._charge([job])  # Sent and charged; dead before it is kept.
+    await world.dispatcher._payments.settle([job], [])  # Sent and charged; dead before it is kept.
     world.dispatcher = world.new_dispatcher()
     await world.deliver()
     assert len(target.delivered) == 1  # Another dispatcher of this name does not begin by itself.
@@ -196,11 +195,6 @@ async def test_a_secret_that_cannot_be_read_is_a_failure_with_a_reason(world: We
     assert target.delivered == []
     (entry,) = await world.log(customer, webhook)
     assert "rotate" in entry["attempts"][0]["error"]
-
-
-def test_the_charge_of_an_event_has_one_name() -> None:
-    assert charge_operation("evt_a_1") == charge_operation("evt_a_1") != charge_operation("evt_a_2")
-    assert len(charge_operation("evt_a_1")) == 16
 
 
 async def test_each_type_is_delivered_signed_and_charged_once(world: WebhookWorld, target: Receiver) -> None:
