@@ -31,16 +31,17 @@ class ApiKeys:
     async def import_key(self, command: ImportKey) -> Account | OwnerReply[Any]:
         """Return the account with its imported key. Importing the same key again changes nothing.
 
-        A key of another account is refused here, because the database would refuse the whole group of writes.
+        A key of another account is refused here, because the database would refuse the whole group of writes. Two
+        imports of one key take turns, whichever owners have their accounts.
         """
-        holder = await self._store.find_key(command.key_hash)
         account = await self._activations.load(command.pubkey)
         if account is None:
             return refused(Err.ACCOUNT_NOT_FOUND)
-        in_memory = self._activations.by_key.get(command.key_hash, account)
-        if holder not in (None, command.pubkey) or in_memory is not account:
-            return refused(Err.INVALID_REQUEST, _TAKEN)
-        self._activations.check_current(account)
-        if account.profile.key_hash != command.key_hash:
-            await self.replace(account, command.key_hash, command.key_prefix)
+        async with self._store.key_imports.turn(command.key_hash) as holder:
+            in_memory = self._activations.by_key.get(command.key_hash, account)
+            if holder not in (None, command.pubkey) or in_memory is not account:
+                return refused(Err.INVALID_REQUEST, _TAKEN)
+            self._activations.check_current(account)
+            if account.profile.key_hash != command.key_hash:
+                await self.replace(account, command.key_hash, command.key_prefix)
         return account

@@ -16,6 +16,7 @@ import asyncpg
 
 from actors.accounts.account import Mark, MarkKind
 from actors.accounts.credits import Batch
+from actors.accounts.key_imports import KeyImports, PostgresKeyImports
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
 from actors.accounts.outbox import Outbox, PostgresOutbox
@@ -87,6 +88,9 @@ class AccountStore(Protocol):
 
     @property
     def undelivered(self) -> UndeliveredStore: ...
+
+    @property
+    def key_imports(self) -> KeyImports: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Room for entries of about this time. May be called again, by many at once."""
@@ -187,6 +191,7 @@ class PostgresAccountStore:
         self.outbox: Outbox = PostgresOutbox(self._reading)
         self.usage: UsageStore = PostgresUsageStore(self._reading, self._listing)
         self.undelivered: UndeliveredStore = PostgresUndeliveredStore(self._reading)
+        self.key_imports: KeyImports = PostgresKeyImports(self._reading)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
@@ -280,15 +285,12 @@ class PostgresAccountStore:
             entries = await connection.fetch(
                 f"SELECT {_ENTRY_COLUMNS}, hash FROM ledger WHERE pubkey = $1 AND at_ms >= $2"  # noqa: S608 - columns.
                 " ORDER BY at_ms, seq",
-                pubkey,
-                min(since_ms, row["last_ms"]),
+                *(pubkey, min(since_ms, row["last_ms"])),
             )
             marks = await connection.fetch(
                 "SELECT kind, operation, at_ms, amount FROM account_operations"
                 " WHERE pubkey = $1 AND kind = ANY ($2) AND at_ms >= $3",
-                pubkey,
-                [MarkKind.VOID, MarkKind.REFUND],
-                since_ms,
+                *(pubkey, [MarkKind.VOID, MarkKind.REFUND], since_ms),
             )
         return stored_account(row, batches, entries, marks, since_ms)
 
@@ -302,9 +304,7 @@ class PostgresAccountStore:
             row = await connection.fetchrow(
                 "SELECT kind, operation, at_ms, amount FROM account_operations"
                 " WHERE pubkey = $1 AND kind = ANY ($2) AND operation = $3",
-                pubkey,
-                list(kinds),
-                operation,
+                *(pubkey, list(kinds), operation),
             )
         return None if row is None else Mark(*row)
 

@@ -4,7 +4,8 @@ Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -36,6 +37,18 @@ class Row:
     marks: dict[tuple[int, bytes], Mark] = field(default_factory=dict)
 
 
+class MemoryKeyImports:
+    def __init__(self, keys: dict[bytes, bytes]) -> None:
+        self._keys = keys
+        self._turns: dict[bytes, asyncio.Lock] = {}
+
+    @contextlib.asynccontextmanager
+    async def turn(self, key_hash: bytes) -> AsyncIterator[bytes | None]:
+        async with self._turns.setdefault(key_hash, asyncio.Lock()):
+            await asyncio.sleep(0)
+            yield self._keys.get(key_hash)
+
+
 class MemoryAccountStore:
     """clock: the store's own, as a database server has its own."""
 
@@ -52,6 +65,7 @@ class MemoryAccountStore:
         self.outbox = MemoryOutbox(self._live_batches)
         self.usage = MemoryUsage(self.rows)
         self.undelivered = MemoryUndelivered(self.debits)
+        self.key_imports = MemoryKeyImports(self._keys)
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms

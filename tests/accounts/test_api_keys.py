@@ -1,5 +1,6 @@
 """Guards legacy API keys: imported by the operator, found by whichever owner is asked, one key for an account."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from actors.config import AccountsConfig, Config, StorageConfig
 from actors.hotlink.owner import LinkServer
 from actors.identity.credentials import key_hash, key_prefix, parse_api_key
 from actors.units import owned_shards, owner_index, owner_index_of
-from tests.accounts.making import ALICE, BOB
+from tests.accounts.making import ALICE, BOB, pubkey_of
 from tests.accounts.shards import World
 
 SECRET = "the cluster's"
@@ -147,3 +148,22 @@ async def test_a_key_of_another_account_is_refused() -> None:
         assert again.refusal is None and other.refusal == "INVALID_REQUEST"
         info = await accounts.ask(ReadAccount(proof))
         assert info.value is not None and info.value.pubkey == ALICE
+
+
+async def test_one_key_for_two_accounts_at_once_is_refused_and_stops_nothing() -> None:
+    """Two owners are asked at the same time: one import is refused, and neither owner has its group refused, after
+    which it would take its shards over anew while calls pause."""
+    number = 0
+    while owner_index_of(other := pubkey_of(f"other {number}"), OWNERS) == owner_index_of(ALICE, OWNERS):
+        number += 1
+    async with three_owners(World()) as (accounts, owners):
+        for pubkey in (ALICE, other):
+            await accounts.ask(AdjustCredits(pubkey, 5, "opening", f"opening {pubkey.hex()}"))
+        epochs = [(await owner.shard.health())["epoch"] for owner in owners]
+        for turn in range(8):
+            text, proof = foreign_key(ALICE, 1_000 * turn)
+            replies = await asyncio.gather(*(accounts.ask(imported(pubkey, text)) for pubkey in (ALICE, other)))
+            assert sorted(str(reply.refusal) for reply in replies) == ["INVALID_REQUEST", "None"]
+            holder = ALICE if replies[0].refusal is None else other
+            assert (await called(accounts, proof, turn)).pubkey == holder
+        assert [(await owner.shard.health())["epoch"] for owner in owners] == epochs
