@@ -28,6 +28,11 @@ class PlaceShares:
         """How many accounts that pay find `base` places, whatever the others hold."""
         return self.kept // self.base
 
+    def most_unpaid(self, own: int, taken: int) -> int:
+        """Return how many places an account may hold without a balance, where these are for everybody: none of the part
+        that is kept."""
+        return min(self.of_one_max, own + max(0, self.total - taken - self.kept))
+
     def most(self, own: int, taken: int, balance: int) -> int:
         """Return how many places an account may hold that has `own` of the `taken` ones. What it holds it may keep."""
         if balance < BALANCE_MIN:

@@ -21,6 +21,7 @@ from actors.webhooks.sealing import NONCE_BYTES, CannotUnseal, SecretSeal
 from actors.webhooks.sender import WebhookSender
 from actors.webhooks.signing import PREVIOUS_MAX, PREVIOUS_VALID_MS, SECRET_BYTES, delivery_headers, new_secret
 from actors.webhooks.store import LoggedJob, WebhookStore, WebhooksUnavailable
+from actors.webhooks.watched_wallets import WALLETS, WALLETS_PAUSED_MS, WatchedWallets
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +30,8 @@ _REPLAYED_MAX = 1_000
 _A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
 _COUNTED_ACCOUNTS_MAX = 10_000
 _PAGE_ANSWER_BYTES_MAX = 1 << 20  # Of answers in a page of deliveries; as JSON up to six times as long.
-# Wallets that signal webhooks watch. Signals are reported for 15,000 at most; the others are for subscriptions.
-WALLETS = PlaceShares(total=5_000, kept=1_000, base=10, of_one_max=500)
-WALLETS_PAUSED_MS = 600_000  # So long an account without credits keeps its places.
+# Registrations in all: half of them only for accounts that pay, so that the next 1,000 of these find all of theirs.
+REGISTRATIONS = PlaceShares(total=100_000, kept=50_000, base=WEBHOOKS_MAX, of_one_max=WEBHOOKS_MAX)
 _UNIX_SECONDS_MAX = 10**11
 _CAUSES_WORK = (api.CreateWebhook, api.ChangeWebhook, api.TryWebhook, api.ReplayWebhook)
 _DISABLE = {"status": "disabled"}
@@ -45,7 +45,8 @@ _REPLAY_SHAPE = Refusal(
 
 class WebhookCommands:
     """standing: how an account stands, or why it may make nothing now. changed: called when the set of watched accounts
-    or wallets may have changed. withdraw: called with the id of a webhook that gets nothing more as it was leased."""
+    or wallets may have changed. withdraw: called with the id of a webhook that gets nothing more as it was leased.
+    watched: whose wallets are watched, as the follower of signals has it."""
 
     def __init__(
         self,
@@ -57,7 +58,9 @@ class WebhookCommands:
         standing: Callable[[bytes], Awaitable[AccountStanding | Refusal]],
         changed: Callable[[], None],
         withdraw: Callable[[str], None] = lambda _: None,
+        watched: WatchedWallets | None = None,
     ) -> None:
+        self._watched = watched or WatchedWallets()
         self._store, self._sender, self._seal, self._clock = store, sender, seal, clock
         self._random, self._standing, self._changed, self._withdraw = random, standing, changed, withdraw
         self._wallets_turn = asyncio.Lock()  # Counting wallets and keeping a webhook must not be interleaved.
@@ -151,6 +154,7 @@ class WebhookCommands:
         webhook = Webhook(webhook_id, command.pubkey, wanted.url, wanted.filter, "active", None, now_ms)
         async with self._wallets_turn:
             too_many = await self._too_many_wallets(command.pubkey, wanted.filter, balance)
+            too_many = too_many or await self._too_many_webhooks(command.pubkey, balance)
             if too_many is not None:
                 return too_many
             if not await self._store.create(webhook, self._seal.seal(secret, webhook_id, self._random(NONCE_BYTES))):
@@ -163,17 +167,30 @@ class WebhookCommands:
         if not wanted.wallets:
             return None
         paused_before_ms = self._clock.now_ms() - WALLETS_PAUSED_MS
-        before = await self._store.watched_wallets(paused_before_ms, pubkey)
-        after, everybody = before.union(wanted.wallets), await self._store.watched_wallets(paused_before_ms)
+        named = await self._store.named_wallets(paused_before_ms)
+        before, everybody = named.get(pubkey, frozenset()), self._watched.of(named)
+        after, own = before.union(wanted.wallets), len(before) if self._watched.is_holder(pubkey) else 0
         if len(after) > WALLETS.of_one_max:
             return Refusal(Err.INVALID_REQUEST, f"webhooks of an account name at most {WALLETS.of_one_max} wallets")
-        if after == before or len(after) <= (most := WALLETS.most(len(before), len(everybody), balance)):
+        if after == before or len(after) <= (most := WALLETS.most(own, len(everybody), balance)):
             return None
         if len(after) * CREDITS_A_PLACE > balance:
             needed = len(after) * CREDITS_A_PLACE
             return Refusal(Err.INSUFFICIENT_CREDITS, f"{len(after)} watched wallets need a balance of {needed} credits")
         reason = f"this service watches at most {most} wallets for this account at the moment"
         return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, reason)
+
+    async def _too_many_webhooks(self, pubkey: bytes, balance: int) -> Refusal | None:
+        """A refusal where there are so many webhooks in all that the rest is for accounts that pay."""
+        own, taken = await self._store.registered(pubkey)
+        most = max(REGISTRATIONS.most(own, taken, balance), REGISTRATIONS.most_unpaid(own, taken))
+        if own >= WEBHOOKS_MAX or own < most:  # The store refuses one too many of an account.
+            return None
+        needed = (own + 1) * CREDITS_A_PLACE
+        if balance < needed:
+            reason = f"this service has many webhooks at the moment: {own + 1} need a balance of {needed} credits"
+            return Refusal(Err.INSUFFICIENT_CREDITS, reason)
+        return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no place for a webhook at the moment")
 
     async def _deliveries(self, webhook: Webhook, command: api.ListDeliveries) -> dict[str, Any] | Refusal:
         before = None if command.before is None else core.job_of(webhook.id, command.before)

@@ -34,6 +34,7 @@ from actors.webhooks.sender import WebhookSender
 from actors.webhooks.signal_follower import SignalFeed, SignalFollower
 from actors.webhooks.standings import Standings
 from actors.webhooks.targets import EgressRules
+from actors.webhooks.watched_wallets import WatchedWallets
 
 _CONNECTIONS_MAX = 8
 _DAY_MS = 86_400_000
@@ -106,10 +107,12 @@ class WebhookDispatcherActor(hosting.StartingActor):
         endpoint = None if upstream.yellowstone_url is None else (upstream.yellowstone_url, token)
         self._chain = ChainFollower(store, await self._open_node(config), clock, endpoint, self._dispatcher.wake.set)
         feed, away = await self._open_feed(config)
-        self._signals = SignalFollower(store, feed, clock, self._dispatcher.wake.set, away=away)
+        watched = WatchedWallets()
+        self._signals = SignalFollower(store, feed, clock, self._dispatcher.wake.set, watched=watched, away=away)
         self._commands = WebhookCommands(
             *(store, sender, seal, clock, os.urandom, Standings(owners).one, self._changed),
             withdraw=self._dispatcher.withdraw,
+            watched=watched,
         )
         self._dispatcher.start()
         self._chain.start()

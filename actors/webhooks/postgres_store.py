@@ -19,7 +19,6 @@ from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook, Webhook
 from actors.webhooks.store import (
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
-    WALLETS_READ_MAX,
     Dropped,
     Job,
     JobResult,
@@ -67,6 +66,14 @@ class PostgresWebhookStore:
                     *(sealed, webhook.created_ms),
                 )
         return True
+
+    async def registered(self, pubkey: bytes) -> tuple[int, int]:
+        with away_as(WebhooksUnavailable):
+            row = await self._pool.fetchrow(
+                "SELECT count(*) FILTER (WHERE pubkey = $1), count(*) FROM webhooks WHERE status <> 'deleted'", pubkey
+            )
+        assert row is not None
+        return row[0], row[1]
 
     async def of_account(self, pubkey: bytes) -> list[Webhook]:
         with away_as(WebhooksUnavailable):
@@ -212,17 +219,15 @@ class PostgresWebhookStore:
             )
         return frozenset(row[0] for row in rows)
 
-    async def watched_wallets(
-        self, paused_before_ms: int, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX
-    ) -> frozenset[str]:
+    async def named_wallets(self, paused_before_ms: int) -> dict[bytes, frozenset[str]]:
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
-                "SELECT DISTINCT unnest(wallets) FROM webhooks WHERE wallets IS NOT NULL"
-                " AND ($1::bytea IS NULL OR pubkey = $1) AND NOT EXISTS (SELECT FROM webhook_debts d"
-                " WHERE d.pubkey = webhooks.pubkey AND d.since_ms < $3) LIMIT $2",
-                *(pubkey, limit, paused_before_ms),
+                "SELECT pubkey, array_agg(DISTINCT wallet) FROM webhooks w, unnest(w.wallets) AS wallet"
+                " WHERE NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey AND d.since_ms < $1)"
+                " GROUP BY pubkey",
+                paused_before_ms,
             )
-        return frozenset(row[0] for row in rows)
+        return {row[0]: frozenset(row[1]) for row in rows}
 
     # --- deliveries
 

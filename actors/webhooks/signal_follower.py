@@ -13,9 +13,9 @@ from typing import Protocol
 
 from actors.background import Background
 from actors.clock import Clock
-from actors.webhooks.commands import WALLETS_PAUSED_MS
 from actors.webhooks.payloads import FedSignal, signal_event, signal_gap_event
 from actors.webhooks.store import SourceCursor, WebhookStore, WebhooksUnavailable
+from actors.webhooks.watched_wallets import WALLETS_PAUSED_MS, WatchedWallets
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,8 @@ class SignalFeed(Protocol):
 
 
 class SignalFollower:
-    """away: what the feed raises while its stores do not answer. wait_ms: how long one read waits for signals."""
+    """watched: whose wallets are watched; the commands count places by the same one. away: what the feed raises while
+    its stores do not answer. wait_ms: how long one read waits for signals."""
 
     def __init__(
         self,
@@ -61,11 +62,13 @@ class SignalFollower:
         clock: Clock,
         wake: Callable[[], None] = lambda: None,
         *,
+        watched: WatchedWallets | None = None,
         away: tuple[type[Exception], ...] = (),
         wait_ms: int = 1_000,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store, self._feed, self._clock = store, feed, clock
+        self._watched = watched or WatchedWallets()
         self._wake, self._sleep, self._wait_ms = wake, sleep, wait_ms
         self._pauses: tuple[type[Exception], ...] = (WebhooksUnavailable, *away)
         self._cursor: str | None = None  # Signals up to here are queued.
@@ -102,9 +105,9 @@ class SignalFollower:
         self._cursor = page.cursor
 
     async def watch_once(self) -> None:
-        """Have the wallets of all signal webhooks watched."""
+        """Have the wallets watched of all signal webhooks whose accounts hold places for them."""
         self._changed.clear()
-        wallets = await self._store.watched_wallets(self._clock.now_ms() - WALLETS_PAUSED_MS)
+        wallets = self._watched.of(await self._store.named_wallets(self._clock.now_ms() - WALLETS_PAUSED_MS))
         if wallets:
             await self._feed.watch(wallets, self._clock.now())
 

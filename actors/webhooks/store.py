@@ -13,7 +13,6 @@ from actors.webhooks.registrations import Change, Webhook
 
 JOBS_WAITING_MAX = 10_000  # Of one webhook; events beyond make no job for it, and are counted.
 PAUSED_JOBS_MAX = 1_000  # The same of an account that is paused: storage is for those who pay.
-WALLETS_READ_MAX = 10_000
 
 
 class WebhooksUnavailable(Exception):
@@ -129,6 +128,10 @@ class WebhookStore(Protocol):
         """False: the account has WEBHOOKS_MAX already."""
         ...
 
+    async def registered(self, pubkey: bytes) -> tuple[int, int]:
+        """Return how many webhooks the account has, and how many there are in all."""
+        ...
+
     async def of_account(self, pubkey: bytes) -> list[Webhook]: ...
 
     async def find(self, pubkey: bytes, webhook_id: str) -> Webhook | None: ...
@@ -186,11 +189,9 @@ class WebhookStore(Protocol):
         """Return every account and program that an active webhook watches on the chain."""
         ...
 
-    async def watched_wallets(
-        self, paused_before_ms: int, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX
-    ) -> frozenset[str]:
-        """Return the wallets that signal webhooks name, of one account or of all. An account that is paused since
-        before paused_before_ms has none: its places are given back."""
+    async def named_wallets(self, paused_before_ms: int) -> dict[bytes, frozenset[str]]:
+        """Return the wallets that signal webhooks name, by account. An account that is paused since before
+        paused_before_ms has none: its places are given back."""
         ...
 
     # --- deliveries

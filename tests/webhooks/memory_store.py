@@ -12,7 +12,6 @@ from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
 from actors.webhooks.store import (
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
-    WALLETS_READ_MAX,
     Dropped,
     Job,
     JobResult,
@@ -57,6 +56,10 @@ class MemoryWebhookStore:
             return False
         self.hooks[webhook.id] = KeptHook(webhook, SealedSecrets(sealed, [], []))
         return True
+
+    async def registered(self, pubkey: bytes) -> tuple[int, int]:
+        accounts = [hook.record.pubkey for hook in self.hooks.values() if hook.record.status != "deleted"]
+        return accounts.count(pubkey), len(accounts)
 
     async def of_account(self, pubkey: bytes) -> list[Webhook]:
         found = [hook.record for name, hook in self.hooks.items() if self._own(pubkey, name)]
@@ -199,14 +202,13 @@ class MemoryWebhookStore:
         records = [hook.record for hook in self.hooks.values() if hook.record.status == "active"]
         return frozenset(each.filter.subject for each in records if each.filter.filter_type in on_chain)
 
-    async def watched_wallets(
-        self, paused_before_ms: int, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX
-    ) -> frozenset[str]:
+    async def named_wallets(self, paused_before_ms: int) -> dict[bytes, frozenset[str]]:
         gone = {account for account, since_ms in self.paused_ms.items() if since_ms < paused_before_ms}
-        records = [hook.record for hook in self.hooks.values() if pubkey in (None, hook.record.pubkey)]
-        records = [record for record in records if record.pubkey not in gone]
-        named = [each.filter.wallets or () for each in records]
-        return frozenset(list(frozenset[str]().union(*named))[:limit])
+        named: dict[bytes, frozenset[str]] = {}
+        for record in (hook.record for hook in self.hooks.values()):
+            if record.filter.wallets and record.pubkey not in gone:
+                named[record.pubkey] = named.get(record.pubkey, frozenset()) | frozenset(record.filter.wallets)
+        return named
 
     # --- deliveries
 

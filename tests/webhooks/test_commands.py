@@ -103,6 +103,24 @@ async def test_an_account_has_at_most_fifty(world: WebhookWorld, target: Receive
     assert refused.status_code == 400 and "at most 50" in refused.text
 
 
+@pytest.mark.threat(68)
+async def test_registrations_of_those_who_pay_nothing_leave_some_for_those_who_pay(
+    world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 68: whoever fills the others, a part of all registrations is for accounts with a balance."""
+    monkeypatch.setattr(commands, "REGISTRATIONS", PlaceShares(total=8, kept=4, base=2, of_one_max=50))
+    wanted = {"url": target.url, "filter_type": "my_account"}
+    poor, rich, late = [await world.gateway.customer(credits) for credits in (0, 100, 25)]
+
+    async def made(customer: Wallet) -> int:
+        return (await world.request(customer, "POST", "/webhooks", wanted)).status_code
+
+    assert [await made(poor) for _ in range(5)] == [201] * 4 + [402]
+    assert [await made(rich) for _ in range(3)] == [201, 201, 503]
+    assert [await made(late) for _ in range(3)] == [201, 201, 402]
+    assert await made(poor) == 402 and await world.store.registered(poor.pubkey) == (4, 8)
+
+
 async def test_the_wallets_of_webhooks_are_bounded(
     world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,13 +153,16 @@ async def test_wallets_are_watched_for_those_who_pay(
         body = {"url": target.url, "filter_type": "signal", "wallets": [next(keys) for _ in range(count)]}
         return (await world.request(customer, "POST", "/webhooks", body)).status_code
 
+    async def watched(paused_before_ms: int) -> int:
+        return len(frozenset[str]().union(*(await world.store.named_wallets(paused_before_ms)).values()))
+
     for _ in range(10):
         assert await watch(await world.gateway.customer(0), 1) == 402
     rich = [await world.gateway.customer(1_000) for _ in range(3)]
     for customer in rich * 10:
         await watch(customer, 2)
         await watch(customer, 1)
-    held = len(await world.store.watched_wallets(0))
+    held = await watched(0)
     assert 6 <= held <= 12 + 6
     newcomer = await world.gateway.customer(25)
     assert (await watch(newcomer, 3), await watch(newcomer, 2)) == (402, 201)
@@ -149,9 +170,9 @@ async def test_wallets_are_watched_for_those_who_pay(
     await world.gateway.grant(newcomer, -25)
     await world.dispatcher.care_once()
     now_ms = world.clock.now_ms()
-    assert len(await world.store.watched_wallets(now_ms - commands.WALLETS_PAUSED_MS)) == held + 2
+    assert await watched(now_ms - commands.WALLETS_PAUSED_MS) == held + 2
     now_ms += commands.WALLETS_PAUSED_MS + 1
-    assert len(await world.store.watched_wallets(now_ms - commands.WALLETS_PAUSED_MS)) == held
+    assert await watched(now_ms - commands.WALLETS_PAUSED_MS) == held
 
 
 async def test_a_suspended_account_makes_no_webhooks(world: WebhookWorld, target: Receiver) -> None:

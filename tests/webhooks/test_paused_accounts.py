@@ -128,12 +128,14 @@ async def test_an_account_that_is_paused_keeps_few_jobs_and_gives_its_places_bac
     await store.pause([ALICE], NOW, NOW + 10)
     await store.pause([ALICE], NOW + 5_000, NOW)
     assert await store.wallet_accounts() == [BOB]
-    assert await store.watched_wallets(NOW) == {"v", "w"} and await store.watched_wallets(NOW + 1) == {"v"}
-    assert await store.watched_wallets(NOW + 1, ALICE) == frozenset()
+    assert await store.named_wallets(NOW) == {ALICE: {"w"}, BOB: {"v"}}
+    assert await store.named_wallets(NOW + 1) == {BOB: {"v"}}
     mine = await hook(store, ALICE)
     await queue(store, PAUSED_JOBS + 3)
     assert await store.dropped(mine) == Dropped(3, NOW) and await claim(store) == []
     assert await store.debts(NOW + 9, NOW + 50, 9) == [] and await store.debts(NOW + 10, NOW + 50, 9) == [ALICE]
     assert await store.paid(ALICE, [])
-    assert await store.watched_wallets(NOW + 1) == {"v", "w"} and await store.dropped(name) == Dropped(0, None)
+    assert await store.named_wallets(NOW + 1) == {ALICE: {"w"}, BOB: {"v"}} and await store.dropped(name) == Dropped(
+        0, None
+    )
     assert {job.webhook_id for job in await claim(store)} == {mine}

@@ -371,10 +371,10 @@ async def test_a_gap_is_for_every_signal_webhook_and_a_changed_filter_counts_at_
     swap = QueuedEvent("swap", "signal", "", "largeSwap", ["v"], NOW, "{}", lamports=7)
     assert await store.queue([swap], NOW) == 1
     found = await store.find(ALICE, narrow)
-    assert found is not None and await store.watched_wallets(0) == await store.watched_wallets(0, ALICE) == {"w"}
+    assert found is not None and await store.named_wallets(0) == {ALICE: {"w"}}
     await store.change(ALICE, narrow, Change(replace(found.filter, kinds=None, wallets=("v",), min_lamports=7)), NOW)
     assert await store.queue([swap._replace(cause="again")], NOW) == 2
-    assert await store.watched_wallets(0, BOB) == frozenset()
+    assert BOB not in await store.named_wallets(0)
 
 
 async def test_what_is_put_off_waits_until_then_or_until_its_webhook_works(store: WebhookStore) -> None:
