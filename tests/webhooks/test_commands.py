@@ -9,6 +9,7 @@ from actors.webhooks import commands
 from actors.webhooks.core import JobState
 from actors.webhooks.registrations import WEBHOOKS_MAX
 from actors.webhooks.store import LoggedJob
+from actors.webhooks.watched_wallets import WALLETS_PAUSED_MS
 from tests.gateway.world import Wallet
 
 from .outside import Receiver
@@ -170,9 +171,9 @@ async def test_wallets_are_watched_for_those_who_pay(
     await world.gateway.grant(newcomer, -25)
     await world.dispatcher.care_once()
     now_ms = world.clock.now_ms()
-    assert await watched(now_ms - commands.WALLETS_PAUSED_MS) == held + 2
-    now_ms += commands.WALLETS_PAUSED_MS + 1
-    assert await watched(now_ms - commands.WALLETS_PAUSED_MS) == held
+    assert await watched(now_ms - WALLETS_PAUSED_MS) == held + 2
+    now_ms += WALLETS_PAUSED_MS + 1
+    assert await watched(now_ms - WALLETS_PAUSED_MS) == held
 
 
 async def test_a_suspended_account_makes_no_webhooks(world: WebhookWorld, target: Receiver) -> None:
