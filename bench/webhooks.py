@@ -24,10 +24,11 @@ from actors.config import PaymentsConfig
 from actors.storage.connections import connect_postgres
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
-from actors.webhooks.actor import METHOD, WebhookDispatcher
+from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import CreateWebhook
 from actors.webhooks.commands import WebhookCommands
 from actors.webhooks.payloads import QueuedEvent
+from actors.webhooks.payments import METHOD
 from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal

@@ -4,8 +4,7 @@ Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a 
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,6 +24,7 @@ from actors.accounts.writes import Head, Told, Write
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
+from tests.accounts.memory_key_imports import MemoryKeyImports
 
 
 @dataclass(slots=True)
@@ -35,18 +35,6 @@ class Row:
     batches: dict[int, Batch] = field(default_factory=dict)
     entries: list[tuple[Entry, bytes]] = field(default_factory=list)
     marks: dict[tuple[int, bytes], Mark] = field(default_factory=dict)
-
-
-class MemoryKeyImports:
-    def __init__(self, keys: dict[bytes, bytes]) -> None:
-        self._keys = keys
-        self._turns: dict[bytes, asyncio.Lock] = {}
-
-    @contextlib.asynccontextmanager
-    async def turn(self, key_hash: bytes) -> AsyncIterator[bytes | None]:
-        async with self._turns.setdefault(key_hash, asyncio.Lock()):
-            await asyncio.sleep(0)
-            yield self._keys.get(key_hash)
 
 
 class MemoryAccountStore:

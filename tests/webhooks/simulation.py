@@ -30,28 +30,13 @@ from actors.webhooks.standings import AWAY, Standings
 from actors.webhooks.store import WebhooksUnavailable
 
 from .memory_store import MemoryWebhookStore
+from .simulated_customers import Customer
 from .virtual_time import LoopClock, VirtualLoop
 
 JOBS_MAX = 60
 KEPT_MS = 7 * 86_400_000
 _HANG_SECONDS = 15.0
-_HOLD_SECONDS = 55.0
 _MODES = ("ok", "ok", "ok", "slow", "fails", "busy", "hangs", "never_answers", "unreachable", "gone")
-
-
-@dataclass
-class Customer:
-    pubkey: bytes
-    balance: int
-    charged: set[bytes] = field(default_factory=set)
-    holds: dict[bytes, float] = field(default_factory=dict)  # Until when each lasts.
-
-    def may_begin(self, operation: bytes, now: float) -> bool:
-        return operation in self.charged or self.holds.get(operation, 0.0) > now
-
-    def available(self, now: float) -> int:
-        self.holds = {operation: until for operation, until in self.holds.items() if until > now}
-        return self.balance - len(self.holds)
 
 
 @dataclass
@@ -177,37 +162,15 @@ class Simulation:
         return [away if self.dice.random() < self.trouble else reply for reply in replies]
 
     def _carry_out(self, command: Any) -> OwnerReply[Any]:
+        now = self.loop.time()
+        if isinstance(command, ReadStanding):
+            pubkey = command.proof.pubkey  # type: ignore[union-attr]
+            return OwnerReply(AccountStanding(pubkey, self.customers[pubkey].balance, is_active=True))
+        customer = self.customers[command.pubkey]
         if isinstance(command, HoldOperations):
-            return self._hold(command)
-        return self._charge(command) if isinstance(command, ChargeOperations) else self._standing(command)
-
-    def _hold(self, command: HoldOperations) -> OwnerReply[Any]:
-        customer, now, verdicts = self.customers[command.pubkey], self.loop.time(), []
-        for operation in command.operations:
-            customer.holds.pop(operation, None)
-            is_free = operation in customer.charged
-            may = customer.balance > 0 if is_free else customer.available(now) >= command.credits_each
-            if may and not is_free:
-                customer.holds[operation] = now + _HOLD_SECONDS
-            verdicts.append(may)
-        return OwnerReply(tuple(verdicts))
-
-    def _standing(self, command: ReadStanding) -> OwnerReply[Any]:
-        pubkey = command.proof.pubkey  # type: ignore[union-attr]
-        return OwnerReply(AccountStanding(pubkey, self.customers[pubkey].balance, is_active=True))
-
-    def _charge(self, command: ChargeOperations) -> OwnerReply[Any]:
-        customer, charged, now = self.customers[command.pubkey], [], self.loop.time()
-        for operation in command.released:
-            customer.holds.pop(operation, None)
-        for operation in command.operations:
-            is_held = customer.may_begin(operation, now)
-            if operation not in customer.charged and (is_held or customer.available(now) >= command.credits_each):
-                customer.holds.pop(operation, None)
-                customer.balance -= command.credits_each
-                customer.charged.add(operation)
-            charged.append(operation in customer.charged)
-        return OwnerReply(tuple(charged))
+            return OwnerReply(customer.hold(command.operations, now))
+        assert isinstance(command, ChargeOperations), command
+        return OwnerReply(customer.charge(command.operations, command.released, now))
 
     # --- customers and sources of events
 
