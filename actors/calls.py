@@ -10,8 +10,8 @@ import msgspec
 
 from actors.units import owner_index, owner_index_of, routing_bytes
 
-EDGE_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
-OPERATION_BYTES = EDGE_BYTES + 8  # The replica's name, then its counter: unique without coordination.
+REPLICA_ID_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
+OPERATION_BYTES = REPLICA_ID_BYTES + 8  # The replica's name, then its counter: unique without coordination.
 # Calls count from 0. Streams count from here: for a charge that a client asks for, and for one that follows by itself
 # from an open stream, whose hold takes no rate unit.
 FIRST_STREAM_CHARGE = 1 << 62
@@ -128,7 +128,7 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     ceiling: int
     charged: int
     outcome: int
-    held_at: int  # Unix seconds at the edge, when the hold was granted.
+    held_at: int  # Unix seconds at the replica, when the hold was granted.
 
 
 class SettleReply(msgspec.Struct, frozen=True, array_like=True):
@@ -166,9 +166,9 @@ class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UndeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
-    """All charges of this edge, at the owner that is told, whose answers have not left or that it is voiding."""
+    """All charges of this replica, at the owner that is told, whose answers have not left or that it is voiding."""
 
-    edge: bytes
+    replica: bytes
     operations: tuple[bytes, ...]
 
 
@@ -178,12 +178,12 @@ class Noted(msgspec.Struct, frozen=True, array_like=True):
 
 def is_allowance(operation: bytes) -> bool:
     """Whether the operation is held ahead for an open stream."""
-    return operation[EDGE_BYTES] >= FIRST_ALLOWANCE >> 56
+    return operation[REPLICA_ID_BYTES] >= FIRST_ALLOWANCE >> 56
 
 
 def operation_at(operation: bytes, index: int) -> bytes:
     """Return the operation id of item `index` of a request: the same replica, its counter increased by `index`."""
     if index == 0:
         return operation
-    counter = int.from_bytes(operation[EDGE_BYTES:], "big") + index
-    return operation[:EDGE_BYTES] + counter.to_bytes(OPERATION_BYTES - EDGE_BYTES, "big")
+    counter = int.from_bytes(operation[REPLICA_ID_BYTES:], "big") + index
+    return operation[:REPLICA_ID_BYTES] + counter.to_bytes(OPERATION_BYTES - REPLICA_ID_BYTES, "big")

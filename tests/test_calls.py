@@ -71,7 +71,7 @@ def test_outcomes_keep_their_numbers() -> None:
 
 
 def test_items_of_a_request_have_operations_of_their_own() -> None:
-    """Two items never share one, and the edge's half stays."""
+    """Two items never share one, and the replica's half stays."""
     operation = b"edgeedge" + (41).to_bytes(8, "big")
     made = [operation_at(operation, index) for index in range(100)]
     assert made[0] == operation

@@ -116,6 +116,6 @@ def test_every_virtual_shard_has_exactly_one_owner(actors: int) -> None:
 
 @given(pubkey=st.binary(min_size=32, max_size=32), actors=st.integers(1, 256))
 def test_requests_go_to_the_actor_that_owns_the_shard(pubkey: bytes, actors: int) -> None:
-    """Rule: edges and owners agree on who owns an account without asking anybody."""
+    """Rule: replicas and owners agree on who owns an account without asking anybody."""
     index = owner_index_of(pubkey, actors)
     assert virtual_shard(routing_bytes(pubkey)) in owned_shards(index, actors)

@@ -26,7 +26,7 @@ from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
 SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of its transaction.
-CLOCK_SLACK_SECONDS = 30  # An edge's clock may be ahead: a hold that it calls 120 s old may be older by this.
+CLOCK_SLACK_SECONDS = 30  # A replica's clock may be ahead: a hold that it calls 120 s old may be older by this.
 
 
 # Structs take a third of the time of named tuples, and several are made for every call.

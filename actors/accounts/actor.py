@@ -20,7 +20,7 @@ from actors.accounts.activations import Activations, WrongOwner
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import decide_edge_gone, decide_hold, decide_withdrawal, figures, is_due
+from actors.accounts.core import decide_hold, decide_replica_gone, decide_withdrawal, figures, is_due
 from actors.accounts.credentials import Credentials
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.maintenance import Maintenance
@@ -178,11 +178,11 @@ class AccountShard:
             self._commits.distrust(account)
             return self._refused(_UNAVAILABLE)
 
-    def release_holds(self, edge: bytes) -> None:
-        """Release all holds of an edge that is gone for good, with their slots."""
+    def release_holds(self, replica: bytes) -> None:
+        """Release all holds of a replica that is gone for good, with their slots."""
         moment = self._activations.moment()
         for account in self._accounts.values():
-            for ended in decide_edge_gone(account, edge, moment):
+            for ended in decide_replica_gone(account, replica, moment):
                 apply(account, ended)
 
     def listed(self) -> "asyncio.Future[None]":
@@ -193,10 +193,10 @@ class AccountShard:
         """The accounts, of this owner, that these operations were debited to. Raises StoreUnavailable."""
         return await self._store.undelivered.find_charged(operations, self._virtual_shards)
 
-    async def forget_edge(self, edge: bytes) -> None:
-        """Remove the lists of an edge that is gone, when nothing of it is left. Raises StoreUnavailable."""
-        self.undelivered.forget(edge)
-        await self._store.undelivered.remove(self._commits.epoch, self._virtual_shards, edge)
+    async def forget_replica(self, replica: bytes) -> None:
+        """Remove the lists of a replica that is gone, when nothing of it is left. Raises StoreUnavailable."""
+        self.undelivered.forget(replica)
+        await self._store.undelivered.remove(self._commits.epoch, self._virtual_shards, replica)
 
     def stream_time(self, request: StreamTime) -> StreamTimeReply:
         return self._stream_times.tell(request, self._activations.moment().steady)
@@ -247,7 +247,7 @@ class AccountShard:
                     reply = self.hold_now(request)  # In memory now, so this does not come back here.
                     return reply if isinstance(reply, HoldReply) else await reply
         except WrongOwner as error:
-            return self._refused(_UNAVAILABLE, error.pubkey)  # A legacy key: the edge asks that account's owner.
+            return self._refused(_UNAVAILABLE, error.pubkey)  # A legacy key: the replica asks that account's owner.
         except (OwnerUnavailable, IdentityStoreUnavailable) as error:
             logger.info("a call was not admitted: %s", error)
         return self._refused(_UNAVAILABLE)

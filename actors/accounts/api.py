@@ -358,7 +358,7 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     def may_leave(self, charge: SettleRequest) -> bool:
-        """Whether the owner still counts on this edge to deliver the answer of this operation. Asked in the moment
+        """Whether the owner still counts on this replica to deliver the answer of this operation. Asked in the moment
         before the answer leaves. False: ask `confirm`, and let the answer leave only if that says yes."""
         ...
 
@@ -370,7 +370,7 @@ class AccountsClient(OwnersClient, Protocol):
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
         """The answer of this posted operation has left. Told to the owner in the background, several at once.
 
-        An edge that dies before it said so leaves doubt, and the owner refunds the charge (money rule 2).
+        A replica that dies before it said so leaves doubt, and the owner refunds the charge (money rule 2).
         """
         ...
 

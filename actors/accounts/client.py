@@ -1,11 +1,12 @@
-"""The client that edges hold: routes every request to the owner of its account.
+"""The client that replicas hold: routes every request to the owner of its account.
 
 Implements: api.AccountsClient over hot links (hold, settle, void, delivered, the time of streams) and ordinary actor
 calls (commands).
 Not here: any rule about credits; the owner decides.
 
 Charges that are posted and not delivered are kept here too. When a link stands again, perhaps to a restarted owner, the
-client says which they are, so that the owner takes all others as delivered, and asks for each of them again (edges.py).
+client says which they are, so that the owner takes all others as delivered, and asks for each of them again
+(replicas.py).
 """
 
 import asyncio
@@ -40,7 +41,7 @@ from actors.accounts.key_locations import KeyLocations
 from actors.accounts.undelivered import UNDELIVERED_MAX
 from actors.actor_settings import fingerprint, part_of
 from actors.calls import (
-    EDGE_BYTES,
+    REPLICA_ID_BYTES,
     DeliveredNotice,
     HoldReply,
     HoldRequest,
@@ -58,8 +59,8 @@ from actors.calls import (
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.errors import Err
-from actors.hotlink.edge import Link, LinkFull, LinkGivenUp, LinkTimeout
 from actors.hotlink.frames import MessageKind
+from actors.hotlink.replica import Link, LinkFull, LinkGivenUp, LinkTimeout
 from actors.units import owner_index_of
 
 logger = logging.getLogger(__name__)
@@ -99,22 +100,22 @@ class ShardedAccounts:
         self,
         config: Config,
         handles: list[Any],
-        edge: bytes,
+        replica: bytes,
         *,
         clock: Clock | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """edge: the eight bytes that this process's operation ids begin with, until it has to start over."""
-        self._edge, self._random_bytes = edge, random_bytes
+        """replica: the eight bytes that this process's operation ids begin with, until it has to start over."""
+        self._replica, self._random_bytes = replica, random_bytes
         self._monotonic = (clock or SystemClock()).monotonic
         self.clocks_disagree = False  # As `committing` found it last: an owner lets nothing expire for now.
-        self.on_start_over: Callable[[bytes], None] | None = None  # Told the edge id that goes on from here.
+        self.on_start_over: Callable[[bytes], None] | None = None  # Told the replica id that goes on from here.
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         secret = config.storage.cluster_secret.get_secret_value().encode()
         self._hold_wait_ms = config.gateway.hold_wait_ms
         self._settle_wait_ms = config.gateway.settle_wait_ms
         self._handles = handles
-        self._links = [Link(secret, LINK_KINDS, self._resolver(handle), edge, clock) for handle in handles]
+        self._links = [Link(secret, LINK_KINDS, self._resolver(handle), replica, clock) for handle in handles]
         for index, link in enumerate(self._links):
             link.on_given_up = self._start_over
             link.on_standing = functools.partial(self._ask_for_undelivered, index)
@@ -218,10 +219,10 @@ class ShardedAccounts:
     def may_leave(self, charge: SettleRequest) -> bool:
         # On the way of every answer: one comparison of bytes and one of times.
         link = self._links[owner_index_of(charge.pubkey, len(self._links))]
-        return link.heard_until > self._monotonic() and charge.operation[:EDGE_BYTES] == self._edge
+        return link.heard_until > self._monotonic() and charge.operation[:REPLICA_ID_BYTES] == self._replica
 
     async def confirm(self, charge: SettleRequest) -> bool:
-        if charge.operation[:EDGE_BYTES] != self._edge:
+        if charge.operation[:REPLICA_ID_BYTES] != self._replica:
             return False
         try:
             settled = await self.settle(charge)
@@ -268,8 +269,8 @@ class ShardedAccounts:
         link, operations = self._links[index], set(self._undelivered[index])
         for kind in (SETTLE, VOID):  # Of these, too, the owner must not believe that their answers have left.
             operations |= {request.operation for request in link.unanswered_of(kind)}
-        mine = tuple(operation for operation in operations if operation[:EDGE_BYTES] == self._edge)
-        told = link.call(UNDELIVERED, UndeliveredNotice(self._edge, mine), _NOTICE_WAIT_MS)
+        mine = tuple(operation for operation in operations if operation[:REPLICA_ID_BYTES] == self._replica)
+        told = link.call(UNDELIVERED, UndeliveredNotice(self._replica, mine), _NOTICE_WAIT_MS)
         told.add_done_callback(_retrieve)
         return told
 
@@ -285,30 +286,30 @@ class ShardedAccounts:
                 await asyncio.sleep(_ASK_PAUSE_SECONDS)
             else:
                 if not reply.ok and operation in undelivered:
-                    self._refused(operation)  # The charge was refunded: the former owner had given this edge up.
+                    self._refused(operation)  # The charge was refunded: the former owner had given this replica up.
                 break
         if self._asked_again.pop(operation):
             self.delivered(charge.pubkey, operation)  # Again: the first notice may have overtaken the question.
 
     def _refused(self, operation: bytes) -> None:
-        """An owner has given up the edge of this operation. It may be an earlier one of this process."""
-        if operation[:EDGE_BYTES] == self._edge:
+        """An owner has given up the replica of this operation. It may be an earlier one of this process."""
+        if operation[:REPLICA_ID_BYTES] == self._replica:
             self._start_over()
 
     def _start_over(self) -> None:
-        """An owner has given this edge up: go on under a fresh id, at all owners."""
-        self._edge = self._random_bytes(EDGE_BYTES)
+        """An owner has given this replica up: go on under a fresh id, at all owners."""
+        self._replica = self._random_bytes(REPLICA_ID_BYTES)
         for undelivered in self._undelivered:
             undelivered.clear()  # None of these answers leaves any more; each charge is voided.
         logger.error(
             "an owner has given this replica up, because it was out of touch for too long; its unfinished calls cost "
-            "nothing and are answered with 503, and it starts over as edge %s",
-            self._edge.hex(),
+            "nothing and are answered with 503, and it starts over as replica %s",
+            self._replica.hex(),
         )
         if self.on_start_over is not None:
-            self.on_start_over(self._edge)
+            self.on_start_over(self._replica)
         for link in self._links:
-            link.start_over(self._edge)
+            link.start_over(self._replica)
 
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
         if self._locations and isinstance(command, ByProof):

@@ -23,7 +23,7 @@ from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
 from actors.accounts.undelivered import UndeliveredCharges, place_of
 from actors.accounts.writes import Write
-from actors.calls import EDGE_BYTES
+from actors.calls import REPLICA_ID_BYTES
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard
 
@@ -284,7 +284,8 @@ class GroupCommit:
         write.place = self._place
         # A group of one entry has a way of its own, which takes one list; other lists wait for the next group.
         is_single = len(write.entries) == 1
-        write.undelivered = self._undelivered.cut(write.entries[0][1].operation[:EDGE_BYTES] if is_single else None)
+        replica = write.entries[0][1].operation[:REPLICA_ID_BYTES] if is_single else None
+        write.undelivered = self._undelivered.cut(replica)
 
     def _fence(self) -> None:
         logger.error("%s: the shards have another owner; this one has stopped", self._owner)

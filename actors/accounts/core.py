@@ -93,12 +93,12 @@ def decide_hold_expiry(account: Account, moment: Moment) -> tuple[HoldEnded, ...
     return tuple(ended)
 
 
-def decide_edge_gone(account: Account, edge: bytes, moment: Moment) -> tuple[HoldEnded, ...]:
-    """End every hold of an edge that is gone, as an expiry does: nothing else would end them.
+def decide_replica_gone(account: Account, replica: bytes, moment: Moment) -> tuple[HoldEnded, ...]:
+    """End every hold of a replica that is gone, as an expiry does: nothing else would end them.
 
-    If the edge comes back and settles one of them, edges.py refuses the settle.
+    If the replica comes back and settles one of them, replicas.py refuses the settle.
     """
-    held = [operation for operation in account.holds if operation.startswith(edge)]
+    held = [operation for operation in account.holds if operation.startswith(replica)]
     return tuple(HoldEnded(operation, moment.steady, expired=True) for operation in held)
 
 
@@ -226,7 +226,7 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     elif charged == 0:
         return Settlement(True, HoldEnded(operation, moment.steady))
     elif not 0 < charged <= hold.ceiling:
-        return _REFUSED  # An edge that charges more than its hold is broken; the customer does not pay.
+        return _REFUSED  # A replica that charges more than its hold is broken; the customer does not pay.
     moves = plan_spend(account.purse, charged)
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
 

@@ -62,7 +62,7 @@ BEGIN
     RAISE EXCEPTION 'an account is not where its owner left it' USING ERRCODE = 'LG002';
 END $$;
 
--- Keep the list of an edge's undelivered charges in place of its earlier list. A former owner changes nothing.
+-- Keep the list of a replica's undelivered charges in place of its earlier list. A former owner changes nothing.
 CREATE OR REPLACE FUNCTION accounts_list_edge(
     my_epoch bigint, my_home integer, my_owners integer, my_edge bytea, my_list bytea
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -83,7 +83,7 @@ END $$;
 -- is written; each head checks its own shard as it is updated.
 -- Each debit (type 2) is marked in account_debits. SQLSTATE 23505 there: its operation was debited before, in whatever
 -- month and by whichever owner.
--- edges, lists: the undelivered charges of each edge, as accounts_list_edge() takes them.
+-- replicas, lists: the undelivered charges of each replica, as accounts_list_edge() takes them.
 CREATE OR REPLACE FUNCTION accounts_write(
     my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[],
     my_home integer, my_owners integer, edges bytea[], lists bytea[]

@@ -26,7 +26,7 @@ GRANT SELECT, INSERT, UPDATE (seq, hash) ON account_fact_heads TO :"product";
 GRANT SELECT, INSERT, UPDATE (calls, credits) ON account_usage TO :"product";
 GRANT SELECT, INSERT, UPDATE (at_ms, seq) ON account_usage_marks TO :"product";
 
--- Lists of what is under way; they say which charges are refunded, and an edge's list goes with it.
+-- Lists of what is under way; they say which charges are refunded, and a replica's list goes with it.
 GRANT SELECT, INSERT, UPDATE (epoch, undelivered), DELETE ON account_edges TO :"product";
 
 -- Events that were told are removed after a while.

@@ -1,7 +1,7 @@
 """One account shard as a Ray actor: opens its stores, listens for hot links, passes commands on.
 
 Implements: design, "Measured facts" (Ray places, names, supervises and restarts the shard actors and tells their
-addresses). The shell around the shell: every rule is below actor.py. Not here: how edges find it (client.py).
+addresses). The shell around the shell: every rule is below actor.py. Not here: how replicas find it (client.py).
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from actors.accounts.api import (
     OwnerReply,
     Value,
 )
-from actors.accounts.edges import Edges
 from actors.accounts.ledger_clock import LedgerClock
+from actors.accounts.replicas import Replicas
 from actors.accounts.store import PostgresAccountStore
 from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
@@ -57,22 +57,22 @@ USES = (
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
     """The owner's side of the hot links, over TCP."""
-    edges = Edges(shard)
+    replicas = Replicas(shard)
     handlers = {
-        HOLD: each(edges.hold),
-        SETTLE: each(edges.settle),
-        VOID: each(edges.void),
-        DELIVERED: each(edges.delivered),
-        UNDELIVERED: each(edges.undelivered),
-        STREAM_TIME: each(edges.stream_time),
+        HOLD: each(replicas.hold),
+        SETTLE: each(replicas.settle),
+        VOID: each(replicas.void),
+        DELIVERED: each(replicas.delivered),
+        UNDELIVERED: each(replicas.undelivered),
+        STREAM_TIME: each(replicas.stream_time),
     }
-    edges.await_recalled()
-    return LinkServer(secret, handlers, edges.gone, edges.is_fenced)
+    replicas.await_recalled()
+    return LinkServer(secret, handlers, replicas.gone, replicas.is_fenced)
 
 
 class AccountShardActor(hosting.StartingActor):
     """Owns the virtual shards v with v % actors == index. Starts with its first request, so a restarted owner takes
-    the next epoch as soon as an edge asks for its address."""
+    the next epoch as soon as a replica asks for its address."""
 
     def __init__(self, config: Config, fingerprint: str, index: int) -> None:
         super().__init__(fingerprint)

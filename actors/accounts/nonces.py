@@ -5,9 +5,9 @@ Pure. Verifying signatures is the door's work (identity); keeping nonces across 
 
 Nonces do not belong to accounts in memory: an account is dropped when the ledger fails, and its nonces must not be.
 
-A nonce is kept together with the operation that took it. A request that an edge sends again carries the same operation,
-and is the same request; another operation with the same nonce is refused. A nonce that was taken stays taken, whatever
-becomes of its request.
+A nonce is kept together with the operation that took it. A request that a replica sends again carries the same
+operation, and is the same request; another operation with the same nonce is refused. A nonce that was taken stays
+taken, whatever becomes of its request.
 
 Forgetting a nonce depends on no clock being right. When a nonce is forgotten, every message that expires no later than
 its own is refused from then on (`forgotten_until`), so a door or an owner whose clock is set back refuses old messages

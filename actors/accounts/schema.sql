@@ -82,13 +82,13 @@ CREATE TABLE account_debits (
 );
 
 -- Charges whose answers have not reached their clients yet, as far as the owner knew when it wrote its last group: one
--- row of each edge at each owner. The next owner voids those of an edge that does not link to it.
+-- row of each replica at each owner. The next owner voids those of a replica that does not link to it.
 CREATE TABLE account_edges (
     home        integer NOT NULL,  -- The owner had the virtual shards home, home + owners, home + 2 * owners, ...
     edge        bytea   NOT NULL,
     owners      integer NOT NULL,
     epoch       bigint  NOT NULL,
-    undelivered bytea   NOT NULL,  -- The second half (8 bytes) of each charge's operation; the first half is the edge.
+    undelivered bytea   NOT NULL,  -- The second half (8 bytes) of each charge's operation; the first half is the replica.
     PRIMARY KEY (home, edge)
 ) WITH (fillfactor = 50, toast_tuple_target = 8160);  -- Rewritten with every group, on its own page.
 

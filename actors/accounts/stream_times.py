@@ -17,7 +17,7 @@ from actors.calls import StreamTime, StreamTimeReply
 from actors.catalog import STREAMS
 
 KEPT_SECONDS = STREAMS["grpc"]["unpaid_seconds_kept"]
-_TOLD_SECONDS = 60  # An edge sends a request again for 15 s.
+_TOLD_SECONDS = 60  # A replica sends a request again for 15 s.
 LEFT_MAX = 256  # Of one account; more than it can have streams in two replicas.
 _NOTHING = StreamTimeReply(0)
 

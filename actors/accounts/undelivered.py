@@ -1,23 +1,23 @@
-"""Charges whose answers have not left their edges yet, as an owner knows them and as each group commit keeps them.
+"""Charges whose answers have not left their replicas yet, as an owner knows them and as each group commit keeps them.
 
 Implements: money rule 2; threat 66 (a replica and its account's owner die together).
-Pure. A group commit writes, for each edge that changed, the list of its undelivered charges (`cut`). So the list in the
-ledger's database is as old as the last group, and names every charge that is in the ledger and may not have reached its
-client. The next owner reads it (`recall`) before it serves anybody. An edge that links again says which of its charges
-are undelivered (`told`), and that counts; those of an edge that does not are voided (edges.py).
+Pure. A group commit writes, for each replica that changed, the list of its undelivered charges (`cut`). So the list in
+the ledger's database is as old as the last group, and names every charge that is in the ledger and may not have reached
+its client. The next owner reads it (`recall`) before it serves anybody. A replica that links again says which of its
+charges are undelivered (`told`), and that counts; those of a replica that does not are voided (replicas.py).
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from actors.calls import EDGE_BYTES, OPERATION_BYTES, SettleRequest
+from actors.calls import OPERATION_BYTES, REPLICA_ID_BYTES, SettleRequest
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 
-UNDELIVERED_MAX = 100_000  # Of one edge; more than it can have in flight. Beyond it the oldest are taken as delivered.
-# Of one edge, in the database: a list of so many fills a page. Answers that clients read slowly are the oldest, and
-# beyond this number they stay charged if their edge and their owner die together.
+UNDELIVERED_MAX = 100_000  # Of one replica; more than it can have in flight. Beyond it the oldest count as delivered.
+# Of one replica, in the database: a list of so many fills a page. Answers that clients read slowly are the oldest, and
+# beyond this number they stay charged if their replica and their owner die together.
 LISTED_MAX = 1_000
-_COUNTER_BYTES = OPERATION_BYTES - EDGE_BYTES
+_COUNTER_BYTES = OPERATION_BYTES - REPLICA_ID_BYTES
 
 
 class Place(NamedTuple):
@@ -32,72 +32,73 @@ def place_of(shards: Sequence[VirtualShard]) -> Place:
 
 
 class Listed(NamedTuple):
-    """The undelivered charges of one edge, as the database has them: the second halves of their operations."""
+    """The undelivered charges of one replica, as the database has them: the second halves of their operations."""
 
-    edge: bytes
+    replica: bytes
     counters: bytes
 
     def operations(self) -> list[bytes]:
         starts = range(0, len(self.counters), _COUNTER_BYTES)
-        return [self.edge + self.counters[start : start + _COUNTER_BYTES] for start in starts]
+        return [self.replica + self.counters[start : start + _COUNTER_BYTES] for start in starts]
 
 
 class UndeliveredCharges:
-    """By edge, oldest first. None in place of a charge: it was recalled, and its account is not known yet."""
+    """By replica, oldest first. None in place of a charge: it was recalled, and its account is not known yet."""
 
     def __init__(self) -> None:
-        self._edges: dict[bytes, dict[bytes, SettleRequest | None]] = {}
-        self._changed: set[bytes] = set()  # Edges whose lists in the database are not what they are here.
+        self._replicas: dict[bytes, dict[bytes, SettleRequest | None]] = {}
+        self._changed: set[bytes] = set()  # Replicas whose lists in the database are not what they are here.
 
     def posted(self, settle: SettleRequest) -> None:
-        """Keep a charge that was decided for this edge. Repeating it changes nothing."""
-        name = settle.operation[:EDGE_BYTES]
-        edge = self._edges.get(name)
-        if edge is None:
-            edge = self._edges[name] = {}
-        edge[settle.operation] = settle
+        """Keep a charge that was decided for this replica. Repeating it changes nothing."""
+        name = settle.operation[:REPLICA_ID_BYTES]
+        replica = self._replicas.get(name)
+        if replica is None:
+            replica = self._replicas[name] = {}
+        replica[settle.operation] = settle
         self._changed.add(name)
-        if len(edge) > UNDELIVERED_MAX:
-            del edge[next(iter(edge))]
+        if len(replica) > UNDELIVERED_MAX:
+            del replica[next(iter(replica))]
 
     def delivered(self, operations: Iterable[bytes]) -> None:
-        """Drop the charges of answers that have left their edge, and charges that were voided. Unknown operations are
+        """Drop the charges of answers that have left their replica, and charges that were voided. Unknown operations
+        are
         ignored."""
         for operation in operations:
-            name = operation[:EDGE_BYTES]
-            edge = self._edges.get(name)
-            if edge is not None and operation in edge:
-                del edge[operation]
+            name = operation[:REPLICA_ID_BYTES]
+            replica = self._replicas.get(name)
+            if replica is not None and operation in replica:
+                del replica[operation]
                 self._changed.add(name)
 
     def recall(self, listed: Iterable[Listed]) -> None:
         """Take up what the former owner left."""
         for row in listed:
-            self._edges.setdefault(row.edge, {}).update(dict.fromkeys(row.operations()))
-            self._changed.add(row.edge)
+            self._replicas.setdefault(row.replica, {}).update(dict.fromkeys(row.operations()))
+            self._changed.add(row.replica)
 
     def recalled(self) -> list[bytes]:
-        """Edges that have charges of a former owner's list which they have not confirmed."""
-        return [name for name, edge in self._edges.items() if None in edge.values()]
+        """Replicas that have charges of a former owner's list which they have not confirmed."""
+        return [name for name, replica in self._replicas.items() if None in replica.values()]
 
-    def told(self, edge: bytes, operations: Iterable[bytes]) -> None:
-        """The edge says which of its charges are undelivered: recalled ones that it does not name are delivered."""
-        mine, named = self._edges.get(edge, {}), set(operations)
+    def told(self, replica: bytes, operations: Iterable[bytes]) -> None:
+        """The replica says which of its charges are undelivered: recalled ones that it does not name are delivered."""
+        mine, named = self._replicas.get(replica, {}), set(operations)
         recalled = [operation for operation, settle in mine.items() if settle is None]
         self.delivered(operation for operation in recalled if operation not in named)
 
-    def of(self, edge: bytes) -> dict[bytes, SettleRequest | None]:
-        """The undelivered charges of an edge. They stay listed until each is `delivered`, or ended by a void."""
-        return dict(self._edges.get(edge, {}))
+    def of(self, replica: bytes) -> dict[bytes, SettleRequest | None]:
+        """The undelivered charges of a replica. They stay listed until each is `delivered`, or ended by a void."""
+        return dict(self._replicas.get(replica, {}))
 
-    def forget(self, edge: bytes) -> None:
-        """Drop an edge that is gone for good and has no undelivered charge left."""
-        if not self._edges.get(edge):
-            self._edges.pop(edge, None)
-            self._changed.discard(edge)
+    def forget(self, replica: bytes) -> None:
+        """Drop a replica that is gone for good and has no undelivered charge left."""
+        if not self._replicas.get(replica):
+            self._replicas.pop(replica, None)
+            self._changed.discard(replica)
 
     def __len__(self) -> int:
-        return sum(map(len, self._edges.values()))
+        return sum(map(len, self._replicas.values()))
 
     # --- what a group commit writes -------------------------------------------------------------------------------
 
@@ -106,15 +107,15 @@ class UndeliveredCharges:
         return bool(self._changed)
 
     def cut(self, only: bytes | None = None) -> list[Listed]:
-        """The lists that have changed since they were cut last, of all edges or of one. A write that fails must be
+        """The lists that have changed since they were cut last, of all replicas or of one. A write that fails must be
         followed by `unwritten`."""
         names = list(self._changed) if only is None else [only] if only in self._changed else []
         self._changed.difference_update(names)
-        return [Listed(name, _counters(self._edges.get(name, {}))) for name in names]
+        return [Listed(name, _counters(self._replicas.get(name, {}))) for name in names]
 
     def unwritten(self) -> None:
         """A write failed: whether the database has the lists that were cut is not known."""
-        self._changed.update(self._edges)
+        self._changed.update(self._replicas)
 
 
 def _counters(operations: Iterable[bytes]) -> bytes:

@@ -2,7 +2,7 @@
 
 Implements: money rule 2; threat 66. Decides nothing. The lists are written with each group
 (accounts_write() in functions.sql), so no charge waits longer for them; what is here runs when an owner starts or an
-edge is gone.
+replica is gone.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +36,9 @@ class UndeliveredStore(Protocol):
         """The account of each of these operations that was debited, among accounts of these virtual shards."""
         ...
 
-    async def remove(self, epoch: int, shards: Sequence[VirtualShard], edge: bytes) -> None:
-        """Remove the lists of an edge that is gone for good, of owners whose home is one of these shards. Lists that a
+    async def remove(self, epoch: int, shards: Sequence[VirtualShard], replica: bytes) -> None:
+        """Remove the lists of a replica that is gone for good, of owners whose home is one of these shards. Lists that
+        a
         later owner wrote stay."""
         ...
 
@@ -72,11 +73,11 @@ class PostgresUndeliveredStore:
                 found |= dict(map(tuple, rows))
         return found
 
-    async def remove(self, epoch: int, shards: Sequence[VirtualShard], edge: bytes) -> None:
+    async def remove(self, epoch: int, shards: Sequence[VirtualShard], replica: bytes) -> None:
         async with self._reading() as connection:
             await connection.execute(
                 "DELETE FROM account_edges WHERE home = ANY ($1) AND edge = $2 AND epoch <= $3",
                 list(shards),
-                edge,
+                replica,
                 epoch,
             )

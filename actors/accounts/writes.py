@@ -61,7 +61,7 @@ class Write:
     returns: list[tuple[bytes, Return]] = field(default_factory=list)
     events: list[Told] = field(default_factory=list)
     before: dict[bytes, int] = field(default_factory=dict)  # Public key to the seq that the store has.
-    place: Place = _WHOLE  # Of the owner; with it the lists of edges are kept.
+    place: Place = _WHOLE  # Of the owner; with it the lists of replicas are kept.
     undelivered: list[Listed] = field(default_factory=list)
 
     def add(self, account: Account, event: Event) -> bool:
@@ -147,8 +147,11 @@ def group_arguments(group: Write) -> tuple[Any, ...]:
     entries = [_entry_row(*entry) for entry in group.entries]
     lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
     rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
-    edges, lists = [listed.edge for listed in group.undelivered], [listed.counters for listed in group.undelivered]
-    return rare, group.heads, entries, lefts, *group.place, edges, lists
+    replicas, lists = (
+        [listed.replica for listed in group.undelivered],
+        [listed.counters for listed in group.undelivered],
+    )
+    return rare, group.heads, entries, lefts, *group.place, replicas, lists
 
 
 def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from ray import serve
 
 from actors.config import Config
-from actors.gateway.doors import serve_layer as serve_edge
+from actors.gateway.doors import serve_layer
 from actors.gateway.replicas import replicas_on
 
 ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.
@@ -36,10 +36,10 @@ class _Door:
             return
         await receive()
         self._app, self._close = await self._assemble(self._config)
-        serve_edge.open_to(self._app)
+        serve_layer.open_to(self._app)
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        serve_edge.open_to(None)
+        serve_layer.open_to(None)
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 

@@ -2,7 +2,7 @@
 
 Implements: design, "Measured facts" (a bare framed link). A frame is its length in four bytes, big-endian, and that
 many bytes: first a greeting (handshake.py), then messages that each end with a tag. A frame with only a tag is a
-heartbeat. edge.py decides when to connect.
+heartbeat. replica.py decides when to connect.
 
 A message is one byte of kind and MessagePack `[frame, [[sequence, item], ...]]`. An answer has the same form with
 replies for items, in the order in which they become ready; its `frame` acknowledges that frame, or is 0. No rule of any
@@ -16,7 +16,7 @@ WebSocket was replaced: the masks, pings, queues and tasks of its library took m
 (hold, settle and notice of delivery; two processes of one machine, alternating runs, uvloop, which Ray's actors run on)
 with the `websockets` library, and over bare frames:
 
-| calls at once | edge, us | owner, us |
+| calls at once | replica, us | owner, us |
 |---|---|---|
 | 1 | 540, now 256 | 460, now 235 |
 | 8 | 87, now 47 | 64, now 31 |
@@ -24,9 +24,9 @@ with the `websockets` library, and over bare frames:
 
 At one call at once, half of the rest is two writes to the socket on each side, and the wake-ups that they cause.
 
-The CPU of tags, measured in the same way on a faster machine (best of twenty runs each, edge and owner together, us a
-call): 67.9 without and 73.1 with them at one call at once, 15.3 and 17.5 at 8, 7.8 and 8.4 at 128. That is 0.7 us for a
-frame at either end, and at most 1 % of a call's CPU in the whole product. AES-GCM, which would hide the contents too,
+The CPU of tags, measured in the same way on a faster machine (best of twenty runs each, replica and owner together, us
+a call): 67.9 without and 73.1 with them at one call at once, 15.3 and 17.5 at 8, 7.8 and 8.4 at 128. That is 0.7 us for
+a frame at either end, and at most 1 % of a call's CPU in the whole product. AES-GCM, which would hide the contents too,
 took 35 us a call at one call at once.
 
 When full: the transport buffers bytes that the socket does not take. From OUTBOX_BYTES_MAX on, a connection is `full`,
@@ -60,15 +60,15 @@ _KINDS = tuple(bytes((number,)) for number in range(256))
 _encode = msgspec.msgpack.Encoder().encode
 
 # Marks on the wire in place of a reply. UNKNOWN: the owner does not know the outcome; ask again. FAILED: a bug of the
-# owner; a second request would fail too, and would delay other requests of the edge. START_OVER: the owner has given up
-# the edge, which must continue under another name. OF_THE_EDGE is a sequence number that no request has; with it,
-# START_OVER concerns the edge of the connection.
+# owner; a second request would fail too, and would delay other requests of the replica. START_OVER: the owner has given
+# up the replica, which must continue under another name. OF_THE_REPLICA is a sequence number that no request has; with
+# it, START_OVER concerns the replica of the connection.
 UNKNOWN, FAILED, START_OVER = None, False, True
-OF_THE_EDGE = 0
+OF_THE_REPLICA = 0
 
 
 class AskAgain(Exception):
-    """A handler cannot answer at the moment: the edge asks again, a little later each time."""
+    """A handler cannot answer at the moment: the replica asks again, a little later each time."""
 
 
 @dataclass(frozen=True, slots=True)

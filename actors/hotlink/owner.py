@@ -1,17 +1,17 @@
-"""Listens for edges, and writes all ready answers at once: the owner's end of the hot link.
+"""Listens for replicas, and writes all ready answers at once: the owner's end of the hot link.
 
 Implements: design, "Measured facts" (never one actor call per request; coalesced frames; the first frames prove a
 secret of the cluster). Generic: it knows kinds, sequence numbers and futures; no rule of any context may live here. A
 request may arrive twice, so it must be idempotent by its own operation id.
 
-The edge's proof also names the edge. When all connections of an edge have been gone for GONE_SECONDS, `on_gone` is
-called: the edge is given up, and the customers of its calls can be refunded. An edge that was only cut off may come
-back. If `is_given_up` says that it was given up meanwhile, the first message to it, before any answer, tells it to
-start over under another name. So an edge that gets an answer on a connection was not given up before, and will not be
+The replica's proof also names the replica. When all connections of a replica have been gone for GONE_SECONDS, `on_gone`
+is called: the replica is given up, and the customers of its calls can be refunded. A replica that was only cut off may
+come back. If `is_given_up` says that it was given up meanwhile, the first message to it, before any answer, tells it to
+start over under another name. So a replica that gets an answer on a connection was not given up before, and will not be
 while that connection stands and GONE_SECONDS longer.
 
 When full: an owner that cannot write its answers reads no further frames until it can. Frames that it has read are
-still answered; UNANSWERED_MAX of the edge bounds their number (edge.py).
+still answered; UNANSWERED_MAX of the replica bounds their number (replica.py).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ import msgspec
 
 from actors.hotlink.frames import (
     FAILED,
-    OF_THE_EDGE,
+    OF_THE_REPLICA,
     START_OVER,
     UNKNOWN,
     AskAgain,
@@ -33,12 +33,12 @@ from actors.hotlink.frames import (
     MessageKind,
     message,
 )
-from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
+from actors.hotlink.handshake import NONCE_BYTES, REPLICA_PROOF_BYTES, transcript_of
 
 logger = logging.getLogger(__name__)
 
 UNPROVEN_MAX = 64  # Connections without a proof so far; each has BEAT_SECONDS to send it.
-GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (edge.py); a killed one does not come back.
+GONE_SECONDS = 5.0  # A replica whose network failed is back sooner (replica.py); a killed one does not come back.
 
 
 # For each item, a handler returns the reply; or (reply, future), and the reply is sent when the future is done; or an
@@ -56,7 +56,7 @@ class _Unknown(msgspec.Struct, frozen=True):
 
 
 class StartOver(msgspec.Struct, frozen=True):
-    """The result of a handler for a request of an edge that the owner has given up."""
+    """The result of a handler for a request of a replica that the owner has given up."""
 
 
 _MARKS: dict[type, bool | None] = {_Failed: FAILED, _Unknown: UNKNOWN, StartOver: START_OVER}
@@ -81,7 +81,7 @@ def each(handle: Callable[[Any], Handled]) -> FrameHandler:
 
 
 class LinkServer:
-    """Listens for edges. Each kind has a handler that is called with a whole frame's items, in one turn."""
+    """Listens for replicas. Each kind has a handler that is called with a whole frame's items, in one turn."""
 
     def __init__(
         self,
@@ -122,7 +122,8 @@ class LinkServer:
         self._absent.clear()
 
     def made(self, session: "_Session") -> None:
-        """Keep the connection. Beyond UNPROVEN_MAX, drop the oldest unproven one, which is no edge: edges need only
+        """Keep the connection. Beyond UNPROVEN_MAX, drop the oldest unproven one, which is no replica: replicas need
+        only
         milliseconds for their proof."""
         self._connections.add(session)
         self._unproven[session] = None
@@ -155,13 +156,13 @@ class LinkServer:
 
 
 class _Session(FrameConnection):
-    """One connection of an edge. All answers of one turn of the event loop leave in one write."""
+    """One connection of a replica. All answers of one turn of the event loop leave in one write."""
 
     def __init__(self, server: LinkServer, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop, EDGE_PROOF_BYTES)
+        super().__init__(loop, REPLICA_PROOF_BYTES)
         self._server = server
         self._nonce = secrets.token_bytes(NONCE_BYTES)
-        self.peer: bytes | None = None  # None until the edge has proven itself.
+        self.peer: bytes | None = None  # None until the replica has proven itself.
         self._ready: list[bytes] = []  # Messages for the next flush.
         self._flush_is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,15 +174,15 @@ class _Session(FrameConnection):
 
     def greeted(self, frame: bytes) -> None:
         transcript = transcript_of(self._server.secret, self._nonce, frame)
-        if transcript is None or not transcript.is_edge_proof(frame):
+        if transcript is None or not transcript.is_replica_proof(frame):
             self.drop("wrong cluster secret")
             return
         self.peer = transcript.peer
         self.greet(transcript.owner_proof())
-        self.stand(transcript.owner_key(), transcript.edge_key())
+        self.stand(transcript.owner_key(), transcript.replica_key())
         self._server.proven(self, transcript.peer)
         if self._server.is_given_up(transcript.peer):
-            self.write([message(next(iter(self._server.handlers)), (0, [(OF_THE_EDGE, START_OVER)]))])
+            self.write([message(next(iter(self._server.handlers)), (0, [(OF_THE_REPLICA, START_OVER)]))])
 
     def taken(self, frame: bytes) -> None:
         number = frame[0]
@@ -249,7 +250,7 @@ class _Session(FrameConnection):
         self, future: "asyncio.Future[None]", number: int, frame_number: int, replies: list[tuple[int, Any]]
     ) -> None:
         def done(finished: "asyncio.Future[None]") -> None:
-            # After a failed commit the edge asks again, and the ledger finds written entries by operation id.
+            # After a failed commit the replica asks again, and the ledger finds written entries by operation id.
             failed = finished.cancelled() or finished.exception() is not None
             if self.standing:
                 told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies
@@ -269,7 +270,7 @@ class _Session(FrameConnection):
             raise
         except AskAgain:
             reply = UNKNOWN
-        except Exception:  # The edge must learn that this item failed, whatever the reason.
+        except Exception:  # The replica must learn that this item failed, whatever the reason.
             logger.exception("hot link: a request failed")
             reply = FAILED
         self._answer(number, 0, [(sequence, reply)])

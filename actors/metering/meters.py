@@ -189,11 +189,12 @@ class Meter:
 
 
 class Meters:
-    """Belongs to one event loop. edge: random bytes of this process; owners know it, and release its holds when the
-    process dies."""
+    """Belongs to one event loop. replica_id: known to owners, which release its holds when this process dies."""
 
-    def __init__(self, accounts: AccountsClient, clock: Clock, edge: bytes, metrics: Metrics | None = None) -> None:
-        self._accounts, self.clock, self._edge = accounts, clock, edge
+    def __init__(
+        self, accounts: AccountsClient, clock: Clock, replica_id: bytes, metrics: Metrics | None = None
+    ) -> None:
+        self._accounts, self.clock, self._replica_id = accounts, clock, replica_id
         self._metrics = metrics or Metrics()
         self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
         self._meters: dict[bytes, dict[str, Meter]] = {}  # By account, then by name.
@@ -210,9 +211,9 @@ class Meters:
             meter.end()
         await self._posts.finish()
 
-    def start_over(self, edge: bytes) -> None:
-        """Name operations by this edge id from now on: an owner has given up the one before."""
-        self._edge = edge
+    def start_over(self, replica_id: bytes) -> None:
+        """Name operations by this replica id from now on: an owner has given up the one before."""
+        self._replica_id = replica_id
 
     # --- events, by allowance
 
@@ -350,11 +351,11 @@ class Meters:
 
     def next_allowance(self) -> bytes:
         self._allowances += 1
-        return operation_at(self._edge + bytes(8), self._allowances)
+        return operation_at(self._replica_id + bytes(8), self._allowances)
 
     def _next_charge(self) -> bytes:
         self._charges += 1
-        return operation_at(self._edge + bytes(8), self._charges)
+        return operation_at(self._replica_id + bytes(8), self._charges)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         self._posts.start(work)

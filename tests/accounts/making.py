@@ -21,7 +21,7 @@ ALICE, BOB = pubkey_of("alice"), pubkey_of("bob")
 
 
 def operation(number: int) -> bytes:
-    return b"edge-one" + number.to_bytes(8, "big")
+    return b"replica1" + number.to_bytes(8, "big")
 
 
 def later(moment: Moment, seconds: int) -> Moment:

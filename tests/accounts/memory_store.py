@@ -331,21 +331,21 @@ class MemoryUndelivered:
 
     def __init__(self, debits: Mapping[bytes, bytes]) -> None:
         self._debits = debits
-        self.lists: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}  # (home, edge) to owners, epoch, counters.
+        self.lists: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}  # (home, replica) to owners, epoch, counters.
 
     def write(self, epoch: int, place: Place, lists: Iterable[Listed]) -> None:
         for listed in lists:
-            if self.lists.get((place.home, listed.edge), (0, 0))[1] <= epoch:
-                self.lists[place.home, listed.edge] = place.owners, epoch, listed.counters
+            if self.lists.get((place.home, listed.replica), (0, 0))[1] <= epoch:
+                self.lists[place.home, listed.replica] = place.owners, epoch, listed.counters
 
     async def recall(self, place: Place) -> list[Listed]:
         await asyncio.sleep(0)
-        for (home, edge), (_, _, counters) in list(self.lists.items()):
+        for (home, replica), (_, _, counters) in list(self.lists.items()):
             if home == place.home and not counters:
-                del self.lists[home, edge]
+                del self.lists[home, replica]
         return [
-            Listed(edge, counters)
-            for (home, edge), (owners, _, counters) in self.lists.items()
+            Listed(replica, counters)
+            for (home, replica), (owners, _, counters) in self.lists.items()
             if counters and (home == place.home or owners != place.owners)
         ]
 
@@ -354,10 +354,10 @@ class MemoryUndelivered:
         found = {operation: self._debits[operation] for operation in operations if operation in self._debits}
         return {operation: pubkey for operation, pubkey in found.items() if _shard(pubkey) in shards}
 
-    async def remove(self, epoch: int, shards: Sequence[VirtualShard], edge: bytes) -> None:
+    async def remove(self, epoch: int, shards: Sequence[VirtualShard], replica: bytes) -> None:
         await asyncio.sleep(0)
         for (home, name), (_, written, _) in list(self.lists.items()):
-            if home in shards and name == edge and written <= epoch:
+            if home in shards and name == replica and written <= epoch:
                 del self.lists[home, name]
 
 

@@ -102,7 +102,7 @@ def test_an_event_that_does_not_follow_is_a_broken_invariant() -> None:
         take(account, event)
 
 
-def test_an_operators_word_is_no_edges_operation() -> None:
+def test_an_operators_word_is_no_replicas_operation() -> None:
     account: Account = opened()
     take(account, decide_adjust(account, 5, "", operation(1), START))
     assert account.operations.get(operation(1)) is None

@@ -210,7 +210,7 @@ async def test_a_former_owner_cannot_write_and_stops(world: World, shard: Accoun
     with pytest.raises(OwnerUnavailable):
         await ask(shard.settle_now, settle(1, 5))
     assert (balance(world), debits(world)) == (100, [])
-    # The edge asks the successor, which never granted this hold.
+    # The replica asks the successor, which never granted this hold.
     assert (await ask(successor.settle_now, settle(1, 5))).ok
     assert debits(world) == [operation(1)]
     await successor.stop()

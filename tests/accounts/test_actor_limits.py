@@ -83,7 +83,7 @@ async def test_a_nonce_is_usable_once_and_kept_before_the_call_is_admitted(world
     successor = await world.shard()
     replay = await ask(successor.hold_now, hold(3, 5, proof=proof))
     assert replay.refusal == "NONCE_REUSED"
-    # The edge sends the admitted request again, because its owner went away: the same call, not a replay.
+    # The replica sends the admitted request again, because its owner went away: the same call, not a replay.
     again = await ask(successor.hold_now, hold(1, 5, proof=proof))
     assert again.verdicts == (None,)
     await successor.stop()
@@ -170,7 +170,7 @@ async def test_a_suspended_account_refuses_calls_and_can_be_read(world: World, s
 
 
 async def test_a_request_for_another_owners_account_is_refused(world: World) -> None:
-    """An edge that routes by an old number of owners must not make this one act."""
+    """A replica that routes by an old number of owners must not make this one act."""
     shard = await world.shard()
     shard._credentials._shards = frozenset({0})
     wrong = KeyProof(b"h" * 32, routing_bytes(ALICE))

@@ -20,7 +20,7 @@ from actors.accounts.api import (
 )
 from actors.accounts.host import serve_links
 from actors.calls import HoldRequest, KeyProof, WalletProof
-from actors.hotlink.edge import Link
+from actors.hotlink.replica import Link
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
 from tests.accounts.shards import World, answered, ask, run_ready
@@ -48,7 +48,7 @@ def on_its_way(shard: AccountShard, request: Any) -> "asyncio.Future[Any]":
 
 
 async def test_a_broken_link_takes_no_nonce_back(world: World, shard: AccountShard) -> None:
-    """Threat 55. The edge's new link is there before the owner sees the end of the old one: asked again, the
+    """Threat 55. The replica's new link is there before the owner sees the end of the old one: asked again, the
     request waits for its nonce as the first one did, and when that one's link ends nothing becomes free."""
     way = world.identity.gate = asyncio.Event()
     proof = world.wallet(ALICE)
@@ -70,7 +70,7 @@ async def test_a_broken_link_takes_no_nonce_back(world: World, shard: AccountSha
 async def test_over_real_links_that_break_a_nonce_admits_one_request(
     world: World, shard: AccountShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 55. Two edges send one signed request; the link of the one that was first breaks, twice, while its
+    """Threat 55. Two replicas send one signed request; the link of the one that was first breaks, twice, while its
     nonce is on its way, and it sends the request again by its own operation id."""
     came: asyncio.Queue[bytes] = asyncio.Queue()
     hold_now = shard.hold_now
@@ -86,7 +86,7 @@ async def test_over_real_links_that_break_a_nonce_admits_one_request(
     async def resolve() -> tuple[str, int]:
         return "127.0.0.1", port
 
-    links = [Link(b"secret", LINK_KINDS, resolve, peer) for peer in (b"edge-one", b"edge-two")]
+    links = [Link(b"secret", LINK_KINDS, resolve, peer) for peer in (b"replica1", b"replica2")]
     way = world.identity.gate = asyncio.Event()
     proof, replies = world.wallet(ALICE), []
     async with asyncio.timeout(30):

@@ -5,7 +5,7 @@ from tests.accounts.making import ALICE, hold, settle, wallet_proof
 
 
 def test_kinds_keep_their_numbers() -> None:
-    """Edges and owners of different versions meet while an update rolls out."""
+    """Replicas and owners of different versions meet while an update rolls out."""
     numbers = [kind.number for kind in LINK_KINDS]
     assert len(set(numbers)) == len(numbers)
     assert (HOLD.number, SETTLE.number, VOID.number) == (1, 2, 3)

@@ -22,7 +22,7 @@ from tests.accounts.shards import World
 
 SECRET = "the cluster's"
 OWNERS = 3
-EDGE = b"the-edge"
+REPLICA = b"replica0"
 
 
 @dataclass
@@ -59,7 +59,7 @@ async def three_owners(world: World) -> AsyncIterator[tuple[ShardedAccounts, lis
     config = Config(
         storage=StorageConfig(cluster_secret=SecretStr(SECRET)), accounts=AccountsConfig(shard_actors=OWNERS)
     )
-    accounts = ShardedAccounts(config, owners, EDGE)
+    accounts = ShardedAccounts(config, owners, REPLICA)
     accounts.start()
     try:
         yield accounts, owners
@@ -86,7 +86,7 @@ def imported(pubkey: bytes, text: str) -> ImportKey:
 
 
 async def called(accounts: ShardedAccounts, proof: KeyProof, number: int) -> HoldReply:
-    return await accounts.hold(HoldRequest(EDGE + number.to_bytes(8, "big"), proof, (HoldItem("getSlot", 1),)))
+    return await accounts.hold(HoldRequest(REPLICA + number.to_bytes(8, "big"), proof, (HoldItem("getSlot", 1),)))
 
 
 async def test_a_legacy_key_reaches_the_owner_of_its_account() -> None:

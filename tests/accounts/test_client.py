@@ -1,4 +1,4 @@
-"""Guards the edge's client of accounts: routing, and what becomes of silence."""
+"""Guards the replica's client of accounts: routing, and what becomes of silence."""
 
 import asyncio
 from typing import Any
@@ -37,13 +37,13 @@ from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
 from actors.hotlink.owner import LinkServer
 from actors.units import owner_index_of, routing_bytes
 
-EDGE = b"the-edge"
+REPLICA = b"replica0"
 SECRET = "the cluster's"
 WALLETS = [bytes([n]) * 32 for n in range(8)]
 
 
 class Owner:
-    """A shard actor as edges see it: an address to link to, and rare requests."""
+    """A shard actor as replicas see it: an address to link to, and rare requests."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -116,7 +116,7 @@ async def world(count: int) -> tuple[ShardedAccounts, list[Owner]]:
         accounts=AccountsConfig(shard_actors=count),
         gateway=GatewayConfig(hold_wait_ms=300),
     )
-    accounts = ShardedAccounts(config, owners, EDGE)
+    accounts = ShardedAccounts(config, owners, REPLICA)
     accounts.start()
     return accounts, owners
 
@@ -184,7 +184,7 @@ async def test_an_owner_that_does_not_answer_refuses_its_own_deposits_alone() ->
 async def test_deliveries_are_told_several_at_once() -> None:
     """Rule (money rule 2): the owner learns what was delivered; never one message per call."""
     accounts, owners = await world(1)
-    operations = tuple(EDGE + number.to_bytes(8, "big") for number in range(5))
+    operations = tuple(REPLICA + number.to_bytes(8, "big") for number in range(5))
     for operation in operations:
         accounts.delivered(WALLETS[0], operation)
     notice = await asyncio.wait_for(owners[0].notices.get(), 5)
@@ -197,10 +197,10 @@ async def test_a_delivery_is_told_with_the_next_call_to_its_owner(monkeypatch: p
     monkeypatch.setattr(client, "_NOTICE_SECONDS", 3_600)
     accounts, owners = await world(1)
     await accounts.connected()
-    accounts.delivered(WALLETS[0], EDGE + bytes(8))
+    accounts.delivered(WALLETS[0], REPLICA + bytes(8))
     for _ in range(2):
         await accounts.hold(HoldRequest(bytes(16), WalletProof(WALLETS[1], "n", 0), (HoldItem("getSlot", 1),)))
-    assert owners[0].notices.get_nowait().operations == (EDGE + bytes(8),)
+    assert owners[0].notices.get_nowait().operations == (REPLICA + bytes(8),)
     assert owners[0].notices.empty()
     await end(accounts, owners)
 
@@ -218,7 +218,7 @@ async def test_who_stops_has_told_every_delivery() -> None:
         return [(reply, later) for reply in handler(items)]
 
     owners[0].server.handlers[DELIVERED.number] = slowly, decoder
-    operations = [EDGE + bytes([number] * 8) for number in range(4)]
+    operations = [REPLICA + bytes([number] * 8) for number in range(4)]
     for operation in operations:
         accounts.delivered(WALLETS[0], operation)
         accounts._send_gathered(0)
@@ -236,7 +236,9 @@ async def test_who_links_again_names_every_charge_whose_answer_has_not_left() ->
     a former list as delivered."""
     accounts, owners = await world(1)
     await accounts.connected()
-    charges = [SettleRequest(EDGE + bytes([number] * 8), WALLETS[0], 1, "getSlot", 1, 1, 0, 0) for number in range(4)]
+    charges = [
+        SettleRequest(REPLICA + bytes([number] * 8), WALLETS[0], 1, "getSlot", 1, 1, 0, 0) for number in range(4)
+    ]
     for charge in charges[:2]:
         assert (await accounts.settle(charge)).ok
     accounts.delivered(WALLETS[0], charges[1].operation)
@@ -253,7 +255,7 @@ async def test_who_links_again_names_every_charge_whose_answer_has_not_left() ->
         while len(owners[0].told) == told:  # noqa: ASYNC110 - nobody says when.
             await asyncio.sleep(0.002)
     notice = owners[0].told[-1]
-    assert notice.edge == EDGE
+    assert notice.replica == REPLICA
     assert set(notice.operations) == {charge.operation for charge in (charges[0], *charges[2:])}
     settling.cancel()
     await end(accounts, owners)

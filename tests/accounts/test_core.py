@@ -67,7 +67,7 @@ def test_memory_for_refusals_is_bounded() -> None:
 
 
 def test_at_most_the_held_amount_is_charged() -> None:
-    """Money rule 1. An edge that charges more is broken: nothing is charged, and the state is unchanged."""
+    """Money rule 1. A replica that charges more is broken: nothing is charged, and the state is unchanged."""
     account = opened(credits=100)
     admit(account, hold(1, 25))
     before = (account.purse.balance, account.purse.held, account.seq)

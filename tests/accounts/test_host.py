@@ -19,7 +19,7 @@ class _Shard:
 
 
 async def test_many_askers_share_one_start() -> None:
-    """Rule: an owner takes its epoch once per process, however many edges ask for its address at the same time."""
+    """Rule: an owner takes its epoch once per process, however many replicas ask for its address at the same time."""
     actor = AccountShardActor(Config(), "fingerprint", 0)
     starts = 0
 
@@ -35,29 +35,29 @@ async def test_many_askers_share_one_start() -> None:
     assert set(answers[:20]) == {("127.0.0.1", 1)}
 
 
-async def test_a_dead_edge_leaves_nothing_held_and_only_what_it_did_not_deliver_is_refunded() -> None:
+async def test_a_dead_replica_leaves_nothing_held_and_only_what_it_did_not_deliver_is_refunded() -> None:
     """Threat 54: of a batch, the delivered stays charged, the posted is refunded and the held is free, at once;
-    another edge's calls go on."""
+    another replica's calls go on."""
     world = World()
     shard = await world.shard()
     proof = await world.customer(shard, ALICE, 100)
     server = serve_links(shard, b"secret")
     settled, delivered = server.handlers[SETTLE.number][0], server.handlers[DELIVERED.number][0]
     await ask(shard.hold_now, hold(1, *[10] * 5, proof=proof))
-    other = HoldRequest(b"edge-two" + bytes(8), proof, (HoldItem("getBalance", 10),))
+    other = HoldRequest(b"replica2" + bytes(8), proof, (HoldItem("getBalance", 10),))
     await ask(shard.hold_now, other)
     for number in (1, 2, 3):
         (result,) = settled([settle(number, 10)])
         assert (await answered(result)).ok
     delivered([DeliveredNotice((operation(1),))])
-    server._on_gone(b"edge-one")
+    server._on_gone(b"replica1")
     await run_ready()
     kinds = [entry.type for entry, _ in world.store.rows[ALICE].entries]
     assert [kinds.count(kind) for kind in (EntryType.DEBIT, EntryType.REFUND)] == [3, 2]
     info = await shard.ask(ReadAccount(proof))
     assert info.value is not None and info.value.balance == 90
     assert info.figures.credits_remaining == 80
-    # Should the edge come back after all, it settles nothing: it has been fenced.
+    # Should the replica come back after all, it settles nothing: it has been fenced.
     (late,) = settled([settle(4, 10)])
     assert isinstance(late, StartOver)
     assert (await shard.ask(ReadAccount(proof))).figures.credits_remaining == 80

@@ -275,7 +275,7 @@ class Simulation:
     async def _call(self, request: Request) -> str | None:
         """Over the hot link: after a break the same operation is sent again."""
         self.counter += 1
-        operation = b"an edge " + self.counter.to_bytes(8, "big")
+        operation = b"replica:" + self.counter.to_bytes(8, "big")
         proof = WalletProof(request.pubkey, request.nonce, request.signed_at)
         hold = HoldRequest(operation, proof, (HoldItem("m", 1),))
         for _ in range(TRIES):
@@ -319,7 +319,7 @@ class Simulation:
             ends.add(asyncio.ensure_future(self._break()))
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            # The edge may have a new link before the owner sees that the old one is broken.
+            # The replica may have a new link before the owner sees that the old one is broken.
             self._in_background(self._notice(task))
             return None
         try:

@@ -48,12 +48,12 @@ def own_server() -> Iterator[tuple[EmbeddedPostgres, Supervisor]]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-class Edges:
+class Replicas:
     """Clients that call as fast as they are answered, until told to stop."""
 
     def __init__(self, shard: AccountShard, proofs: list[tuple[bytes, KeyProof]]) -> None:
         self.shard, self.proofs = shard, proofs
-        self.edge, self.counter = secrets.token_bytes(8), 0
+        self.replica, self.counter = secrets.token_bytes(8), 0
         self.answered: dict[bytes, int] = {}
         self.given_up: set[bytes] = set()
         self.refused = 0
@@ -63,7 +63,7 @@ class Edges:
     async def client(self) -> None:
         while not self.stopping:
             self.counter += 1
-            operation = self.edge + self.counter.to_bytes(8, "big")
+            operation = self.replica + self.counter.to_bytes(8, "big")
             pubkey, proof = self.proofs[self.counter % len(self.proofs)]
             held = await answered(self.shard.hold_now(HoldRequest(operation, proof, (HoldItem("getSlot", 3),))))
             if held.verdicts != (None,):
@@ -118,15 +118,15 @@ async def test_postgres_killed_under_load(own_server: tuple[EmbeddedPostgres, Su
         proof = parse_api_key(issued.value)
         assert proof is not None
         proofs.append((pubkey, proof))
-    edges = Edges(shard, proofs)
-    clients = [asyncio.ensure_future(edges.client()) for _ in range(CLIENTS)]
+    replicas = Replicas(shard, proofs)
+    clients = [asyncio.ensure_future(replicas.client()) for _ in range(CLIENTS)]
     for _ in range(2):
-        await edges.calls(100)
+        await replicas.calls(100)
         pid = supervisor.pid("postgres")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        await edges.calls(100)
-    edges.stopping = True
+        await replicas.calls(100)
+    replicas.stopping = True
     await asyncio.gather(*clients)
     await shard.stop()
 
@@ -137,7 +137,7 @@ async def test_postgres_killed_under_load(own_server: tuple[EmbeddedPostgres, Su
     charged = {
         row[0]: -row[1] for row in await connection.fetch("SELECT operation_id, amount FROM ledger WHERE type = 2")
     }
-    assert charged == edges.answered
-    assert report.balance == 3 * OPENING - sum(edges.answered.values())
+    assert charged == replicas.answered
+    assert report.balance == 3 * OPENING - sum(replicas.answered.values())
     await connection.close()
     await pool.close()

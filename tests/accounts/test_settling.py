@@ -35,7 +35,7 @@ def entries(world: World, kind: EntryType, pubkey: bytes = ALICE) -> list[bytes]
 
 @pytest.mark.parametrize("behind", [140, 400, DAY, 400 * DAY, -140, -DAY])
 async def test_a_former_owner_with_a_wrong_clock_leaves_no_second_debit(world: World, behind: int) -> None:
-    """Threat 57: the answer to a settle was lost, and its edge asks the successor again eleven seconds later."""
+    """Threat 57: the answer to a settle was lost, and its replica asks the successor again eleven seconds later."""
     former = await world.shard(WallClock(world.clock, -behind))
     proof = await world.customer(former, ALICE, 100)
     held_at = world.clock.now()
@@ -53,7 +53,7 @@ async def test_a_former_owner_with_a_wrong_clock_leaves_no_second_debit(world: W
 
 @pytest.mark.parametrize("pause", [1, 149, 151, 3_700, 3 * DAY, 40 * DAY])
 async def test_an_operation_is_not_debited_again_however_late_it_comes(world: World, pause: int) -> None:
-    """By an owner whose memory was lost, and by one that forgot; the edge's clock is as late as its message."""
+    """By an owner whose memory was lost, and by one that forgot; the replica's clock is as late as its message."""
     owner = await world.shard()
     proof = await world.customer(owner, ALICE, 100)
     for number in (1, 2):

@@ -1,8 +1,9 @@
-"""Clients, edges, owners and a store that misbehaves, all from one seed; an auditor has the last word.
+"""Clients, replicas, owners and a store that misbehaves, all from one seed; an auditor has the last word.
 
 Owners are killed in the middle of anything, or live on as former owners; their clocks are behind or ahead, or jump for
-a tick; commits fail before or after they were made; edges send again, send twice, void, die, or are cut off for so long
-that they are given up, and come back with answers in their hands. A failing seed is in the name of the failing test.
+a tick; commits fail before or after they were made; replicas send again, send twice, void, die, or are cut off for so
+long that they are given up, and come back with answers in their hands. A failing seed is in the name of the failing
+test.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ import pytest
 from actors.accounts import commits
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, OwnerUnavailable
-from actors.accounts.edges import Edges
 from actors.accounts.ledger_time import SETTLING_MS
+from actors.accounts.replicas import Replicas
 from actors.accounts.store import Fenced, StoreUnavailable
 from actors.accounts.writes import Write
 from actors.calls import (
@@ -79,14 +80,14 @@ class MoodyStore(FailingStore):
 
 @dataclass
 class Call:
-    """What one edge knows at the end. charged None: the edge died and nobody knows."""
+    """What one replica knows at the end. charged None: the replica died and nobody knows."""
 
     pubkey: bytes
     charged: int | None
 
 
 @dataclass
-class Edge:
+class Replica:
     """A replica. cut: how often it was out of touch; back: done when it is in touch again, None while it is. in_hand:
     charges that it asked for, and whose answers have not left."""
 
@@ -108,10 +109,10 @@ class Simulation:
         self.store = MoodyStore(self.chance)
         self.world = World(store=self.store)
         self.owner: AccountShard
-        self.edges: Edges  # The owner's view of them.
+        self.replicas: Replicas  # The owner's view of them.
         self.clock: WallClock  # Of the owner's process.
         self.owners: list[AccountShard] = []
-        self.replicas = [Edge(self._edge_id()) for _ in range(REPLICAS)]
+        self.replicas = [Replica(self._replica_id()) for _ in range(REPLICAS)]
         self.given_up = 0
         self.gone: asyncio.Future[None]
 
@@ -135,7 +136,7 @@ class Simulation:
             await owner.stop()
 
     async def _until_refunded(self) -> None:
-        while self.edges._voiding and not (await self.owner.health())["fenced"]:
+        while self.replicas._voiding and not (await self.owner.health())["fenced"]:
             await self.world.pauses.end()
 
     # --- trouble --------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Simulation:
     async def _place_owner(self) -> None:
         self.clock = WallClock(self.world.clock, self.chance.choice([0, 0, 0, -140, DAY, -DAY, 400 * DAY]))
         self.owner = await self.world.shard(self.clock)
-        self.edges = Edges(self.owner, _soon)
+        self.replicas = Replicas(self.owner, _soon)
         self.owners.append(self.owner)
         self.gone = asyncio.get_running_loop().create_future()
 
@@ -177,25 +178,25 @@ class Simulation:
         self.clock.ahead_seconds, self.world.clock.ahead_seconds = before, 0
         self.owner._clock.answered(self.store.clock.now_ms(), self.world.clock.monotonic())
 
-    async def _cut_off(self, replica: Edge) -> None:
+    async def _cut_off(self, replica: Replica) -> None:
         """For so long that its owner gives it up. It comes back to whoever is the owner then."""
         replica.cuts += 1
         replica.back = asyncio.get_running_loop().create_future()
         for _ in range(self.chance.randrange(60)):
             await asyncio.sleep(0)
-        self.edges.gone(replica.id)
+        self.replicas.gone(replica.id)
         self.given_up += 1
         for _ in range(self.chance.randrange(60)):
             await asyncio.sleep(0)
         if self.chance.random() < 0.2:
             await self._kill()
-        if self.edges.is_fenced(replica.id):
-            replica.id = self._edge_id()
+        if self.replicas.is_fenced(replica.id):
+            replica.id = self._replica_id()
         self._link(replica)
         back, replica.back = replica.back, None
         back.set_result(None)
 
-    def _edge_id(self) -> bytes:
+    def _replica_id(self) -> bytes:
         return self.chance.randbytes(8)
 
     async def _kill(self) -> None:
@@ -214,12 +215,12 @@ class Simulation:
                 self._link(replica)
         before.set_result(None)
 
-    def _link(self, replica: Edge) -> None:
+    def _link(self, replica: Replica) -> None:
         """A replica whose link stands says first which of its charges have not left it."""
         in_hand = tuple(operation for operation in replica.in_hand if operation.startswith(replica.id))
-        assert not isinstance(self.edges.undelivered(UndeliveredNotice(replica.id, in_hand)), StartOver)
+        assert not isinstance(self.replicas.undelivered(UndeliveredNotice(replica.id, in_hand)), StartOver)
 
-    # --- edges ----------------------------------------------------------------------------------------------------
+    # --- replicas ----------------------------------------------------------------------------------------------------
 
     async def _client(self, proofs: list[tuple[bytes, KeyProof]]) -> None:
         for _ in range(CALLS_EACH):
@@ -235,24 +236,24 @@ class Simulation:
         operation = replica.id + self.counter.to_bytes(8, "big")
         ceiling = self.chance.choice([1, 2, 5, 25, 50])
         held = await self._persist(
-            replica, lambda edges: edges.hold, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
+            replica, lambda replicas: replicas.hold, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
         )
         if not isinstance(held, HoldReply) or held.verdicts != (None,):
             self.calls[operation] = Call(pubkey, 0)
             return
         if self.chance.random() < 0.05:
-            self.calls[operation] = Call(pubkey, 0)  # The edge died before anything was posted.
+            self.calls[operation] = Call(pubkey, 0)  # The replica died before anything was posted.
             return
         charged = self.chance.choice([0, ceiling, ceiling, ceiling, max(1, ceiling // 2)])
         request = SettleRequest(operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now())
         if charged:
             replica.in_hand.add(operation)
         if self.chance.random() < 0.1:
-            twin = asyncio.ensure_future(self._persist(replica, lambda edges: edges.settle, request))
+            twin = asyncio.ensure_future(self._persist(replica, lambda replicas: replicas.settle, request))
         else:
             twin = None
         cuts = replica.cuts
-        settled = await self._persist(replica, lambda edges: edges.settle, request)
+        settled = await self._persist(replica, lambda replicas: replicas.settle, request)
         if twin is not None:
             await twin
         if self.chance.random() < 0.03:
@@ -263,7 +264,7 @@ class Simulation:
         else:
             self.calls[operation] = await self._void(replica, request)
 
-    async def _deliver(self, replica: Edge, cuts: int, request: SettleRequest) -> Call:
+    async def _deliver(self, replica: Replica, cuts: int, request: SettleRequest) -> Call:
         """An answer leaves at once or a while later. Its replica may have been cut off since it was posted."""
         for _ in range(self.chance.choice([0, 0, 0, 40, 200])):
             await asyncio.sleep(0)
@@ -273,19 +274,19 @@ class Simulation:
             if request.charged == 0:
                 break
             cuts = replica.cuts
-            settled = await self._persist(replica, lambda edges: edges.settle, request)
+            settled = await self._persist(replica, lambda replicas: replicas.settle, request)
             if request.operation[:8] != replica.id or not isinstance(settled, SettleReply) or not settled.ok:
                 return await self._void(replica, request)
         if self.chance.random() < 0.05:
             return Call(request.pubkey, None)  # The replica dies with it in its hands.
         replica.in_hand.discard(request.operation)
-        self.edges.delivered(DeliveredNotice((request.operation,)))
+        self.replicas.delivered(DeliveredNotice((request.operation,)))
         return Call(request.pubkey, request.charged)
 
-    async def _void(self, replica: Edge, request: SettleRequest) -> Call:
+    async def _void(self, replica: Replica, request: SettleRequest) -> Call:
         voided = None
         while not isinstance(voided, SettleReply):
-            voided = await self._persist(replica, lambda edges: edges.void, request)
+            voided = await self._persist(replica, lambda replicas: replicas.void, request)
         assert voided.ok
         replica.in_hand.discard(request.operation)
         return Call(request.pubkey, 0)
@@ -302,13 +303,13 @@ class Simulation:
         raise AssertionError("an adjustment was never made")
 
     async def _persist(
-        self, replica: Edge, door: Callable[[Edges], Callable[..., object]], request: HoldRequest | SettleRequest
+        self, replica: Replica, door: Callable[[Replicas], Callable[..., object]], request: HoldRequest | SettleRequest
     ) -> object:
         """Ask, and ask again by operation id while nobody knows. None: given up."""
         for _ in range(TRIES):
             if replica.back is not None:
                 await replica.back
-            answer = await self._once(lambda: _answered(door(self.edges)(request)))
+            answer = await self._once(lambda: _answered(door(self.replicas)(request)))
             if answer is not None:
                 return answer
             await run_ready()

@@ -9,7 +9,7 @@ from tests.accounts.making import ALICE, BOB
 
 
 def operation(number: int) -> bytes:
-    return b"an-edge:" + number.to_bytes(8, "big")
+    return b"replica:" + number.to_bytes(8, "big")
 
 
 def take(times: StreamTimes, number: int, pubkey: bytes = ALICE, now: int = 0) -> int:

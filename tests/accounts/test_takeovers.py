@@ -1,8 +1,9 @@
-"""Edges and owners that die in any order, and a store that freezes: what left is paid for, what did not is not.
+"""Replicas and owners that die in any order, and a store that freezes: what left is paid for, what did not is not.
 
 A seeded run of calls, deliveries, deaths and takeovers over a store in memory. At the end a client-side record of
-answers is compared with the ledger. Only an answer that left after the last list of its edge was written may have been
-refunded, if its edge and its owner both died; the test knows each of these by the store's lists at the owner's death.
+answers is compared with the ledger. Only an answer that left after the last list of its replica was written may have
+been refunded, if its replica and its owner both died; the test knows each of these by the store's lists at the owner's
+death.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ import pytest
 
 from actors.accounts import commits
 from actors.accounts.api import OwnerUnavailable, SetLimits
-from actors.accounts.edges import Edges
 from actors.accounts.ledger import EntryType
+from actors.accounts.replicas import Replicas
 from actors.accounts.undelivered import Place
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, SettleReply, SettleRequest, UndeliveredNotice
 from actors.units import VirtualShard
@@ -28,7 +29,7 @@ TRIES = 30
 
 @dataclass
 class Replica:
-    edge: bytes
+    replica: bytes
     in_hand: dict[bytes, SettleRequest] = field(default_factory=dict)  # Posted; their answers have not left.
     is_alive: bool = True
 
@@ -48,7 +49,7 @@ class Takeovers:
         self.chance = random.Random(self.seed)
         self.world = World()
         self.shard = await self.world.shard()
-        self.edges = Edges(self.shard, self.world.pauses)
+        self.replicas = Replicas(self.shard, self.world.pauses)
         self.proofs: dict[bytes, KeyProof] = {}
         for number in range(CUSTOMERS):
             pubkey = pubkey_of(f"customer {number}")
@@ -74,9 +75,11 @@ class Takeovers:
 
     async def _call(self, replica: Replica) -> None:
         self.counter += 1
-        operation = replica.edge + self.counter.to_bytes(8, "big")
+        operation = replica.replica + self.counter.to_bytes(8, "big")
         pubkey = self.chance.choice(list(self.proofs))
-        held = await answered(self.edges.hold(HoldRequest(operation, self.proofs[pubkey], (HoldItem("getSlot", 2),))))
+        held = await answered(
+            self.replicas.hold(HoldRequest(operation, self.proofs[pubkey], (HoldItem("getSlot", 2),)))
+        )
         if held.verdicts != (None,):
             return
         charge = SettleRequest(operation, pubkey, held.epoch, "getSlot", 2, 2, 0, self.world.clock.now())
@@ -88,7 +91,7 @@ class Takeovers:
     async def asked(self, charge: SettleRequest, is_void: bool = False) -> SettleReply:
         for _ in range(TRIES):
             try:
-                reply = await answered((self.edges.void if is_void else self.edges.settle)(charge))
+                reply = await answered((self.replicas.void if is_void else self.replicas.settle)(charge))
             except OwnerUnavailable:
                 await self.world.pauses.end()
             else:
@@ -102,7 +105,7 @@ class Takeovers:
         for name in left:
             self.answered[name] = replica.in_hand.pop(name).pubkey
         self.unbeaten.update(left)
-        self.edges.delivered(DeliveredNotice(tuple(left)))
+        self.replicas.delivered(DeliveredNotice(tuple(left)))
 
     async def void(self) -> None:
         replica = self.living()
@@ -130,7 +133,7 @@ class Takeovers:
         """Five seconds after a death, if the owner lives so long."""
         for replica in self.replicas:
             if not replica.is_alive:
-                self.edges.gone(replica.edge)
+                self.replicas.gone(replica.replica)
         if self.chance.random() < 0.5:
             await run_ready()
 
@@ -139,7 +142,7 @@ class Takeovers:
         task = self.shard._commits._task
         assert task is not None
         task.cancel()
-        for voiding in self.edges._voiding:
+        for voiding in self.replicas._voiding:
             voiding.cancel()
         await run_ready()
         listed = {
@@ -152,12 +155,12 @@ class Takeovers:
         self.takeovers += 1
         self.world.store.fail.clear()
         self.shard = await self.world.shard()
-        self.edges = Edges(self.shard, self.world.pauses)
-        self.edges.await_recalled()
+        self.replicas = Replicas(self.shard, self.world.pauses)
+        self.replicas.await_recalled()
         for replica in self.replicas:
-            mine = {name for name in doubtful if name[:8] == replica.edge}
+            mine = {name for name in doubtful if name[:8] == replica.replica}
             if replica.is_alive:
-                await answered(self.edges.undelivered(UndeliveredNotice(replica.edge, tuple(replica.in_hand))))
+                await answered(self.replicas.undelivered(UndeliveredNotice(replica.replica, tuple(replica.in_hand))))
                 for charge in replica.in_hand.values():
                     assert (await self.asked(charge)).ok
             else:
@@ -167,13 +170,13 @@ class Takeovers:
     async def end(self) -> None:
         for replica in self.replicas:
             if not replica.is_alive and self.chance.random() < 0.5:
-                self.edges.gone(replica.edge)
-        while self.edges._voiding:
+                self.replicas.gone(replica.replica)
+        while self.replicas._voiding:
             await self.world.pauses.end()
         for replica in self.replicas:
             if not replica.is_alive:
-                self.edges.gone(replica.edge)
-        while self.edges._voiding:
+                self.replicas.gone(replica.replica)
+        while self.replicas._voiding:
             await self.world.pauses.end()
         await self.shard.stop()
 
@@ -192,18 +195,18 @@ class Takeovers:
         assert all(net.get(name, 0) == 0 for name in self.unanswered), "an unanswered call is charged"
         lost = {name for name in self.answered if net.get(name, 0) != 2}
         assert lost <= self.doubtful, "an answered call is not charged"
-        living = {replica.edge for replica in self.replicas if replica.is_alive}
+        living = {replica.replica for replica in self.replicas if replica.is_alive}
         assert all(name[:8] not in living for name in lost), "an answer of a living replica is not charged"
         in_hand = {name for replica in self.replicas if replica.is_alive for name in replica.in_hand}
         assert all(net.get(name) == 2 for name in in_hand)
         assert set(net) <= self.unanswered | self.answered.keys() | in_hand
         left = self.world.store.undelivered.lists
-        assert {edge for (_, edge) in left} <= living, "the list of a dead edge stays for ever"
+        assert {replica for (_, replica) in left} <= living, "the list of a dead replica stays for ever"
 
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_answers_and_ledger_agree_whoever_dies_first(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Money rule 2 when an edge and the owner die in any order, and commits fail meanwhile."""
+    """Money rule 2 when a replica and the owner die in any order, and commits fail meanwhile."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 0)
     monkeypatch.setattr(commits, "BEAT_SECONDS", 3_600)  # By the test's own steps only: the same seed, the same run.
     run = Takeovers(seed)
@@ -213,15 +216,15 @@ async def test_answers_and_ledger_agree_whoever_dies_first(seed: int, monkeypatc
 
 
 async def test_a_frozen_ledger_delays_the_refunds_and_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store freezes, the edge dies, its owner dies; a write that was on its way lands before the takeover."""
+    """The store freezes, the replica dies, its owner dies; a write that was on its way lands before the takeover."""
     monkeypatch.setattr(commits, "BEAT_SECONDS", 3_600)
     run = Takeovers(1)
     run.chance, run.world = random.Random(1), World()
     run.shard = await run.world.shard()
-    run.edges = Edges(run.shard, run.world.pauses)
+    run.replicas = Replicas(run.shard, run.world.pauses)
     pubkey = pubkey_of("customer 0")
     run.proofs = {pubkey: await run.world.customer(run.shard, pubkey, 100)}
-    replica = Replica(b"the-edge")
+    replica = Replica(b"replica0")
     run.replicas = [replica]
     await run._call(replica)
     await run._call(replica)
@@ -240,14 +243,14 @@ async def test_a_frozen_ledger_delays_the_refunds_and_loses_none(monkeypatch: py
     run.shard._commits._task.cancel()
     store.gate = None
     run.shard = await run.world.shard()
-    run.edges = Edges(run.shard, run.world.pauses)
+    run.replicas = Replicas(run.shard, run.world.pauses)
     store.away = True
-    run.edges.await_recalled()
+    run.replicas.await_recalled()
     for _ in range(3):
         await run.world.pauses.end()
-    assert run.edges._voiding, "it waits for the ledger"
+    assert run.replicas._voiding, "it waits for the ledger"
     store.away = False
-    while run.edges._voiding:
+    while run.replicas._voiding:
         await run.world.pauses.end()
     net = run.net()
     assert {name for name, amount in net.items() if amount} == set(before)

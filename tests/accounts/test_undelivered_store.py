@@ -4,13 +4,13 @@ from actors.accounts.ledger import EntryType
 from actors.accounts.store import AccountStore, Fenced
 from actors.accounts.undelivered import Listed, Place, place_of
 from actors.accounts.writes import Write
-from actors.calls import EDGE_BYTES
+from actors.calls import REPLICA_ID_BYTES
 from actors.units import VirtualShard, owned_shards, routing_bytes, virtual_shard
 from tests.accounts.making import ALICE, group_of, settle
 from tests.accounts.test_store import SHARDS, debits, opened_in, posted
 
 HOME = place_of(SHARDS)
-EDGE, OTHER = b"edge-one", b"edge-two"
+REPLICA, OTHER = b"replica1", b"replica2"
 
 
 def counters(*numbers: int) -> bytes:
@@ -27,30 +27,30 @@ async def test_the_next_owner_reads_what_was_written_last(store: AccountStore) -
     epoch = await store.take_over("first", SHARDS, False)
     account = await opened_in(store, epoch)
     many = debits(account, 3)
-    many.undelivered = [Listed(EDGE, counters(1, 2)), Listed(OTHER, counters(9))]
+    many.undelivered = [Listed(REPLICA, counters(1, 2)), Listed(OTHER, counters(9))]
     await store.write(epoch, many)
     one = group_of(account, posted(account, settle(77, 1)))
-    one.undelivered = [Listed(EDGE, counters(2, 77))]
+    one.undelivered = [Listed(REPLICA, counters(2, 77))]
     await store.write(epoch, one)
     await store.write(epoch, lists(Listed(OTHER, b"")))
     await store.take_over("second", SHARDS, False)
-    assert await store.undelivered.recall(HOME) == [Listed(EDGE, counters(2, 77))]
+    assert await store.undelivered.recall(HOME) == [Listed(REPLICA, counters(2, 77))]
 
 
 async def test_a_former_owner_changes_no_list(store: AccountStore) -> None:
     old = await store.take_over("old", SHARDS, False)
-    await store.write(old, lists(Listed(EDGE, counters(1))))
+    await store.write(old, lists(Listed(REPLICA, counters(1))))
     new = await store.take_over("new", SHARDS, False)
-    await store.write(new, lists(Listed(EDGE, counters(2))))
-    for late in (lists(Listed(EDGE, b"")), lists(Listed(OTHER, counters(5)))):
+    await store.write(new, lists(Listed(REPLICA, counters(2))))
+    for late in (lists(Listed(REPLICA, b"")), lists(Listed(OTHER, counters(5)))):
         try:
             await store.write(old, late)
         except Fenced:
             continue
         raise AssertionError("a former owner wrote")
-    await store.undelivered.remove(old, SHARDS, EDGE)
-    assert await store.undelivered.recall(HOME) == [Listed(EDGE, counters(2))]
-    await store.undelivered.remove(new, SHARDS, EDGE)
+    await store.undelivered.remove(old, SHARDS, REPLICA)
+    assert await store.undelivered.recall(HOME) == [Listed(REPLICA, counters(2))]
+    await store.undelivered.remove(new, SHARDS, REPLICA)
     assert await store.undelivered.recall(HOME) == []
 
 
@@ -59,10 +59,10 @@ async def test_an_owner_reads_its_own_place_and_those_of_another_number_of_owner
     for index in range(2):
         shards = owned_shards(index, 2)
         epoch = await store.take_over(f"owner {index}", shards, False)
-        await store.write(epoch, lists(Listed(EDGE, counters(index)), place=place_of(shards)))
-    assert await store.undelivered.recall(place_of(owned_shards(1, 2))) == [Listed(EDGE, counters(1))]
+        await store.write(epoch, lists(Listed(REPLICA, counters(index)), place=place_of(shards)))
+    assert await store.undelivered.recall(place_of(owned_shards(1, 2))) == [Listed(REPLICA, counters(1))]
     mine = await store.undelivered.recall(place_of(owned_shards(2, 3)))
-    assert sorted(mine) == [Listed(EDGE, counters(0)), Listed(EDGE, counters(1))]
+    assert sorted(mine) == [Listed(REPLICA, counters(0)), Listed(REPLICA, counters(1))]
 
 
 async def test_the_account_of_an_operation_is_found_in_the_ledger(store: AccountStore) -> None:
@@ -73,7 +73,7 @@ async def test_the_account_of_an_operation_is_found_in_the_ledger(store: Account
     await store.write(epoch, group)
     names = [entry.operation for _, entry, _ in group.entries if entry.type == EntryType.DEBIT]
     asked = [*names, b"never" + bytes(11)]
-    assert len(names[0]) == 2 * EDGE_BYTES
+    assert len(names[0]) == 2 * REPLICA_ID_BYTES
     assert await store.undelivered.find_charged(asked, SHARDS) == dict.fromkeys(names, ALICE)
     mine = virtual_shard(routing_bytes(ALICE))
     others = [shard for shard in SHARDS if shard != mine]

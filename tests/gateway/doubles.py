@@ -33,7 +33,7 @@ from actors.upstream.replies import NodeAnswer
 
 PROOF = KeyProof(bytes(32), bytes(8))
 PUBKEY = b"p" * 32
-EDGE = b"edgebyte"
+REPLICA = b"replica0"
 _PAYER = Keypair.from_seed(bytes(31) + b"\x01")
 TRANSACTION = base64.b64encode(bytes(Transaction([_PAYER], Message([], _PAYER.pubkey()), Hash.default()))).decode()
 RESULT = replies.judge(b'{"jsonrpc":"2.0","result":"ok","id":1}')
@@ -173,7 +173,7 @@ def pipeline_of(
     account: OneAccount, node: ScriptedNode, in_flight_max: int = 100, metrics: Metrics | None = None
 ) -> Pipeline:
     limits = RefusalLimits(500, 500, lambda caller: "here")
-    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max, limits, metrics)
+    return Pipeline(account, node, ManualClock(), REPLICA, in_flight_max, limits, metrics)
 
 
 def a_call(method: str, *arguments: object, raw_id: bytes = b"1") -> Call:

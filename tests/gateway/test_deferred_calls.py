@@ -1,8 +1,8 @@
-"""Calls whose holds another process ends: neither posted nor released here, under an edge that nobody fences."""
+"""Calls whose holds another process ends: neither posted nor released here, under a prefix that nobody fences."""
 
 import asyncio
 
-from actors.calls import EDGE_BYTES, SettleRequest
+from actors.calls import REPLICA_ID_BYTES, SettleRequest
 from actors.clock import ManualClock
 from actors.config import PricingConfig
 from actors.errors import Err
@@ -11,7 +11,7 @@ from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
-from tests.gateway.doubles import EDGE, PROOF, PUBKEY, TRANSACTION, OneAccount, ScriptedNode, a_call
+from tests.gateway.doubles import PROOF, PUBKEY, REPLICA, TRANSACTION, OneAccount, ScriptedNode, a_call
 
 DEFERRED = replies.made_deferred(b'{"status":"confirmed"}')
 
@@ -38,7 +38,7 @@ def the_pipeline(account: OneAccount, desk: Desk, pricing: PricingConfig | None 
     limits = RefusalLimits(500, 500, lambda caller: "here")
     callers = {"sendAndConfirm": desk.call, "getSendStatus": desk.call}
     prices = plans(pricing or PricingConfig())
-    return Pipeline(account, ScriptedNode(), ManualClock(), EDGE, 100, limits, None, prices, callers)
+    return Pipeline(account, ScriptedNode(), ManualClock(), REPLICA, 100, limits, None, prices, callers)
 
 
 def a_race(raw_id: bytes = b"1"):
@@ -56,11 +56,11 @@ async def test_a_deferred_call_is_held_at_the_landing_price_and_not_ended_here()
     assert (hold.pubkey, hold.ceiling, hold.charged) == (PUBKEY, 70, 0) and hold.operation in account.held
 
 
-async def test_its_operation_has_an_edge_that_no_owner_hears_of():
+async def test_its_operation_has_an_replica_that_no_owner_hears_of():
     """An owner that fences this replica would end the hold, and refuse the charge of a send that has landed."""
     account, desk = OneAccount(credits=100), Desk()
     await the_pipeline(account, desk).single(PROOF, a_race())
-    assert desk.holds[0].operation[:EDGE_BYTES] != EDGE
+    assert desk.holds[0].operation[:REPLICA_ID_BYTES] != REPLICA
 
 
 async def test_a_deferred_call_that_was_not_taken_is_released():
@@ -89,15 +89,15 @@ async def test_a_caller_that_leaves_takes_nothing_along():
 
 
 async def test_a_batch_may_mix_them_with_others():
-    """Each part is held under its own edge, and replies keep their order."""
+    """Each part is held under its own prefix, and replies keep their order."""
     account, desk = OneAccount(credits=200), Desk()
     calls = [a_race(b"1"), a_call("getSlot", raw_id=b"2"), a_race(b"3"), a_call("nope", raw_id=b"4")]
     done = await the_pipeline(account, desk).batch(PROOF, calls)
     assert [reply.id for reply in done.items] == [b"1", b"2", b"3", b"4"]
     assert [reply.answer is DEFERRED for reply in done.items] == [True, False, True, False]
     assert account.posted == {"getSlot": 1} and list(account.held.values()) == [50, 50]
-    edges = [request.operation[:EDGE_BYTES] == EDGE for request in account.holds]
-    assert edges == [True, False]
+    prefixed = [request.operation[:REPLICA_ID_BYTES] == REPLICA for request in account.holds]
+    assert prefixed == [True, False]
 
 
 async def test_a_batch_of_nothing_else_is_one_hold():

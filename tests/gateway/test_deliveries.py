@@ -1,4 +1,4 @@
-"""What an edge tells the owner of its deliveries, and when (money rule 2)."""
+"""What a replica tells the owner of its deliveries, and when (money rule 2)."""
 
 from actors.gateway.calls.answers import LateAnswers
 from actors.upstream import replies

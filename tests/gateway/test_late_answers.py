@@ -118,9 +118,9 @@ async def test_a_door_that_starts_over_names_its_calls_anew() -> None:
     account = OneAccount(30)
     pipeline = pipeline_of(account, ScriptedNode())
     await pipeline.single(PROOF, a_call("getSlot"))
-    pipeline.start_over(b"new-edge")
+    pipeline.start_over(b"replica1")
     await pipeline.single(PROOF, a_call("getSlot"))
-    assert [operation[:8] for operation in account.ends] == [b"edgebyte", b"new-edge"]
+    assert [operation[:8] for operation in account.ends] == [b"replica0", b"replica1"]
 
 
 async def test_what_is_not_confirmed_is_voided_whole() -> None:

@@ -20,7 +20,7 @@ from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
-from actors.hotlink.edge import LinkTimeout
+from actors.hotlink.replica import LinkTimeout
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard

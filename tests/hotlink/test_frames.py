@@ -296,7 +296,7 @@ def test_a_full_connection_sends_no_signs_of_life() -> None:
 
 
 def test_what_is_written_after_the_end_goes_nowhere() -> None:
-    """A commit may finish after its edge has left; that is no error."""
+    """A commit may finish after its replica has left; that is no error."""
     greeted = Greeted()
     greeted.end.connection_lost(None)
     greeted.end.write([b"late"])

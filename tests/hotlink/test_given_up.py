@@ -1,12 +1,12 @@
-"""An edge that its owner has given up starts over under another name, and an edge knows until when it was not."""
+"""A replica that its owner has given up starts over under another name, and a replica knows until when it was not."""
 
 import asyncio
 
 import pytest
 
 from actors.clock import ManualClock
-from actors.hotlink.edge import Link, LinkGivenUp
 from actors.hotlink.owner import StartOver
+from actors.hotlink.replica import Link, LinkGivenUp
 
 from .test_link import COMMIT, ECHO, Ask, Owner, Told
 
@@ -36,7 +36,7 @@ def linked_as(owner: Owner, clock: ManualClock) -> Link:
     return link
 
 
-async def test_an_answered_frame_says_how_long_the_edge_is_not_given_up() -> None:
+async def test_an_answered_frame_says_how_long_the_replica_is_not_given_up() -> None:
     """Four seconds from when it was sent, not from when it was answered; an unanswered one says nothing."""
     owner, clock = await Fenced().start(), ManualClock()
     link = linked_as(owner, clock)
@@ -57,7 +57,7 @@ async def test_an_answered_frame_says_how_long_the_edge_is_not_given_up() -> Non
     await owner.server.stop()
 
 
-async def test_an_edge_hears_that_it_was_given_up_before_any_answer() -> None:
+async def test_an_replica_hears_that_it_was_given_up_before_any_answer() -> None:
     """Else an answer on the new connection would let it believe that it was in touch all the time."""
     owner, clock = await Fenced().start(), ManualClock()
     owner.given_up = {FIRST}
@@ -78,8 +78,8 @@ async def test_an_edge_hears_that_it_was_given_up_before_any_answer() -> None:
     await owner.server.stop()
 
 
-async def test_a_request_of_a_given_up_edge_is_refused_alone() -> None:
-    """Others of the same frame are answered: an edge that started over still has requests of its old name."""
+async def test_a_request_of_a_given_up_replica_is_refused_alone() -> None:
+    """Others of the same frame are answered: a replica that started over still has requests of its old name."""
     owner = await Fenced().start()
     handler, decoder = owner.server.handlers[ECHO.number]
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.hotlink.edge import Link, LinkTimeout
 from actors.hotlink.frames import framed
-from actors.hotlink.handshake import EDGE_PROOF_BYTES, Transcript, transcript_of
+from actors.hotlink.handshake import REPLICA_PROOF_BYTES, Transcript, transcript_of
+from actors.hotlink.replica import Link, LinkTimeout
 
 from .test_link import COMMIT, ECHO, Ask, Owner, Told, linked
 
 MAC_BYTES = 32
-Answer = Callable[[bytes], bytes]  # Of a false owner: what it sends once it has the edge's proof.
+Answer = Callable[[bytes], bytes]  # Of a false owner: what it sends once it has the replica's proof.
 
 
 async def frame_of(reader: asyncio.StreamReader) -> bytes:
@@ -24,12 +24,12 @@ async def frame_of(reader: asyncio.StreamReader) -> bytes:
 
 
 class FalseOwner:
-    """Listens where an owner should, and keeps what edges send behind their proof."""
+    """Listens where an owner should, and keeps what replicas send behind their proof."""
 
     def __init__(self, nonce: bytes, answer: Answer) -> None:
         self._nonce, self._answer = nonce, answer
         self.proofs: list[bytes] = []
-        self.taken = b""  # All that edges sent behind their proofs.
+        self.taken = b""  # All that replicas sent behind their proofs.
         self.refused = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,8 +43,8 @@ class FalseOwner:
 
 
 @contextlib.asynccontextmanager
-async def an_edge_of(false: FalseOwner) -> AsyncIterator[Link]:
-    """An edge that was led to the false owner, with a call that waits to be sent."""
+async def a_replica_of(false: FalseOwner) -> AsyncIterator[Link]:
+    """A replica that was led to the false owner, with a call that waits to be sent."""
     server = await asyncio.start_server(false.serve, "127.0.0.1", 0)
 
     async def resolve() -> tuple[str, int]:
@@ -78,15 +78,15 @@ FALSE_ANSWERS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("answer", FALSE_ANSWERS)
 async def test_a_false_owner_at_the_owners_address_gets_no_frame(answer: str) -> None:
-    """Rule: an edge sends a request only to an owner that has proven the secret; its own proof sent back is none."""
+    """Rule: a replica sends a request only to an owner that has proven the secret; its own proof sent back is none."""
     false = FalseOwner(bytes(MAC_BYTES), FALSE_ANSWERS[answer])
-    async with an_edge_of(false) as link:
+    async with a_replica_of(false) as link:
         await asyncio.wait_for(false.refused.wait(), 10)
         assert false.taken == b"" and not link.connected and link.unanswered == 1
 
 
 async def test_a_replayed_greeting_of_the_true_owner_is_refused() -> None:
-    """Rule: what was overheard on one connection opens no other, as each edge's nonce is fresh."""
+    """Rule: what was overheard on one connection opens no other, as each replica's nonce is fresh."""
     owner = await Owner().start()
     heard = b""
 
@@ -107,7 +107,7 @@ async def test_a_replayed_greeting_of_the_true_owner_is_refused() -> None:
     wire.port = between.sockets[0].getsockname()[1]
     link = linked(wire)
     async with asyncio.timeout(10):
-        while len(heard) < MAC_BYTES:  # noqa: ASYNC110  # It happens in the edge's own tasks.
+        while len(heard) < MAC_BYTES:  # noqa: ASYNC110  # It happens in the replica's own tasks.
             await asyncio.sleep(0.01)
     await link.stop()
     between.close()
@@ -115,13 +115,13 @@ async def test_a_replayed_greeting_of_the_true_owner_is_refused() -> None:
 
     nonce, proof = heard[:MAC_BYTES], heard[MAC_BYTES:]
     false = FalseOwner(nonce, nothing_but(framed(proof)))
-    async with an_edge_of(false) as edge:
+    async with a_replica_of(false) as replica:
         await asyncio.wait_for(false.refused.wait(), 10)
-        assert false.taken == b"" and not edge.connected
+        assert false.taken == b"" and not replica.connected
 
 
 @pytest.mark.parametrize("to", ["owner", "edge"])
-async def test_a_relay_between_edge_and_owner_adds_nothing(to: str) -> None:
+async def test_a_relay_between_replica_and_owner_adds_nothing(to: str) -> None:
     """Rule: passing the greeting on makes nobody a peer: a frame of the relay's own ends the connection, untaken."""
     owner = await Owner().start()
     forged = {
@@ -130,13 +130,13 @@ async def test_a_relay_between_edge_and_owner_adds_nothing(to: str) -> None:
     }[to]
     relayed: list[int] = []
 
-    async def relay(of_edge: asyncio.StreamReader, to_edge: asyncio.StreamWriter) -> None:
+    async def relay(of_replica: asyncio.StreamReader, to_replica: asyncio.StreamWriter) -> None:
         of_owner, to_owner = await asyncio.open_connection("127.0.0.1", owner.port)
-        for reader, writer in ((of_owner, to_edge), (of_edge, to_owner), (of_owner, to_edge)):
+        for reader, writer in ((of_owner, to_replica), (of_replica, to_owner), (of_owner, to_replica)):
             writer.write(framed(await frame_of(reader)))
         relayed.append(1)
         if len(relayed) == 1:
-            (to_owner if to == "owner" else to_edge).write(framed(forged))
+            (to_owner if to == "owner" else to_replica).write(framed(forged))
 
         async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -144,7 +144,7 @@ async def test_a_relay_between_edge_and_owner_adds_nothing(to: str) -> None:
                     writer.write(framed(await frame_of(reader)))
             writer.close()
 
-        await asyncio.gather(copy(of_owner, to_edge), copy(of_edge, to_owner))
+        await asyncio.gather(copy(of_owner, to_replica), copy(of_replica, to_owner))
 
     between = await asyncio.start_server(relay, "127.0.0.1", 0)
     wire = Owner()
@@ -159,27 +159,31 @@ async def test_a_relay_between_edge_and_owner_adds_nothing(to: str) -> None:
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32), st.binary(min_size=8, max_size=8))
-def test_a_proof_is_of_one_role_one_connection_and_one_peer(owner_nonce: bytes, edge_nonce: bytes, peer: bytes) -> None:
+def test_a_proof_is_of_one_role_one_connection_and_one_peer(
+    owner_nonce: bytes, replica_nonce: bytes, peer: bytes
+) -> None:
     """Rule: secret, role, both nonces and the peer are all in the MAC: with any of them exchanged it is another."""
-    transcript = Transcript(b"secret", owner_nonce, edge_nonce, peer)
-    seen = transcript_of(b"secret", owner_nonce, transcript.edge_proof())
-    assert seen is not None and seen.is_edge_proof(transcript.edge_proof())
+    transcript = Transcript(b"secret", owner_nonce, replica_nonce, peer)
+    seen = transcript_of(b"secret", owner_nonce, transcript.replica_proof())
+    assert seen is not None and seen.is_replica_proof(transcript.replica_proof())
     assert (seen.peer, transcript.is_owner_proof(seen.owner_proof())) == (peer, True)
     other = bytes(byte ^ 1 for byte in owner_nonce)
     others = [
-        Transcript(b"another", owner_nonce, edge_nonce, peer),
-        Transcript(b"secret", other, edge_nonce, peer),
-        Transcript(b"secret", owner_nonce, bytes(byte ^ 1 for byte in edge_nonce), peer),
-        Transcript(b"secret", owner_nonce, edge_nonce, bytes(byte ^ 1 for byte in peer)),
+        Transcript(b"another", owner_nonce, replica_nonce, peer),
+        Transcript(b"secret", other, replica_nonce, peer),
+        Transcript(b"secret", owner_nonce, bytes(byte ^ 1 for byte in replica_nonce), peer),
+        Transcript(b"secret", owner_nonce, replica_nonce, bytes(byte ^ 1 for byte in peer)),
     ]
     for wrong in others:
-        assert not transcript.is_edge_proof(wrong.edge_proof()) and not transcript.is_owner_proof(wrong.owner_proof())
-    assert not transcript.is_owner_proof(transcript.edge_proof()[-MAC_BYTES:]), "the other role's"
-    assert b"secret" not in transcript.edge_proof() + transcript.owner_proof()
+        assert not transcript.is_replica_proof(wrong.replica_proof()) and not transcript.is_owner_proof(
+            wrong.owner_proof()
+        )
+    assert not transcript.is_owner_proof(transcript.replica_proof()[-MAC_BYTES:]), "the other role's"
+    assert b"secret" not in transcript.replica_proof() + transcript.owner_proof()
 
 
 @pytest.mark.parametrize("length", [0, 1, 71, 73])
 def test_a_proof_of_another_length_is_none(length: int) -> None:
     """Rule: nothing is cut out of what is too short or too long."""
-    assert EDGE_PROOF_BYTES == 72
+    assert REPLICA_PROOF_BYTES == 72
     assert transcript_of(b"secret", bytes(32), bytes(length)) is None

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.hotlink import edge as edge_module
 from actors.hotlink import owner as owner_module
-from actors.hotlink.edge import Link, LinkTimeout
+from actors.hotlink import replica as replica_module
 from actors.hotlink.frames import AskAgain, MessageKind
 from actors.hotlink.handshake import PEER_BYTES
 from actors.hotlink.owner import LinkServer, each
+from actors.hotlink.replica import Link, LinkTimeout
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
@@ -75,7 +75,7 @@ def linked(owner: Owner, secret: bytes = b"secret", peer: bytes = bytes(PEER_BYT
 
 @contextlib.asynccontextmanager
 async def scene(owner: Owner | None = None, secret: bytes = b"secret") -> AsyncIterator[tuple[Owner, Link]]:
-    """An owner that listens, and an edge that is linked to it."""
+    """An owner that listens, and a replica that is linked to it."""
     owner = await (owner or Owner()).start()
     link = linked(owner, secret)
     try:
@@ -109,7 +109,7 @@ async def test_slow_items_do_not_hold_up_the_others() -> None:
 
 async def test_a_commit_is_awaited_and_at_most_two_frames_fly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a post is answered only when its group is durable; at most two frames of a kind are in flight."""
-    monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
+    monkeypatch.setattr(replica_module, "FEW_CALLS", 0)
     async with scene() as (owner, link):
         futures = []
         for n in range(4):
@@ -126,7 +126,7 @@ async def test_a_commit_is_awaited_and_at_most_two_frames_fly(monkeypatch: pytes
 
 
 async def test_a_failed_commit_is_asked_again() -> None:
-    """Rule: nobody is answered from state that was not written; the edge asks again by operation id."""
+    """Rule: nobody is answered from state that was not written; the replica asks again by operation id."""
     async with scene() as (owner, link):
         future = link.call(COMMIT, Ask("x"), 60_000)
         await commits(owner, 1)
@@ -137,7 +137,7 @@ async def test_a_failed_commit_is_asked_again() -> None:
 
 
 async def test_a_broken_link_asks_again_at_the_new_owner() -> None:
-    """Rule: on a broken link the edge finds the owner again and re-sends what is unanswered."""
+    """Rule: on a broken link the replica finds the owner again and re-sends what is unanswered."""
     first = await Owner().start()
     link = linked(first)
     future = link.call(COMMIT, Ask("kept"), 60_000)
@@ -164,7 +164,7 @@ async def test_a_wrong_secret_gets_no_answers() -> None:
 
 
 async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule: an edge is dead when all its connections have been gone for a while; it is told once."""
+    """Rule: a replica is dead when all its connections have been gone for a while; it is told once."""
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.05)
     owner, gone = await owner_that_tells_who_is_gone()
     links = [linked(owner, peer=peer) for peer in (b"leaving!", b"leaving!", b"staying!")]
@@ -180,7 +180,7 @@ async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkey
 
 
 async def test_a_peer_that_breaks_twice_gets_the_whole_time_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule: the time away counts from the last break; an edge that came back in between is not declared dead."""
+    """Rule: the time away counts from the last break; a replica that came back in between is not declared dead."""
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 1.0)
     owner, gone = await owner_that_tells_who_is_gone()
 
@@ -200,7 +200,7 @@ async def test_a_peer_that_breaks_twice_gets_the_whole_time_twice(monkeypatch: p
 
 
 async def test_an_item_that_fails_fails_alone() -> None:
-    """Rule: one bad item does not starve its edge; it is refused, not asked again, and the others are answered."""
+    """Rule: one bad item does not starve its replica; it is refused, not asked again, and the others are answered."""
     owner = Owner()
 
     def handle(item: Ask) -> Told:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.hotlink import frames as frames_module
 from actors.hotlink import owner as owner_module
 from actors.hotlink.frames import FRAME_BYTES_MAX, framed, message
-from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, PEER_BYTES, Transcript
+from actors.hotlink.handshake import NONCE_BYTES, PEER_BYTES, REPLICA_PROOF_BYTES, Transcript
 from actors.hotlink.owner import UNPROVEN_MAX, LinkServer, _Session
 
 from .test_frames import Far, ManualLoop, Transport, made
@@ -45,9 +45,9 @@ class Stranger:
     async def prove(self, secret: bytes = b"secret", peer: bytes = b"stranger") -> None:
         """Until the owner has proven itself too."""
         transcript = Transcript(secret, await self.frame(), bytes(NONCE_BYTES), peer)
-        self.writer.write(framed(transcript.edge_proof()))
+        self.writer.write(framed(transcript.replica_proof()))
         assert transcript.is_owner_proof(await self.frame())
-        self._far = Far(transcript.edge_key(), transcript.owner_key())
+        self._far = Far(transcript.replica_key(), transcript.owner_key())
 
     def send(self, content: bytes) -> None:
         self.writer.write(self._far.frames(content))
@@ -61,7 +61,7 @@ class Stranger:
 
 
 def proof(secret: bytes, nonce: bytes) -> bytes:
-    return Transcript(secret, nonce, bytes(NONCE_BYTES), b"stranger").edge_proof()
+    return Transcript(secret, nonce, bytes(NONCE_BYTES), b"stranger").replica_proof()
 
 
 def asked(frame: int, *texts: str) -> bytes:
@@ -85,10 +85,10 @@ async def test_a_proof_is_answered_with_the_owners_and_answers_follow() -> None:
     "greeting",
     [
         framed(proof(b"guess", bytes(32))),
-        framed(bytes(EDGE_PROOF_BYTES)),
+        framed(bytes(REPLICA_PROOF_BYTES)),
         framed(bytes(PEER_BYTES)),
         framed(b""),
-        (EDGE_PROOF_BYTES + 1).to_bytes(4, "big"),
+        (REPLICA_PROOF_BYTES + 1).to_bytes(4, "big"),
         framed(asked(1, "x")),
     ],
     ids=["wrong secret", "zeros", "a peer alone", "nothing", "a frame longer than a proof", "no proof"],
@@ -121,7 +121,7 @@ async def test_a_proof_holds_for_one_connection_only() -> None:
 
 
 async def test_strangers_who_prove_nothing_do_not_gather() -> None:
-    """Rule: bounded queues everywhere: however many connect and say nothing, an edge still gets in, at once."""
+    """Rule: bounded queues everywhere: however many connect and say nothing, a replica still gets in, at once."""
     owner = await Owner().start()
     strangers = [await Stranger.at(owner) for _ in range(UNPROVEN_MAX + 3)]
     for stranger in strangers:
@@ -169,9 +169,9 @@ class Proven:
         self.transport: Transport = made(self.session)
         (nonce,) = self.transport.take()
         transcript = Transcript(b"secret", nonce, bytes(NONCE_BYTES), b"stranger")
-        self.session.data_received(framed(transcript.edge_proof()))
+        self.session.data_received(framed(transcript.replica_proof()))
         assert self.transport.take() == [transcript.owner_proof()]
-        self._far = Far(transcript.edge_key(), transcript.owner_key())
+        self._far = Far(transcript.replica_key(), transcript.owner_key())
 
     def frames(self, *contents: bytes) -> bytes:
         return self._far.frames(*contents)
@@ -225,7 +225,7 @@ async def test_commits_that_end_in_one_turn_are_answered_in_one_write() -> None:
     assert [answer[0] for answer in proven.answers()] == [1, 2]
 
 
-async def test_a_commit_that_ends_after_its_edge_left_is_told_to_nobody() -> None:
+async def test_a_commit_that_ends_after_its_replica_left_is_told_to_nobody() -> None:
     owner = Owner()
     proven = Proven(owner)
     proven.receive(message(COMMIT.number, (1, [(1, Ask("x"))])))
@@ -282,14 +282,14 @@ async def test_a_silent_peer_is_dropped_and_told_gone_once(monkeypatch: pytest.M
     await stranger.prove()
     assert await asyncio.wait_for(gone.get(), 10) == b"stranger"
     assert (await link.call(ECHO, Ask("alive"), 5_000)).text == "ALIVE"
-    assert gone.empty(), "the other edge says nothing either, but lives"
+    assert gone.empty(), "the other replica says nothing either, but lives"
     stranger.writer.close()
     await link.stop()
     await owner.server.stop()
 
 
 async def test_an_owner_that_stops_tells_nobody_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not the edge that died."""
+    """It is not the replica that died."""
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0)
     gone: asyncio.Queue[bytes] = asyncio.Queue()
     owner = Owner()

@@ -11,7 +11,7 @@ from actors.clock import ManualClock
 from actors.errors import Err, Refusal
 from actors.metering.meters import HeldCharge, Meter, Meters
 from actors.telemetry.metrics import Metrics
-from tests.gateway.doubles import EDGE, PROOF, PUBKEY, OneAccount, unavailable
+from tests.gateway.doubles import PROOF, PUBKEY, REPLICA, OneAccount, unavailable
 from tests.gateway.world import a_world
 
 NAME = "accountNotification"
@@ -54,7 +54,7 @@ async def clock() -> AsyncIterator[ManualClock]:
 async def test_events_are_charged_one_credit_for_ten(clock: ManualClock) -> None:
     """Settled: 1 per 10 delivered notifications. Two streams of one account share the allowance."""
     owner = OneAccount(10_000)
-    meters = Meters(owner, clock, EDGE)
+    meters = Meters(owner, clock, REPLICA)
     one, two = (Stream(meters.open(PUBKEY, NAME)) for _ in range(2))
     assert await one.spend(705) == 705 and await two.spend(300) == 300
     one.meter.leave(one)
@@ -68,7 +68,7 @@ async def test_events_are_charged_one_credit_for_ten(clock: ManualClock) -> None
 async def test_the_last_credits_are_spent_and_then_the_stream_ends(clock: ManualClock) -> None:
     """Balance out means a clear end, not silence, and never a credit below zero."""
     owner = OneAccount(30)
-    meters = Meters(owner, clock, EDGE)
+    meters = Meters(owner, clock, REPLICA)
     stream = Stream(meters.open(PUBKEY, NAME))
     assert await stream.spend(500) == 300
     assert stream.ended is None  # Another replica may hold credits that it will not spend.
@@ -86,7 +86,7 @@ async def test_the_last_credits_are_spent_and_then_the_stream_ends(clock: Manual
 async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock, refusal: str | None) -> None:
     """Money rule 9: nothing is delivered on trust; when the owner is back, the stream goes on. None: no answer."""
     owner = OneAccount(100)
-    meters = Meters(owner, clock, EDGE)
+    meters = Meters(owner, clock, REPLICA)
     stream = Stream(meters.open(PUBKEY, NAME))
     owner.before_hold, owner.refusal = (unavailable, None) if refusal is None else (None, refusal)
     assert await stream.spend(1) == 0
@@ -100,7 +100,7 @@ async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock,
 async def test_a_post_that_stays_unknown_is_voided(clock: ManualClock) -> None:
     """Money rule 2: in doubt the customer keeps the credits."""
     owner = OneAccount(100)
-    meters = Meters(owner, clock, EDGE)
+    meters = Meters(owner, clock, REPLICA)
     stream = Stream(meters.open(PUBKEY, NAME))
     await stream.spend(100)
 
@@ -116,7 +116,7 @@ async def test_a_post_that_stays_unknown_is_voided(clock: ManualClock) -> None:
 async def test_a_charge_is_held_before_the_work_and_posted_or_released(clock: ManualClock) -> None:
     """Money rule 1, for connect charges. The metrics count what was posted, and no call."""
     owner, metrics = OneAccount(5), Metrics()
-    meters = Meters(owner, clock, EDGE, metrics)
+    meters = Meters(owner, clock, REPLICA, metrics)
     charge = await meters.hold(PROOF, "accountSubscribe", 5)
     assert isinstance(charge, HeldCharge) and owner.available == 0
     refused = await meters.hold(PROOF, "accountSubscribe", 5)
@@ -134,7 +134,7 @@ async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:
     """An open stream is not starved by the calls of its account; a new subscription is a call like others."""
     async with a_world(accounts={"requests_per_second": 1, "concurrency": 1}) as world:
         wallet = await world.customer(credits=1_000)
-        meters = Meters(world.accounts, world.clock, EDGE)
+        meters = Meters(world.accounts, world.clock, REPLICA)
         proof = ProvenProof(wallet.pubkey)
         first = await meters.hold(proof, "slotSubscribe", 5)
         assert isinstance(first, HeldCharge)
@@ -157,7 +157,7 @@ async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:
 
 async def test_a_meter_that_was_closed_does_not_close_its_successor() -> None:
     """Else nobody looks at the successor: its parts are never posted for their age, and refused holds not repeated."""
-    meters = Meters(OneAccount(1_000), ManualClock(), EDGE)
+    meters = Meters(OneAccount(1_000), ManualClock(), REPLICA)
     old = Stream(meters.open(PUBKEY, NAME))
     old.meter.leave(old)
     new = Stream(meters.open(PUBKEY, NAME))

@@ -29,7 +29,7 @@ def paid_by_chains(chains: list[list[int]]) -> list[int]:
         turn = [(at, chain[number]) for at, chain in enumerate(chains) if number < len(chain)]
         open_now = []
         for at, length in turn:
-            operation = b"an-edge:" + number.to_bytes(4, "big") + at.to_bytes(4, "big")
+            operation = b"replica:" + number.to_bytes(4, "big") + at.to_bytes(4, "big")
             taken = times.tell(StreamTime(operation, b"account", None), 0).taken_ms / 1000
             open_now.append((at, length, operation, Minutes(MINUTE, taken, 0.0)))
         for at, length, operation, minutes in open_now:

@@ -274,9 +274,9 @@ async def test_the_end_of_the_replica_ends_no_hold_of_a_race(scene: Scene) -> No
     task.cancel()
     await turns()
     (held,) = scene.world.accounts.holds
-    edge = scene.world.door._pipeline._edge
-    scene.world.shard.release_holds(edge)
-    assert held.operation[: len(edge)] != edge
+    replica = scene.world.door._pipeline._replica_id
+    scene.world.shard.release_holds(replica)
+    assert held.operation[: len(replica)] != replica
     refused = await scene.world.rpc(customer, call("getBlock", 1))  # Of 60 credits 50 are still set aside.
     assert refused.status_code == 402
     await scene.slots(6)

@@ -25,7 +25,7 @@ from devnode.geyser.hub import Hub
 from devnode.geyser.service import Service
 from devnode.geyser.settings import NO_LIMITS
 from tests.devnode.local_node import LocalNode
-from tests.gateway.doubles import EDGE, PROOF, OneAccount
+from tests.gateway.doubles import PROOF, REPLICA, OneAccount
 
 Update = geyser_pb2.SubscribeUpdate
 Request = geyser_pb2.SubscribeRequest
@@ -119,7 +119,7 @@ class GeyserWorld:
         await self.start_node()
         clock = SystemClock()
         self.feeds = GeyserFeeds(f"http://127.0.0.1:{self.node_port}", None, self.settings, clock)
-        self.meters = Meters(self.account, clock, EDGE)  # type: ignore[arg-type]
+        self.meters = Meters(self.account, clock, REPLICA)  # type: ignore[arg-type]
         self.credentials = StandingWatch(
             self.account,  # type: ignore[arg-type]
             balance_min=0,

@@ -20,8 +20,8 @@ from tests.streams.world import ask, hear, open_sockets
 class Replica:
     """One process with one stream of an account."""
 
-    def __init__(self, world: World, pubkey: bytes, edge: bytes) -> None:
-        self.meters, self.ended = Meters(world.accounts, world.clock, edge), list[Refusal]()
+    def __init__(self, world: World, pubkey: bytes, replica: bytes) -> None:
+        self.meters, self.ended = Meters(world.accounts, world.clock, replica), list[Refusal]()
         self.watch = StandingWatch(world.accounts, spending=self.meters)
         self.watch.join(ProvenProof(pubkey), self, self.ended.append)
         self.meter: Meter = self.meters.open(pubkey, "accountNotification")
@@ -46,7 +46,7 @@ class Replica:
 async def two_replicas(credits: int) -> AsyncIterator[tuple[Replica, Replica, Any, World]]:
     async with a_world() as world:
         wallet = await world.customer(credits=credits)
-        one, two = (Replica(world, wallet.pubkey, edge) for edge in (b"one-edge", b"two-edge"))
+        one, two = (Replica(world, wallet.pubkey, replica) for replica in (b"replica1", b"replica2"))
         yield one, two, wallet, world
         for replica in (one, two):
             replica.meter.leave(replica)

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from actors.config import StreamsConfig
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
-from actors.hotlink.edge import Link
+from actors.hotlink.replica import Link
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
 from actors.metering.api import SubscriptionKind

@@ -60,7 +60,7 @@ OPEN = {
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
     # A transport: both ends of it, and the form of what travels.
-    "hotlink": {"edge", "frames", "owner"},
+    "hotlink": {"frames", "owner", "replica"},
     # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.
     # The vocabulary and limits of usage, for the page that tells it. Commands for work that no call waits for.
     "accounts": {"audit_database", "checkpoint", "operations", "outbox", "usage"},

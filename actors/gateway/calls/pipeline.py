@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import (
-    EDGE_BYTES,
+    REPLICA_ID_BYTES,
     Figures,
     HoldItem,
     HoldReply,
@@ -54,7 +54,7 @@ _NOT_RECORDED = Refusal(
 
 
 class Pipeline:
-    """Belongs to one event loop. edge: random bytes of this process, which make its operation ids unique.
+    """Belongs to one event loop. replica_id: random bytes of this process, which make its operation ids unique.
 
     limits: counts every refusal and remembers good credentials; payments/authentication.py asks it which callers have
     to wait. client: of a request; None where a cancelled request always means that its client left.
@@ -65,7 +65,7 @@ class Pipeline:
         accounts: AccountsClient,
         node: Node,
         clock: Clock,
-        edge: bytes,
+        replica_id: bytes,
         in_flight_max: int,
         limits: RefusalLimits,
         metrics: Metrics | None = None,
@@ -73,11 +73,11 @@ class Pipeline:
         callers: Mapping[str, CallerHandler] | None = None,
         quotes: Mapping[str, QuoteHandler] | None = None,
     ) -> None:
-        assert len(edge) == EDGE_BYTES, len(edge)
+        assert len(replica_id) == REPLICA_ID_BYTES, len(replica_id)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
-        self._edge = edge
-        # For holds that another process ends. No owner hears of this edge, so none ends them when this process does.
-        self._deferred_edge = hashlib.sha256(b"deferred" + edge).digest()[:EDGE_BYTES]
+        self._replica_id = replica_id
+        # For holds that another process ends. No owner hears of this prefix, so none ends them when this process does.
+        self._deferred_prefix = hashlib.sha256(b"deferred" + replica_id).digest()[:REPLICA_ID_BYTES]
         self.plans, self._callers = plans, callers or {}
         self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations)
         self._operations = 0
@@ -178,9 +178,9 @@ class Pipeline:
         """An operation that outlives this process: no owner ends it because this process ended."""
         return self._take_operations(1, deferred=True)
 
-    def start_over(self, edge: bytes) -> None:
-        """Name operations by this edge id from now on: an owner has given up the one before."""
-        self._edge = edge
+    def start_over(self, replica_id: bytes) -> None:
+        """Name operations by this replica id from now on: an owner has given up the one before."""
+        self._replica_id = replica_id
 
     def undelivered(self, replies: Sequence[Reply], client: Client | None) -> None:
         """Settle the charges of answers that a door could not give, because their request was cancelled."""
@@ -253,7 +253,7 @@ class Pipeline:
             raise
 
     async def _carry_out_parts(self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None) -> Replies:
-        """First the calls whose holds end here, then those whose holds end elsewhere, each under their own edge id."""
+        """First the calls whose holds end here, then those whose holds end elsewhere, each under their own prefix."""
         ours, theirs = ([one for one in admitted if one.plan.deferred is kind] for kind in (False, True))
         if not ours or not theirs:
             return await self._carry_out_all(proof, admitted, client, deferred=not ours)
@@ -393,7 +393,7 @@ class Pipeline:
     def _take_operations(self, count: int, deferred: bool = False) -> bytes:
         first = self._operations
         self._operations += count
-        return (self._deferred_edge if deferred else self._edge) + first.to_bytes(8, "big")
+        return (self._deferred_prefix if deferred else self._replica_id) + first.to_bytes(8, "big")
 
 
 class _TakenOver(Exception):

@@ -117,11 +117,11 @@ def raw_path(scope: Scope) -> bytes:
 
 
 class HeaderFacts(msgspec.Struct):
-    """The findings of one pass over the headers. edge_id: X-Request-Id, which is used only from a trusted layer."""
+    """The findings of one pass over the headers. serve_id: X-Request-Id, which is used only from a trusted layer."""
 
     browser: bool = False  # It sent an Origin.
     fault: Refusal | None = None  # Of the body's framing.
-    edge_id: bytes = b""
+    serve_id: bytes = b""
     pays: bool = False  # It came with an x402 payment, of either version.
     key: bytes | None = None  # Its Idempotency-Key. One that came twice is empty, so it is not valid.
     max_credits: bytes | None = None  # Its X-Max-Credits, as key.
@@ -139,7 +139,7 @@ def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
             elif name == b"origin":
                 facts.browser = True
             elif name == b"x-request-id":
-                facts.edge_id = value
+                facts.serve_id = value
             elif name == b"transfer-encoding":
                 chunked = True
             elif name == _KEY:

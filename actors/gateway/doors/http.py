@@ -139,8 +139,8 @@ class HttpDoor:
         self._sockets = self._socket_door(dependencies, authenticator)
         self.websocket_paths = frozenset(door_websocket.PATHS if self._sockets else ())
         self.body_bytes_max = gateway.body_bytes_max
-        self._ids_from_edge, self._metrics = dependencies.ids_from_edge, dependencies.metrics
-        self._request_prefix, self._requests = parts.edge.hex()[:10] + "-", 0
+        self._ids_from_serve, self._metrics = dependencies.ids_from_serve, dependencies.metrics
+        self._request_prefix, self._requests = parts.replica_id.hex()[:10] + "-", 0
 
     def _socket_door(self, dependencies: Dependencies, authenticator: Authenticator) -> WebSocketDoor | None:
         if dependencies.streams is None:
@@ -162,7 +162,7 @@ class HttpDoor:
         sent, path = scope["headers"], raw_path(scope)
         facts = read_headers(sent)
         client = AsgiClient(sent, peer_of(scope), receive)
-        request_id = facts.edge_id.decode("latin-1") if self._ids_from_edge and facts.edge_id else self._next_id()
+        request_id = facts.serve_id.decode("latin-1") if self._ids_from_serve and facts.serve_id else self._next_id()
         request = Request(
             *(scope["method"], path, scope["query_string"], sent, b"", request_id, client),
             *(facts.pays, facts.key, facts.max_credits),
@@ -262,7 +262,7 @@ class HttpDoor:
             request.notes = _PLAIN
             return True
         request.notes = facts = read_headers(sent)
-        facts.edge_id = b""  # A client must not be able to set our internal request id.
+        facts.serve_id = b""  # A client must not be able to set our internal request id.
         return facts.fault is None and not facts.pays
 
     async def answer(self, posted: HttpRequest) -> Response:
@@ -318,9 +318,9 @@ class HttpDoor:
         """The address of the client that sent these headers, as all limits know it."""
         return self._addresses.name_of(AsgiClient(sent, peer))
 
-    def start_over(self, edge: bytes) -> None:
-        """Name operations by this edge id from now on."""
-        self._pipeline.start_over(edge)
+    def start_over(self, replica_id: bytes) -> None:
+        """Name operations by this replica id from now on."""
+        self._pipeline.start_over(replica_id)
 
     # --- both ways
 
@@ -332,7 +332,7 @@ class HttpDoor:
         added = response.headers
         if response.charges or response.posted:
             headers.add_cost(added, response.charges, response.posted)
-        if shows_id and not (self._ids_from_edge and facts.edge_id):
+        if shows_id and not (self._ids_from_serve and facts.serve_id):
             added.append((b"x-request-id", request_id.encode()))
         if facts.browser:
             added += headers.CORS

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.accounts.api import AccountsClient
-from actors.calls import EDGE_BYTES
+from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock
 from actors.config import Config
 from actors.gateway.calls.address_limits import AddressLimits
@@ -43,10 +43,10 @@ class Dependencies:
     status: StatusPages
     clock: Clock
     randomness: Callable[[int], bytes] = os.urandom
-    edge: bytes = b""  # First bytes of this process's operation ids, where account owners must know them.
+    replica_id: bytes = b""  # First bytes of this process's operation ids, where account owners must know them.
     # A request with X-Request-Id got it from our own outer layer, which adds it to the answer; all other ids are made
     # here. False: the header of a request is a client's, and is ignored.
-    ids_from_edge: bool = False
+    ids_from_serve: bool = False
     payment_settler: PaymentSettler | None = None  # None: x402 payments are not taken.
     deposits: DepositConfirmer | None = None  # None: there is no deposit wallet.
     peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
@@ -61,10 +61,10 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class DoorParts:
-    """edge: first bytes of this process's operation ids. offered: the callable methods at their prices."""
+    """replica_id: first bytes of this process's operation ids. offered: the callable methods at their prices."""
 
     public_url: str
-    edge: bytes
+    replica_id: bytes
     terms: TermsByPath
     errors: ErrorReplies
     addresses: AddressLimits
@@ -82,7 +82,7 @@ def public_url_of(config: Config) -> str:
 def shared_parts(dependencies: Dependencies) -> DoorParts:
     config, clock, metrics = dependencies.config, dependencies.clock, dependencies.metrics
     gateway, settler, randomness = config.gateway, dependencies.payment_settler, dependencies.randomness
-    edge = dependencies.edge or randomness(EDGE_BYTES)
+    replica_id = dependencies.replica_id or randomness(REPLICA_ID_BYTES)
     assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
     secret = config.storage.cluster_secret.get_secret_value().encode()
     public_url = public_url_of(config)
@@ -100,7 +100,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         dependencies.accounts,
         dependencies.node,
         clock,
-        edge,
+        replica_id,
         gateway.calls_in_flight_max,
         limits,
         metrics,
@@ -116,4 +116,6 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         gateway.idempotency_keys_max,
         metrics,
     )
-    return DoorParts(public_url, edge, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed)
+    return DoorParts(
+        public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed
+    )

@@ -44,7 +44,7 @@ def open_to(door: Any) -> None:
     doorway.name_of = None if door is None else door.name_of_client
 
 
-class ServeEdge:
+class ServeLayer:
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
@@ -68,6 +68,6 @@ def middlewares() -> list[Middleware]:
     http = http_server(doorway)
     if http is None:
         WS_PROTOCOLS["auto"] = None  # Else uvicorn takes WebSocket handshakes past CautiousApp.
-        return [Middleware(CautiousApp), Middleware(ServeEdge)]
+        return [Middleware(CautiousApp), Middleware(ServeLayer)]
     HTTP_PROTOCOLS["auto"] = http
-    return [Middleware(ServeEdge)]
+    return [Middleware(ServeLayer)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.accounts.api import OwnersClient
 from actors.accounts.client import ShardedAccounts, find_shards
-from actors.calls import EDGE_BYTES
+from actors.calls import REPLICA_ID_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import DepositsClient
@@ -22,7 +22,7 @@ from actors.upstream.replies import Node
 
 async def open_accounts(config: Config) -> OwnersClient:
     """Return a client of the account owners that uses ordinary actor calls; its hot links are never started."""
-    return ShardedAccounts(config, find_shards(config), os.urandom(EDGE_BYTES))
+    return ShardedAccounts(config, find_shards(config), os.urandom(REPLICA_ID_BYTES))
 
 
 async def open_node(config: Config) -> Node:

@@ -16,7 +16,7 @@ from actors import hosting
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.background import Background
-from actors.calls import EDGE_BYTES
+from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.console.endpoints import ConsolePage
@@ -72,11 +72,11 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
-    edge = os.urandom(EDGE_BYTES)
-    accounts, metrics = await _open_accounts(config, edge), Metrics()
+    replica_id = os.urandom(REPLICA_ID_BYTES)
+    accounts, metrics = await _open_accounts(config, replica_id), Metrics()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)
-    meters, standing = _open_meters(accounts, clock, edge, metrics)
+    meters, standing = _open_meters(accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
     # Paths of contexts beside the gateway.
     served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
@@ -90,11 +90,11 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
-    streaming = await assemble_streams(config, meters, standing, edge, metrics, [signals.kind])
+    streaming = await assemble_streams(config, meters, standing, replica_id, metrics, [signals.kind])
     pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
     pages.start()
-    # ids_from_edge: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
+    # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
         config,
@@ -103,8 +103,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         RedisIdentityStore(redis_client),
         pages,
         clock,
-        edge=edge,
-        ids_from_edge=True,
+        replica_id=replica_id,
+        ids_from_serve=True,
         payment_settler=payments.settler if payments else None,
         deposits=deposits,
         peers_are_clients=_peers_are_clients(),
@@ -134,9 +134,9 @@ async def _report(config: Config, metrics: Metrics) -> None:
 
 
 def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    def tell(edge: bytes) -> None:
+    def tell(replica_id: bytes) -> None:
         for one in told:
-            one(edge)
+            one(replica_id)
 
     return tell
 
@@ -148,22 +148,22 @@ def _peers_are_clients() -> bool:
     return known
 
 
-async def _open_accounts(config: Config, edge: bytes) -> ShardedAccounts:
+async def _open_accounts(config: Config, replica_id: bytes) -> ShardedAccounts:
     """Find or place the owners of accounts, and the page of metrics, and begin to connect."""
     # In threads: the calls block while a new process starts, and the replica's event loop must not.
     handles, _ = await asyncio.gather(
         asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
     )
-    accounts = ShardedAccounts(config, handles, edge)
+    accounts = ShardedAccounts(config, handles, replica_id)
     accounts.start()
     return accounts
 
 
 def _open_meters(
-    accounts: ShardedAccounts, clock: Clock, edge: bytes, metrics: Metrics
+    accounts: ShardedAccounts, clock: Clock, replica_id: bytes, metrics: Metrics
 ) -> tuple[Meters, StandingWatch]:
     """Return what all streams of this replica pay with, and what ends those whose accounts may not go on."""
-    meters = Meters(accounts, clock, edge, metrics)
+    meters = Meters(accounts, clock, replica_id, metrics)
     standing = StandingWatch(accounts, spending=meters)
     meters.start()
     standing.start()

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.accounts.api import AccountsClient
 from actors.accounts.client import ShardedAccounts, find_shards
-from actors.calls import EDGE_BYTES
+from actors.calls import REPLICA_ID_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.sends.api import SendsClient
@@ -25,7 +25,7 @@ from actors.upstream.replies import Node
 
 async def open_settling(config: Config) -> Settles:
     """With links: holds are ended over them."""
-    accounts = ShardedAccounts(config, find_shards(config), os.urandom(EDGE_BYTES))
+    accounts = ShardedAccounts(config, find_shards(config), os.urandom(REPLICA_ID_BYTES))
     accounts.start()
     await accounts.connected()
     return accounts

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors import hosting
 from actors.config import Config
-from actors.hotlink.edge import Link
+from actors.hotlink.replica import Link
 from actors.launch.assembly.deposit_watcher import open_node
 from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
@@ -42,7 +42,7 @@ async def assemble_streams(
     config: Config,
     meters: Meters,
     watch: StandingWatch,
-    edge: bytes,
+    replica_id: bytes,
     metrics: Metrics,
     kinds: Sequence[SubscriptionKind] = (),
     place: Callable[..., Any] = place_hub,
@@ -61,11 +61,11 @@ async def assemble_streams(
         return host, port
 
     assert config.storage.cluster_secret is not None
-    link = Link(config.storage.cluster_secret.get_secret_value().encode(), LINK_KINDS, resolve, edge)
+    link = Link(config.storage.cluster_secret.get_secret_value().encode(), LINK_KINDS, resolve, replica_id)
     link.start()
     if not offers_streams(config):
         return Streaming(None, link, [link.stop])
-    feed = TopicFeed(link, edge)
+    feed = TopicFeed(link, replica_id)
     feed.start()
     sockets = StreamSockets(config.streams, meters, watch, [*native_kinds(feed), *kinds])
     metrics.watch("websockets_open", "Open WebSockets of clients.", lambda: len(sockets))

@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.middleware import Middleware
 
-from actors.gateway.doors import serve_layer as serve_edge
+from actors.gateway.doors import serve_layer
 
 GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # Yellowstone's default for a request.
@@ -39,7 +39,7 @@ def middlewares() -> list[Middleware]:
     """
     close_port_between_deployments()
     limit_grpc_server()
-    return serve_edge.middlewares()
+    return serve_layer.middlewares()
 
 
 def close_port_between_deployments() -> None:

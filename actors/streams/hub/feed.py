@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import orjson
 
 from actors.background import Background
-from actors.hotlink.edge import LinkFull, LinkTimeout
 from actors.hotlink.frames import MessageKind
+from actors.hotlink.replica import LinkFull, LinkTimeout
 from actors.metering.api import Sink, StreamEvent
 from actors.streams.api import CHANGE, ENDS, GAP, MORE, POLL, CloseTopic, OpenTopic, PollEvents, TopicEvent, TopicEvents
 from actors.streams.hub.native import TopicKey

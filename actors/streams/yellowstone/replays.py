@@ -19,7 +19,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from actors.geyser_proto import geyser_pb2
-from actors.hotlink.edge import LinkFull, LinkGivenUp, LinkTimeout
+from actors.hotlink.replica import LinkFull, LinkGivenUp, LinkTimeout
 from actors.streams.api import BLOCK, WINDOW, AskBlock, AskWindow, BlockPart, WindowEntry, WindowPart
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.blocks import WholeBlock

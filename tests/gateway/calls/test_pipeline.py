@@ -14,8 +14,8 @@ from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer, OwnMethods
 from tests.gateway.doubles import (
-    EDGE,
     PROOF,
+    REPLICA,
     RESULT,
     OneAccount,
     ScriptedNode,
@@ -136,7 +136,7 @@ async def test_every_operation_of_a_replica_is_its_own():
     await pipeline.batch(PROOF, [a_call("getSlot")] * 5)
     await pipeline.single(PROOF, a_call("getSlot"))
     assert len(account.ends) == 7
-    assert all(operation.startswith(EDGE) and len(operation) == 16 for operation in account.ends)
+    assert all(operation.startswith(REPLICA) and len(operation) == 16 for operation in account.ends)
 
 
 @pytest.mark.threat(63)
@@ -145,7 +145,7 @@ async def test_a_stranger_that_is_shed_waits_before_anything_more_is_read():
     account, limits, clock = OneAccount(100), RefusalLimits(500, 500, lambda client: "here"), ManualClock()
     owner_answers = asyncio.Event()
     account.before_hold = lambda request: owner_answers.wait()
-    pipeline, client = Pipeline(account, ScriptedNode(), clock, EDGE, 1_000, limits), AsgiClient([], "192.0.2.1")
+    pipeline, client = Pipeline(account, ScriptedNode(), clock, REPLICA, 1_000, limits), AsgiClient([], "192.0.2.1")
     proofs = [KeyProof(number.to_bytes(32, "big"), PROOF.routing) for number in range(30)]
     batch = [a_call("getSlot")] * 100
     asked = [asyncio.ensure_future(pipeline.batch(proof, batch, client)) for proof in proofs]

@@ -19,7 +19,7 @@ from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.payments.x402 import within
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
-from tests.gateway.doubles import EDGE, PROOF, PUBKEY, OneAccount, ScriptedNode, a_call, node_error, unavailable
+from tests.gateway.doubles import PROOF, PUBKEY, REPLICA, OneAccount, ScriptedNode, a_call, node_error, unavailable
 
 MINT = "So11111111111111111111111111111111111111112"
 PRICE = 75
@@ -54,11 +54,13 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-def pipeline_of(account: OneAccount, quoter: Quoter, clock: ManualClock | None = None, edge: bytes = EDGE) -> Pipeline:
+def pipeline_of(
+    account: OneAccount, quoter: Quoter, clock: ManualClock | None = None, replica: bytes = REPLICA
+) -> Pipeline:
     quotes = dict.fromkeys(METHODS, quoter.call)
     limits = RefusalLimits(500, 500, lambda caller: "here")
     prices = plans(PricingConfig(), ("sendAndConfirm", *METHODS))
-    return Pipeline(account, ScriptedNode(), clock or ManualClock(), edge, 1_000, limits, None, prices, {}, quotes)
+    return Pipeline(account, ScriptedNode(), clock or ManualClock(), replica, 1_000, limits, None, prices, {}, quotes)
 
 
 def a_trade(raw_id: bytes = b"1") -> Call:
@@ -118,7 +120,7 @@ async def test_quotes_that_an_account_cannot_pay_end_with_its_rate() -> None:
     """At two replicas, one by one and in a batch: the last rate unit ends them, whoever is asked."""
     account, quoter = OneAccount(credits=PRICE - 1), Quoter()
     account.rate_left = 7
-    first, second = pipeline_of(account, quoter), pipeline_of(account, quoter, edge=b"the-next")
+    first, second = pipeline_of(account, quoter), pipeline_of(account, quoter, replica=b"the-next")
     ends = [(await (first, second)[number % 2].single(PROOF, a_trade())).errs() for number in range(5)]
     ends.append((await second.batch(PROOF, [a_trade(b"1"), a_trade(b"2")])).errs())
     assert ends == [[Err.INSUFFICIENT_CREDITS]] * 5 + [[Err.INSUFFICIENT_CREDITS] * 2] and len(quoter.asked) == 7

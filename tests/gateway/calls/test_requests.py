@@ -67,9 +67,9 @@ def test_a_browser_is_known_by_its_origin():
     assert not read_headers([(b"host", b"x")]).browser
 
 
-def test_an_edges_id_is_found():
+def test_an_replicas_id_is_found():
     """Whether it is believed is configuration; a client's own is not."""
-    assert read_headers([(b"x-request-id", b"abc")]).edge_id == b"abc"
+    assert read_headers([(b"x-request-id", b"abc")]).serve_id == b"abc"
 
 
 @pytest.mark.parametrize(

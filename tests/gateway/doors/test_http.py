@@ -21,18 +21,18 @@ async def test_request_ids_are_our_own_and_differ():
         assert "a b" not in ids
 
 
-async def test_an_edge_of_ours_may_make_the_ids():
+async def test_an_replica_of_ours_may_make_the_ids():
     """Where a layer outside sets the id on request and answer, bodies carry that id and the header is not doubled."""
     async with a_world() as world:
         customer = await world.customer(10)
         dependencies = Dependencies(
-            world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock, ids_from_edge=True
+            world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock, ids_from_serve=True
         )
         transport = httpx.ASGITransport(HttpDoor(dependencies))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway.test") as http:
-            headers = {"x-api-key": customer.api_key, "x-request-id": "edge-7"}
+            headers = {"x-api-key": customer.api_key, "x-request-id": "serve-7"}
             response = await http.post("/", json=call("nope"), headers=headers)
-        assert response.json()["error"]["data"]["requestId"] == "edge-7"
+        assert response.json()["error"]["data"]["requestId"] == "serve-7"
         assert "x-request-id" not in response.headers
 
 

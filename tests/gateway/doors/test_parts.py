@@ -15,9 +15,9 @@ async def test_every_door_of_a_replica_has_the_same_origin_and_its_own_operation
         config = world.config.model_copy(update={"serve": ServeConfig(public_url="https://gateway.example")})
         given = Dependencies(config, world.accounts, world.node, world.identity_store, Pages(), world.clock)
         first, second = shared_parts(given), shared_parts(given)
-        assert first.edge != second.edge and len(first.edge) == 8
+        assert first.replica_id != second.replica_id and len(first.replica_id) == 8
         assert first.public_url == "https://gateway.example"
-        assert shared_parts(replace(given, edge=b"edgebyte")).edge == b"edgebyte"
+        assert shared_parts(replace(given, replica_id=b"replica0")).replica_id == b"replica0"
         assert "getBalance" in first.offered and "sendAndConfirm" not in first.offered
 
 

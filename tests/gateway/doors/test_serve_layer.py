@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from uvicorn.config import HTTP_PROTOCOLS, WS_PROTOCOLS
 
-from actors.gateway.doors import serve_layer as serve_edge
-from actors.gateway.doors.serve_layer import ServeEdge, middlewares
+from actors.gateway.doors import serve_layer
+from actors.gateway.doors.serve_layer import ServeLayer, middlewares
 from actors.http_server.choice import CautiousApp
 
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
-    serve_edge.open_to(None)
+    serve_layer.open_to(None)
 
 
 class App:
@@ -46,9 +46,9 @@ async def test_a_client_sets_none_of_the_headers_that_serve_obeys() -> None:
     """Rule: a stranger chooses no log entry, no time limit, and not whether its leaving is noticed; on no path."""
     door, inner = App(), App()
     for opened in (None, door):
-        serve_edge.open_to(opened)
+        serve_layer.open_to(opened)
         for path in (b"/", b"/-/healthz"):
-            await ServeEdge(inner)(request(path, [*OBEYED, (b"x-api-key", b"kept")]), None, None)
+            await ServeLayer(inner)(request(path, [*OBEYED, (b"x-api-key", b"kept")]), None, None)
     for scope in (*door.scopes, *inner.scopes):
         assert scope["headers"] == [(b"x-api-key", b"kept")]
 
@@ -56,12 +56,12 @@ async def test_a_client_sets_none_of_the_headers_that_serve_obeys() -> None:
 async def test_calls_go_straight_to_the_door_and_serves_own_paths_do_not() -> None:
     """Rule: from Serve's HTTP server straight to the door; Serve answers its health checks itself."""
     door, inner = App(), App()
-    edge = ServeEdge(inner)
-    await edge(request(b"/rpc", []), None, None)
-    serve_edge.open_to(door)
-    assert serve_edge.doorway.websocket_paths == door.websocket_paths
-    await edge(request(b"/rpc", []), None, None)
-    await edge(request(b"/-/healthz", []), None, None)
+    layer = ServeLayer(inner)
+    await layer(request(b"/rpc", []), None, None)
+    serve_layer.open_to(door)
+    assert serve_layer.doorway.websocket_paths == door.websocket_paths
+    await layer(request(b"/rpc", []), None, None)
+    await layer(request(b"/-/healthz", []), None, None)
     assert [scope["raw_path"] for scope in inner.scopes] == [b"/rpc", b"/-/healthz"], "closed, calls go through Serve"
     assert [scope["raw_path"] for scope in door.scopes] == [b"/rpc"]
 
@@ -69,21 +69,21 @@ async def test_calls_go_straight_to_the_door_and_serves_own_paths_do_not() -> No
 async def test_other_protocols_pass_as_they_are() -> None:
     """Rule: only HTTP requests carry these headers."""
     door, inner = App(), App()
-    serve_edge.open_to(door)
-    await ServeEdge(inner)(request(b"/ws", list(OBEYED), "websocket"), None, None)
+    serve_layer.open_to(door)
+    await ServeLayer(inner)(request(b"/ws", list(OBEYED), "websocket"), None, None)
     assert inner.scopes[0]["headers"] == OBEYED and door.scopes == []
 
 
 def test_serve_gets_it_as_a_middleware() -> None:
     """Rule: Serve's hook wants a list of Starlette middlewares."""
-    assert [middleware.cls for middleware in middlewares()] == [ServeEdge]
+    assert [middleware.cls for middleware in middlewares()] == [ServeLayer]
 
 
 def test_where_uvicorn_is_not_as_expected_it_serves_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: what is in doubt is refused before anything else sees it, and no handshake gets past that."""
-    monkeypatch.setattr(serve_edge, "http_server", lambda doorway: None)
+    monkeypatch.setattr(serve_layer, "http_server", lambda doorway: None)
     protocols, websockets = dict(HTTP_PROTOCOLS), {**WS_PROTOCOLS}
-    monkeypatch.setattr(serve_edge, "HTTP_PROTOCOLS", protocols)
-    monkeypatch.setattr(serve_edge, "WS_PROTOCOLS", websockets)
-    assert [middleware.cls for middleware in middlewares()] == [CautiousApp, ServeEdge]
+    monkeypatch.setattr(serve_layer, "HTTP_PROTOCOLS", protocols)
+    monkeypatch.setattr(serve_layer, "WS_PROTOCOLS", websockets)
+    assert [middleware.cls for middleware in middlewares()] == [CautiousApp, ServeLayer]
     assert protocols == HTTP_PROTOCOLS and websockets["auto"] is None

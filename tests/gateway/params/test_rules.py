@@ -17,7 +17,7 @@ from actors.gateway.params import own as params_own
 from actors.gateway.params import sends as params_sends
 from actors.gateway.params import trades as params_trades
 from actors.gateway.params.rules import RULES, check
-from tests.gateway.edges import EDGES, OPTIONAL
+from tests.gateway.boundaries import BOUNDARIES, OPTIONAL
 
 KEY = "So11111111111111111111111111111111111111112"
 SIGNATURE = "5" * 87
@@ -72,10 +72,10 @@ def test_a_first_parameter_that_is_no_public_key_is_refused(method, key):
 
 @pytest.mark.parametrize(
     ("method", "good", "bad"),
-    [pytest.param(*edge, id=f"{edge[0]}-{number}") for number, edge in enumerate(EDGES)],
+    [pytest.param(*boundary, id=f"{boundary[0]}-{number}") for number, boundary in enumerate(BOUNDARIES)],
 )
 def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
-    """Each limit lets its edge pass and refuses what lies just beyond it."""
+    """Each limit lets its boundary pass and refuses what lies just beyond it."""
     checked(method, *good)
     refused(method, *bad)
 
@@ -83,9 +83,9 @@ def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
 OWN = {*params_own.RULES, *params_sends.RULES, *params_trades.RULES, "sendBundle", "rpc.discover"}
 
 
-def test_every_method_of_a_node_has_an_edge():
-    """The list of edges is as long as the table of methods."""
-    assert {edge[0] for edge in EDGES} == set(RULES) - OWN
+def test_every_method_of_a_node_has_a_boundary():
+    """The list of boundaries is as long as the table of methods."""
+    assert {boundary[0] for boundary in BOUNDARIES} == set(RULES) - OWN
 
 
 @pytest.mark.parametrize("method", sorted(set(RULES) - OWN))
@@ -94,7 +94,9 @@ def test_one_parameter_more_than_the_node_takes_is_refused(method):
     assert "parameters, " in refused(method, *[None] * 4)
 
 
-@pytest.mark.parametrize("method", sorted({edge[0] for edge in EDGES if edge[1]} - set(OPTIONAL.split())))
+@pytest.mark.parametrize(
+    "method", sorted({boundary[0] for boundary in BOUNDARIES if boundary[1]} - set(OPTIONAL.split()))
+)
 def test_a_required_parameter_that_is_missing_is_named(method):
     """The refusal says which."""
     assert "is missing" in refused(method)

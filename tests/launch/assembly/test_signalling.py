@@ -16,7 +16,7 @@ from actors.pages import Page, PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.log import RedisSignalLog
 from actors.signals.positions import Claim
-from tests.gateway.doubles import EDGE, OneAccount
+from tests.gateway.doubles import REPLICA, OneAccount
 from tests.gateway.test_wire import listening
 from tests.gateway.world import a_world
 from tests.signals.test_hub import World as SignalWorld
@@ -69,7 +69,7 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
         return []
 
     clock, nobody = SystemClock(), OneAccount(0)
-    meters, watch = Meters(nobody, clock, EDGE), StandingWatch(nobody)  # type: ignore[arg-type]
+    meters, watch = Meters(nobody, clock, REPLICA), StandingWatch(nobody)  # type: ignore[arg-type]
     signals = await assemble_signals(config, client, clock, meters, watch, place)
     assert [page.endpoint for page in signals.pages] == ["GET /signals/recent", "GET /signals/stream"]
     assert signals.pages[0].minute_max == 300

@@ -10,13 +10,13 @@ from actors.launch.assembly.streaming import Streaming
 from actors.launch.assembly.yellowstone import open_yellowstone
 from actors.metering.meters import Meters
 from actors.telemetry.metrics import Metrics
-from tests.gateway.doubles import EDGE, OneAccount
+from tests.gateway.doubles import REPLICA, OneAccount
 
 
 def parts(config: Config) -> tuple[Any, ...]:
     account, clock = OneAccount(10), SystemClock()
     door = SimpleNamespace(authenticator=None, deposit_instructions="")
-    meters = Meters(account, clock, EDGE)  # type: ignore[arg-type]
+    meters = Meters(account, clock, REPLICA)  # type: ignore[arg-type]
     return config, account, Streaming(None, None, ()), meters, door, clock, Metrics()
 
 

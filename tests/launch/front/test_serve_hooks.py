@@ -11,11 +11,11 @@ from ray.serve._private import default_impl, grpc_util, replica
 from uvicorn.config import HTTP_PROTOCOLS
 
 from actors.config import ServeConfig
-from actors.gateway.doors.serve_layer import ServeEdge
+from actors.gateway.doors.serve_layer import ServeLayer
 from actors.http_server.server import HttpServer
 from actors.launch.front import config as front_config
 from actors.launch.front import serve_hooks
-from actors.launch.front import tls_edge_config as edge_config
+from actors.launch.front import tls_edge_config as replica_config
 from actors.launch.local_run import cluster
 
 
@@ -28,10 +28,10 @@ def as_before() -> Iterator[None]:
     grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address = options, binder
 
 
-def test_the_hook_puts_the_edge_and_the_time_limit_in_place() -> None:
+def test_the_hook_puts_the_replica_and_the_time_limit_in_place() -> None:
     """One hook for all that this service changes in Serve's HTTP server."""
     (middleware,) = serve_hooks.middlewares()
-    assert middleware.cls is ServeEdge
+    assert middleware.cls is ServeLayer
     http: Any = HTTP_PROTOCOLS["auto"]
     assert http.func is HttpServer and http.args[0].arrival_seconds_max == 10
 
@@ -92,7 +92,7 @@ def test_a_replica_waits_longer_for_the_front_than_the_front_for_a_client() -> N
     """Threat 73: while a client reads nothing, HAProxy answers no ping of the replica on its connection. Cut off
     before the client reads again, the stream would end without its status."""
     assert dict(serve_hooks.GRPC_OPTIONS)["grpc.keepalive_timeout_ms"] > front_config.IDLE_SECONDS * 1000
-    assert edge_config._CLIENT_SECONDS >= front_config.IDLE_SECONDS
+    assert replica_config._CLIENT_SECONDS >= front_config.IDLE_SECONDS
 
 
 @pytest.mark.parametrize(("module", "name"), [("default_impl", "add_grpc_address"), ("grpc_util", "start_grpc_server")])

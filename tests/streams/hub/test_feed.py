@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from actors.hotlink.edge import LinkTimeout
 from actors.hotlink.frames import MessageKind
+from actors.hotlink.replica import LinkTimeout
 from actors.metering.api import StreamEvent
 from actors.streams.api import CHANGE, ENDS, GAP, MORE, CloseTopic, OpenTopic, TopicEvent, TopicEvents, TopicReply
 from actors.streams.hub.feed import FeedSubscription, TopicFeed

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from actors import hosting
 from actors.actor_settings import part_of
 from actors.config import Config, NodeConfig, StorageConfig, UpstreamConfig
-from actors.hotlink.edge import Link
+from actors.hotlink.replica import Link
 from actors.streams.api import LINK_KINDS
 from actors.streams.hub.actor import StreamUrl
 from actors.streams.hub.feed import FeedSubscription, TopicFeed

@@ -50,7 +50,7 @@ class Replicas:
 
     def __init__(self, credits: int) -> None:
         self.time, self.account = Time(), OneAccount(credits)
-        self.meters = [Meters(self.account, self.time.clock, edge) for edge in (b"edge-one", b"edge-two")]  # type: ignore[arg-type]
+        self.meters = [Meters(self.account, self.time.clock, replica) for replica in (b"replica1", b"replica2")]  # type: ignore[arg-type]
 
     async def begin(self, replica: int = 0) -> GeyserCharges:
         """Hold the charge of a stream whose first request is not there yet."""

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from ray.exceptions import RayError
 
 from actors.accounts import client as client_module
-from actors.accounts import edges as edges_module
+from actors.accounts import replicas as replicas_module
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
@@ -25,7 +25,7 @@ from actors.units import owned_shards, owner_index_of
 from tests.accounts.making import pubkey_of
 from tests.accounts.shards import World
 
-EDGE = b"the-edge"
+REPLICA = b"replica0"
 SECRET = "the cluster's"
 # An account of each of two owners.
 KEYS = sorted((pubkey_of(f"customer {number}") for number in range(2, 4)), key=lambda key: owner_index_of(key, 2))
@@ -76,7 +76,7 @@ class Cluster:
         self.world, self.clock = World(), ManualClock()
         self.handles = [Handle(), Handle()]
         self.proofs: dict[bytes, KeyProof] = {}
-        self.edges: list[bytes] = [EDGE]
+        self.replicas: list[bytes] = [REPLICA]
         self.number = 0
 
     async def start(self) -> "Cluster":
@@ -89,8 +89,8 @@ class Cluster:
             accounts=AccountsConfig(shard_actors=2),
             gateway=GatewayConfig(settle_wait_ms=300),
         )
-        self.accounts = ShardedAccounts(config, self.handles, EDGE, clock=self.clock)
-        self.accounts.on_start_over = self.edges.append
+        self.accounts = ShardedAccounts(config, self.handles, REPLICA, clock=self.clock)
+        self.accounts.on_start_over = self.replicas.append
         self.accounts.start()
         await self.accounts.connected()
         return self
@@ -103,7 +103,7 @@ class Cluster:
     async def call(self, key: bytes = FIRST) -> SettleRequest:
         """A call up to the moment before its answer leaves."""
         self.number += 1
-        operation = self.edges[-1] + self.number.to_bytes(8, "big")
+        operation = self.replicas[-1] + self.number.to_bytes(8, "big")
         held = await self.accounts.hold(HoldRequest(operation, self.proofs[key], (HoldItem("getSlot", 5),)))
         assert held.verdicts == (None,)
         charge = SettleRequest(operation, key, held.epoch, "getSlot", 5, 5, 0, self.world.clock.now())
@@ -128,7 +128,7 @@ class Cluster:
         await until(lambda: all(self.refunded(charge) for charge in charges))
 
     async def until_started_over(self) -> None:
-        await until(lambda: len(self.edges) > 1)
+        await until(lambda: len(self.replicas) > 1)
         await self.accounts.connected()
 
     def refunded(self, charge: SettleRequest) -> bool:
@@ -173,10 +173,10 @@ async def test_a_short_break_costs_no_answer(cluster: Cluster) -> None:
     cluster.handles[0].cut = False
     await cluster.accounts.connected()
     assert await cluster.accounts.confirm(charge)
-    assert cluster.edges == [EDGE] and not cluster.refunded(charge)
+    assert cluster.replicas == [REPLICA] and not cluster.refunded(charge)
 
 
-async def test_an_edge_that_was_given_up_starts_over(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_replica_that_was_given_up_starts_over(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Back after its charges were refunded: none of those answers leaves, and new calls are served under a new id."""
     charges = [await cluster.call() for _ in range(3)]
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
@@ -191,9 +191,9 @@ async def test_an_edge_that_was_given_up_starts_over(cluster: Cluster, monkeypat
         with pytest.raises(OwnerUnavailable):
             await cluster.accounts.settle(charge)
     fresh = await cluster.call()
-    assert fresh.operation[:8] == cluster.edges[1] != EDGE
+    assert fresh.operation[:8] == cluster.replicas[1] != REPLICA
     assert cluster.accounts.may_leave(fresh) and not cluster.refunded(fresh)
-    assert len(cluster.edges) == 2, "old operations that are refused do not start it over again"
+    assert len(cluster.replicas) == 2, "old operations that are refused do not start it over again"
 
 
 async def test_what_flies_through_the_cut_is_not_answered_for(
@@ -201,7 +201,7 @@ async def test_what_flies_through_the_cut_is_not_answered_for(
 ) -> None:
     """The settle's answer was lost; it is asked again by itself after the break, and refused: the fence was there."""
     cluster.number += 1
-    operation = EDGE + cluster.number.to_bytes(8, "big")
+    operation = REPLICA + cluster.number.to_bytes(8, "big")
     await cluster.accounts.hold(HoldRequest(operation, cluster.proofs[FIRST], (HoldItem("getSlot", 5),)))
     charge = SettleRequest(operation, FIRST, 1, "getSlot", 5, 5, 0, cluster.world.clock.now())
     cluster.world.store.gate = asyncio.Event()
@@ -234,7 +234,7 @@ async def test_starting_over_ends_the_old_id_at_every_owner(cluster: Cluster, mo
 async def test_the_owners_successor_refuses_what_was_refunded(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restarted owner knows of no fence. The ledger does, and the edge starts over as if the fence were there."""
+    """A restarted owner knows of no fence. The ledger does, and the replica starts over as if the fence were there."""
     charge = await cluster.call()
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
     await cluster.cut()
@@ -278,7 +278,7 @@ async def test_a_replica_that_died_before_its_owner_is_refunded_what_it_did_not_
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Money rule 2: the owner dies before it has given the replica up. What was delivered stays charged."""
-    monkeypatch.setattr(edges_module, "RECALLED_SECONDS", 0.05)
+    monkeypatch.setattr(replicas_module, "RECALLED_SECONDS", 0.05)
     delivered, slow, elsewhere = await cluster.call(), await cluster.call(), await cluster.call(SECOND)
     cluster.accounts.delivered(FIRST, delivered.operation)
     await until(lambda: len(cluster.handles[0].shard.undelivered) == 1)
@@ -295,7 +295,7 @@ async def test_the_word_of_a_living_replica_counts_more_than_the_list(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list is older than the last deliveries. The replica links in time, and dies later."""
-    monkeypatch.setattr(edges_module, "RECALLED_SECONDS", 0.3)
+    monkeypatch.setattr(replicas_module, "RECALLED_SECONDS", 0.3)
     delivered, slow = await cluster.call(), await cluster.call()
     cluster.handles[0].cut = True
     await cluster.handles[0].stop()

@@ -1,4 +1,4 @@
-"""For every method that a node answers: parameters at the edge of what it takes, and parameters just beyond it."""
+"""For every method that a node answers: parameters at the limit of what it takes, and parameters just beyond it."""
 
 import base64
 from typing import Any
@@ -33,7 +33,7 @@ getInflationRate getMaxRetransmitSlot getMaxShredInsertSlot getVersion minimumLe
 _CONTEXT = """
 getBlockHeight getEpochInfo getLatestBlockhash getSlot getSlotLeader getStakeMinimumDelegation getTransactionCount
 """
-Edge = tuple[str, list[Any], list[Any]]
+Boundary = tuple[str, list[Any], list[Any]]
 
 
 def _simulated(count: int) -> list[Any]:
@@ -41,7 +41,7 @@ def _simulated(count: int) -> list[Any]:
     return [LEGACY, {**BASE64, "accounts": {"addresses": [KEY] * count}}]
 
 
-EDGES: list[Edge] = [
+BOUNDARIES: list[Boundary] = [
     *((method, [], [None]) for method in _NOTHING.split()),
     *((method, [{"commitment": "processed", "minContextSlot": 0}], ["confirmed"]) for method in _CONTEXT.split()),
     *((method, [{"commitment": None}], [{"commitment": "certain"}]) for method in _CONTEXT.split()),

@@ -1,25 +1,26 @@
-"""The owner's side of the hot links: handles the requests of edges, and cleans up when an edge goes away.
+"""The owner's side of the hot links: handles the requests of replicas, and cleans up when a replica goes away.
 
-Implements: money rule 2; threats 57 (an edge that comes back after its charges were voided) and 66
-(an edge and its owner die together).
-A shell. An edge is a process that answers clients; it names itself in the first half of each operation id. An edge that
-goes away leaves charges for answers that perhaps never left. They are refunded, in this order:
+Implements: money rule 2; threats 57 (a replica that comes back after its charges were voided) and 66
+(a replica and its owner die together).
+A shell. A replica is a process that answers clients; it names itself in the first half of each operation id. A replica
+that goes away leaves charges for answers that perhaps never left. They are refunded, in this order:
 
-1. The edge is fenced: from then on nothing that it asks under this id is granted, posted or taken as delivered. It is
+1. The replica is fenced: from then on nothing that it asks under this id is granted, posted or taken as delivered. It
+is
    told to start over under another id.
 2. Its holds are released.
 3. Its charges whose answers it did not report as delivered are voided, as many in one turn as fit one group commit. An
-   answer that left in the edge's last moments, before it was reported, is refunded too: in doubt the customer keeps the
-   credits.
+   answer that left in the replica's last moments, before it was reported, is refunded too: in doubt the customer keeps
+   the credits.
 
-So an edge that was only cut off, and comes back, cannot answer for a charge that is being refunded: before it lets a
+So a replica that was only cut off, and comes back, cannot answer for a charge that is being refunded: before it lets a
 late answer leave it asks for the charge again (client.py, `may_leave`), and is refused.
 
 Fences are in memory. An owner that is restarted needs none: the charges that were voided are marked in the ledger. It
-reads the undelivered charges that its predecessor listed with each group commit (undelivered.py). An edge that links to
-it says which of them are undelivered still. An edge that does not within RECALLED_SECONDS is given up like any other.
-Answers that left after the last list was written are refunded then as well: those of the time between two groups, or of
-the second between two beats of an owner without calls.
+reads the undelivered charges that its predecessor listed with each group commit (undelivered.py). A replica that links
+to it says which of them are undelivered still. A replica that does not within RECALLED_SECONDS is given up like any
+other. Answers that left after the last list was written are refunded then as well: those of the time between two
+groups, or of the second between two beats of an owner without calls.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.store import StoreUnavailable
 from actors.calls import (
-    EDGE_BYTES,
+    REPLICA_ID_BYTES,
     DeliveredNotice,
     HoldRequest,
     Noted,
@@ -46,34 +47,34 @@ from actors.hotlink.owner import StartOver
 
 logger = logging.getLogger(__name__)
 
-FENCED_MAX = 10_000  # Edges that came and went. The oldest is forgotten: its charges were voided long ago.
-# An edge finds a restarted owner within a second or two; a machine under load takes longer. It must not be less than
-# the time for which the former owner's word lets answers leave (hotlink/edge.py, 4 s).
+FENCED_MAX = 10_000  # Replicas that came and went. The oldest is forgotten: its charges were voided long ago.
+# A replica finds a restarted owner within a second or two; a machine under load takes longer. It must not be less than
+# the time for which the former owner's word lets answers leave (hotlink/replica.py, 4 s).
 RECALLED_SECONDS = 10.0
 _VOIDED_AT_ONCE_MAX = 250  # In one turn, which takes some milliseconds; calls wait for it.
 _AGAIN_SECONDS = 0.5
 
 
-class Edges:
-    """The handlers of the link server, and `gone`, which it calls once an edge has been away for too long."""
+class Replicas:
+    """The handlers of the link server, and `gone`, which it calls once a replica has been away for too long."""
 
     def __init__(self, shard: AccountShard, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._shard, self._sleep = shard, sleep
         self._undelivered = shard.undelivered
-        self._awaited: set[bytes] = set()  # Edges of recalled charges that have not linked to this owner yet.
+        self._awaited: set[bytes] = set()  # Replicas of recalled charges that have not linked to this owner yet.
         self._fenced: dict[bytes, None] = {}  # Oldest first.
         self._voiding: set[asyncio.Task[None]] = set()  # The event loop itself keeps no reference to its tasks.
 
-    def is_fenced(self, edge: bytes) -> bool:
-        return edge in self._fenced
+    def is_fenced(self, replica: bytes) -> bool:
+        return replica in self._fenced
 
     def hold(self, request: HoldRequest) -> Any:
-        if self._fenced and request.operation[:EDGE_BYTES] in self._fenced:
+        if self._fenced and request.operation[:REPLICA_ID_BYTES] in self._fenced:
             return StartOver()
         return self._shard.hold_now(request)
 
     def settle(self, request: SettleRequest) -> Any:
-        if self._fenced and request.operation[:EDGE_BYTES] in self._fenced:
+        if self._fenced and request.operation[:REPLICA_ID_BYTES] in self._fenced:
             return StartOver()
         result = self._shard.settle_now(request)
         if request.charged == 0:
@@ -85,12 +86,12 @@ class Edges:
         return self._settle_slowly(request, result)
 
     def stream_time(self, request: StreamTime) -> Any:
-        if request.operation[:EDGE_BYTES] in self._fenced:
+        if request.operation[:REPLICA_ID_BYTES] in self._fenced:
             return StartOver()
         return self._shard.stream_time(request)
 
     def void(self, request: SettleRequest) -> Any:
-        """Void an operation, of a fenced edge too: its charges are voided anyway."""
+        """Void an operation, of a fenced replica too: its charges are voided anyway."""
         result = self._shard.void_now(request)
         if not isinstance(result, tuple):
             return self._void_slowly(request, result)
@@ -115,44 +116,46 @@ class Edges:
     def delivered(self, notice: DeliveredNotice) -> Noted | StartOver:
         self._undelivered.delivered(notice.operations)
         if self._fenced:
-            late = sum(operation[:EDGE_BYTES] in self._fenced for operation in notice.operations)
+            late = sum(operation[:REPLICA_ID_BYTES] in self._fenced for operation in notice.operations)
             if late:
-                logger.warning("a fenced edge reports %d answers as delivered; their charges stay refunded", late)
+                logger.warning("a fenced replica reports %d answers as delivered; their charges stay refunded", late)
                 return StartOver()
         return Noted()
 
     def undelivered(self, notice: UndeliveredNotice) -> Any:
-        """An edge whose link stands, or that is about to end, says which of its answers have not left. Answered when
+        """A replica whose link stands, or that is about to end, says which of its answers have not left. Answered when
         that is durable."""
-        if notice.edge in self._fenced:
+        if notice.replica in self._fenced:
             return StartOver()
-        self._awaited.discard(notice.edge)
-        self._undelivered.told(notice.edge, notice.operations)
+        self._awaited.discard(notice.replica)
+        self._undelivered.told(notice.replica, notice.operations)
         return Noted(), self._shard.listed()
 
     def await_recalled(self) -> None:
-        """To be called when edges can link: give those up that left undelivered charges and do not link in time."""
+        """To be called when replicas can link: give those up that left undelivered charges and do not link in time."""
         self._awaited.update(self._undelivered.recalled())
         if self._awaited:
-            logger.info("the former owner listed undelivered charges of %d edges, which may link", len(self._awaited))
+            logger.info(
+                "the former owner listed undelivered charges of %d replicas, which may link", len(self._awaited)
+            )
             self._in_background(self._give_up_awaited())
 
     async def _give_up_awaited(self) -> None:
         await self._sleep(RECALLED_SECONDS)
-        for edge in list(self._awaited):
-            self.gone(edge)
+        for replica in list(self._awaited):
+            self.gone(replica)
 
-    def gone(self, edge: bytes) -> None:
-        """Fence the edge, then void in the background what it did not deliver. Repeating it changes nothing."""
-        if edge in self._fenced:
+    def gone(self, replica: bytes) -> None:
+        """Fence the replica, then void in the background what it did not deliver. Repeating it changes nothing."""
+        if replica in self._fenced:
             return
-        self._awaited.discard(edge)
-        self._fenced[edge] = None
+        self._awaited.discard(replica)
+        self._fenced[replica] = None
         if len(self._fenced) > FENCED_MAX:
             del self._fenced[next(iter(self._fenced))]
-        self._shard.release_holds(edge)
-        logger.info("edge %s is gone and fenced", edge.hex())
-        self._in_background(self._end(edge))
+        self._shard.release_holds(replica)
+        logger.info("replica %s is gone and fenced", replica.hex())
+        self._in_background(self._end(replica))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -165,17 +168,18 @@ class Edges:
             await asyncio.wait(self._voiding)
 
     async def _settle_slowly(self, request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
-        # Noted before the decision, and continued without its edge: if the edge dies meanwhile, the charge is voided.
+        # Noted before the decision, and continued without its replica: if the replica dies meanwhile, the charge is
+        # voided.
         self._undelivered.posted(request)
         reply = await asyncio.shield(asyncio.ensure_future(result))
         if not reply.ok:
             self._undelivered.delivered((request.operation,))
         return reply
 
-    async def _end(self, edge: bytes) -> None:
+    async def _end(self, replica: bytes) -> None:
         """Void what is undelivered. A void that the ledger cannot confirm is repeated; repeating it is harmless. Until
         a void is done its charge stays listed, for an owner that comes after this one."""
-        undelivered = self._undelivered.of(edge)
+        undelivered = self._undelivered.of(replica)
         left = await self._with_accounts(undelivered)
         if left:  # A replica that is stopped in order leaves none.
             count = len(left)
@@ -186,12 +190,12 @@ class Edges:
                 left = again
                 if left:
                     await self._sleep(_AGAIN_SECONDS)
-            logger.warning("edge %s: %d undelivered charges have been voided", edge.hex(), count)
+            logger.warning("replica %s: %d undelivered charges have been voided", replica.hex(), count)
         self._undelivered.delivered(undelivered)
         try:
-            await self._shard.forget_edge(edge)
+            await self._shard.forget_replica(replica)
         except StoreUnavailable as error:
-            logger.info("edge %s: its list stays until the next owner starts: %s", edge.hex(), error)
+            logger.info("replica %s: its list stays until the next owner starts: %s", replica.hex(), error)
 
     async def _with_accounts(self, undelivered: dict[bytes, SettleRequest | None]) -> list[SettleRequest]:
         """The charges to void. Of recalled operations the ledger says whether, and to whom, they were charged."""

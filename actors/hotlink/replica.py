@@ -1,4 +1,5 @@
-"""Sends waiting calls to an owner as one frame, and finds the owner again after a break: the edge of the hot link.
+"""Sends waiting calls to an owner as one frame, and finds the owner again after a break: the replica's side of the hot
+link.
 
 Implements: design, "Measured facts" (coalesced frames, few in flight of each kind; after a break the link connects
 again, and sends unanswered requests again). Every request must be idempotent by its own operation id, because it is
@@ -18,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.clock import Clock, SystemClock
-from actors.hotlink.frames import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, FrameConnection, MessageKind, message
+from actors.hotlink.frames import FAILED, OF_THE_REPLICA, START_OVER, UNKNOWN, FrameConnection, MessageKind, message
 from actors.hotlink.handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
 from actors.hotlink.owner import GONE_SECONDS
 
@@ -35,8 +36,8 @@ _SWEEP_SECONDS = 0.25
 _CONNECT_SECONDS = 2.0
 _RECONNECT_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  # On a local network an owner is back within seconds, or never.
 _AGAIN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
-# An owner gives an edge up GONE_SECONDS after it lost the last connection of the edge. An answered frame reached the
-# owner on a standing connection, and not before it was sent. The last second is left for the edge to act.
+# An owner gives a replica up GONE_SECONDS after it lost the last connection of the replica. An answered frame reached
+# the owner on a standing connection, and not before it was sent. The last second is left for the replica to act.
 _HEARD_SECONDS = GONE_SECONDS - 1.0
 
 
@@ -49,7 +50,7 @@ class LinkTimeout(Exception):
 
 
 class LinkGivenUp(Exception):
-    """The owner has given up the edge of this request, and did nothing."""
+    """The owner has given up the replica of this request, and did nothing."""
 
 
 class _Call:
@@ -90,7 +91,7 @@ class _Lane:
 
 
 class Link:
-    """One edge's connection to one owner. `resolve` returns the owner's (host, port) after each break."""
+    """One replica's connection to one owner. `resolve` returns the owner's (host, port) after each break."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Link:
     ) -> None:
         self.secret, self.peer, self._resolve = secret, peer, resolve
         self._monotonic = (clock or SystemClock()).monotonic
-        self.heard_until = 0.0  # Monotonic time. Until then the owner cannot have given this edge up.
+        self.heard_until = 0.0  # Monotonic time. Until then the owner cannot have given this replica up.
         self.on_given_up: Callable[[], None] | None = None  # Must call start_over at once.
         self.on_standing: Callable[[], None] | None = None  # A new connection stands, perhaps to another owner.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
@@ -141,7 +142,7 @@ class Link:
         """Continue under another name, on a new connection; unanswered requests are sent again."""
         self.peer, self.heard_until = peer, 0.0
         if self._connection is not None:
-            self._connection.drop("this edge starts over under another name")
+            self._connection.drop("this replica starts over under another name")
 
     def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
         """Send with the next frame. The future gives the reply, LinkTimeout after wait_ms, or LinkGivenUp.
@@ -209,7 +210,7 @@ class Link:
         for sequence, reply in replies:
             call = self._calls.get(sequence)
             if call is None:
-                if sequence == OF_THE_EDGE and self.on_given_up is not None:
+                if sequence == OF_THE_REPLICA and self.on_given_up is not None:
                     self.on_given_up()
                 continue
             if reply is UNKNOWN:
@@ -219,7 +220,7 @@ class Link:
             if call.future.done():
                 continue
             if reply is START_OVER:
-                call.future.set_exception(LinkGivenUp("the owner has given this edge up"))
+                call.future.set_exception(LinkGivenUp("the owner has given this replica up"))
             elif reply is FAILED:
                 call.future.set_exception(LinkTimeout("the owner failed on this request"))
             else:
@@ -317,10 +318,10 @@ class _Connection(FrameConnection):
                 self.drop("its first frame is not the nonce of an owner")
                 return
             self._transcript = Transcript(self._link.secret, frame, secrets.token_bytes(NONCE_BYTES), self._link.peer)
-            self.greet(self._transcript.edge_proof())
+            self.greet(self._transcript.replica_proof())
         elif self._transcript.is_owner_proof(frame):
             self.stood = True
-            self.stand(self._transcript.edge_key(), self._transcript.owner_key())
+            self.stand(self._transcript.replica_key(), self._transcript.owner_key())
             self._link.stands(self)
         else:
             self.drop("the owner does not know the secret of the cluster")

@@ -1,4 +1,4 @@
-"""Guards what an edge does on its own: bounds, time limits, and never giving its loop up."""
+"""Guards what a replica does on its own: bounds, time limits, and never giving its loop up."""
 
 import asyncio
 import contextlib
@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.hotlink import edge as edge_module
 from actors.hotlink import frames as frames_module
-from actors.hotlink.edge import Link, LinkFull, LinkTimeout, _Connection
+from actors.hotlink import replica as replica_module
 from actors.hotlink.frames import framed, message
-from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, Transcript, transcript_of
+from actors.hotlink.handshake import NONCE_BYTES, REPLICA_PROOF_BYTES, Transcript, transcript_of
 from actors.hotlink.owner import LinkServer
+from actors.hotlink.replica import Link, LinkFull, LinkTimeout, _Connection
 
 from .test_frames import Far, Transport, made
 from .test_link import COMMIT, ECHO, Ask, Owner, Told, linked
@@ -20,15 +20,15 @@ from .test_link import COMMIT, ECHO, Ask, Owner, Told, linked
 OWNER_NONCE = bytes(NONCE_BYTES)
 
 
-def greeted_by(edge_proof: bytes) -> Transcript:
+def greeted_by(replica_proof: bytes) -> Transcript:
     """As an owner sees it that has sent OWNER_NONCE."""
-    transcript = transcript_of(b"secret", OWNER_NONCE, edge_proof)
-    assert transcript is not None and transcript.is_edge_proof(edge_proof)
+    transcript = transcript_of(b"secret", OWNER_NONCE, replica_proof)
+    assert transcript is not None and transcript.is_replica_proof(replica_proof)
     return transcript
 
 
-def owner_proof(edge_proof: bytes) -> bytes:
-    return framed(greeted_by(edge_proof).owner_proof())
+def owner_proof(replica_proof: bytes) -> bytes:
+    return framed(greeted_by(replica_proof).owner_proof())
 
 
 async def nowhere() -> tuple[str, int]:
@@ -37,7 +37,7 @@ async def nowhere() -> tuple[str, int]:
 
 async def test_a_full_link_refuses_new_work_and_never_the_end_of_admitted_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: bounded queues everywhere; but what was admitted can always be settled."""
-    monkeypatch.setattr(edge_module, "UNANSWERED_MAX", 2)
+    monkeypatch.setattr(replica_module, "UNANSWERED_MAX", 2)
     link = Link(b"secret", (ECHO, COMMIT), nowhere)
     link.call(ECHO, Ask("1"), 1, new_work=True)
     link.call(ECHO, Ask("2"), 1, new_work=True)
@@ -84,7 +84,7 @@ async def test_a_link_that_is_being_made_can_be_stopped(moment: str, steps: int)
             await go_on.wait()
         writer.write(framed(OWNER_NONCE))
         if moment != "accepted":
-            proof = (await reader.readexactly(4 + EDGE_PROOF_BYTES))[4:]
+            proof = (await reader.readexactly(4 + REPLICA_PROOF_BYTES))[4:]
             accepted.set()
             await go_on.wait()
         if moment == "taken":
@@ -122,7 +122,7 @@ class Standing:
         (proof,) = self.transport.take()
         assert not self.link.connected, "the owner may refuse the proof, and has not given its own"
         transcript = greeted_by(proof)
-        self._far = Far(transcript.owner_key(), transcript.edge_key())
+        self._far = Far(transcript.owner_key(), transcript.replica_key())
         self.connection.data_received(framed(transcript.owner_proof()))
         assert self.link.connected
 
@@ -175,8 +175,8 @@ async def test_while_the_transport_is_full_calls_stay_on_their_lane() -> None:
 
 async def test_what_waits_for_room_leaves_when_a_frame_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: at most two frames of a kind fly, of so many items each."""
-    monkeypatch.setattr(edge_module, "FRAME_ITEMS_MAX", 2)
-    monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
+    monkeypatch.setattr(replica_module, "FRAME_ITEMS_MAX", 2)
+    monkeypatch.setattr(replica_module, "FEW_CALLS", 0)
     standing = Standing()
     for text in "abcdefg":
         standing.link.call(ECHO, Ask(text), 5_000)
@@ -193,7 +193,7 @@ async def test_what_waits_for_room_leaves_when_a_frame_is_acknowledged(monkeypat
 
 async def test_a_few_calls_leave_at_once_in_however_many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: the owner's group waits for the few calls that are under way, so none of them waits for the group here."""
-    monkeypatch.setattr(edge_module, "FEW_CALLS", 4)
+    monkeypatch.setattr(replica_module, "FEW_CALLS", 4)
     standing = Standing()
     for text in "abcdef":
         standing.link.call(ECHO, Ask(text), 5_000)
@@ -212,7 +212,7 @@ async def test_a_few_calls_leave_at_once_in_however_many_frames(monkeypatch: pyt
 
 async def test_after_a_break_what_is_unanswered_goes_again_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: resent by operation id, and nothing that was answered."""
-    monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
+    monkeypatch.setattr(replica_module, "FEW_CALLS", 0)
     standing = Standing()
     for text in "abc":
         standing.link.call(ECHO, Ask(text), 5_000)
@@ -228,8 +228,8 @@ async def test_after_a_break_what_is_unanswered_goes_again_oldest_first(monkeypa
 
 async def test_what_pauses_before_it_is_asked_again_is_never_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a break sends it at once, and its pause is over. Else it would go again after its answer was delivered: the
-    owner would take that answer for undelivered, and refund it when this edge ends."""
-    monkeypatch.setattr(edge_module, "_AGAIN_SECONDS", (0,))
+    owner would take that answer for undelivered, and refund it when this replica ends."""
+    monkeypatch.setattr(replica_module, "_AGAIN_SECONDS", (0,))
     standing = Standing()
     asked = standing.link.call(ECHO, Ask("asked"), 5_000)
     await standing.turn()
@@ -254,7 +254,7 @@ async def test_an_owner_that_falls_silent_is_left_for_another(monkeypatch: pytes
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(framed(OWNER_NONCE))
-        writer.write(owner_proof((await reader.readexactly(4 + EDGE_PROOF_BYTES))[4:]))
+        writer.write(owner_proof((await reader.readexactly(4 + REPLICA_PROOF_BYTES))[4:]))
         with contextlib.suppress(ConnectionResetError):
             await reader.read()
         writer.close()

@@ -1,4 +1,4 @@
-"""Edges that go away, and edges that come back: no charge is both refunded and answered for."""
+"""Replicas that go away, and replicas that come back: no charge is both refunded and answered for."""
 
 import asyncio
 from typing import Any
@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.accounts import edges as module
+from actors.accounts import replicas as module
 from actors.accounts import undelivered as undelivered_module
 from actors.accounts.api import OwnerUnavailable, SetLimits
-from actors.accounts.edges import Edges
 from actors.accounts.ledger import EntryType
+from actors.accounts.replicas import Replicas
 from actors.accounts.undelivered import UndeliveredCharges
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import World, answered, run_ready
 
-EDGE, OTHER = b"edge-one", b"edge-two"
+REPLICA, OTHER = b"replica1", b"replica2"
 
 
 class Called:
-    """An owner, and calls that edges have made of it."""
+    """An owner, and calls that replicas have made of it."""
 
     def __init__(self) -> None:
         self.world = World()
@@ -30,53 +30,55 @@ class Called:
 
     async def start(self, customers: int = 1, credits: int = 10_000) -> "Called":
         self.shard = await self.world.shard()
-        self.edges = Edges(self.shard, self.world.pauses)
+        self.replicas = Replicas(self.shard, self.world.pauses)
         for number in range(customers):
             pubkey = ALICE if number == 0 else pubkey_of(f"customer {number}")
             self.proofs[pubkey] = await self.world.customer(self.shard, pubkey, credits)
             await self.shard.ask(SetLimits(pubkey, 100_000, 10_000))
         return self
 
-    async def hold(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> Any:
-        request = HoldRequest(edge + number.to_bytes(8, "big"), self.proofs[pubkey], (HoldItem("getSlot", 5),))
-        result = self.edges.hold(request)
+    async def hold(self, number: int, replica: bytes = REPLICA, pubkey: bytes = ALICE) -> Any:
+        request = HoldRequest(replica + number.to_bytes(8, "big"), self.proofs[pubkey], (HoldItem("getSlot", 5),))
+        result = self.replicas.hold(request)
         return result if isinstance(result, StartOver) else await answered(result)
 
-    def charge(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> SettleRequest:
-        operation = edge + number.to_bytes(8, "big")
+    def charge(self, number: int, replica: bytes = REPLICA, pubkey: bytes = ALICE) -> SettleRequest:
+        operation = replica + number.to_bytes(8, "big")
         return SettleRequest(operation, pubkey, 1, "getSlot", 5, 5, 0, self.world.clock.now())
 
-    async def settle(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> Any:
-        result = self.edges.settle(self.charge(number, edge, pubkey))
+    async def settle(self, number: int, replica: bytes = REPLICA, pubkey: bytes = ALICE) -> Any:
+        result = self.replicas.settle(self.charge(number, replica, pubkey))
         return result if isinstance(result, StartOver) else await answered(result)
 
-    async def post(self, *numbers: int, edge: bytes = EDGE) -> None:
+    async def post(self, *numbers: int, replica: bytes = REPLICA) -> None:
         for number in numbers:
-            assert (await self.hold(number, edge)).verdicts == (None,)
-            assert (await self.settle(number, edge)).ok
+            assert (await self.hold(number, replica)).verdicts == (None,)
+            assert (await self.settle(number, replica)).ok
 
-    def deliver(self, *numbers: int, edge: bytes = EDGE) -> Any:
-        return self.edges.delivered(DeliveredNotice(tuple(edge + number.to_bytes(8, "big") for number in numbers)))
+    def deliver(self, *numbers: int, replica: bytes = REPLICA) -> Any:
+        return self.replicas.delivered(
+            DeliveredNotice(tuple(replica + number.to_bytes(8, "big") for number in numbers))
+        )
 
     def entries(self, kind: EntryType, pubkey: bytes = ALICE) -> list[int]:
         rows = self.world.store.rows[pubkey].entries
         return sorted(int.from_bytes(entry.operation[8:], "big") for entry, _ in rows if entry.type == kind)
 
     async def end(self) -> None:
-        await self.edges.voided()
+        await self.replicas.voided()
         await self.shard.stop()
 
 
-async def test_a_dead_edge_is_refunded_what_it_did_not_deliver() -> None:
-    """Money rule 2; what it delivered stays charged, and other edges are not touched."""
+async def test_a_dead_replica_is_refunded_what_it_did_not_deliver() -> None:
+    """Money rule 2; what it delivered stays charged, and other replicas are not touched."""
     called = await Called().start()
     await called.post(1, 2, 3)
-    await called.post(4, edge=OTHER)
+    await called.post(4, replica=OTHER)
     assert called.deliver(2) == Noted()
-    called.edges.gone(EDGE)
-    await called.edges.voided()
+    called.replicas.gone(REPLICA)
+    await called.replicas.voided()
     assert called.entries(EntryType.REFUND) == [1, 3]
-    called.edges.gone(EDGE)  # It came back, and went again.
+    called.replicas.gone(REPLICA)  # It came back, and went again.
     await called.end()
     assert called.entries(EntryType.REFUND) == [1, 3]
 
@@ -86,12 +88,12 @@ async def test_the_log_says_what_was_voided_after_it_was(caplog: pytest.LogCaptu
     called = await Called().start()
     await called.post(1, 2)
     called.world.store.gate = asyncio.Event()
-    called.edges.gone(EDGE)
+    called.replicas.gone(REPLICA)
     await run_ready()
     assert "voided" not in caplog.text
     called.world.store.gate.set()
-    await called.edges.voided()
-    assert f"edge {EDGE.hex()}: 2 undelivered charges have been voided" in caplog.text
+    await called.replicas.voided()
+    assert f"replica {REPLICA.hex()}: 2 undelivered charges have been voided" in caplog.text
     await called.end()
 
 
@@ -100,59 +102,59 @@ async def test_a_void_that_fails_leaves_its_charge_for_the_next_owner() -> None:
     called = await Called().start()
     await called.post(1, 2)
     called.world.store.away = True
-    called.edges.gone(EDGE)
+    called.replicas.gone(REPLICA)
     await run_ready()
     called.world.store.away = False
-    for task in called.edges._voiding:
+    for task in called.replicas._voiding:
         task.cancel()
     await called.shard.stop()
     called.shard = await called.world.shard()
-    called.edges = Edges(called.shard, called.world.pauses)
-    called.edges.await_recalled()
-    while called.edges._voiding:
+    called.replicas = Replicas(called.shard, called.world.pauses)
+    called.replicas.await_recalled()
+    while called.replicas._voiding:
         await called.world.pauses.end()
     assert called.entries(EntryType.REFUND) == [1, 2]
     assert called.world.store.undelivered.lists == {}
     await called.end()
 
 
-async def test_a_charge_that_its_edge_voids_is_listed_no_longer() -> None:
-    """Else the lists of an edge would grow with each answer that did not leave."""
+async def test_a_charge_that_its_replica_voids_is_listed_no_longer() -> None:
+    """Else the lists of a replica would grow with each answer that did not leave."""
     called = await Called().start()
     await called.post(1, 2)
-    assert (await answered(called.edges.void(called.charge(1)))).ok
+    assert (await answered(called.replicas.void(called.charge(1)))).ok
     called.shard._activations.forget(list(called.shard._accounts.values()))
-    assert (await answered(called.edges.void(called.charge(2)))).ok
+    assert (await answered(called.replicas.void(called.charge(2)))).ok
     assert len(called.shard.undelivered) == 0
     await called.end()
 
 
-async def test_an_edge_that_comes_back_can_do_nothing_under_its_old_id() -> None:
+async def test_an_replica_that_comes_back_can_do_nothing_under_its_old_id() -> None:
     """Threat 57: it neither holds nor settles nor delivers, and is told to start over. Its voids are heard."""
     called = await Called().start()
     await called.post(1, 2)
     await called.hold(3)
     assert called.deliver(2) == Noted()
-    called.edges.gone(EDGE)
-    await called.edges.voided()
-    assert called.edges.is_fenced(EDGE) and not called.edges.is_fenced(OTHER)
+    called.replicas.gone(REPLICA)
+    await called.replicas.voided()
+    assert called.replicas.is_fenced(REPLICA) and not called.replicas.is_fenced(OTHER)
     assert isinstance(await called.hold(5), StartOver)
     for number in (1, 2, 3):  # Refunded, delivered and held: none of them may be answered for now.
         assert isinstance(await called.settle(number), StartOver)
     assert isinstance(called.deliver(1), StartOver)
-    assert (await answered(called.edges.void(called.charge(3)))).ok
-    await called.post(6, edge=OTHER)
-    assert called.deliver(6, edge=OTHER) == Noted()
+    assert (await answered(called.replicas.void(called.charge(3)))).ok
+    await called.post(6, replica=OTHER)
+    assert called.deliver(6, replica=OTHER) == Noted()
     await called.end()
     assert (called.entries(EntryType.DEBIT), called.entries(EntryType.REFUND)) == ([1, 2, 6], [1])
 
 
 async def test_the_fence_comes_before_the_refunds() -> None:
-    """In the moment between: the refund is decided and not written, and the edge asks whether its charge stands."""
+    """In the moment between: the refund is decided and not written, and the replica asks whether its charge stands."""
     called = await Called().start()
     await called.post(1)
     called.world.store.gate = asyncio.Event()
-    called.edges.gone(EDGE)
+    called.replicas.gone(REPLICA)
     assert isinstance(await called.settle(1), StartOver)
     await run_ready()
     assert isinstance(await called.settle(1), StartOver)
@@ -174,8 +176,8 @@ async def test_many_charges_are_refunded_in_a_few_groups(evicted: bool) -> None:
     if evicted:
         called.shard._activations.forget(list(called.shard._accounts.values()))
     called.world.store.writes = 0
-    called.edges.gone(EDGE)
-    await called.edges.voided()
+    called.replicas.gone(REPLICA)
+    await called.replicas.voided()
     assert called.world.store.writes <= 12
     for key in keys:
         assert len(called.entries(EntryType.REFUND, key)) == 250
@@ -188,24 +190,24 @@ async def test_refunds_wait_for_a_ledger_that_is_away() -> None:
     called = await Called().start()
     await called.post(1, 2, 3)
     called.world.store.fail = ["after"]
-    called.edges.gone(EDGE)
+    called.replicas.gone(REPLICA)
     await run_ready()
-    assert called.edges._voiding
-    while called.edges._voiding:
+    assert called.replicas._voiding
+    while called.replicas._voiding:
         await called.world.pauses.end()
     assert called.entries(EntryType.REFUND) == [1, 2, 3]
     await called.end()
 
 
-async def test_a_charge_that_is_being_decided_when_its_edge_goes_is_made_good() -> None:
-    """Its account has to be loaded first; the edge goes away meanwhile. Charged or not, it ends costing nothing."""
+async def test_a_charge_that_is_being_decided_when_its_replica_goes_is_made_good() -> None:
+    """Its account has to be loaded first; the replica goes away meanwhile. Charged or not, it ends costing nothing."""
     called = await Called().start()
     await called.hold(1)
     called.shard._activations.forget(list(called.shard._accounts.values()))
     settling = asyncio.ensure_future(called.settle(1))
     await asyncio.sleep(0)
-    called.edges.gone(EDGE)
-    await called.edges.voided()
+    called.replicas.gone(REPLICA)
+    await called.replicas.voided()
     reply = await settling
     assert called.world.store.rows[ALICE].head.balance == 10_000
     assert isinstance(reply, SettleReply)
@@ -226,8 +228,8 @@ async def test_a_fault_in_one_refund_holds_up_no_other(monkeypatch: pytest.Monke
         return broken() if faults and request == called.charge(2) else void_now(request)
 
     monkeypatch.setattr(called.shard, "void_now", void)
-    called.edges.gone(EDGE)
-    while called.edges._voiding:
+    called.replicas.gone(REPLICA)
+    while called.replicas._voiding:
         await called.world.pauses.end()
     assert called.entries(EntryType.REFUND) == [1, 2, 3]
     await called.end()
@@ -239,11 +241,11 @@ async def test_a_restarted_owner_needs_no_fences() -> None:
     await called.post(1, 2)
     await answered(called.shard.void_now(called.charge(1)))  # The predecessor was killed before it voided the other.
     successor = await called.world.shard()
-    edges = Edges(successor)
-    assert not (await answered(edges.settle(called.charge(1)))).ok
-    assert (await answered(edges.settle(called.charge(2)))).ok
-    edges.gone(EDGE)
-    await edges.voided()
+    replicas = Replicas(successor)
+    assert not (await answered(replicas.settle(called.charge(1)))).ok
+    assert (await answered(replicas.settle(called.charge(2)))).ok
+    replicas.gone(REPLICA)
+    await replicas.voided()
     assert called.entries(EntryType.REFUND) == [1, 2]
     await called.end()
     await successor.stop()
@@ -256,18 +258,18 @@ async def test_fences_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     class Shard:
         undelivered = UndeliveredCharges()
 
-        async def forget_edge(self, edge: bytes) -> None: ...
+        async def forget_replica(self, replica: bytes) -> None: ...
 
-        def release_holds(self, edge: bytes) -> None: ...
+        def release_holds(self, replica: bytes) -> None: ...
 
-    edges = Edges(Shard())  # type: ignore[arg-type]
+    replicas = Replicas(Shard())  # type: ignore[arg-type]
     for number in range(5):
-        edges.gone(b"%08d" % number)
-    assert [edges.is_fenced(b"%08d" % number) for number in range(5)] == [False, False, True, True, True]
+        replicas.gone(b"%08d" % number)
+    assert [replicas.is_fenced(b"%08d" % number) for number in range(5)] == [False, False, True, True, True]
 
 
-def charge_of(edge: int, number: int) -> SettleRequest:
-    return SettleRequest((EDGE, OTHER)[edge] + number.to_bytes(8, "big"), bytes(32), 1, "getSlot", 1, 1, 0, 0)
+def charge_of(replica: int, number: int) -> SettleRequest:
+    return SettleRequest((REPLICA, OTHER)[replica] + number.to_bytes(8, "big"), bytes(32), 1, "getSlot", 1, 1, 0, 0)
 
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 9)))
@@ -275,30 +277,30 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 9)))
 
 @given(steps=steps)
 def test_what_was_posted_and_not_delivered_is_in_doubt_and_nothing_else(steps: list[tuple[bool, int, int]]) -> None:
-    """Rule (money rule 2): an edge's death leaves exactly its own undelivered charges to void, once."""
+    """Rule (money rule 2): a replica's death leaves exactly its own undelivered charges to void, once."""
     kept, expected = UndeliveredCharges(), {0: set(), 1: set()}
-    for is_post, edge, number in steps:
+    for is_post, replica, number in steps:
         if is_post:
-            kept.posted(charge_of(edge, number))
-            expected[edge].add(number)
+            kept.posted(charge_of(replica, number))
+            expected[replica].add(number)
         else:
-            kept.delivered((charge_of(edge, number).operation,))
-            expected[edge].discard(number)
+            kept.delivered((charge_of(replica, number).operation,))
+            expected[replica].discard(number)
     assert len(kept) == len(expected[0]) + len(expected[1])
-    left = kept.of(EDGE)
+    left = kept.of(REPLICA)
     assert left.keys() == {charge_of(0, n).operation for n in expected[0]}
-    kept.forget(EDGE)
-    assert kept.of(EDGE) == left, "a charge that is not voided yet is not forgotten"
+    kept.forget(REPLICA)
+    assert kept.of(REPLICA) == left, "a charge that is not voided yet is not forgotten"
     kept.delivered(left)
-    kept.forget(EDGE)
-    assert kept.of(EDGE) == {}
+    kept.forget(REPLICA)
+    assert kept.of(REPLICA) == {}
     assert len(kept) == len(expected[1])
 
 
-def test_an_edge_that_never_says_anything_does_not_fill_memory(monkeypatch) -> None:
+def test_an_replica_that_never_says_anything_does_not_fill_memory(monkeypatch) -> None:
     """Rule: bounded everywhere; beyond the bound the oldest counts as delivered."""
     monkeypatch.setattr(undelivered_module, "UNDELIVERED_MAX", 3)
     kept = UndeliveredCharges()
     for number in range(10):
         kept.posted(charge_of(0, number))
-    assert list(kept.of(EDGE)) == [charge_of(0, n).operation for n in (7, 8, 9)]
+    assert list(kept.of(REPLICA)) == [charge_of(0, n).operation for n in (7, 8, 9)]
