@@ -11,17 +11,20 @@ What the caller may rely on:
 - A cursor is never behind the one asked with, also where the page is empty.
 """
 
+import math
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from actors import hosting
 from actors.signals.hub import AWAY
 from actors.signals.log import LogEntry, SignalLog, cursor_key
 from actors.signals.replays import Replays
 from actors.signals.ring import body_of_entry, gap_of_the_stores
 
-__all__ = ["AWAY", "LoggedSignal", "SignalPage", "SignalReader"]
+__all__ = ["AWAY", "Classifiers", "LoggedSignal", "SignalPage", "SignalReader"]
 
 WAIT_MS_MAX = 4_000
+_SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time between two looks at a classifier.
 
 
 class LoggedSignal(NamedTuple):
@@ -89,6 +92,43 @@ class SignalReader:
         now: Unix seconds. Raises one of AWAY.
         """
         await self._log.watch(sorted(wallets), now, for_webhooks=True)
+
+
+class Classifiers:
+    """The classifiers as a replica holds them: it asks each for its health."""
+
+    def __init__(self, handles: Sequence[Any]) -> None:
+        self._classifiers = [hosting.ActorClient(handle) for handle in handles]
+
+    def start(self) -> None:
+        for classifier in self._classifiers:
+            classifier.start()
+
+    async def stop(self) -> None:
+        for classifier in self._classifiers:
+            await classifier.stop()
+
+    def sources(self) -> dict[str, Any]:
+        """Return what GET /health tells of signals. source: `blocks` where one classifier polls; `none` where one has
+        none. lag_slots: how far the slowest is behind; None: not known. gap: the newest that one of them had to tell
+        since it started, where there is one."""
+        states = [classifier.state for classifier in self._classifiers]
+        names = {str(state.get("source", "none")) for state in states}
+        lags = [state.get("lag_slots") for state in states]
+        gaps = [gap for state in states if (gap := state.get("gap")) is not None]
+        found = {
+            "source": next(name for name in ("none", "blocks", "yellowstone") if name in names),
+            "lag_slots": None if None in lags else max(int(lag) for lag in lags if lag is not None),
+        }
+        return found | ({"gap": max(gaps, key=lambda gap: gap["to_slot"])} if gaps else {})
+
+    @property
+    def are_read(self) -> bool:
+        """Whether every classifier has a source; one that starts, or changes its source, counts as having one."""
+        return all(
+            classifier.is_starting or classifier.state.get("source_away_seconds", math.inf) < _SOURCE_AWAY_SECONDS
+            for classifier in self._classifiers
+        )
 
 
 def _logged(entry: LogEntry) -> LoggedSignal | None:

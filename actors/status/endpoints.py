@@ -36,7 +36,7 @@ def health_document(
 
     now, started_at: Unix seconds; started_at is when the service started. clocks_disagree: the clock of an account
     owner and the database's differ, so no credits expire. sponsor_low: the x402 sponsor lacks money; None: x402 is off.
-    signals: what is told of the source of signals (launch/assembly/signalling.py). Calls continue in all these cases.
+    signals: what is told of the source of signals (signals/api.py). Calls continue in all these cases.
     Of these facts the status depends on the source of signals alone (core.py).
     """
     flags = products.services(doors)

@@ -13,7 +13,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.config import Config, NodeConfig, UpstreamConfig
-from actors.launch.assembly.replica import LivePages
+from actors.status.live import CurrentHealth, LivePages, Offered, Parts
 from actors.upstream.api import Nodes
 from bench.systems import free_port
 
@@ -153,8 +153,9 @@ async def three_nodes(folder: Path) -> AsyncIterator[tuple[dict[str, Devnode], N
         configs = tuple(NodeConfig(name=name, url=devnode.url) for name, devnode in devnodes.items())
         config = Config(upstream=UpstreamConfig(nodes=configs))
         stores: Any = Stores()
-        pages = LivePages(config, SystemClock(), stores, stores)
-        nodes = Nodes(config.upstream, SystemClock(), pages.probed)
+        current = CurrentHealth(config.upstream)
+        pages = LivePages(config, SystemClock(), current, Parts(owners=stores, redis=stores), Offered())
+        nodes = Nodes(config.upstream, SystemClock(), current.probed)
         await nodes.probe()
         await pages.look()
         nodes.start()

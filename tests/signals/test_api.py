@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from actors.signals.api import LoggedSignal, SignalReader
+from actors.signals.api import Classifiers, LoggedSignal, SignalReader
 from actors.signals.log import NO_CURSOR, SignalGap
 from actors.signals.positions import Claim
 from actors.signals.replays import Replays
@@ -59,3 +59,18 @@ async def test_what_is_lost_is_told_and_passed() -> None:
         *(("1500000000000-0", None), (page.cursor, 5)),
     ]
     assert page.signals == [] and (await _reader(world).read(page.cursor, 10)).gaps == []
+
+
+def test_health_tells_of_the_worst_classifier() -> None:
+    """`none` where one has no source, the largest lag, the newest gap; one that stays without a source is told."""
+    classifiers = Classifiers([None, None])
+    one, other = classifiers._classifiers
+    assert classifiers.are_read  # Both are starting.
+    assert classifiers.sources() == {"source": "none", "lag_slots": None}
+    one.state = {"source": "yellowstone", "lag_slots": 1, "source_away_seconds": 0.0, "gap": {"to_slot": 5}}
+    other.state = {"source": "blocks", "lag_slots": 3, "source_away_seconds": 3.9, "gap": {"to_slot": 9}}
+    one._has_answered = other._has_answered = True
+    assert classifiers.sources() == {"source": "blocks", "lag_slots": 3, "gap": {"to_slot": 9}}
+    assert classifiers.are_read
+    other.state = {"source": "none", "source_away_seconds": 4.0}
+    assert classifiers.sources()["source"] == "none" and not classifiers.are_read

@@ -17,7 +17,6 @@ from actors.config import Config
 from actors.deposits.api import DepositsClient
 from actors.deposits.usdc.host import place_watcher
 from actors.upstream.api import Nodes
-from actors.upstream.replies import Node
 
 
 async def open_accounts(config: Config) -> OwnersClient:
@@ -25,8 +24,8 @@ async def open_accounts(config: Config) -> OwnersClient:
     return ShardedAccounts(config, find_shards(config), os.urandom(REPLICA_ID_BYTES))
 
 
-async def open_node(config: Config) -> Node:
-    """Return the nodes without an answer cache: the watcher only asks for new transactions."""
+async def open_node(config: Config) -> Nodes:
+    """Return the nodes without an answer cache: actors outside the replicas only ask for what is new."""
     nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
     await nodes.probe()
     nodes.start()

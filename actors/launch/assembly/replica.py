@@ -1,7 +1,7 @@
 """Assembles one gateway replica: the HTTP application over accounts, nodes, the identity store and the public pages.
 
 Implements: design, "Layout" (contexts on one level do not import each other; they are joined here and in
-serve_app.py). Wiring, and the loop that checks the stores; every rule is in the contexts.
+serve_app.py). Wiring; every rule is in the contexts.
 """
 
 import asyncio
@@ -10,10 +10,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import redis.exceptions
-
 from actors import hosting
-from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.background import Background
 from actors.calls import REPLICA_ID_BYTES
@@ -29,12 +26,12 @@ from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore,
 from actors.identity.store import RedisIdentityStore
 from actors.launch.assembly.deposit_watcher import watch_deposits
 from actors.launch.assembly.documents import discovery, with_documents
-from actors.launch.assembly.payments import Payments, assemble_payments
+from actors.launch.assembly.payments import assemble_payments
 from actors.launch.assembly.sending import assemble_sends
-from actors.launch.assembly.signalling import Signals, assemble_signals
+from actors.launch.assembly.signalling import assemble_signals
 from actors.launch.assembly.streaming import assemble_streams, offers_streams
 from actors.launch.assembly.webhooks import assemble_webhooks
-from actors.launch.assembly.yellowstone import Yellowstone, open_yellowstone
+from actors.launch.assembly.yellowstone import assemble_yellowstone
 from actors.launch.front import installation as front
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
@@ -42,12 +39,10 @@ from actors.lookups.fan_out import Asker
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.pages import Page
-from actors.sends.api import SendsClient
 from actors.sends.endpoints import SendMethods
 from actors.sends.once import RedisSendMarks
 from actors.sends.relay import RelayMethods
-from actors.status import endpoints
-from actors.status.core import Health, NodeHealth, Services
+from actors.status.live import CurrentHealth, LivePages, Offered, Parts
 from actors.status.products import Doors
 from actors.storage.connections import checked_postgres, checked_redis
 from actors.telemetry import logs
@@ -56,12 +51,10 @@ from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
 from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.upstream.api import Nodes
-from actors.upstream.node_health import Probe
 from actors.upstream.replies import Node, OwnMethods
 
 logger = logging.getLogger(__name__)
 
-_WATCH_SECONDS = 1.0
 _POSTGRES_CONNECTIONS = 4  # For Idempotency-Keys alone: other requests do not ask the database from here.
 
 Close = Callable[[], Awaitable[None]]
@@ -80,19 +73,28 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
     # Paths of contexts beside the gateway.
     served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
-    pages = LivePages(config, clock, accounts, redis_client, served, signals)
-    nodes = Nodes(config.upstream, clock, pages.probed)
-    # Before the first call: a new replica must not answer /health with "starting" while another one serves.
+    current = CurrentHealth(config.upstream)
+    nodes = Nodes(config.upstream, clock, current.probed)
     await asyncio.gather(nodes.probe(), accounts.connected())
-    await pages.look()
     nodes.start()
     deposits = await watch_deposits(config)
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
-    pages.sends = sends
-    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
+    payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, meters, standing, replica_id, metrics, [signals.kind])
-    pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
+    yellowstone = assemble_yellowstone(config, accounts, streaming, meters, clock, metrics)
+    sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
+    told = Parts(
+        owners=accounts,
+        redis=redis_client,
+        signals=signals.classifiers,
+        sends=sends,
+        grpc=yellowstone,
+        sponsor=payments.recovery if payments else None,
+        sol_price=sol_price,
+    )
+    pages = LivePages(config, clock, current, told, _offered(config, served))
+    await pages.look()  # A new replica must not answer /health with "starting" while another one serves.
     pages.start()
     # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
     keys, close_keys = await _open_keys(config, clock)
@@ -117,7 +119,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     door = HttpDoor(parts)
-    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming, meters, door, clock, metrics)
+    if yellowstone is not None:
+        yellowstone.open(door)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
     reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
@@ -131,6 +134,12 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 async def _report(config: Config, metrics: Metrics) -> None:
     # With the address: another machine may have the same process id.
     await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
+
+
+def _offered(config: Config, served: Sequence[Page]) -> Offered:
+    relay, sockets = config.sends.block_engine_url is not None, offers_streams(config)
+    doors = Doors(websocket=sockets, relay=relay, grpc=config.upstream.yellowstone_url is not None, signals=sockets)
+    return Offered(doors, (*door_http.endpoints(relay), *(page.endpoint for page in served)), outcomes.PUBLISHED)
 
 
 def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
@@ -206,95 +215,3 @@ def with_own_methods(
     sending = {} if sends is None else sends.handlers()
     relayed = {} if relay is None else relay.handlers()
     return OwnMethods(node, handlers | sending | relayed | discovery(config))
-
-
-class LivePages:
-    """The public pages, kept current by the nodes' probes and by a check of the stores every second."""
-
-    def __init__(
-        self,
-        config: Config,
-        clock: Clock,
-        accounts: ShardedAccounts,
-        redis_client: Any,
-        served: Sequence[Page] = (),
-        signals: Signals | None = None,
-    ) -> None:
-        self._clock, self._accounts, self._redis, self._signals = clock, accounts, redis_client, signals
-        self._started_at = clock.now()
-        nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.named_nodes)
-        self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
-        relay, grpc = config.sends.block_engine_url is not None, config.upstream.yellowstone_url is not None
-        sockets = offers_streams(config)
-        self._doors = doors = Doors(websocket=sockets, relay=relay, grpc=grpc, signals=sockets)
-        self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
-        paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
-        self._capabilities = endpoints.capabilities_document(doors, paths)
-        self._prices = config.pricing
-        self._background = Background(logger, "checking the stores failed")
-        self.sends: SendsClient | None = None  # As payments.
-        self.yellowstone: Yellowstone | None = None  # As payments.
-        self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
-        self.sol_price: SolPriceFeed | None = None
-
-    def start(self) -> None:
-        self._background.repeat(self.look, _WATCH_SECONDS)
-
-    async def stop(self) -> None:
-        await self._background.stop()
-
-    def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
-        """Take in one probe of a node."""
-        self._take_in(self._health.after_probe(probe, best_known_slot, name))
-
-    def health(self) -> tuple[int, dict[str, Any]]:
-        sponsor_low = None if self.payments is None else self.payments.recovery.sponsor_low
-        document = endpoints.health_document(
-            *(
-                self._health,
-                self._clock.now(),
-                self._started_at,
-                self._doors,
-                self._accounts.clocks_disagree,
-                sponsor_low,
-                None if self._signals is None else self._signals.sources(),
-            )
-        )
-        return endpoints.health_http_status(self._health), document
-
-    def pricing(self) -> dict[str, Any]:
-        latest = None if self.sol_price is None else self.sol_price.latest
-        live = None if latest is None else (latest.micro_usd, latest.age_seconds(self._clock.now()))
-        return self._pricing | {"percentage_priced": endpoints.percentage_priced(self._prices, live)}
-
-    def capabilities(self) -> dict[str, Any]:
-        return self._capabilities
-
-    def landing(self) -> dict[str, Any] | None:
-        return None if self.sends is None else self.sends.state.get("landing")
-
-    async def look(self) -> None:
-        """Check the stores once."""
-        committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
-        relay = self.sends is None or self.sends.relay_reachable
-        streaming = self.yellowstone is None or self.yellowstone.is_up
-        signals = self._signals is None or self._signals.are_read
-        self._take_in(self._health.after_services(Services(committing, reachable, relay, streaming, signals)))
-
-    def _take_in(self, health: Health) -> None:
-        before, self._health = self._health.status, health
-        if health.status is not before:
-            logger.warning("health: %s, was %s", health.status.value, before.value)
-
-    async def _ledger_commits(self) -> bool:
-        try:
-            return await self._accounts.committing()
-        except OwnerUnavailable:
-            return False
-
-    async def _redis_answers(self) -> bool:
-        try:
-            async with asyncio.timeout(_WATCH_SECONDS):
-                return bool(await self._redis.ping())
-        except (redis.exceptions.RedisError, OSError, TimeoutError):
-            return False

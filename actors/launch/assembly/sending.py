@@ -13,6 +13,7 @@ from actors.accounts.client import ShardedAccounts, find_shards
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
+from actors.launch.assembly.deposit_watcher import open_node
 from actors.sends.api import SendsClient
 from actors.sends.chain import SendChain
 from actors.sends.endpoints import SendMethods
@@ -32,10 +33,8 @@ async def open_settling(config: Config) -> Settles:
 
 
 async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
-    """Nothing is kept of answers: a race asks for what is new."""
-    nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
-    await nodes.probe()
-    nodes.start()
+    """Return the nodes together and each by itself."""
+    nodes = await open_node(config)
     return nodes, nodes.single_nodes
 
 

@@ -5,19 +5,17 @@ rule is in signals/.
 """
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors import hosting
 from actors.clock import Clock
 from actors.config import Config
 from actors.launch.assembly.deposit_watcher import open_node
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.pages import Page
-from actors.signals.api import SignalReader
+from actors.signals.api import Classifiers, SignalReader
 from actors.signals.deliveries import RedisDeliveries
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import PostgresSignalHistory
@@ -31,41 +29,18 @@ from actors.storage.connections import checked_redis, connect_postgres
 
 _APPLICATION = "ledger-gateway signals"
 _CONNECTIONS_MAX = 2
-_SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time between two looks at a classifier.
 Close = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """classifiers: clients that ask each for its health."""
+    """The parts of signals in one replica. closers: to be called in this order, once the doors are closed."""
 
     hub: SignalHub
     kind: SignalSubscriptions
     pages: Sequence[Page]
-    classifiers: Sequence[hosting.ActorClient]
+    classifiers: Classifiers
     closers: Sequence[Close]
-
-    def sources(self) -> dict[str, Any]:
-        """Return what GET /health tells of signals. source: `blocks` where one classifier polls; `none` where one has
-        none. lag_slots: how far the slowest is behind; None: not known. gap: the newest that one of them had to tell
-        since it started, where there is one."""
-        states = [classifier.state for classifier in self.classifiers]
-        names = {str(state.get("source", "none")) for state in states}
-        lags = [state.get("lag_slots") for state in states]
-        gaps = [gap for state in states if (gap := state.get("gap")) is not None]
-        found = {
-            "source": next(name for name in ("none", "blocks", "yellowstone") if name in names),
-            "lag_slots": None if None in lags else max(int(lag) for lag in lags if lag is not None),
-        }
-        return found | ({"gap": max(gaps, key=lambda gap: gap["to_slot"])} if gaps else {})
-
-    @property
-    def are_read(self) -> bool:
-        """Whether every classifier has a source; one that starts, or changes its source, counts as having one."""
-        return all(
-            classifier.is_starting or classifier.state.get("source_away_seconds", math.inf) < _SOURCE_AWAY_SECONDS
-            for classifier in self.classifiers
-        )
 
 
 async def assemble_signals(
@@ -80,9 +55,8 @@ async def assemble_signals(
     assert config.storage.postgres_url is not None
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     handles = await asyncio.to_thread(place, config, open_node)
-    classifiers = [hosting.ActorClient(handle) for handle in handles]
-    for classifier in classifiers:
-        classifier.start()
+    classifiers = Classifiers(handles)
+    classifiers.start()
     pool = await connect_postgres(
         config.storage.postgres_url.get_secret_value(), connections_max=_CONNECTIONS_MAX, application=_APPLICATION
     )
@@ -96,7 +70,7 @@ async def assemble_signals(
         Page("GET", "/signals/stream", SignalEventStream(hub, meters, watch).answer, is_limited=False),
     ]
     kind = SignalSubscriptions(hub)
-    closers = [hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
+    closers = [hub.stop, classifiers.stop, pool.close]
     return Signals(hub, kind, pages, classifiers, closers)
 
 

@@ -22,13 +22,18 @@ from actors.telemetry.metrics import Metrics
 class Yellowstone:
     """The open parts of one replica. close() ends all streams first."""
 
-    def __init__(self, service: GeyserService, credentials: StandingWatch) -> None:
-        self._service, self._credentials = service, credentials
+    def __init__(self, service: GeyserService, credentials: StandingWatch, metrics: Metrics) -> None:
+        self._service, self._credentials, self._metrics = service, credentials, metrics
 
     @property
     def is_up(self) -> bool:
         """Whether the node's endpoint answers."""
         return self._service.is_up
+
+    def open(self, door: HttpDoor) -> None:
+        """Open the gRPC door of this process, for the callers that this door knows."""
+        refused = lambda err: self._metrics.refusals.add((err.name,))  # noqa: E731 - one line, used once.
+        door_grpc.open_grpc(GrpcDoor(self._service, door.authenticator, door.deposit_instructions, refused))
 
     async def close(self) -> None:
         door_grpc.open_grpc(None)
@@ -36,16 +41,15 @@ class Yellowstone:
         await self._credentials.stop()
 
 
-def open_yellowstone(
+def assemble_yellowstone(
     config: Config,
     accounts: AccountsClient,
     streaming: Streaming,
     meters: Meters,
-    door: HttpDoor,
     clock: Clock,
     metrics: Metrics,
 ) -> Yellowstone | None:
-    """Open the gRPC door of this process. None: no endpoint is configured."""
+    """Start what reads the node's endpoint. None: no endpoint is configured."""
     if config.upstream.yellowstone_url is None:
         door_grpc.open_grpc(None, door_grpc.NOT_OFFERED)  # A cluster may listen for gRPC all the same.
         return None
@@ -58,7 +62,4 @@ def open_yellowstone(
     credentials.start()
     service = GeyserService(feeds, meters, credentials, config.geyser, clock, replays=replays)
     metrics.watch("grpc_streams_open", "Open gRPC streams of clients.", lambda: service.streams_open)
-    instructions = door.deposit_instructions
-    refused = lambda err: metrics.refusals.add((err.name,))  # noqa: E731 - one line, used once.
-    door_grpc.open_grpc(GrpcDoor(service, door.authenticator, instructions, refused))
-    return Yellowstone(service, credentials)
+    return Yellowstone(service, credentials, metrics)

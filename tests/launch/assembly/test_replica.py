@@ -1,127 +1,50 @@
-"""Guards the public pages of a running replica: fed by probes and by a look at the stores."""
+"""Every method that is sold as composed has somebody who answers it."""
 
-from typing import Any
-
-import redis.exceptions
-
-from actors.accounts.api import OwnerUnavailable
+from actors.catalog import METHODS, Availability
 from actors.clock import ManualClock
-from actors.config import Config, TradesConfig, UpstreamConfig
-from actors.launch.assembly.replica import LivePages
-from actors.trades.price_feed import SolPriceFeed
-from actors.trades.sol_price import SolPrice
-from actors.upstream.node_health import Probe
+from actors.config import Config
+from actors.gateway.calls.admission import CALLER_METHODS
+from actors.launch.assembly.replica import with_own_methods
+from actors.method_requests import (
+    AssetsQuestion,
+    BulkQuestion,
+    EstimateQuestion,
+    FeeQuestion,
+    HistoryQuestion,
+    SmartSendQuestion,
+    encoded,
+)
+from actors.sends.chain import SendChain
+from actors.sends.endpoints import SendMethods
+from actors.upstream import replies
+from tests.ported_node import PortedNode
 
-nobody: Any = None
-
-
-class Owners:
-    def __init__(self) -> None:
-        self.state: bool | None = True
-        self.clocks_disagree = False
-
-    async def committing(self) -> bool:
-        if self.state is None:
-            raise OwnerUnavailable
-        return self.state
-
-
-class Redis:
-    def __init__(self) -> None:
-        self.up = True
-
-    async def ping(self) -> bool:
-        if not self.up:
-            raise redis.exceptions.ConnectionError
-        return True
-
-
-class World:
-    def __init__(self) -> None:
-        self.owners, self.redis = Owners(), Redis()
-        accounts: Any = self.owners
-        config = Config(upstream=UpstreamConfig(node_url="http://127.0.0.1:1"))
-        self.pages = LivePages(config, ManualClock(), accounts, self.redis)
-
-    async def look(self) -> tuple[int, str]:
-        await self.pages.look()
-        probe = Probe(answered=True, slot=100, block_height=90, version="4.1.2", latency_ms=1)
-        self.pages.probed("node-1", probe, 100)
-        http, document = self.pages.health()
-        return http, document["status"]
+QUESTIONS = {
+    "getAssetsByOwner": AssetsQuestion("owner", 1, 1),
+    "getPriorityFeeEstimate": EstimateQuestion((), 50, False, False, 150),
+    "getTransactionHistory": HistoryQuestion("address", 1, "confirmed"),
+    "suggestPriorityFee": FeeQuestion("low", ()),
+    "sendSmartTransaction": SmartSendQuestion("AAAA", True),
+    "bulk/getBalances": BulkQuestion(("a",)),
+    "bulk/getTokenBalances": BulkQuestion(("a",)),
+    "bulk/getTransactions": BulkQuestion(("a",)),
+}
 
 
-async def test_health_begins_starting_and_becomes_ok() -> None:
-    """Rule (decisions, health transitions): starting until a node has answered and the stores are reachable."""
-    world = World()
-    assert world.pages.health()[0] == 503
-    assert await world.look() == (200, "ok")
+class Nobody:
+    """In the place of a racer that is not asked here."""
+
+    race = status = has_sent = None
 
 
-async def test_a_ledger_that_cannot_commit_is_starting_again() -> None:
-    """Rule: no paid call is admitted that could not be recorded; an owner that is away counts as that."""
-    world = World()
-    await world.look()
-    for state in (False, None):
-        world.owners.state = state
-        assert await world.look() == (503, "starting")
-    world.owners.state = True
-    assert (await world.look())[0] == 200
-
-
-async def test_redis_away_is_degraded() -> None:
-    """Rule: degraded when Redis is down; API-key calls go on."""
-    world = World()
-    await world.look()
-    world.redis.up = False
-    http, status = await world.look()
-    assert (http, status) == (200, "degraded")
-
-
-def test_the_pages_are_honest_about_what_is_not_built() -> None:
-    """Rule: what is not built is published as not available; nothing pretends."""
-    pages = World().pages
-    assert pages.capabilities()["service_profile"]["services"]["websocket"] is False
-    assert pages.pricing()["methods"]["sendBundle"]["available"] is False
-
-
-async def test_clocks_that_disagree_show_in_health_and_change_nothing_else() -> None:
-    """Threat 53: an owner lets nothing expire; calls go on, and the operator is told."""
-    world = World()
-    await world.look()
-    assert "clocks_disagree" not in world.pages.health()[1]
-    world.owners.clocks_disagree = True
-    http, document = world.pages.health()
-    assert (http, document["status"], document["clocks_disagree"]) == (200, "ok", True)
-
-
-class Sponsor:
-    """As much of the payments as health asks."""
-
-    def __init__(self, low: bool) -> None:
-        self.recovery, self.sponsor_low = self, low
-
-
-async def test_a_low_sponsor_shows_in_health_and_changes_nothing_else() -> None:
-    """Rule: payments that come with calls end when it runs dry, calls do not; without payments nothing is said."""
-    world = World()
-    await world.look()
-    assert "sponsor_balance_low" not in world.pages.health()[1]
-    for low in (False, True):
-        payments: Any = Sponsor(low)
-        world.pages.payments = payments
-        http, document = world.pages.health()
-        assert (http, document["status"], document["sponsor_balance_low"]) == (200, "ok", low)
-
-
-async def test_the_price_page_shows_the_rate_of_the_next_build() -> None:
-    """Rule: the live rate of the trade builders is published with its age; without a price it is null."""
-    world = World()
-    row = world.pages.pricing()["percentage_priced"]["executeSnipe"]
-    assert (row["sol_usd"], row["sol_usd_age_seconds"], row["build_credits"]) == (None, None, 25)
-    clock = ManualClock()
-    feed = SolPriceFeed(nobody, TradesConfig(), clock)
-    feed._latest = SolPrice(150_123_456, clock.now() - 7)
-    world.pages.sol_price = feed
-    row = world.pages.pricing()["percentage_priced"]["executeSell"]
-    assert (row["sol_usd"], row["sol_usd_age_seconds"], row["available"]) == ("150.123456", 7, True)
+async def test_no_composed_method_reaches_a_node_under_its_own_name() -> None:
+    """A node would answer "Method not found", and the call would have been sold for nothing."""
+    composed = {row.name for row in METHODS.values() if row.availability is Availability.COMPOSED}
+    composed.remove("rpc.discover")  # It asks no node; tests/launch/assembly/test_documents.py.
+    assert composed - set(CALLER_METHODS) == {name for name in QUESTIONS if not name.startswith("bulk/")}
+    for method, question in QUESTIONS.items():
+        node, nobody = PortedNode(interfere=lambda *_: replies.UNREACHABLE), Nobody()
+        sends = SendMethods(nobody, SendChain(node), 2, ManualClock())
+        await with_own_methods(node, Config(), sends).call(method, encoded(question), 1_000)
+        assert node.calls
+        assert not any(asked == method for asked, _, _ in node.calls)

@@ -1,0 +1,174 @@
+"""The public pages of one replica, kept current by the nodes' probes and by a check of the stores every second.
+
+Implements: interface, "Public endpoints"; decisions, "health transitions". A shell: core.py judges, endpoints.py builds
+the documents. Not here: who serves the pages (gateway/pages/routes.py), the parts that they tell of.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import redis.exceptions
+
+from actors.accounts.api import OwnerUnavailable
+from actors.background import Background
+from actors.clock import Clock
+from actors.config import Config, UpstreamConfig
+from actors.status import endpoints
+from actors.status.core import Health, NodeHealth, Services
+from actors.status.products import Doors
+from actors.upstream.node_health import Probe
+
+logger = logging.getLogger(__name__)
+
+_WATCH_SECONDS = 1.0
+
+
+class Owners(Protocol):
+    """The owners of accounts. committing: whether the ledger commits; raises OwnerUnavailable."""
+
+    @property
+    def clocks_disagree(self) -> bool: ...
+    async def committing(self) -> bool: ...
+
+
+class SignalSources(Protocol):
+    """sources: the part of GET /health on signals. are_read: whether every classifier has a source."""
+
+    def sources(self) -> dict[str, Any]: ...
+    @property
+    def are_read(self) -> bool: ...
+
+
+class Sends(Protocol):
+    @property
+    def state(self) -> Mapping[str, Any]: ...
+    @property
+    def relay_reachable(self) -> bool: ...
+
+
+class GrpcSource(Protocol):
+    @property
+    def is_up(self) -> bool: ...
+
+
+class Sponsor(Protocol):
+    @property
+    def sponsor_low(self) -> bool: ...
+
+
+class Price(Protocol):
+    @property
+    def micro_usd(self) -> int: ...
+    def age_seconds(self, now: int) -> int | None: ...
+
+
+class SolPrice(Protocol):
+    @property
+    def latest(self) -> Price | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of a replica that the pages tell of. None: there is no such part, and the pages do not mention it."""
+
+    owners: Owners
+    redis: Any
+    signals: SignalSources | None = None
+    sends: Sends | None = None
+    grpc: GrpcSource | None = None
+    sponsor: Sponsor | None = None
+    sol_price: SolPrice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """paths: method and path of everything that the doors serve. outcomes: of a call, and whether each is charged."""
+
+    doors: Doors = field(default_factory=Doors)
+    paths: Sequence[str] = ()
+    outcomes: Mapping[str, bool] = field(default_factory=dict)
+
+
+class CurrentHealth:
+    """The newest health of this replica; a change of its status is logged."""
+
+    def __init__(self, upstream: UpstreamConfig) -> None:
+        nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in upstream.named_nodes)
+        self.health = Health(lag_slots_max=upstream.lag_slots_max, nodes=nodes)
+
+    def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
+        """Take in one probe of a node."""
+        self._take_in(self.health.after_probe(probe, best_known_slot, name))
+
+    def looked(self, services: Services) -> None:
+        """Take in one check of the stores and sources."""
+        self._take_in(self.health.after_services(services))
+
+    def _take_in(self, health: Health) -> None:
+        before, self.health = self.health.status, health
+        if health.status is not before:
+            logger.warning("health: %s, was %s", health.status.value, before.value)
+
+
+class LivePages:
+    def __init__(self, config: Config, clock: Clock, current: CurrentHealth, parts: Parts, offered: Offered) -> None:
+        self._prices, self._clock, self._current, self._parts = config.pricing, clock, current, parts
+        self._started_at, self._doors = clock.now(), offered.doors
+        self._pricing = endpoints.pricing_document(config.payments, config.pricing, offered.outcomes, offered.doors)
+        self._capabilities = endpoints.capabilities_document(offered.doors, offered.paths)
+        self._background = Background(logger, "checking the stores failed")
+
+    def start(self) -> None:
+        self._background.repeat(self.look, _WATCH_SECONDS)
+
+    async def stop(self) -> None:
+        await self._background.stop()
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        parts, health = self._parts, self._current.health
+        document = endpoints.health_document(
+            health,
+            self._clock.now(),
+            self._started_at,
+            self._doors,
+            clocks_disagree=parts.owners.clocks_disagree,
+            sponsor_low=None if parts.sponsor is None else parts.sponsor.sponsor_low,
+            signals=None if parts.signals is None else parts.signals.sources(),
+        )
+        return endpoints.health_http_status(health), document
+
+    def pricing(self) -> dict[str, Any]:
+        latest = None if self._parts.sol_price is None else self._parts.sol_price.latest
+        live = None if latest is None else (latest.micro_usd, latest.age_seconds(self._clock.now()))
+        return self._pricing | {"percentage_priced": endpoints.percentage_priced(self._prices, live)}
+
+    def capabilities(self) -> dict[str, Any]:
+        return self._capabilities
+
+    def landing(self) -> dict[str, Any] | None:
+        return None if self._parts.sends is None else self._parts.sends.state.get("landing")
+
+    async def look(self) -> None:
+        """Check the stores and sources once."""
+        parts = self._parts
+        committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
+        relay = parts.sends is None or parts.sends.relay_reachable
+        streaming = parts.grpc is None or parts.grpc.is_up
+        signals = parts.signals is None or parts.signals.are_read
+        self._current.looked(Services(committing, reachable, relay, streaming, signals))
+
+    async def _ledger_commits(self) -> bool:
+        try:
+            return await self._parts.owners.committing()
+        except OwnerUnavailable:
+            return False
+
+    async def _redis_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(_WATCH_SECONDS):
+                return bool(await self._parts.redis.ping())
+        except (redis.exceptions.RedisError, OSError, TimeoutError):
+            return False

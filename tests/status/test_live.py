@@ -1,0 +1,128 @@
+"""Guards the public pages of a running replica: fed by probes and by a look at the stores."""
+
+from typing import Any
+
+import redis.exceptions
+
+from actors.accounts.api import OwnerUnavailable
+from actors.clock import ManualClock
+from actors.config import Config, TradesConfig, UpstreamConfig
+from actors.status.live import CurrentHealth, LivePages, Offered, Parts
+from actors.trades.price_feed import SolPriceFeed
+from actors.trades.sol_price import SolPrice
+from actors.upstream.node_health import Probe
+
+nobody: Any = None
+CONFIG = Config(upstream=UpstreamConfig(node_url="http://127.0.0.1:1"))
+
+
+class Owners:
+    def __init__(self) -> None:
+        self.state: bool | None = True
+        self.clocks_disagree = False
+
+    async def committing(self) -> bool:
+        if self.state is None:
+            raise OwnerUnavailable
+        return self.state
+
+
+class Redis:
+    def __init__(self) -> None:
+        self.up = True
+
+    async def ping(self) -> bool:
+        if not self.up:
+            raise redis.exceptions.ConnectionError
+        return True
+
+
+class World:
+    def __init__(self) -> None:
+        self.owners, self.redis = Owners(), Redis()
+        self.current = CurrentHealth(CONFIG.upstream)
+        self.pages = self.pages_with()
+
+    def pages_with(self, **parts: Any) -> LivePages:
+        told = Parts(owners=self.owners, redis=self.redis, **parts)
+        return LivePages(CONFIG, ManualClock(), self.current, told, Offered())
+
+    async def look(self) -> tuple[int, str]:
+        await self.pages.look()
+        probe = Probe(answered=True, slot=100, block_height=90, version="4.1.2", latency_ms=1)
+        self.current.probed("node-1", probe, 100)
+        http, document = self.pages.health()
+        return http, document["status"]
+
+
+async def test_health_begins_starting_and_becomes_ok() -> None:
+    """Rule (decisions, health transitions): starting until a node has answered and the stores are reachable."""
+    world = World()
+    assert world.pages.health()[0] == 503
+    assert await world.look() == (200, "ok")
+
+
+async def test_a_ledger_that_cannot_commit_is_starting_again() -> None:
+    """Rule: no paid call is admitted that could not be recorded; an owner that is away counts as that."""
+    world = World()
+    await world.look()
+    for state in (False, None):
+        world.owners.state = state
+        assert await world.look() == (503, "starting")
+    world.owners.state = True
+    assert (await world.look())[0] == 200
+
+
+async def test_redis_away_is_degraded() -> None:
+    """Rule: degraded when Redis is down; API-key calls go on."""
+    world = World()
+    await world.look()
+    world.redis.up = False
+    http, status = await world.look()
+    assert (http, status) == (200, "degraded")
+
+
+def test_the_pages_are_honest_about_what_is_not_built() -> None:
+    """Rule: what is not built is published as not available; nothing pretends."""
+    pages = World().pages
+    assert pages.capabilities()["service_profile"]["services"]["websocket"] is False
+    assert pages.pricing()["methods"]["sendBundle"]["available"] is False
+
+
+async def test_clocks_that_disagree_show_in_health_and_change_nothing_else() -> None:
+    """Threat 53: an owner lets nothing expire; calls go on, and the operator is told."""
+    world = World()
+    await world.look()
+    assert "clocks_disagree" not in world.pages.health()[1]
+    world.owners.clocks_disagree = True
+    http, document = world.pages.health()
+    assert (http, document["status"], document["clocks_disagree"]) == (200, "ok", True)
+
+
+class Sponsor:
+    """As much of the payments as health asks."""
+
+    def __init__(self, low: bool) -> None:
+        self.sponsor_low = low
+
+
+async def test_a_low_sponsor_shows_in_health_and_changes_nothing_else() -> None:
+    """Rule: payments that come with calls end when it runs dry, calls do not; without payments nothing is said."""
+    world = World()
+    await world.look()
+    assert "sponsor_balance_low" not in world.pages.health()[1]
+    for low in (False, True):
+        http, document = world.pages_with(sponsor=Sponsor(low)).health()
+        assert (http, document["status"], document["sponsor_balance_low"]) == (200, "ok", low)
+
+
+async def test_the_price_page_shows_the_rate_of_the_next_build() -> None:
+    """Rule: the live rate of the trade builders is published with its age; without a price it is null."""
+    world = World()
+    row = world.pages.pricing()["percentage_priced"]["executeSnipe"]
+    assert (row["sol_usd"], row["sol_usd_age_seconds"], row["build_credits"]) == (None, None, 25)
+    clock = ManualClock()
+    feed = SolPriceFeed(nobody, TradesConfig(), clock)
+    feed._latest = SolPrice(150_123_456, clock.now() - 7)
+    row = world.pages_with(sol_price=feed).pricing()["percentage_priced"]["executeSell"]
+    assert (row["sol_usd"], row["sol_usd_age_seconds"], row["available"]) == ("150.123456", 7, True)
