@@ -18,8 +18,8 @@ from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_du
 from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.referrals import Referral, captured
-from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.accounts.stored import Damaged, restore
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import Damaged, StoreUnavailable, restore
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, routing_bytes, virtual_shard

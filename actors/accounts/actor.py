@@ -31,7 +31,7 @@ from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
 from actors.accounts.stream_times import StreamTimes
 from actors.accounts.undelivered import UndeliveredCharges, place_of
-from actors.accounts.usage_rollup import UsageRollup
+from actors.accounts.usage import UsageRollup
 from actors.calls import HoldReply, HoldRequest, StreamTime, StreamTimeReply, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig

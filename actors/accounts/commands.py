@@ -29,7 +29,8 @@ from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.referrals import Referral, referral_error
 from actors.accounts.settling import Settling
-from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import StoreUnavailable
 from actors.accounts.usage import READS_MAX, ROWS_MAX
 from actors.calls import (
     OPERATION_BYTES,

@@ -20,7 +20,8 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.core import is_low_crossing
 from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
-from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import Fenced, StoreUnavailable
 from actors.accounts.undelivered import UndeliveredCharges, place_of
 from actors.accounts.writes import Write
 from actors.calls import REPLICA_ID_BYTES

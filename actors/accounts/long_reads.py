@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from actors.accounts.store import StoreUnavailable
+from actors.accounts.stored import StoreUnavailable
 from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)

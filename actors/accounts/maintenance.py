@@ -13,7 +13,8 @@ from actors.accounts.activations import Activations
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.ledger_clock import LedgerClock
-from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import StoreUnavailable
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from typing import Any
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.store import StoreUnavailable
+from actors.accounts.stored import StoreUnavailable
 from actors.calls import (
     REPLICA_ID_BYTES,
     DeliveredNotice,

@@ -16,7 +16,8 @@ from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import Settlement, decide_recall, decide_settle, decide_void, is_due
 from actors.accounts.credits import unknown_batches
-from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import StoreUnavailable
 from actors.calls import SettleReply, SettleRequest
 
 logger = logging.getLogger(__name__)

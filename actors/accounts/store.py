@@ -21,9 +21,9 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
-from actors.accounts.stored import Credited, Past, Stored, stored_account, stored_batch
+from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable, stored_account, stored_batch
 from actors.accounts.undelivered_store import PostgresUndeliveredStore, UndeliveredStore
-from actors.accounts.usage_store import PostgresUsageStore, UsageStore
+from actors.accounts.usage import PostgresUsageStore, UsageStore
 from actors.accounts.writes import Write, entry_arguments, group_arguments
 from actors.storage.connections import AWAY_AT_WORK, away_as, borrowed
 from actors.storage.schema import check_schema, read_layout
@@ -67,14 +67,6 @@ _FIND_VOIDS = (
     " JOIN account_operations o ON o.pubkey = asked.pubkey AND o.operation = asked.operation"
     f" AND o.kind IN ({MarkKind.VOID:d}, {MarkKind.REFUND:d})"
 )
-
-
-class StoreUnavailable(Exception):
-    """The store did not answer, or refused for a reason of its own. Whether a write was made is not known."""
-
-
-class Fenced(Exception):
-    """The shards have another owner now. Nothing was written, and nothing of this owner will be again."""
 
 
 class AccountStore(Protocol):

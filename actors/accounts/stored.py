@@ -1,4 +1,4 @@
-"""Answers of the store: an account as its last owner wrote it, the end of an operation, a credited transfer.
+"""Answers of the store: an account as its last owner wrote it, the end of an operation, a credited transfer; or why there is none.
 
 Pure. Not here: what is written (writes.py).
 """
@@ -25,6 +25,14 @@ from actors.accounts.credits import Batch, Purse, Source
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.writes import Head
 from actors.units import Credits, UnixSeconds
+
+
+class StoreUnavailable(Exception):
+    """The store did not answer, or refused for a reason of its own. Whether a write was made is not known."""
+
+
+class Fenced(Exception):
+    """The shards have another owner now. Nothing was written, and nothing of this owner will be again."""
 
 
 class Credited(NamedTuple):

@@ -1,14 +1,28 @@
 """Usage of one account: calls and credits by method, hour and day.
 
-Implements: `GET /account/usage` (README.md, "Usage"). Pure: its nouns, its limits and the check of a question.
-Not here: the sums (usage_store.py and functions.sql), parameters and JSON of the page (gateway/pages/usage.py).
+Implements: `GET /account/usage` (README.md, "Usage"): the limits of a question, the port and its PostgreSQL store, and
+the rollup that makes reading cheap. Not here: the sums, by accounts_usage() and accounts_roll_usage() (functions.sql);
+parameters and JSON of the page (gateway/pages/usage.py).
 
 A call is an entry of type `debit`. A refund takes its call out of the hour in which the call was charged, so no figure
 is ever below zero and the sum over all time is the account's `total_consumed_credits`. Deposits, bonuses, adjustments
-and expiries are no usage.
+and expiries are no usage. The path that writes charges knows nothing of usage: the rollup is derived from the ledger
+afterwards, and usage is exact whatever was rolled up.
 """
 
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol
+
 import msgspec
+
+from actors.accounts.account import Account
+from actors.accounts.stored import StoreUnavailable
+from actors.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 HOUR_MS = 3_600_000
 DAY_HOURS = 24
@@ -16,8 +30,13 @@ COLUMNS = ("method", "hour", "day")
 RANGE_DAYS_MAX = 92
 HOURLY_DAYS_MAX = 31
 ROWS_MAX = 10_000
-READS_MAX = 2  # Questions of one account under way at its owner; further ones are told to wait.
+READS_MAX = 2  # Concurrent questions of one account at its owner; further ones are told to wait.
 _HOUR_MAX = 2_016_000  # In the year 2199, the last one that the ledger has months for.
+BEHIND_ENTRIES = 500  # Entries that an account may be behind; reading them takes a few milliseconds.
+_LOOK_SECONDS = 10.0
+_CHUNK_ENTRIES = 5_000
+_TICK_ENTRIES = 20_000  # In one tick, about 0.2 s of the database; what is left waits for the next.
+_TICK_ACCOUNTS = 200
 
 
 class UsageLine(msgspec.Struct, frozen=True):
@@ -48,3 +67,96 @@ def usage_mistake(first_hour: int, end_hour: int, by: tuple[str, ...]) -> str | 
 def bucket_hours(by: tuple[str, ...]) -> int:
     """Return how many hours make one row; 0: the rows are by method alone."""
     return 1 if "hour" in by else DAY_HOURS if "day" in by else 0
+
+
+class Rolled(NamedTuple):
+    """entries: how many were rolled up now. seq: of the newest entry of the account that is in the rollup."""
+
+    entries: int
+    seq: int
+
+
+class UsageStore(Protocol):
+    """All methods raise StoreUnavailable."""
+
+    async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
+        """The usage of the hours from first_hour to before end_hour, counted from 1970: the rollup and the entries that
+        are younger than it, of one moment. At most ROWS_MAX + 1 rows, in no order."""
+        ...
+
+    async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
+        """Add the next entries of an account to the rollup. Each entry is added once for ever, whoever asks, however
+        often, and whatever is killed meanwhile."""
+        ...
+
+
+class PostgresUsageStore:
+    """listing: shared with the listings of the ledger, so that long reads use one connection at a time."""
+
+    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]], listing: asyncio.Semaphore) -> None:
+        self._reading, self._listing = reading, listing
+
+    async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
+        async with self._listing, self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT method, hour, calls, credits FROM accounts_usage($1, $2, $3, $4, $5, $6)",
+                pubkey,
+                first_hour,
+                end_hour,
+                "method" in by,
+                bucket_hours(by),
+                ROWS_MAX + 1,
+            )
+        return [UsageLine(*row) for row in map(tuple, rows)]
+
+    async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
+        async with self._reading() as connection:
+            return Rolled(*await connection.fetchrow("SELECT * FROM accounts_roll_usage($1, $2)", pubkey, entries_max))
+
+
+class UsageRollup:
+    """Adds new entries to the rollup, for accounts in memory: only they are charged. accounts: by public key."""
+
+    def __init__(self, store: UsageStore, clock: Clock, accounts: Mapping[bytes, Account]) -> None:
+        self._store, self._clock, self._accounts = store, clock, accounts
+        self._rolled: dict[bytes, int] = {}  # Account in memory to the newest entry that is known to be rolled up.
+        self._failed: set[bytes] = set()  # Accounts that come last: a damaged one holds up no other.
+        self._look_at = 0.0
+
+    async def tick(self) -> None:
+        """Once a second. A store that is away is tried again later."""
+        steady = self._clock.monotonic()
+        if steady < self._look_at:
+            return
+        self._look_at = steady + _LOOK_SECONDS
+        self._rolled = {pubkey: seq for pubkey, seq in self._rolled.items() if pubkey in self._accounts}
+        self._failed &= self._accounts.keys()
+        behind = [
+            pubkey
+            for pubkey, account in self._accounts.items()
+            if account.seq - self._rolled.get(pubkey, 0) >= BEHIND_ENTRIES
+        ]
+        behind.sort(key=self._failed.__contains__)
+        left = _TICK_ENTRIES
+        for pubkey in behind[:_TICK_ACCOUNTS]:
+            try:
+                left -= await self._roll(pubkey, left)
+            except StoreUnavailable as error:
+                logger.info("usage of account %s is rolled up later: %s", pubkey.hex(), error)
+                self._failed.add(pubkey)
+                return
+            self._failed.discard(pubkey)
+            if left <= 0:
+                break
+        if left <= 0 or len(behind) > _TICK_ACCOUNTS:
+            self._look_at = steady  # More is waiting.
+
+    async def _roll(self, pubkey: bytes, entries_max: int) -> int:
+        entries = 0
+        while entries < entries_max:
+            rolled = await self._store.roll(pubkey, _CHUNK_ENTRIES)
+            self._rolled[pubkey] = rolled.seq
+            entries += rolled.entries
+            if rolled.entries < _CHUNK_ENTRIES:
+                break
+        return entries

@@ -15,11 +15,10 @@ from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement, deposit_credited
 from actors.accounts.referrals import Referral
-from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
-from actors.accounts.stored import Credited, Past, Stored
+from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS
+from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable
 from actors.accounts.undelivered import Listed, Place
-from actors.accounts.usage import ROWS_MAX, UsageLine
-from actors.accounts.usage_store import Rolled
+from actors.accounts.usage import ROWS_MAX, Rolled, UsageLine
 from actors.accounts.writes import Head, Told, Write
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event

@@ -7,8 +7,7 @@ from typing import Any
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, IssueKey
-from actors.accounts.store import StoreUnavailable
-from actors.accounts.stored import Stored
+from actors.accounts.stored import Stored, StoreUnavailable
 from actors.accounts.writes import Write
 from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
 from actors.clock import Clock, ManualClock

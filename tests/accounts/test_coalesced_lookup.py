@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.accounts.coalesced_lookup import CoalescedLookup
-from actors.accounts.store import StoreUnavailable
-from actors.accounts.stored import Credited
+from actors.accounts.stored import Credited, StoreUnavailable
 from tests.accounts.memory_store import MemoryAccountStore
 
 FOUND = Credited(b"p" * 32, 5, False, False, 0, 0)

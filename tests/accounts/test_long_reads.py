@@ -7,7 +7,7 @@ import pytest
 
 from actors.accounts import long_reads
 from actors.accounts.long_reads import AT_ONCE_MAX, NOT_READ, LongReads
-from actors.accounts.store import StoreUnavailable
+from actors.accounts.stored import StoreUnavailable
 from actors.errors import Err, Refusal
 
 ALICE = b"a" * 32

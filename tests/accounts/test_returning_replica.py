@@ -16,7 +16,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.host import serve_links
 from actors.accounts.ledger import EntryType
-from actors.accounts.store import StoreUnavailable
+from actors.accounts.stored import StoreUnavailable
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig

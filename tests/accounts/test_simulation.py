@@ -20,7 +20,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, OwnerUnavailable
 from actors.accounts.ledger_time import SETTLING_MS
 from actors.accounts.replicas import Replicas
-from actors.accounts.store import Fenced, StoreUnavailable
+from actors.accounts.stored import Fenced, StoreUnavailable
 from actors.accounts.writes import Write
 from actors.calls import (
     DeliveredNotice,

@@ -8,14 +8,8 @@ import pytest
 
 from actors.accounts.account import Account, HoldEnded, Mark, MarkKind, Moved
 from actors.accounts.core import decide_adjust, decide_key, decide_limits, decide_settle, decide_status, decide_void
-from actors.accounts.store import (
-    EXPIRED_LOOKED_BACK_SECONDS,
-    AccountStore,
-    Fenced,
-    PostgresAccountStore,
-    StoreUnavailable,
-)
-from actors.accounts.stored import restore
+from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, AccountStore, PostgresAccountStore
+from actors.accounts.stored import Fenced, StoreUnavailable, restore
 from actors.accounts.writes import Write
 from actors.calls import SettleRequest
 from actors.units import VirtualShard

@@ -4,8 +4,8 @@ import pytest
 
 from actors.accounts.account import Account, HoldEnded, Mark, MarkKind, Moment, Moved
 from actors.accounts.core import decide_settle, decide_void
-from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.accounts.stored import Past, restore
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import Past, StoreUnavailable, restore
 from actors.accounts.writes import Write
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, later, operation, settle, take
 from tests.accounts.test_store import SHARDS, opened_in, same_after_loading

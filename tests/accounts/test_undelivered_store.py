@@ -1,7 +1,8 @@
 """The lists of undelivered charges in both stores: written with a group, read by the next owner."""
 
 from actors.accounts.ledger import EntryType
-from actors.accounts.store import AccountStore, Fenced
+from actors.accounts.store import AccountStore
+from actors.accounts.stored import Fenced
 from actors.accounts.undelivered import Listed, Place, place_of
 from actors.accounts.writes import Write
 from actors.calls import REPLICA_ID_BYTES
