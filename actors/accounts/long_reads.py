@@ -35,7 +35,7 @@ class LongReads:
         self._under_way: Counter[tuple[str, bytes]] = Counter()
 
     async def read(self, kind: str, most: int, pubkey: bytes, read: Callable[[], Awaitable[_Rows]]) -> _Rows | Refusal:
-        """Read rows of an account. most: so many of this kind may be under way for it. kind: in words, a plural."""
+        """Read rows of an account. most: concurrent reads per account and kind. kind: a plural, for refusals."""
         name = (kind, pubkey)
         if self._under_way[name] >= most:
             return Refusal(Err.CONCURRENCY_LIMITED, f"at most {most} {kind} of an account are made at a time")

@@ -85,7 +85,7 @@ class AccountStore(Protocol):
     def key_imports(self) -> KeyImports: ...
 
     async def prepare(self, now_ms: int) -> None:
-        """Room for entries of about this time. May be called again, by many at once."""
+        """Create the monthly partitions near this time; idempotent."""
         ...
 
     async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:

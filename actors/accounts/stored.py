@@ -1,4 +1,4 @@
-"""Answers of the store: an account as its last owner wrote it, the end of an operation, a credited transfer; or why there is none.
+"""Answers of the store: an account as last written, the end of an operation, a credited transfer; its failures.
 
 Pure. Not here: what is written (writes.py).
 """

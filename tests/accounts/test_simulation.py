@@ -1,9 +1,8 @@
 """Clients, replicas, owners and a store that misbehaves, all from one seed; an auditor has the last word.
 
 Owners are killed in the middle of anything, or live on as former owners; their clocks are behind or ahead, or jump for
-a tick; commits fail before or after they were made; replicas send again, send twice, void, die, or are cut off for so
-long that they are given up, and come back with answers in their hands. A failing seed is in the name of the failing
-test.
+a tick; commits fail before or after they were made; replicas send twice, void, die, or are cut off for so long
+that they are given up, and come back with answers in their hands. A failing seed is in the name of the failing test.
 """
 
 import asyncio
@@ -109,7 +108,7 @@ class Simulation:
         self.store = MoodyStore(self.chance)
         self.world = World(store=self.store)
         self.owner: AccountShard
-        self.replicas: Replicas  # The owner's view of them.
+        self.handlers: Replicas  # The owner's view of them.
         self.clock: WallClock  # Of the owner's process.
         self.owners: list[AccountShard] = []
         self.replicas = [Replica(self._replica_id()) for _ in range(REPLICAS)]
@@ -136,7 +135,7 @@ class Simulation:
             await owner.stop()
 
     async def _until_refunded(self) -> None:
-        while self.replicas._voiding and not (await self.owner.health())["fenced"]:
+        while self.handlers._voiding and not (await self.owner.health())["fenced"]:
             await self.world.pauses.end()
 
     # --- trouble --------------------------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ class Simulation:
     async def _place_owner(self) -> None:
         self.clock = WallClock(self.world.clock, self.chance.choice([0, 0, 0, -140, DAY, -DAY, 400 * DAY]))
         self.owner = await self.world.shard(self.clock)
-        self.replicas = Replicas(self.owner, _soon)
+        self.handlers = Replicas(self.owner, _soon)
         self.owners.append(self.owner)
         self.gone = asyncio.get_running_loop().create_future()
 
@@ -184,13 +183,13 @@ class Simulation:
         replica.back = asyncio.get_running_loop().create_future()
         for _ in range(self.chance.randrange(60)):
             await asyncio.sleep(0)
-        self.replicas.gone(replica.id)
+        self.handlers.gone(replica.id)
         self.given_up += 1
         for _ in range(self.chance.randrange(60)):
             await asyncio.sleep(0)
         if self.chance.random() < 0.2:
             await self._kill()
-        if self.replicas.is_fenced(replica.id):
+        if self.handlers.is_fenced(replica.id):
             replica.id = self._replica_id()
         self._link(replica)
         back, replica.back = replica.back, None
@@ -218,9 +217,9 @@ class Simulation:
     def _link(self, replica: Replica) -> None:
         """A replica whose link stands says first which of its charges have not left it."""
         in_hand = tuple(operation for operation in replica.in_hand if operation.startswith(replica.id))
-        assert not isinstance(self.replicas.undelivered(UndeliveredNotice(replica.id, in_hand)), StartOver)
+        assert not isinstance(self.handlers.undelivered(UndeliveredNotice(replica.id, in_hand)), StartOver)
 
-    # --- replicas ----------------------------------------------------------------------------------------------------
+    # --- replicas ------------------------------------------------------------------------------------------------
 
     async def _client(self, proofs: list[tuple[bytes, KeyProof]]) -> None:
         for _ in range(CALLS_EACH):
@@ -236,7 +235,7 @@ class Simulation:
         operation = replica.id + self.counter.to_bytes(8, "big")
         ceiling = self.chance.choice([1, 2, 5, 25, 50])
         held = await self._persist(
-            replica, lambda replicas: replicas.hold, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
+            replica, lambda handlers: handlers.hold, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
         )
         if not isinstance(held, HoldReply) or held.verdicts != (None,):
             self.calls[operation] = Call(pubkey, 0)
@@ -249,11 +248,11 @@ class Simulation:
         if charged:
             replica.in_hand.add(operation)
         if self.chance.random() < 0.1:
-            twin = asyncio.ensure_future(self._persist(replica, lambda replicas: replicas.settle, request))
+            twin = asyncio.ensure_future(self._persist(replica, lambda handlers: handlers.settle, request))
         else:
             twin = None
         cuts = replica.cuts
-        settled = await self._persist(replica, lambda replicas: replicas.settle, request)
+        settled = await self._persist(replica, lambda handlers: handlers.settle, request)
         if twin is not None:
             await twin
         if self.chance.random() < 0.03:
@@ -274,19 +273,19 @@ class Simulation:
             if request.charged == 0:
                 break
             cuts = replica.cuts
-            settled = await self._persist(replica, lambda replicas: replicas.settle, request)
+            settled = await self._persist(replica, lambda handlers: handlers.settle, request)
             if request.operation[:8] != replica.id or not isinstance(settled, SettleReply) or not settled.ok:
                 return await self._void(replica, request)
         if self.chance.random() < 0.05:
             return Call(request.pubkey, None)  # The replica dies with it in its hands.
         replica.in_hand.discard(request.operation)
-        self.replicas.delivered(DeliveredNotice((request.operation,)))
+        self.handlers.delivered(DeliveredNotice((request.operation,)))
         return Call(request.pubkey, request.charged)
 
     async def _void(self, replica: Replica, request: SettleRequest) -> Call:
         voided = None
         while not isinstance(voided, SettleReply):
-            voided = await self._persist(replica, lambda replicas: replicas.void, request)
+            voided = await self._persist(replica, lambda handlers: handlers.void, request)
         assert voided.ok
         replica.in_hand.discard(request.operation)
         return Call(request.pubkey, 0)
@@ -309,7 +308,7 @@ class Simulation:
         for _ in range(TRIES):
             if replica.back is not None:
                 await replica.back
-            answer = await self._once(lambda: _answered(door(self.replicas)(request)))
+            answer = await self._once(lambda: _answered(door(self.handlers)(request)))
             if answer is not None:
                 return answer
             await run_ready()

@@ -1,9 +1,8 @@
 """Replicas and owners that die in any order, and a store that freezes: what left is paid for, what did not is not.
 
 A seeded run of calls, deliveries, deaths and takeovers over a store in memory. At the end a client-side record of
-answers is compared with the ledger. Only an answer that left after the last list of its replica was written may have
-been refunded, if its replica and its owner both died; the test knows each of these by the store's lists at the owner's
-death.
+answers is compared with the ledger. Only an answer that left after the last list of its replica was written may be
+refunded, if its replica and its owner both died; the test knows each by the store's lists at the owner's death.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ TRIES = 30
 
 @dataclass
 class Replica:
-    replica: bytes
+    id: bytes
     in_hand: dict[bytes, SettleRequest] = field(default_factory=dict)  # Posted; their answers have not left.
     is_alive: bool = True
 
@@ -49,7 +48,7 @@ class Takeovers:
         self.chance = random.Random(self.seed)
         self.world = World()
         self.shard = await self.world.shard()
-        self.replicas = Replicas(self.shard, self.world.pauses)
+        self.handlers = Replicas(self.shard, self.world.pauses)
         self.proofs: dict[bytes, KeyProof] = {}
         for number in range(CUSTOMERS):
             pubkey = pubkey_of(f"customer {number}")
@@ -75,10 +74,10 @@ class Takeovers:
 
     async def _call(self, replica: Replica) -> None:
         self.counter += 1
-        operation = replica.replica + self.counter.to_bytes(8, "big")
+        operation = replica.id + self.counter.to_bytes(8, "big")
         pubkey = self.chance.choice(list(self.proofs))
         held = await answered(
-            self.replicas.hold(HoldRequest(operation, self.proofs[pubkey], (HoldItem("getSlot", 2),)))
+            self.handlers.hold(HoldRequest(operation, self.proofs[pubkey], (HoldItem("getSlot", 2),)))
         )
         if held.verdicts != (None,):
             return
@@ -91,7 +90,7 @@ class Takeovers:
     async def asked(self, charge: SettleRequest, is_void: bool = False) -> SettleReply:
         for _ in range(TRIES):
             try:
-                reply = await answered((self.replicas.void if is_void else self.replicas.settle)(charge))
+                reply = await answered((self.handlers.void if is_void else self.handlers.settle)(charge))
             except OwnerUnavailable:
                 await self.world.pauses.end()
             else:
@@ -105,7 +104,7 @@ class Takeovers:
         for name in left:
             self.answered[name] = replica.in_hand.pop(name).pubkey
         self.unbeaten.update(left)
-        self.replicas.delivered(DeliveredNotice(tuple(left)))
+        self.handlers.delivered(DeliveredNotice(tuple(left)))
 
     async def void(self) -> None:
         replica = self.living()
@@ -133,7 +132,7 @@ class Takeovers:
         """Five seconds after a death, if the owner lives so long."""
         for replica in self.replicas:
             if not replica.is_alive:
-                self.replicas.gone(replica.replica)
+                self.handlers.gone(replica.id)
         if self.chance.random() < 0.5:
             await run_ready()
 
@@ -142,7 +141,7 @@ class Takeovers:
         task = self.shard._commits._task
         assert task is not None
         task.cancel()
-        for voiding in self.replicas._voiding:
+        for voiding in self.handlers._voiding:
             voiding.cancel()
         await run_ready()
         listed = {
@@ -155,12 +154,12 @@ class Takeovers:
         self.takeovers += 1
         self.world.store.fail.clear()
         self.shard = await self.world.shard()
-        self.replicas = Replicas(self.shard, self.world.pauses)
-        self.replicas.await_recalled()
+        self.handlers = Replicas(self.shard, self.world.pauses)
+        self.handlers.await_recalled()
         for replica in self.replicas:
-            mine = {name for name in doubtful if name[:8] == replica.replica}
+            mine = {name for name in doubtful if name[:8] == replica.id}
             if replica.is_alive:
-                await answered(self.replicas.undelivered(UndeliveredNotice(replica.replica, tuple(replica.in_hand))))
+                await answered(self.handlers.undelivered(UndeliveredNotice(replica.id, tuple(replica.in_hand))))
                 for charge in replica.in_hand.values():
                     assert (await self.asked(charge)).ok
             else:
@@ -170,13 +169,13 @@ class Takeovers:
     async def end(self) -> None:
         for replica in self.replicas:
             if not replica.is_alive and self.chance.random() < 0.5:
-                self.replicas.gone(replica.replica)
-        while self.replicas._voiding:
+                self.handlers.gone(replica.id)
+        while self.handlers._voiding:
             await self.world.pauses.end()
         for replica in self.replicas:
             if not replica.is_alive:
-                self.replicas.gone(replica.replica)
-        while self.replicas._voiding:
+                self.handlers.gone(replica.id)
+        while self.handlers._voiding:
             await self.world.pauses.end()
         await self.shard.stop()
 
@@ -195,7 +194,7 @@ class Takeovers:
         assert all(net.get(name, 0) == 0 for name in self.unanswered), "an unanswered call is charged"
         lost = {name for name in self.answered if net.get(name, 0) != 2}
         assert lost <= self.doubtful, "an answered call is not charged"
-        living = {replica.replica for replica in self.replicas if replica.is_alive}
+        living = {replica.id for replica in self.replicas if replica.is_alive}
         assert all(name[:8] not in living for name in lost), "an answer of a living replica is not charged"
         in_hand = {name for replica in self.replicas if replica.is_alive for name in replica.in_hand}
         assert all(net.get(name) == 2 for name in in_hand)
@@ -221,7 +220,7 @@ async def test_a_frozen_ledger_delays_the_refunds_and_loses_none(monkeypatch: py
     run = Takeovers(1)
     run.chance, run.world = random.Random(1), World()
     run.shard = await run.world.shard()
-    run.replicas = Replicas(run.shard, run.world.pauses)
+    run.handlers = Replicas(run.shard, run.world.pauses)
     pubkey = pubkey_of("customer 0")
     run.proofs = {pubkey: await run.world.customer(run.shard, pubkey, 100)}
     replica = Replica(b"replica0")
@@ -243,14 +242,14 @@ async def test_a_frozen_ledger_delays_the_refunds_and_loses_none(monkeypatch: py
     run.shard._commits._task.cancel()
     store.gate = None
     run.shard = await run.world.shard()
-    run.replicas = Replicas(run.shard, run.world.pauses)
+    run.handlers = Replicas(run.shard, run.world.pauses)
     store.away = True
-    run.replicas.await_recalled()
+    run.handlers.await_recalled()
     for _ in range(3):
         await run.world.pauses.end()
-    assert run.replicas._voiding, "it waits for the ledger"
+    assert run.handlers._voiding, "it waits for the ledger"
     store.away = False
-    while run.replicas._voiding:
+    while run.handlers._voiding:
         await run.world.pauses.end()
     net = run.net()
     assert {name for name, amount in net.items() if amount} == set(before)
