@@ -12,7 +12,6 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.client import ShardedAccounts, place_shards
-from actors.background import Background
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
