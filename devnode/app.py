@@ -35,7 +35,7 @@ from devnode.chain.pacemaker import Pacemaker
 from devnode.execution.dumps import load, overlaid
 from devnode.execution.signature_checks import SignatureChecks
 from devnode.faults.plan import FaultPlan
-from devnode.geyser.hub import Hub as GeyserHub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.server import GeyserServer
 from devnode.journal import journal as journal_module
 from devnode.journal.archive import Archive
@@ -43,7 +43,7 @@ from devnode.journal.journal import FolderLock, Journal
 from devnode.launchpad.genesis import launch_accounts
 from devnode.ports import BACKLOG, address_text, open_ports, open_udp, port_of
 from devnode.pubsub.door import SERVER_OPTIONS, PubsubDoor
-from devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import PubsubHub
 from devnode.rpc.dispatch import Dispatcher
 from devnode.rpc.http import HttpDoor
 from devnode.rpc.node import Node
@@ -86,11 +86,11 @@ class Devnode:
             opened.callback(self.node.archive.close)
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
-        self._hub = Hub(self.node)
+        self._hub = PubsubHub(self.node)
         self._signature_checks = SignatureChecks()
         self._tpus = [TpuDoor(self.node, self._clock, leader=leader) for leader in range(settings.leaders)]
         self._block_engine = BlockEngine(self.node, self._clock)
-        self._geyser_hub = GeyserHub(self.node, settings.geyser.replay_slots)
+        self._geyser_hub = GrpcHub(self.node, settings.geyser.replay_slots)
         self.geyser = GeyserServer(self.node, self._geyser_hub, settings.geyser, settings.host, settings.data_dir)
 
     def _open_chain(self) -> Node:

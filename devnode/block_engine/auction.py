@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault, offered_tip_lamports
+from devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, BundleRefusal, offered_tip_lamports
 from devnode.chain.chain import Chain, Source
 from devnode.chain.open_block import counted_units
 from devnode.chain.simulation import rehearsing
@@ -91,12 +91,12 @@ class Failed:
     may_wait: bool = False  # Only the block has no room.
 
 
-def refusal(chain: Chain, bundle: Bundle) -> Fault | None:
+def refusal(chain: Chain, bundle: Bundle) -> BundleRefusal | None:
     """Why the engine refuses the bundle now; None if it does not."""
     if any(one.signature in chain.statuses for one in bundle.transactions):
-        return Fault("bundle contains an already processed transaction")
+        return BundleRefusal("bundle contains an already processed transaction")
     if not is_alive(chain, bundle):
-        return Fault("bundle contains an expired blockhash")
+        return BundleRefusal("bundle contains an expired blockhash")
     return None
 
 

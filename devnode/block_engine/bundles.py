@@ -26,7 +26,7 @@ _TRANSFER_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BundleRefusal:
     """Why a bundle is refused, with the engine's text and code."""
 
     text: str
@@ -43,18 +43,18 @@ class Bundle:
         return tuple(one.signature for one in self.transactions)
 
 
-def bundle_of(transactions: Sequence[Decoded]) -> Bundle | Fault:
+def bundle_of(transactions: Sequence[Decoded]) -> Bundle | BundleRefusal:
     if not transactions:
-        return Fault("bundle contains no transactions")
+        return BundleRefusal("bundle contains no transactions")
     if len(transactions) > TRANSACTIONS_MAX:
-        return Fault("bundle exceeds max transaction length")
+        return BundleRefusal("bundle exceeds max transaction length")
     if any(_locks(one) > ACCOUNT_LOCKS_MAX for one in transactions):
-        return Fault("transaction has too many account locks", INTERNAL_ERROR)
+        return BundleRefusal("transaction has too many account locks", INTERNAL_ERROR)
     distinct = {one.signature for one in transactions}
     if len(distinct) < len(transactions) or not all(_is_signed(one) for one in transactions):
-        return Fault("bundles must not contain any duplicate transactions and every transaction must be signed")
+        return BundleRefusal("bundles must not contain any duplicate transactions and every transaction must be signed")
     if not any(locks_tip_account(one) for one in transactions):
-        return Fault(NEEDS_TIP)
+        return BundleRefusal(NEEDS_TIP)
     return Bundle(bundle_id(one.signature for one in transactions), tuple(transactions))
 
 

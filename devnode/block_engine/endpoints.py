@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from devnode.block_engine.bundles import Bundle, Fault, bundle_of
+from devnode.block_engine.bundles import Bundle, BundleRefusal, bundle_of
 from devnode.block_engine.engine import BlockEngine
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import Decoded
@@ -142,7 +142,7 @@ def _send_bundle(engine: BlockEngine, params: Params) -> str:
 
 def _accepted(engine: BlockEngine, transactions: list[Decoded]) -> Bundle:
     bundle = bundle_of(transactions)
-    fault = bundle if isinstance(bundle, Fault) else engine.accept(bundle)
+    fault = bundle if isinstance(bundle, BundleRefusal) else engine.accept(bundle)
     if fault is not None:
         raise RpcError(fault.code, fault.text)
     assert isinstance(bundle, Bundle)

@@ -15,7 +15,7 @@ from solders.signature import Signature
 
 from actors.clock import Clock
 from devnode.block_engine.auction import Failed, Rehearsed, TipWindow, is_alive, land, refusal, rehearse, tip_of
-from devnode.block_engine.bundles import NEEDS_TIP, TIP_LAMPORTS_MIN, Bundle, Fault, locks_tip_account
+from devnode.block_engine.bundles import NEEDS_TIP, TIP_LAMPORTS_MIN, Bundle, BundleRefusal, locks_tip_account
 from devnode.chain.bus import Lagged, SlotSealed
 from devnode.chain.chain import Dropped, Source
 from devnode.chain.intake import Arrival
@@ -50,7 +50,7 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandedBundle:
     """A landed bundle."""
 
     identifier: str
@@ -66,7 +66,7 @@ class BlockEngine:
         self._queue: list[Bundle] = []
         self._arrived = asyncio.Event()
 
-    def accept(self, bundle: Bundle) -> Fault | None:
+    def accept(self, bundle: Bundle) -> BundleRefusal | None:
         """Accept a bundle for the next auction; None if accepted. A second call before the auction adds no bid; after
         a failed auction it is a new attempt."""
         arrivals = [self.node.intake.arrive(one, Source.BUNDLE) for one in bundle.transactions]
@@ -89,11 +89,11 @@ class BlockEngine:
             _settle(arrivals, Dropped())
         return None
 
-    def forward(self, decoded: Decoded) -> Fault | None:
+    def forward(self, decoded: Decoded) -> BundleRefusal | None:
         """Send a single transaction to the leader, if it tips; None if accepted. As for a bundle, a tip that is too
         small is found out afterwards, and the sender does not learn of it."""
         if not locks_tip_account(decoded):
-            return Fault(NEEDS_TIP)
+            return BundleRefusal(NEEDS_TIP)
         tip = tip_of(self.node.chain, decoded)
         if tip < TIP_LAMPORTS_MIN:
             _settle([self.node.intake.arrive(decoded, Source.BUNDLE)], Refused(f"tip of {tip} lamports"))
@@ -137,14 +137,14 @@ class BlockEngine:
                 entry.has_landed |= not entry.failed
                 _settle(entry.arrivals, result)
 
-    def landed(self, identifier: str) -> Landed | None:
+    def landed(self, identifier: str) -> LandedBundle | None:
         """The landed bundle, if the chain has it now: a lost fork may have undone it."""
         entry = self._entries.get(identifier)
         if entry is None or not entry.has_landed:
             return None
         slots = {self._slot_of(signature) for signature in entry.bundle.signatures}
         slot = slots.pop()
-        return None if slots or slot is None else Landed(identifier, entry.bundle.signatures, slot)
+        return None if slots or slot is None else LandedBundle(identifier, entry.bundle.signatures, slot)
 
     def _slot_of(self, signature: Signature) -> int | None:
         """The slot of a landed transaction, from the chain's statuses or, if it is older, from the archive."""

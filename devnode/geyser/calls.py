@@ -13,7 +13,7 @@ import orjson
 
 from actors.geyser_proto import geyser_pb2
 from devnode.geyser.filters import LEVELS
-from devnode.geyser.hub import Hub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.refusals import NO_BLOCK, End, unknown_commitment
 from devnode.records.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from devnode.rpc.node import SOLANA_CORE_VERSION, Node
@@ -22,7 +22,7 @@ PROTO_VERSION = "12.6.0"  # The version of the public format that the .proto fil
 PACKAGE = "ledger-gateway"
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The call ends with an error status."""
 
     def __init__(self, end: End) -> None:
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Calls:
-    def __init__(self, node: Node, hub: Hub) -> None:
+    def __init__(self, node: Node, hub: GrpcHub) -> None:
         self._node, self._hub = node, hub
 
     def ping(self, request: geyser_pb2.PingRequest) -> geyser_pb2.PongResponse:
@@ -80,12 +80,12 @@ class Calls:
         return geyser_pb2.SubscribeReplayInfoResponse(first_available=self._hub.logs.first_slot)
 
     def _newest(self, request: Any) -> RecentBlockhash:
-        """The newest sealed block at the request's level. Raises Refused."""
+        """The newest sealed block at the request's level. Raises CallRefused."""
         level = LEVELS.get(request.commitment)
         if level is None:
-            raise Refused(unknown_commitment(request.commitment))
+            raise CallRefused(unknown_commitment(request.commitment))
         chain = self._node.chain
         newest = chain.blockhashes.latest_at(chain.levels.at(level).slot)
         if newest.height < 0:  # This hash is the one that the first block builds on; it has no block.
-            raise Refused(NO_BLOCK)
+            raise CallRefused(NO_BLOCK)
         return newest

@@ -29,7 +29,7 @@ from devnode.geyser.filters import Filter
 from devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
 from devnode.geyser.outbox import Outbox
 from devnode.geyser.refusals import CUT, LAGGED_RECEIVING, End
-from devnode.geyser.replays import Subscription, refusal, replay
+from devnode.geyser.replays import GrpcSubscription, refusal, replay
 from devnode.geyser.slot_logs import REPLAY_SLOTS, SlotLog, SlotLogs
 from devnode.records.commitment import Commitment
 from devnode.records.records import Block
@@ -48,11 +48,12 @@ _KINDS: tuple[type, ...] = (
 )
 
 
-class Hub:
+class GrpcHub:
     def __init__(self, node: Node, replay_slots: int = REPLAY_SLOTS) -> None:
         self._node = node
         self.logs = SlotLogs(replay_slots)
-        self._subscribers: dict[Subscription, asyncio.Task[None] | None] = {}  # Each with its running replay, or None.
+        # Each with its running replay, or None.
+        self._subscribers: dict[GrpcSubscription, asyncio.Task[None] | None] = {}
         self._events = node.chain.bus.subscribe(*_KINDS)
         node.faults.streams[Stream.GRPC] = self
         self._now_ms = node.clock.now_ms()
@@ -60,18 +61,18 @@ class Hub:
 
     # Subscribers.
 
-    def join(self, outbox: Outbox) -> Subscription:
+    def join(self, outbox: Outbox) -> GrpcSubscription:
         """Add a subscriber, which gets no updates until it subscribes."""
-        subscription = Subscription(outbox)
+        subscription = GrpcSubscription(outbox)
         self._subscribers[subscription] = None
         return subscription
 
-    def leave(self, subscription: Subscription) -> None:
+    def leave(self, subscription: GrpcSubscription) -> None:
         """Remove a subscriber; a second call changes nothing."""
         self._stop_replay(subscription)
         self._subscribers.pop(subscription, None)
 
-    def subscribe(self, subscription: Subscription, wanted: Filter, from_slot: int | None) -> None:
+    def subscribe(self, subscription: GrpcSubscription, wanted: Filter, from_slot: int | None) -> None:
         """Replace the filters of a subscriber, and stop its replay if it has one."""
         self.pump()  # Earlier events go to the filters before.
         self._stop_replay(subscription)
@@ -85,7 +86,7 @@ class Hub:
             task = self._subscribers[subscription] = asyncio.create_task(replay(self.logs, subscription))
             subscription.outbox.end_on_failure(task)
 
-    def _stop_replay(self, subscription: Subscription) -> None:
+    def _stop_replay(self, subscription: GrpcSubscription) -> None:
         task = self._subscribers.get(subscription)
         if task is not None:
             task.cancel()

@@ -23,7 +23,7 @@ from devnode.geyser.slot_logs import SlotLog, SlotLogs
 from devnode.records.commitment import Commitment
 
 
-class Subscription:
+class GrpcSubscription:
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
         self.filter = Filter()  # Matches nothing until the first request.
@@ -70,7 +70,7 @@ def refusal(logs: SlotLogs, level: Commitment, from_slot: int) -> End | None:
     return None
 
 
-async def replay(logs: SlotLogs, subscription: Subscription) -> None:
+async def replay(logs: SlotLogs, subscription: GrpcSubscription) -> None:
     """Replay slots until the subscriber has reached the present. Cancel it when the subscriber sends a new request."""
     while (log := _next(logs, subscription)) is not None:
         for update in _updates(log, subscription.filter):
@@ -88,7 +88,7 @@ async def replay(logs: SlotLogs, subscription: Subscription) -> None:
     logs.release(subscription)
 
 
-def _next(logs: SlotLogs, subscription: Subscription) -> SlotLog | None:
+def _next(logs: SlotLogs, subscription: GrpcSubscription) -> SlotLog | None:
     assert subscription.replayed_slot is not None
     return logs.next_after(subscription.replayed_slot, subscription.filter.level)
 
@@ -100,6 +100,6 @@ def _updates(log: SlotLog, wanted: Filter) -> list[Update]:
     return [*log.writes_and_transactions(), *log.block(with_entries=bool(wanted.entries)), *log.statuses]
 
 
-def _send(subscription: Subscription, update: Update) -> None:
+def _send(subscription: GrpcSubscription, update: Update) -> None:
     subscription.send_replayed(update)
     update.forget()

@@ -20,7 +20,7 @@ from actors.geyser_proto.api import SERVICE
 from actors.local_servers.certificates import own_certificate
 from actors.local_servers.ports import port_is_free
 from devnode.geyser.calls import Calls
-from devnode.geyser.hub import Hub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.refusals import SHUTTING_DOWN
 from devnode.geyser.service import Service
 from devnode.geyser.settings import GeyserSettings
@@ -77,7 +77,7 @@ def own_identity(data_dir: Path, host: str, clock: Clock) -> Identity:
 class GeyserServer:
     """Call `start`, then `stop`. After `start`, the ports and the certificate authority are known."""
 
-    def __init__(self, node: Node, hub: Hub, settings: GeyserSettings, host: str, data_dir: Path) -> None:
+    def __init__(self, node: Node, hub: GrpcHub, settings: GeyserSettings, host: str, data_dir: Path) -> None:
         self._node, self._hub, self._settings = node, hub, settings
         self._host, self._data_dir = host, data_dir
         self._server: grpc.aio.Server | None = None

@@ -15,13 +15,13 @@ from google.protobuf.message import DecodeError
 
 from actors.clock import Clock
 from actors.geyser_proto import api, geyser_pb2
-from devnode.geyser.calls import Calls, Refused
+from devnode.geyser.calls import CallRefused, Calls
 from devnode.geyser.filters import read_filter
-from devnode.geyser.hub import Hub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.messages import timestamp
 from devnode.geyser.outbox import UPDATES_MAX, Ended, Outbox
 from devnode.geyser.refusals import NO_SHREDS, NO_TOKEN, End, bad_filter, undecodable
-from devnode.geyser.replays import Subscription
+from devnode.geyser.replays import GrpcSubscription
 from devnode.geyser.settings import BadFilter, FilterLimits
 
 PING_SECONDS = 10.0
@@ -33,7 +33,7 @@ Requests = AsyncIterator[geyser_pb2.SubscribeRequest]
 class Service:
     def __init__(
         self,
-        hub: Hub,
+        hub: GrpcHub,
         calls: Calls,
         clock: Clock,
         limits: FilterLimits,
@@ -74,7 +74,7 @@ class Service:
             await self._authenticate(context)
             try:
                 return call(request)
-            except Refused as refused:
+            except CallRefused as refused:
                 await _abort(context, refused.end)
 
         return answer
@@ -109,7 +109,7 @@ class Service:
         if self._token is not None and dict(context.invocation_metadata() or ()).get(TOKEN_METADATA) != self._token:
             await _abort(context, NO_TOKEN)
 
-    async def _read(self, requests: Requests, subscription: Subscription) -> None:
+    async def _read(self, requests: Requests, subscription: GrpcSubscription) -> None:
         """Read requests until the client closes its side; the stream continues after that."""
         try:
             async for request in requests:
@@ -119,7 +119,7 @@ class Service:
         except grpc.aio.AbortError:
             return  # gRPC has ended the call: a request above the size limit, or a client that is gone.
 
-    def _take(self, request: geyser_pb2.SubscribeRequest, subscription: Subscription) -> None:
+    def _take(self, request: geyser_pb2.SubscribeRequest, subscription: GrpcSubscription) -> None:
         if request.HasField("ping"):  # As in Yellowstone, the other fields of this request are ignored.
             pong = geyser_pb2.SubscribeUpdate(pong=geyser_pb2.SubscribeUpdatePong(id=request.ping.id))
             self._put(subscription.outbox, pong)

@@ -13,7 +13,7 @@ from typing import Any
 
 from devnode.pubsub import topics
 from devnode.pubsub.connection import QUEUE_CHARACTERS_MAX, QUEUE_MESSAGES_MAX, Connection
-from devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import PubsubHub
 from devnode.pubsub.topics import SignatureTopic, Topic
 from devnode.rpc import params as read
 from devnode.rpc.asgi import Receive, Scope, Send
@@ -52,7 +52,7 @@ SERVER_OPTIONS: dict[str, Any] = {
 class Session:
     """The methods, bound to one connection."""
 
-    def __init__(self, node: Node, hub: Hub, connection: Connection) -> None:
+    def __init__(self, node: Node, hub: PubsubHub, connection: Connection) -> None:
         self._hub, self._connection = hub, connection
         self._unsettled: list[SignatureTopic] = []
         table = {name: Method(self._subscribing(reader), least, most) for name, reader, least, most in SUBSCRIBE}
@@ -88,7 +88,7 @@ class PubsubDoor:
     def __init__(
         self,
         node: Node,
-        hub: Hub,
+        hub: PubsubHub,
         queue_messages_max: int = QUEUE_MESSAGES_MAX,
         queue_characters_max: int = QUEUE_CHARACTERS_MAX,
     ) -> None:

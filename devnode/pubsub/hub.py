@@ -34,7 +34,7 @@ logger = logging.getLogger("devnode")
 _SLOTS: frozenset[type] = frozenset((SlotOpened, SlotSealed, SlotDead, SlotsAbandoned, SlotConfirmed, SlotFinalized))
 
 
-class Hub:
+class PubsubHub:
     def __init__(self, node: Node, subscriptions_max: int = SUBSCRIPTIONS_MAX) -> None:
         self._bus = node.chain.bus
         self._registry = Registry(subscriptions_max)

@@ -25,7 +25,9 @@ class Subscriber(Protocol):
 
 
 @dataclass(slots=True)
-class Entry:
+class Subscribed:
+    """A topic with its id and its subscribers."""
+
     identifier: int
     topic: Topic
     subscribers: list[Subscriber] = field(default_factory=list)
@@ -35,8 +37,8 @@ class Registry:
     def __init__(self, subscriptions_max: int = SUBSCRIPTIONS_MAX) -> None:
         self._max = subscriptions_max
         self._next_id = 0
-        self._by_topic: dict[Topic, Entry] = {}
-        self._by_id: dict[int, Entry] = {}
+        self._by_topic: dict[Topic, Subscribed] = {}
+        self._by_id: dict[int, Subscribed] = {}
         self._by_route: dict[Hashable, tuple[Topic, ...]] = {}
         self._ids_of: dict[Subscriber, set[int]] = {}
         self._count: Counter[tuple[type, Commitment | None]] = Counter()
@@ -54,8 +56,8 @@ class Registry:
             entry.subscribers.append(subscriber)
         return entry.identifier
 
-    def _new(self, topic: Topic) -> Entry:
-        entry = Entry(self._next_id, topic)
+    def _new(self, topic: Topic) -> Subscribed:
+        entry = Subscribed(self._next_id, topic)
         self._next_id += 1
         self._by_topic[topic] = self._by_id[entry.identifier] = entry
         self._by_route[topic.route] = (*self._by_route.get(topic.route, ()), topic)
@@ -88,7 +90,7 @@ class Registry:
             for subscriber in tuple(entry.subscribers):
                 self.remove(entry.identifier, subscriber)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: Subscribed) -> None:
         topic = entry.topic
         del self._by_topic[topic], self._by_id[entry.identifier]
         left = tuple(other for other in self._by_route[topic.route] if other != topic)
@@ -98,7 +100,7 @@ class Registry:
             del self._by_route[topic.route]
         self._count[type(topic), topic.level] -= 1
 
-    def entry(self, topic: Topic) -> Entry | None:
+    def entry(self, topic: Topic) -> Subscribed | None:
         return self._by_topic.get(topic)
 
     def at(self, route: Hashable) -> tuple[Topic, ...]:

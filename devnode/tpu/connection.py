@@ -86,7 +86,7 @@ class _Partial:
 
 
 @dataclass(slots=True)
-class Streams:
+class UnfinishedStreams:
     _open: dict[int, _Partial] = field(default_factory=dict)
     _dropped: set[int] = field(default_factory=set)
 
@@ -173,7 +173,7 @@ class TpuConnection(QuicConnectionProtocol):
     def __init__(self, quic: QuicConnection, door: Door, **rest: Any) -> None:
         super().__init__(quic, **rest)
         self._door = door
-        self._streams = Streams()
+        self._streams = UnfinishedStreams()
         self._waiting: deque[bytes] = deque()
         self._throttle = Throttle(0)
         self._fate = TpuFate.SERVED

@@ -10,10 +10,10 @@ from solders.token.associated import get_associated_token_address
 from devnode.admin import ACTIONS_MAX, MARKETS_MAX, admin_routes
 from devnode.encoding.addresses import USDC_MINT
 from devnode.faults.plan import FaultPlan, Once
-from devnode.geyser.hub import Hub as GeyserHub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.outbox import Outbox
 from devnode.pubsub.connection import Connection
-from devnode.pubsub.hub import Hub as PubsubHub
+from devnode.pubsub.hub import PubsubHub
 from devnode.pubsub.topics import SlotTopic
 from devnode.rpc.asgi import Reply
 from devnode.rpc.http import HttpDoor
@@ -200,7 +200,7 @@ async def test_single_acts_wait_for_the_next_seal(client: Client, local: LocalNo
 
 async def test_open_subscriptions_are_counted(client: Client, local: LocalNode) -> None:
     """Both kinds of streams, under their names; a test of sharing reads them."""
-    pubsub, geyser = PubsubHub(local.node), GeyserHub(local.node)
+    pubsub, geyser = PubsubHub(local.node), GrpcHub(local.node)
     connection = Connection()
     pubsub.join(connection)
     pubsub.subscribe(SlotTopic(), connection)

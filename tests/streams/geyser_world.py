@@ -21,7 +21,7 @@ from actors.streams.yellowstone.feeds import GeyserFeeds
 from actors.streams.yellowstone.replays import GeyserReplays
 from actors.streams.yellowstone.service import GeyserService
 from devnode.geyser.calls import Calls
-from devnode.geyser.hub import Hub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.service import Service
 from devnode.geyser.settings import NO_LIMITS
 from tests.devnode.local_node import LocalNode
@@ -96,7 +96,7 @@ class GeyserWorld:
 
     async def start_node(self) -> None:
         """Start the node's endpoint, at the same port as before."""
-        self.hub = Hub(self.local.node)
+        self.hub = GrpcHub(self.local.node)
         self._running = asyncio.create_task(self.hub.run())
         self.node_server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         service = Service(self.hub, Calls(self.local.node, self.hub), self.local.node.clock, NO_LIMITS)

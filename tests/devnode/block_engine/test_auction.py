@@ -15,7 +15,7 @@ from devnode.block_engine.auction import (
     rehearse,
     tip_lamports,
 )
-from devnode.block_engine.bundles import Fault
+from devnode.block_engine.bundles import BundleRefusal
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.records.records import Block, TransactionMeta, TransactionRecord
 
@@ -151,10 +151,10 @@ def test_expired_and_landed_transactions_are_refused(engine: Engine) -> None:
     one, two = bundle(engine.tip(payer)), bundle(engine.tip(payer, 20_000))
     assert refusal(chain, one) is None
     assert isinstance(land(chain, one), tuple)
-    assert refusal(chain, one) == Fault("bundle contains an already processed transaction")
+    assert refusal(chain, one) == BundleRefusal("bundle contains an already processed transaction")
     assert isinstance(land(chain, one), Failed)
     chain.expire_blockhashes()
     engine.local.beat()
     chain.expire_blockhashes()
-    assert refusal(chain, two) == Fault("bundle contains an expired blockhash")
+    assert refusal(chain, two) == BundleRefusal("bundle contains an expired blockhash")
     assert isinstance(land(chain, two), Failed)

@@ -6,7 +6,7 @@ from solders.message import MessageAddressTableLookup, MessageHeader, MessageV0
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.block_engine.bundles import Bundle, Fault, bundle_id, bundle_of
+from devnode.block_engine.bundles import Bundle, BundleRefusal, bundle_id, bundle_of
 from devnode.encoding.addresses import TIP_ACCOUNTS
 
 from .conftest import Engine, decoded
@@ -23,10 +23,12 @@ def test_a_bundle_has_at_most_five_signed_transactions_and_none_twice(engine: En
     payer = engine.local.wallet()
     five = [decoded(engine.tip(payer, 10_000 + number)) for number in range(5)]
     assert isinstance(bundle_of(five), Bundle)
-    duplicates = Fault("bundles must not contain any duplicate transactions and every transaction must be signed")
-    assert bundle_of([*five, five[0]]) == Fault("bundle exceeds max transaction length")
+    duplicates = BundleRefusal(
+        "bundles must not contain any duplicate transactions and every transaction must be signed"
+    )
+    assert bundle_of([*five, five[0]]) == BundleRefusal("bundle exceeds max transaction length")
     assert bundle_of([five[0], five[0]]) == duplicates
-    assert bundle_of([]) == Fault("bundle contains no transactions")
+    assert bundle_of([]) == BundleRefusal("bundle contains no transactions")
     unsigned = VersionedTransaction.populate(five[0].message, [Signature.from_bytes(b"\x05" * 64)])
     assert bundle_of([decoded(unsigned)]) == duplicates
 
@@ -45,7 +47,7 @@ def test_a_tip_account_must_be_write_locked(engine: Engine) -> None:
     assert isinstance(message, MessageV0)
     header = MessageHeader(1, 0, 2)  # The tip account is read-only, like the program.
     readonly = MessageV0(header, message.account_keys, message.recent_blockhash, message.instructions, [])
-    fault = Fault("Bundles must write lock at least one tip account to be eligible for the auction.")
+    fault = BundleRefusal("Bundles must write lock at least one tip account to be eligible for the auction.")
     assert bundle_of([decoded(VersionedTransaction(readonly, [payer]))]) == fault
     assert bundle_of([decoded(engine.pay(payer))]) == fault
     assert isinstance(bundle_of([decoded(engine.pay(payer)), decoded(tip)]), Bundle)
@@ -56,4 +58,4 @@ def test_locks_include_accounts_from_lookup_tables(engine: Engine) -> None:
     lookup = MessageAddressTableLookup(Keypair().pubkey(), bytes(range(100)), bytes(range(100, 130)))
     message = MessageV0(MessageHeader(1, 0, 0), [payer.pubkey()], engine.local.blockhash(), [], [lookup])
     fault = bundle_of([decoded(VersionedTransaction(message, [payer]))])
-    assert fault == Fault("transaction has too many account locks", -32603)
+    assert fault == BundleRefusal("transaction has too many account locks", -32603)

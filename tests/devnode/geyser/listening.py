@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.geyser_proto import geyser_pb2
 from devnode.geyser.filters import read_filter
-from devnode.geyser.hub import Hub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.outbox import Ended, Outbox
 from devnode.geyser.refusals import End
 from devnode.geyser.settings import NO_LIMITS, FilterLimits
@@ -15,7 +15,7 @@ Update = geyser_pb2.SubscribeUpdate
 
 
 class Listener:
-    def __init__(self, hub: Hub, limits: FilterLimits = NO_LIMITS, outbox: Outbox | None = None) -> None:
+    def __init__(self, hub: GrpcHub, limits: FilterLimits = NO_LIMITS, outbox: Outbox | None = None) -> None:
         self.hub, self.limits = hub, limits
         self.subscription = hub.join(Outbox() if outbox is None else outbox)
 
@@ -43,7 +43,7 @@ class Streaming:
 
     def __init__(self, local: LocalNode, **settings: Any) -> None:
         self.local = local
-        self.hub = Hub(local.node, **settings)
+        self.hub = GrpcHub(local.node, **settings)
 
     def listen(self, request: Request | None = None, **outbox: Any) -> Listener:
         listener = Listener(self.hub, outbox=Outbox(**outbox))

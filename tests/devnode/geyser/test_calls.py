@@ -6,7 +6,7 @@ from solders.hash import Hash
 
 from actors.geyser_proto import geyser_pb2
 from devnode.chain.chain import ForkEnd
-from devnode.geyser.calls import Calls, Refused
+from devnode.geyser.calls import CallRefused, Calls
 from devnode.geyser.filters import LEVELS
 from devnode.records.commitment import Commitment
 from devnode.rpc.node import SOLANA_CORE_VERSION
@@ -88,7 +88,7 @@ def test_a_node_that_lags_answers_with_older_slots(calls: Calls, streaming: Stre
 
 def test_unknown_levels_are_refused(calls: Calls) -> None:
     """The commitment (field 1) has the unknown value 9."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CallRefused) as refused:
         calls.get_slot(geyser_pb2.GetSlotRequest.FromString(b"\x08\x09"))
     assert refused.value.end.text == "failed to create CommitmentLevel from 9"
 

@@ -11,7 +11,7 @@ from devnode.chain.bus import AccountWritten
 from devnode.chain.chain import ForkEnd
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.faults.plan import CutConnections, Once, read_plan
-from devnode.geyser.hub import Hub
+from devnode.geyser.hub import GrpcHub
 from devnode.geyser.refusals import CUT, LAGGED_RECEIVING
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
@@ -296,7 +296,7 @@ def test_updates_without_subscribers_are_not_encoded(streaming: Streaming, monke
     local.land(local.transfer(local.wallet(), Keypair().pubkey(), 10**7))
     local.finalize()
     streaming.hub.pump()
-    assert isinstance(streaming.hub, Hub) and streaming.hub.logs.first_slot is not None
+    assert isinstance(streaming.hub, GrpcHub) and streaming.hub.logs.first_slot is not None
     _ = Listener(streaming.hub)
     local.beat()
     streaming.hub.pump()

@@ -14,7 +14,7 @@ from devnode.geyser.filters import Filter, SlotFilter
 from devnode.geyser.messages import SlotUpdate
 from devnode.geyser.outbox import Outbox
 from devnode.geyser.refusals import NO_REPLAY, NOTHING_TO_REPLAY, no_longer_available
-from devnode.geyser.replays import Subscription
+from devnode.geyser.replays import GrpcSubscription
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
 from .listening import Listener, Request, Streaming, Update, kinds
@@ -30,7 +30,7 @@ def status(slot: int) -> SlotUpdate:
 
 def test_during_a_replay_only_replayed_slots_have_live_statuses() -> None:
     """The status of a slot that is not replayed yet comes with its replay."""
-    subscription = Subscription(Outbox())
+    subscription = GrpcSubscription(Outbox())
     subscription.subscribe(ACCOUNTS_AND_SLOTS, 5)
     subscription.send(status(5))
     assert len(subscription.outbox) == 0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import PubsubHub
 from tests.devnode.local_node import LocalNode
 
 from .listener import Listener
@@ -13,12 +13,12 @@ NewListener = Callable[[], Listener]
 
 
 @pytest.fixture
-def hub(local: LocalNode) -> Hub:
-    return Hub(local.node)
+def hub(local: LocalNode) -> PubsubHub:
+    return PubsubHub(local.node)
 
 
 @pytest.fixture
-def new_listener(local: LocalNode, hub: Hub) -> NewListener:
+def new_listener(local: LocalNode, hub: PubsubHub) -> NewListener:
     """Makes a new client at each call."""
     return lambda: Listener(local, hub)
 

@@ -7,12 +7,12 @@ from solders.rpc.responses import parse_websocket_message
 
 from devnode.pubsub.connection import Connection
 from devnode.pubsub.door import Session
-from devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import PubsubHub
 from tests.devnode.local_node import LocalNode
 
 
 class Listener:
-    def __init__(self, local: LocalNode, hub: Hub) -> None:
+    def __init__(self, local: LocalNode, hub: PubsubHub) -> None:
         self.hub, self.connection = hub, Connection()
         self._session = Session(local.node, hub, self.connection)
 

@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from devnode.pubsub.door import MESSAGE_BYTES_MAX, SUBSCRIBE, UNSUBSCRIBE, PubsubDoor
-from devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import PubsubHub
 from devnode.rpc.node import SOLANA_CORE_VERSION
 from tests.devnode.conftest import Process, StartDevnode
 from tests.devnode.local_node import LocalNode
@@ -147,7 +147,7 @@ class Client:
             self.sent.put_nowait(message)
 
 
-async def test_a_connection_from_its_start_to_its_end(local: LocalNode, hub: Hub) -> None:
+async def test_a_connection_from_its_start_to_its_end(local: LocalNode, hub: PubsubHub) -> None:
     """It is accepted without a subprotocol; text and bytes are read; its end removes its subscriptions."""
     client = Client(PubsubDoor(local.node, hub))
     assert await client.sent.get() == {"type": "websocket.accept"}
@@ -163,7 +163,7 @@ async def test_a_connection_from_its_start_to_its_end(local: LocalNode, hub: Hub
     assert hub._registry.subscribers() == ()
 
 
-async def test_a_client_that_does_not_read_is_cut_off(local: LocalNode, hub: Hub) -> None:
+async def test_a_client_that_does_not_read_is_cut_off(local: LocalNode, hub: PubsubHub) -> None:
     """The cut comes even while the server waits to send; other clients still get notifications."""
     door = PubsubDoor(local.node, hub, queue_messages_max=3)
     slow, quick = Client(door), Client(door)
@@ -183,7 +183,7 @@ async def test_a_client_that_does_not_read_is_cut_off(local: LocalNode, hub: Hub
     await quick.served
 
 
-async def test_a_client_that_vanishes_is_no_error(local: LocalNode, hub: Hub) -> None:
+async def test_a_client_that_vanishes_is_no_error(local: LocalNode, hub: PubsubHub) -> None:
     """Servers raise OSError when the client is gone; any other exception is a bug and is raised."""
     for error, is_raised in ((OSError(), False), (ValueError(), True)):
         heard: asyncio.Queue[Any] = asyncio.Queue()

@@ -8,7 +8,7 @@ from solders.signature import Signature
 from devnode.chain.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
 from devnode.faults.plan import CutConnections, Once
 from devnode.pubsub.connection import Connection
-from devnode.pubsub.hub import Hub
+from devnode.pubsub.hub import PubsubHub
 from devnode.pubsub.topics import RootTopic, SlotTopic
 from devnode.rpc.errors import RpcError
 from tests.devnode.local_node import LocalNode
@@ -67,7 +67,7 @@ def test_another_event_type_loses_and_repeats_no_event(local: LocalNode, listene
 
 def test_a_full_node_refuses_another_topic(local: LocalNode) -> None:
     """The error has Agave's text; another subscription to a known topic is accepted."""
-    hub, one, other = Hub(local.node, subscriptions_max=1), Connection(), Connection()
+    hub, one, other = PubsubHub(local.node, subscriptions_max=1), Connection(), Connection()
     assert hub.subscribe(SlotTopic(), one) == hub.subscribe(SlotTopic(), other)
     with pytest.raises(RpcError) as refused:
         hub.subscribe(RootTopic(), one)
@@ -75,7 +75,7 @@ def test_a_full_node_refuses_another_topic(local: LocalNode) -> None:
     assert refused.value.message == "Internal Error: Subscription refused. Node subscription limit reached"
 
 
-def test_a_client_that_left_gets_no_notification(local: LocalNode, hub: Hub, new_listener: NewListener) -> None:
+def test_a_client_that_left_gets_no_notification(local: LocalNode, hub: PubsubHub, new_listener: NewListener) -> None:
     """Other clients with the same subscription still get it."""
     gone, stays = new_listener(), new_listener()
     gone.subscribe("slotSubscribe")
@@ -87,7 +87,7 @@ def test_a_client_that_left_gets_no_notification(local: LocalNode, hub: Hub, new
 
 
 def test_a_cut_ends_every_connection_and_the_counts_say_so(
-    local: LocalNode, hub: Hub, new_listener: NewListener
+    local: LocalNode, hub: PubsubHub, new_listener: NewListener
 ) -> None:
     """Two clients of one topic are two subscriptions; a connection without any is cut as well."""
     one, other, idle = new_listener(), new_listener(), new_listener()
@@ -125,7 +125,7 @@ def test_a_hub_that_fell_behind_ends_every_connection(
     assert len(late.notifications()) == 1
 
 
-async def test_the_hub_runs_until_it_is_cancelled(local: LocalNode, hub: Hub, listener: Listener) -> None:
+async def test_the_hub_runs_until_it_is_cancelled(local: LocalNode, hub: PubsubHub, listener: Listener) -> None:
     """Events are notified as they come, also after the event types changed while the hub waited."""
     running = asyncio.create_task(hub.run())
     await asyncio.sleep(0)

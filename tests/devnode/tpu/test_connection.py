@@ -14,8 +14,8 @@ from devnode.tpu.connection import (
     PAUSE_SECONDS_MAX,
     STREAM_BYTES_MAX,
     StreamCredit,
-    Streams,
     StreamTooLong,
+    UnfinishedStreams,
     node_certificate,
     peer_identity,
 )
@@ -45,7 +45,7 @@ def test_only_a_single_ed25519_certificate_is_an_identity() -> None:
 
 
 def test_pieces_are_put_together_by_stream() -> None:
-    streams = Streams()
+    streams = UnfinishedStreams()
     assert streams.receive(2, b"a", False, 0) is None
     assert streams.receive(6, b"x", False, 0) is None and streams.has_open
     assert streams.receive(2, b"b", True, 1) == b"ab"
@@ -55,7 +55,7 @@ def test_pieces_are_put_together_by_stream() -> None:
 
 def test_a_stream_has_at_most_the_bytes_of_a_transaction() -> None:
     """The limit holds for one piece and for several."""
-    streams = Streams()
+    streams = UnfinishedStreams()
     assert streams.receive(2, bytes(STREAM_BYTES_MAX), True, 0) == bytes(STREAM_BYTES_MAX)
     with pytest.raises(StreamTooLong):
         streams.receive(6, bytes(STREAM_BYTES_MAX + 1), True, 0)
@@ -66,7 +66,7 @@ def test_a_stream_has_at_most_the_bytes_of_a_transaction() -> None:
 
 def test_a_stream_that_pauses_too_long_is_dropped() -> None:
     """Its later pieces are ignored; other streams are not affected."""
-    streams = Streams()
+    streams = UnfinishedStreams()
     streams.receive(2, b"a", False, 0)
     streams.receive(6, b"x", False, 1)
     assert streams.drop_stalled(PAUSE_SECONDS_MAX) == []
@@ -76,7 +76,7 @@ def test_a_stream_that_pauses_too_long_is_dropped() -> None:
 
 
 def test_a_reset_stream_is_forgotten() -> None:
-    streams = Streams()
+    streams = UnfinishedStreams()
     streams.receive(2, b"a", False, 0)
     assert streams.forget(2) and not streams.forget(2) and not streams.has_open
 
