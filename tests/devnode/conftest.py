@@ -9,6 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from .faulty import Faulty
+from .leaders import LedNode
 from .local_node import LocalNode
 from .pad import Pad
 
@@ -18,6 +20,13 @@ START_SECONDS_MAX = 90
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[LocalNode]:
     node = LocalNode(tmp_path)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> Iterator[LedNode]:
+    node = LedNode(tmp_path)
     yield node
     node.close()
 
@@ -73,3 +82,17 @@ def start_devnode(tmp_path: Path) -> Iterator[StartDevnode]:
     for process in started:
         if process.popen.poll() is None:
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def running_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    process = Process(tmp_path_factory.mktemp("node") / "chain")
+    yield Faulty(process)
+    assert process.terminate() == 0
+
+
+@pytest.fixture
+def node(running_node: Faulty) -> Iterator[Faulty]:
+    """One devnode process for all tests of a file; each test finds it without faults."""
+    yield running_node
+    running_node.clear()

@@ -1,7 +1,6 @@
 """A client of a running devnode that sets its faults over the admin door, as an operator would."""
 
-import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from solders.hash import Hash
@@ -10,14 +9,16 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from .conftest import Process
-from .local_node import give
+from .local_node import give, text
+
+if TYPE_CHECKING:
+    from .conftest import Process
 
 PROCESSED = {"commitment": "processed"}
 
 
 class Faulty:
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: "Process") -> None:
         self.process, self.url = process, process.url
         self._http = httpx.Client(base_url=process.url, timeout=10)
 
@@ -60,10 +61,8 @@ class Faulty:
         return VersionedTransaction(message, [payer])
 
     def send(self, transaction: VersionedTransaction) -> str:
-        encoded = base64.b64encode(bytes(transaction)).decode()
-        signature: str = self.call(
-            "sendTransaction", encoded, {"encoding": "base64", "preflightCommitment": "processed"}
-        )
+        config = {"encoding": "base64", "preflightCommitment": "processed"}
+        signature: str = self.call("sendTransaction", text(transaction), config)
         return signature
 
     def slot(self, level: str = "processed") -> int:

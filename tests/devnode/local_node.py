@@ -1,5 +1,6 @@
 """A whole devnode inside the test process: chain, journal, archive and JSON-RPC, on a manual clock."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,24 @@ from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
-from solders.system_program import TransferParams, transfer
+from solders.system_program import (
+    CreateAccountParams,
+    InitializeNonceAccountParams,
+    TransferParams,
+    create_account,
+    initialize_nonce_account,
+    transfer,
+)
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from devnode.chain.chain import Birth, Chain, Source
+from devnode.chain.chain import Birth, Chain, ForkEnd, Source
 from devnode.chain.faucet import Faucet
 from devnode.chain.genesis import chain_keys, genesis_accounts
+from devnode.encoding.addresses import NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
+from devnode.encoding.wire import Decoded, decode
 from devnode.journal.archive import Archive
-from devnode.journal.journal import Journal
+from devnode.journal.journal import Journal, SealedSlot
 from devnode.records.records import TransactionRecord
 from devnode.rpc.dispatch import Dispatcher
 from devnode.rpc.node import Node
@@ -63,6 +73,17 @@ class LocalNode:
             sealed = self.chain.seal(self.clock.now(), self.clock.monotonic(), skip)
             self.journal.flush(sealed)
             self.chain.mark_durable(sealed.block.slot)
+
+    def seal(self, fork_end: ForkEnd | None = None) -> SealedSlot:
+        """Seal the slot being built without writing it to the journal, so that it stays processed."""
+        return self.chain.seal(self.clock.now(), self.clock.monotonic(), fork_end=fork_end)
+
+    def lose(self, blocks: int = 1, is_dead: bool = False) -> int:
+        """Seal that many blocks of a fork and abandon it; returns its first slot."""
+        first = self.chain.levels.building.slot
+        for number in range(1, blocks + 1):
+            self.seal(ForkEnd(first, is_dead) if number == blocks else None)
+        return first
 
     def finalize(self) -> None:
         self.beat(ROOT_DEPTH)
@@ -112,6 +133,30 @@ class LocalNode:
         result = self.chain.submit(bytes(transaction), Source.RPC)
         assert isinstance(result, TransactionRecord), result
         return result
+
+
+def nonce_instructions(owner: Keypair, account: Keypair) -> list[Instruction]:
+    """Create a nonce account that the owner pays for; both sign."""
+    make = CreateAccountParams(
+        from_pubkey=owner.pubkey(),
+        to_pubkey=account.pubkey(),
+        lamports=1_447_680,
+        space=NONCE_ACCOUNT_BYTES,
+        owner=SYSTEM_PROGRAM,
+    )
+    start = InitializeNonceAccountParams(nonce_pubkey=account.pubkey(), authority=owner.pubkey())
+    return [create_account(make), initialize_nonce_account(start)]
+
+
+def decoded(transaction: VersionedTransaction) -> Decoded:
+    found = decode(bytes(transaction))
+    assert isinstance(found, Decoded), found
+    return found
+
+
+def text(transaction: VersionedTransaction) -> str:
+    """The transaction in base64, as sendTransaction takes it."""
+    return base64.b64encode(bytes(transaction)).decode()
 
 
 def give(payer: Keypair, to: Pubkey, lamports: int) -> Instruction:

@@ -39,6 +39,12 @@ class Pad:
         assert meta.err is None, meta
         return mint.pubkey()
 
+    def coin(self, kind: Kind = Kind.CREATE_V2, quote: Pubkey | None = None, **asked: object) -> Pubkey:
+        """Launch a coin for which the user has a token account; returns its mint."""
+        mint = self.launch(kind, quote, **asked)
+        assert self.land(self.base_account(mint)).err is None
+        return mint
+
     def creation(
         self, mint: Pubkey, kind: Kind = Kind.CREATE_V2, quote: Pubkey | None = None, **asked: object
     ) -> Instruction:

@@ -1,7 +1,6 @@
 """Faults at the other doors, over real sockets: QUIC, block engine, gRPC."""
 
 import asyncio
-from collections.abc import Iterator
 
 import grpc
 import pytest
@@ -15,24 +14,9 @@ from actors.geyser_proto import geyser_pb2
 from tests.devnode.geyser.wire import Stream
 from tests.devnode.tpu.conftest import TpuClient, client_configuration
 
-from .conftest import Process
 from .faulty import Faulty
 
 CONFIRMED = geyser_pb2.CommitmentLevel.CONFIRMED
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    process = Process(tmp_path_factory.mktemp("doors") / "chain")
-    yield Faulty(process)
-    assert process.terminate() == 0
-
-
-@pytest.fixture
-def node(shared: Faulty) -> Iterator[Faulty]:
-    """One chain for all; each test finds it without faults."""
-    yield shared
-    shared.clear()
 
 
 async def over_tpu(node: Faulty, *transactions: VersionedTransaction) -> None:

@@ -1,6 +1,5 @@
 """A chain inside the test process with its block engine, and bundles for it."""
 
-import base64
 from typing import Any
 
 import orjson
@@ -13,27 +12,16 @@ from devnode.block_engine.bundles import Bundle, bundle_of
 from devnode.block_engine.endpoints import block_engine_routes
 from devnode.block_engine.engine import BlockEngine
 from devnode.encoding.addresses import TIP_ACCOUNTS
-from devnode.encoding.wire import Decoded, decode
 from devnode.rpc.asgi import Reply
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, decoded, give, text
 
 BASE64 = {"encoding": "base64"}
-
-
-def decoded(transaction: VersionedTransaction) -> Decoded:
-    found = decode(bytes(transaction))
-    assert isinstance(found, Decoded)
-    return found
 
 
 def bundle(*transactions: VersionedTransaction) -> Bundle:
     found = bundle_of([decoded(one) for one in transactions])
     assert isinstance(found, Bundle), found
     return found
-
-
-def text(transaction: VersionedTransaction) -> str:
-    return base64.b64encode(bytes(transaction)).decode()
 
 
 class Engine:

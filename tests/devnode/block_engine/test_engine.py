@@ -5,7 +5,6 @@ from solders.message import MessageV1, TransactionConfig
 from solders.transaction import VersionedTransaction
 
 from devnode.block_engine.engine import LOOK_BACK_SECONDS
-from devnode.chain.chain import ForkEnd
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.faults.plan import read_plan
 from devnode.records.blockhashes import BLOCKHASHES_KEPT
@@ -149,9 +148,8 @@ def test_a_bundle_on_a_lost_fork_has_not_landed(engine: Engine) -> None:
     payment = engine.pay(payer)
     identifier = engine.send(payment, engine.tip(payer))
     engine.engine.auction()
-    chain, clock = engine.local.chain, engine.local.clock
     assert engine.inflight(identifier)[0] == "Landed"
-    chain.seal(clock.now(), clock.monotonic(), fork_end=ForkEnd(chain.levels.building.slot))
+    engine.local.lose()
     assert engine.inflight(identifier) == ("Pending", None) and not engine.landed(payment)
     assert engine.call("getBundleStatuses", [identifier])["value"] == []
 

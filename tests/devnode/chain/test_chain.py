@@ -20,13 +20,13 @@ from devnode.chain.bus import (
 )
 from devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
 from devnode.encoding.addresses import SYSVAR_CLOCK
-from devnode.encoding.wire import Decoded, Malformed, decode
+from devnode.encoding.wire import Malformed
 from devnode.execution.execution import Refused
 from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS, stored_value
 from devnode.records.commitment import Commitment
 from devnode.records.records import TransactionRecord
 from tests.devnode.execution.test_execution import advance, nonce
-from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give
+from tests.devnode.local_node import ROOT_DEPTH, LocalNode, decoded, give
 
 __all__ = ["nonce"]  # A fixture, used by name.
 
@@ -207,15 +207,6 @@ def test_a_restart_forgets_only_the_unsealed_slot(local: LocalNode, beats: int) 
 # Forks.
 
 
-def lose(local: LocalNode, blocks: int = 1, is_dead: bool = False) -> int:
-    """Seal that many blocks of a fork and abandon it; returns its first slot."""
-    first = local.chain.levels.building.slot
-    for number in range(1, blocks + 1):
-        end = ForkEnd(first, is_dead) if number == blocks else None
-        local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=end)
-    return first
-
-
 def test_a_lost_fork_undoes_its_transactions(local: LocalNode) -> None:
     """Balances, statuses, counts and indexes are as before the fork; the same transaction may land again."""
     payer, to = local.wallet(usdc_base_units=5), Pubkey.new_unique()
@@ -223,7 +214,7 @@ def test_a_lost_fork_undoes_its_transactions(local: LocalNode) -> None:
     before, count = lamports(local, payer.pubkey()), local.chain.transaction_count
     local.land(transaction)
     local.faucet.fund(to, 0, 7)
-    first = lose(local)
+    first = local.lose()
     assert (lamports(local, payer.pubkey()), lamports(local, to)) == (before, 0)
     assert transaction.signatures[0] not in local.chain.statuses
     assert local.chain.transaction_count == count
@@ -242,13 +233,13 @@ def test_hashes_of_a_lost_fork_are_refused(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     old, height = local.blockhash(), local.chain.levels.building.height
     first = local.chain.levels.building.slot
-    local.chain.seal(local.clock.now(), local.clock.monotonic())
+    local.seal()
     doomed = local.blockhash()
     assert doomed != old
     stale = local.signed(payer, give(payer, to, 2_000_000), blockhash=doomed)
     sound = local.signed(payer, give(payer, to, 3_000_000), blockhash=old)
     local.land(stale)
-    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(first))
+    local.seal(ForkEnd(first))
     assert local.chain.levels.building.height == height
     assert local.blockhash() == old
     assert local.chain.submit(bytes(stale), Source.RPC) == Refused("BlockhashNotFound")
@@ -258,9 +249,9 @@ def test_hashes_of_a_lost_fork_are_refused(local: LocalNode) -> None:
 
 def test_one_hash_stays_usable_after_a_lost_fork_that_expired_all(local: LocalNode) -> None:
     payer, first = local.wallet(), local.chain.levels.building.slot
-    local.chain.seal(local.clock.now(), local.clock.monotonic())
+    local.seal()
     local.chain.expire_blockhashes()
-    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(first))
+    local.seal(ForkEnd(first))
     local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
 
 
@@ -270,7 +261,7 @@ def test_a_lost_fork_publishes_the_events_of_a_real_node(local: LocalNode) -> No
     to = Pubkey.new_unique()
     slots = local.chain.bus.subscribe(SlotOpened, SlotSealed, SlotDead, SlotsAbandoned, SlotConfirmed)
     local.faucet.airdrop(to, 10**9)
-    first = lose(local, blocks=2)
+    first = local.lose(blocks=2)
     sealed, opened, again, abandoned, after = slots.drain()
     assert isinstance(sealed, SlotSealed) and len(sealed.block.transactions) == 1
     assert opened == SlotOpened(first + 1, first)
@@ -279,7 +270,7 @@ def test_a_lost_fork_publishes_the_events_of_a_real_node(local: LocalNode) -> No
     assert (abandoned.slots, abandoned.parent_slot) == ((first, first + 1), first - 1)
     assert (to, None) in abandoned.restored
     assert after == SlotOpened(first + 2, first - 1)
-    dead = lose(local, is_dead=True)
+    dead = local.lose(is_dead=True)
     told = [type(event) for event in slots.drain()]
     assert told == [SlotDead, SlotsAbandoned, SlotOpened] and dead == first + 2
     local.beat()
@@ -298,7 +289,7 @@ def test_a_node_that_lags_shows_the_past_and_builds_the_present(local: LocalNode
     local.beat(2)
     assert lamports(local, to) == 0 and lamports(local, to, Commitment.FINALIZED) == 0
     newest = local.transfer(payer, to, 1_000_000)
-    assert local.chain.refusal(decode_valid(newest), Commitment.PROCESSED) == "BlockhashNotFound"
+    assert local.chain.refusal(decoded(newest), Commitment.PROCESSED) == "BlockhashNotFound"
     local.land(newest)
     local.beat()
     assert lamports(local, to) == 2_000_000
@@ -309,12 +300,6 @@ def test_a_node_that_lags_shows_the_past_and_builds_the_present(local: LocalNode
     assert lamports(local, to, Commitment.CONFIRMED) == 3_000_000
 
 
-def decode_valid(transaction: VersionedTransaction) -> Decoded:
-    decoded = decode(bytes(transaction))
-    assert isinstance(decoded, Decoded)
-    return decoded
-
-
 # Preflight and landing in one run.
 
 
@@ -322,13 +307,13 @@ def test_submit_if_sound_changes_nothing_when_a_program_fails(local: LocalNode) 
     """A failing transaction costs no fee and makes no record and no event; a succeeding one lands as usual."""
     payer, to = local.wallet(), Pubkey.new_unique()
     heard = local.chain.bus.subscribe(SignatureReceived, TransactionLanded, AccountWritten)
-    unsound = decode_valid(local.transfer(payer, to, 10**12))
+    unsound = decoded(local.transfer(payer, to, 10**12))
     refused = local.chain.submit_if_sound(unsound, Source.RPC)
     assert isinstance(refused, Unsound) and refused.meta.err == {"InstructionError": [0, {"Custom": 1}]}
     assert lamports(local, payer.pubkey()) == 10**9
     assert heard.drain() == [] and list(local.chain.open_transactions()) == []
     assert unsound.signature not in local.chain.statuses
-    sound = decode_valid(local.transfer(payer, to, 2_000_000))
+    sound = decoded(local.transfer(payer, to, 2_000_000))
     assert isinstance(local.chain.submit_if_sound(sound, Source.RPC), TransactionRecord)
     assert [type(event) for event in heard.drain()][:1] == [SignatureReceived]
     assert local.chain.submit_if_sound(sound, Source.RPC) == Refused("AlreadyProcessed")
@@ -340,7 +325,7 @@ def test_submit_if_sound_does_not_advance_a_nonce_on_failure(local: LocalNode, n
     before = stored_value(local.chain.vm.account(account.pubkey()))
     assert before is not None
     steps = [advance(payer, account), give(payer, Pubkey.new_unique(), 10**13)]
-    unsound = decode_valid(local.signed(payer, *steps, blockhash=before))
+    unsound = decoded(local.signed(payer, *steps, blockhash=before))
     assert isinstance(local.chain.submit_if_sound(unsound, Source.RPC), Unsound)
     assert stored_value(local.chain.vm.account(account.pubkey())) == before
     assert isinstance(local.chain.submit_decoded(unsound, Source.RPC), TransactionRecord)
@@ -351,7 +336,7 @@ def test_a_forged_transaction_is_refused_before_it_runs(local: LocalNode) -> Non
     payer = local.wallet()
     good = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
     forged = VersionedTransaction.populate(good.message, [Signature.default()])
-    assert local.chain.submit_if_sound(decode_valid(forged), Source.RPC) == Refused("SignatureFailure")
+    assert local.chain.submit_if_sound(decoded(forged), Source.RPC) == Refused("SignatureFailure")
     assert lamports(local, payer.pubkey()) == 10**9
 
 

@@ -14,11 +14,6 @@ from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import give
 
 
-@pytest.fixture
-def led(tmp_path: Path) -> LedNode:
-    return LedNode(tmp_path)
-
-
 def blocks(led: LedNode, slots: int) -> list[list[int]]:
     """The prices that were paid in each of the next blocks."""
     found = []

@@ -1,8 +1,5 @@
 """Blocks with limits, filled by fee."""
 
-from pathlib import Path
-
-import pytest
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
@@ -65,11 +62,6 @@ def test_the_lowest_fees_lose_their_places_when_too_many_wait(local: LocalNode) 
 
 
 ASKED = 200_000
-
-
-@pytest.fixture
-def led(tmp_path: Path) -> LedNode:
-    return LedNode(tmp_path)
 
 
 def limit(led: LedNode, units: int, account_units: int) -> None:

@@ -1,6 +1,4 @@
-import base64
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +7,14 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.chain import Dropped, ForkEnd, Source, Waiting
+from devnode.chain.chain import Dropped, Source, Waiting
 from devnode.chain.intake import ARRIVALS_KEPT, RESEND_SLOTS, ArrivalLog, Fate
 from devnode.encoding.wire import Malformed
 from devnode.execution.execution import Refused
 from devnode.records.leaders import SLOTS_PER_TURN
 from devnode.records.records import TransactionRecord
 from tests.devnode.leaders import LEADERS, LedNode
+from tests.devnode.local_node import text
 
 SIGNATURE = Signature.default()
 
@@ -43,11 +42,6 @@ def test_only_the_newest_arrivals_are_kept() -> None:
     kept = log.after(0, 10**6)
     assert len(kept) == ARRIVALS_KEPT and kept[0].number == 11
     assert [one.number for one in log.after(kept[-3].number, 5)] == [kept[-2].number, kept[-1].number]
-
-
-@pytest.fixture
-def led(tmp_path: Path) -> LedNode:
-    return LedNode(tmp_path)
 
 
 def until(led: LedNode, condition: Callable[[], bool]) -> None:
@@ -143,7 +137,7 @@ def test_what_a_lost_fork_took_back_is_not_listed_as_landed(led: LedNode) -> Non
     led.take(kept)
     led.beat()
     led.take(lost)
-    led.chain.seal(led.clock.now(), led.clock.monotonic(), fork_end=ForkEnd(led.slot))
+    led.lose()
     assert [(one["fate"], one["landed_slot"]) for one in led.arrivals()] == [
         ("landed", led.chain.statuses.get(kept.signatures[0]).slot),  # type: ignore[union-attr]
         ("abandoned", None),
@@ -154,16 +148,16 @@ def test_what_a_lost_fork_took_back_is_not_listed_as_landed(led: LedNode) -> Non
 
 def test_a_refused_send_is_listed_with_its_reason(led: LedNode) -> None:
     poor = led.transfer(led.wallet(), led.keys.faucet.pubkey(), 10**12)
-    text = base64.b64encode(bytes(poor)).decode()
-    assert led.error("sendTransaction", text, {"encoding": "base64", "preflightCommitment": "processed"})[0] == -32002
+    config = {"encoding": "base64", "preflightCommitment": "processed"}
+    assert led.error("sendTransaction", text(poor), config)[0] == -32002
     (listed,) = led.arrivals()
     assert listed["fate"] == "refused" and listed["reason"] == {"InstructionError": [0, {"Custom": 1}]}
 
 
 def send(led: LedNode, transaction: VersionedTransaction, **config: Any) -> str:
     """Send by JSON-RPC, without preflight."""
-    text = base64.b64encode(bytes(transaction)).decode()
-    signature: str = led.call("sendTransaction", text, {"encoding": "base64", "skipPreflight": True} | config)
+    config = {"encoding": "base64", "skipPreflight": True} | config
+    signature: str = led.call("sendTransaction", text(transaction), config)
     return signature
 
 
@@ -226,8 +220,7 @@ def test_a_send_whose_refusal_was_told_never_lands(led: LedNode) -> None:
     payment = led.transfer(payer, Pubkey.new_unique(), 2_000_000)
     led.faults(sends={"tpu": {"drop_share": 1}})  # So that sends are not checked and landed in one run.
     led.take(emptied)
-    text = base64.b64encode(bytes(payment)).decode()
-    code, _ = led.error("sendTransaction", text, {"encoding": "base64", "preflightCommitment": "confirmed"})
+    code, _ = led.error("sendTransaction", text(payment), {"encoding": "base64", "preflightCommitment": "confirmed"})
     assert code == -32002
     led.faucet.airdrop(payer.pubkey(), 10**9)
     led.beat(3 * RESEND_SLOTS)

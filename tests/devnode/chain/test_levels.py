@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from solders.pubkey import Pubkey
 
-from devnode.chain.chain import ForkEnd
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.records.blockhashes import BLOCKHASH_VALID_BLOCKS
 from devnode.records.commitment import Commitment, Sealed, SlotLevels
@@ -75,8 +74,7 @@ def test_the_clock_is_that_of_the_slot(led: LedNode) -> None:
 
 
 def test_a_lost_fork_takes_its_clock_back(led: LedNode) -> None:
-    before = led.slot
-    led.chain.seal(led.clock.now(), led.clock.monotonic(), fork_end=ForkEnd(before))
+    led.lose()
     led.beat(4)
     test_the_clock_is_that_of_the_slot(led)
 

@@ -12,13 +12,7 @@ from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Execution, Refused
 from devnode.records.commitment import Commitment
 from tests.devnode.encoding.test_wire import MEMO, memo
-from tests.devnode.local_node import LocalNode, give
-
-
-def decoded(transaction: VersionedTransaction) -> Decoded:
-    found = decode(bytes(transaction))
-    assert isinstance(found, Decoded)
-    return found
+from tests.devnode.local_node import LocalNode, decoded, give
 
 
 def test_each_run_sees_the_one_before_and_all_are_undone(local: LocalNode) -> None:

@@ -20,7 +20,7 @@ from solders.transaction_status import UiTransactionStatusMeta
 from devnode.encoding.addresses import TIP_ACCOUNTS, TOKEN_PROGRAM, USDC_MINT
 from devnode.rpc.table import METHODS
 from tests.devnode.execution.test_execution import v1
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, give, text
 
 BASE64: dict[str, Any] = {"encoding": "base64"}
 PARSED = {"encoding": "jsonParsed"}
@@ -57,10 +57,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     local.close()
 
 
-def encoded(transaction: VersionedTransaction) -> str:
-    return base64.b64encode(bytes(transaction)).decode()
-
-
 Calls = dict[str, list[tuple[str, list[Any]]]]
 
 
@@ -69,7 +65,7 @@ def plain_calls(world: World) -> Calls:
     key, usdc, slot = str(world.wallet.pubkey()), str(USDC_MINT), world.slot
     message = base64.b64encode(to_bytes_versioned(world.unsent().message)).decode()
     signatures = [str(world.payment.signatures[0]), str(world.failure.signatures[0]), "1" * 64]
-    sent = [encoded(world.unsent()), {"encoding": "base64", "preflightCommitment": "processed"}]
+    sent = [text(world.unsent()), {"encoding": "base64", "preflightCommitment": "processed"}]
     asked: dict[str, list[Any]] = {
         "getBalance": [key],
         "getBlockCommitment": [slot],
@@ -149,7 +145,7 @@ def transaction_calls(world: World) -> Calls:
             ("GetTransactionResp", ["1" * 64]),
         ],
         "simulateTransaction": [
-            ("SimulateTransactionResp", [encoded(one), BASE64 | {"commitment": "processed"} | option])
+            ("SimulateTransactionResp", [text(one), BASE64 | {"commitment": "processed"} | option])
             for one in tried
             for option in options
         ],
@@ -196,5 +192,5 @@ def test_a_table_that_is_not_there_is_told_before_anything_lands(world: World) -
     message = MessageV0(MessageHeader(1, 0, 1), keys, world.local.blockhash(), [moved], [lookup])
     transaction = VersionedTransaction(message, [world.wallet])
     options = {"encoding": "base64", "preflightCommitment": "processed"}
-    error = world.local.reply("sendTransaction", encoded(transaction), options)["error"]
+    error = world.local.reply("sendTransaction", text(transaction), options)["error"]
     assert (error["code"], error["data"]["err"]) == (-32002, "AddressLookupTableNotFound")

@@ -8,34 +8,21 @@ from solders.message import MessageAddressTableLookup, MessageV0, MessageV1, Tra
 from solders.pubkey import Pubkey
 from solders.system_program import (
     AdvanceNonceAccountParams,
-    CreateAccountParams,
-    InitializeNonceAccountParams,
     advance_nonce_account,
-    create_account,
-    initialize_nonce_account,
 )
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
 from devnode.encoding.addresses import (
     ADDRESS_LOOKUP_TABLE_PROGRAM,
-    NONCE_ACCOUNT_BYTES,
-    SYSTEM_PROGRAM,
     TOKEN_PROGRAM,
     USDC_MINT,
 )
-from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Execution, Refused, load_keys, run
 from devnode.records.blockhashes import stored_value
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, decoded, give, nonce_instructions
 
 NEXT_NONCE = Hash.from_bytes(b"\x33" * 32)
-
-
-def decoded(transaction: VersionedTransaction) -> Decoded:
-    found = decode(bytes(transaction))
-    assert isinstance(found, Decoded)
-    return found
 
 
 def executed(local: LocalNode, transaction: VersionedTransaction) -> Execution:
@@ -133,19 +120,7 @@ def test_lookup_tables_are_resolved(local: LocalNode) -> None:
 def nonce(local: LocalNode) -> tuple[Keypair, Keypair]:
     """Owner and nonce account, created in an earlier slot."""
     owner, account = local.wallet(10**9), Keypair()
-    make = create_account(
-        CreateAccountParams(
-            from_pubkey=owner.pubkey(),
-            to_pubkey=account.pubkey(),
-            lamports=1_447_680,
-            space=NONCE_ACCOUNT_BYTES,
-            owner=SYSTEM_PROGRAM,
-        )
-    )
-    start = initialize_nonce_account(
-        InitializeNonceAccountParams(nonce_pubkey=account.pubkey(), authority=owner.pubkey())
-    )
-    message = MessageV0.try_compile(owner.pubkey(), [make, start], [], local.blockhash())
+    message = MessageV0.try_compile(owner.pubkey(), nonce_instructions(owner, account), [], local.blockhash())
     record = local.land(VersionedTransaction(message, [owner, account]))
     assert record.meta.err is None
     local.beat()

@@ -27,14 +27,12 @@ from devnode.execution.fees import (
     loaded_data_bytes,
 )
 from tests.devnode.encoding.test_wire import GIVE, MEMO, PAYER, memo, v0
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, decoded, give
 
 
 def budget_of(*instructions: Instruction) -> ComputeBudget:
     message = MessageV0.try_compile(PAYER.pubkey(), list(instructions), [], Hash.default())
-    decoded = decode(bytes(VersionedTransaction(message, [PAYER])))
-    assert isinstance(decoded, Decoded)
-    return compute_budget(decoded)
+    return compute_budget(decoded(VersionedTransaction(message, [PAYER])))
 
 
 def test_without_a_price_only_signatures_cost() -> None:
@@ -64,9 +62,8 @@ def test_v1_names_its_fee_in_whole_lamports() -> None:
     config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000)
     instructions = [set_compute_unit_price(10**9), set_loaded_accounts_data_size_limit(9), GIVE]
     message = MessageV1.try_compile(PAYER.pubkey(), instructions, Hash.default(), config=config)
-    decoded = decode(bytes(VersionedTransaction(message, [PAYER])))
-    assert isinstance(decoded, Decoded)
-    assert compute_budget(decoded) == ComputeBudget(5_000, 777, 1_000, HEAP_BYTES, 0)
+    budget = compute_budget(decoded(VersionedTransaction(message, [PAYER])))
+    assert budget == ComputeBudget(5_000, 777, 1_000, HEAP_BYTES, 0)
 
 
 def test_heap_and_loaded_data_limits_are_set_by_instruction() -> None:
@@ -83,9 +80,7 @@ ROOMY = {"compute_unit_limit": 50_000, "loaded_accounts_data_size_limit": 1_000_
 def compiled(*instructions: Instruction, **config: Any) -> Decoded:
     config = TransactionConfig(**(ROOMY | config))
     message = MessageV1.try_compile(PAYER.pubkey(), list(instructions), Hash.default(), config=config)
-    found = decode(bytes(VersionedTransaction(message, [PAYER])))
-    assert isinstance(found, Decoded)
-    return found
+    return decoded(VersionedTransaction(message, [PAYER]))
 
 
 @pytest.fixture
@@ -119,11 +114,11 @@ def test_a_v1_transaction_gets_the_units_it_names(rich: LocalNode) -> None:
 def test_a_transaction_that_loads_too_much_pays_and_does_not_run(rich: LocalNode) -> None:
     """v1 without a data limit has a limit of zero; v0 sets the limit by instruction."""
     to = Pubkey.new_unique()
-    for decoded in (
+    for transaction in (
         compiled(give(PAYER, to, 5_000_000), loaded_accounts_data_size_limit=None, priority_fee=7),
         compiled(memo(5), loaded_accounts_data_size_limit=1_000, priority_fee=7),
     ):
-        result = done(rich, decoded)
+        result = done(rich, transaction)
         assert (result.meta.err, result.meta.fee_lamports) == ("MaxLoadedAccountsDataSizeExceeded", 5_007)
         assert result.meta.logs == () and result.meta.compute_units == 0
         assert result.meta.pre_lamports[0] - result.meta.post_lamports[0] == 5_007

@@ -72,7 +72,7 @@ def test_the_hashes_of_a_lost_fork_are_unknown(calls: Calls, streaming: Streamin
     """A hash of a lost fork is not valid."""
     local = streaming.local
     slot = local.chain.levels.building.slot
-    sealed = local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
+    sealed = local.seal(ForkEnd(slot))
     assert not is_valid(calls, sealed.block.blockhash)
 
 

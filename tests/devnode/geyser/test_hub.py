@@ -8,7 +8,6 @@ from solders.keypair import Keypair
 
 from actors.geyser_proto import geyser_pb2
 from devnode.chain.bus import AccountWritten
-from devnode.chain.chain import ForkEnd
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.faults.plan import CutConnections, Once, read_plan
 from devnode.geyser.hub import GrpcHub
@@ -199,7 +198,7 @@ async def test_a_lost_fork_is_never_confirmed(streaming: Streaming) -> None:
     slot = local.chain.levels.building.slot
     now, later = streaming.listen(everything()), streaming.listen(everything(CONFIRMED))
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
-    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
+    local.lose()
     local.finalize()
     assert "transaction" in kinds(await now.updates())
     updates = await later.updates()
@@ -217,7 +216,7 @@ async def test_a_dead_slot_has_a_status_with_the_reason(streaming: Streaming) ->
     plain = Request()
     plain.slots["it"].SetInParent()
     listener, coarse = streaming.listen(everything()), streaming.listen(plain)
-    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot, is_dead=True))
+    local.lose(is_dead=True)
     updates = await listener.updates()
     (dead,) = [one.slot for one in updates if one.slot.status == DEAD]
     assert dead.slot == slot and "invalid" in dead.dead_error

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from solders.keypair import Keypair
 
 from actors.geyser_proto import geyser_pb2
-from devnode.chain.chain import ForkEnd
 from devnode.geyser.filters import LEVELS as COMMITMENTS
 from devnode.geyser.filters import Filter, SlotFilter
 from devnode.geyser.messages import SlotUpdate
@@ -249,7 +248,7 @@ async def test_a_lost_fork_has_its_statuses_only(streaming: Streaming) -> None:
     slot = local.chain.levels.building.slot
     then = streaming.listen(everything(geyser_pb2.CONFIRMED))
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
-    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
+    local.lose()
     local.beat(2)
     lived = [one.slot.status for one in await then.updates() if one.HasField("slot") and one.slot.slot == slot]
     request = everything(geyser_pb2.CONFIRMED)

@@ -17,24 +17,18 @@ from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event,
 from actors.launch_programs.instructions import Kind
 from devnode.chain.chain import Source
 from devnode.chain.simulation import preflight, simulate
-from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Refused
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import program_account
 from devnode.launchpad.programs import NOTICE
 from devnode.records.commitment import Commitment
 from devnode.records.records import InnerInstructions, TransactionRecord
+from tests.devnode.local_node import decoded
 from tests.devnode.pad import SOL, Pad, events
 from tests.launch_programs.samples import sample
 
 ED25519 = Pubkey.from_string("Ed25519SigVerify111111111111111111111111111")
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
-
-
-def decoded(transaction: VersionedTransaction) -> Decoded:
-    found = decode(bytes(transaction))
-    assert isinstance(found, Decoded)
-    return found
 
 
 def landed_on_the_chain() -> tuple[VersionedTransaction, dict[str, Any]]:
@@ -139,8 +133,7 @@ def test_real_instructions_run_between_imitated_ones(pad: Pad) -> None:
 
 def test_fees_and_limits_are_the_transactions_own(pad: Pad) -> None:
     """Price and limit are charged as for any transaction; the instruction that exceeds the limit fails."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
     meta = pad.land(set_compute_unit_limit(100_000), set_compute_unit_price(1_000_000), trade)
     assert meta.err is None and meta.fee_lamports == 5_000 + 100_000
@@ -154,8 +147,7 @@ def test_fees_and_limits_are_the_transactions_own(pad: Pad) -> None:
 
 def test_signature_checks_are_paid_for(pad: Pad) -> None:
     """A native signature check in the same transaction costs the fee of a signature."""
-    mint, signer = pad.launch(), Keypair()
-    pad.land(pad.base_account(mint))
+    mint, signer = pad.coin(), Keypair()
     trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
     message, key = b"agreed", bytes(signer.pubkey())
     signed = bytes(signer.sign_message(message))
@@ -195,8 +187,7 @@ def test_a_transaction_without_funds_or_signature_is_refused_without_a_fee(pad: 
 
 def test_a_missing_program_refuses_the_whole_transaction(pad: Pad) -> None:
     """As in the runtime, no fee is charged, although a trade ran before."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     before = pad.lamports(pad.user.pubkey())
     missing = Instruction(Keypair().pubkey(), b"", [])
     pad.local.beat()
@@ -207,8 +198,7 @@ def test_a_missing_program_refuses_the_whole_transaction(pad: Pad) -> None:
 
 @pytest.mark.parametrize("version", ["legacy", "v1"])
 def test_every_version_of_transaction_works(pad: Pad, version: str) -> None:
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
     user, blockhash = pad.user.pubkey(), pad.local.blockhash()
     message: Message | MessageV1
@@ -227,8 +217,7 @@ def test_every_version_of_transaction_works(pad: Pad, version: str) -> None:
 
 def test_simulation_and_preflight_have_the_real_outcome(pad: Pad) -> None:
     """At every commitment they have the trade's outcome and change no balance."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     good = decoded(pad.transaction(pad.trade(mint, Kind.BUY, 10**9, SOL)))
     bad = decoded(pad.transaction(pad.trade(mint, Kind.BUY, 10**9, 1)))
     pad.local.finalize()

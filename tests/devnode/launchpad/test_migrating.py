@@ -22,8 +22,7 @@ def migration(pad: Pad, mint: Pubkey, kind: Kind, **other: Pubkey) -> Instructio
 
 
 def completed(pad: Pad, create: Kind = Kind.CREATE_V2, quote: Pubkey | None = None) -> Pubkey:
-    mint = pad.launch(create, quote)
-    pad.land(pad.base_account(mint))
+    mint = pad.coin(create, quote)
     if quote is not None:
         pad.change_curve(mint, virtual_token_reserves=2 * 10**12, real_token_reserves=10**12)
     kind = Kind.BUY if quote is None else Kind.BUY_V2

@@ -28,8 +28,7 @@ def called(pad: Pad, transaction: object) -> list[tuple[Pubkey, int]]:
 
 def test_a_routed_buy_on_a_curve_has_the_effects_of_a_direct_one(pad: Pad) -> None:
     """The trade and its event are inner instructions, one level deeper; the amounts are those of a direct trade."""
-    mint = pad.launch()
-    assert pad.land(pad.base_account(mint)).err is None
+    mint = pad.coin()
     trade = pad.trade(mint, Kind.BUY_EXACT_SOL_IN, SOL, 1)
     pad.local.beat()
     transaction = pad.transaction(route_instruction([trade]))
@@ -66,8 +65,7 @@ def test_routes_reach_both_kinds_of_pools_and_real_programs(pad: Pad) -> None:
 def test_a_leg_that_fails_undoes_the_whole_route(pad: Pad) -> None:
     """With the error of the leg; so does a leg with accounts that the transaction does not let it write, and data that
     is no route."""
-    mint = pad.launch()
-    assert pad.land(pad.base_account(mint)).err is None
+    mint = pad.coin()
     good, bad = pad.trade(mint, Kind.BUY_EXACT_SOL_IN, SOL, 1), pad.trade(mint, Kind.BUY, 10**12, 1)
     assert pad.error(route_instruction([good, bad])) == 6002
     readonly = Instruction(

@@ -10,28 +10,17 @@ from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
-from solders.system_program import (
-    AdvanceNonceAccountParams,
-    CreateAccountParams,
-    InitializeNonceAccountParams,
-    advance_nonce_account,
-    create_account,
-    initialize_nonce_account,
-)
 from solders.transaction import VersionedTransaction
 
 from actors.launch_programs import pdas
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event
 from actors.launch_programs.instructions import Kind
-from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
+from devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM
 from devnode.records.blockhashes import stored_value
-from tests.devnode.chain.test_chain import lose
+from tests.devnode.execution.test_execution import advance
+from tests.devnode.local_node import nonce_instructions, text
 from tests.devnode.pad import SOL, Pad
-
-
-def text(transaction: VersionedTransaction) -> str:
-    return base64.b64encode(bytes(transaction)).decode()
 
 
 def landed(pad: Pad, signature: str, encoding: str) -> Any:
@@ -67,8 +56,7 @@ def test_a_transaction_has_all_data_for_a_classifier(pad: Pad, encoding: str) ->
 
 
 def test_a_failed_preflight_has_error_and_log(pad: Pad) -> None:
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     pad.local.finalize()
     bad = pad.transaction(pad.trade(mint, Kind.BUY, 10**9, 1))
     pad.local.finalize()
@@ -78,8 +66,7 @@ def test_a_failed_preflight_has_error_and_log(pad: Pad) -> None:
 
 
 def test_simulation_shows_the_curve_afterwards(pad: Pad) -> None:
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     pad.local.finalize()
     trade = pad.transaction(pad.trade(mint, Kind.BUY, 10**9, SOL))
     curve = str(pdas.bonding_curve(mint))
@@ -140,8 +127,7 @@ def test_a_bundle_launches_and_buys(pad: Pad) -> None:
 
 def test_accounts_may_come_from_a_lookup_table(pad: Pad) -> None:
     """All accounts except user and program come from the table; indexes in the meta count static keys first."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     trade = pad.trade(mint, Kind.BUY_V2, 10**9, SOL)
     loaded = [meta.pubkey for meta in trade.accounts if not meta.is_signer and meta.pubkey != PUMP]
     addresses = list(dict.fromkeys(loaded))
@@ -163,29 +149,13 @@ def test_accounts_may_come_from_a_lookup_table(pad: Pad) -> None:
 @pytest.mark.parametrize("limit", [SOL, 1])
 def test_a_durable_nonce_works_once_even_when_the_trade_fails(pad: Pad, limit: int) -> None:
     owner, nonce = pad.user, Keypair()
-    make = create_account(
-        CreateAccountParams(
-            from_pubkey=owner.pubkey(),
-            to_pubkey=nonce.pubkey(),
-            lamports=1_447_680,
-            space=NONCE_ACCOUNT_BYTES,
-            owner=SYSTEM_PROGRAM,
-        )
-    )
-    start = initialize_nonce_account(
-        InitializeNonceAccountParams(nonce_pubkey=nonce.pubkey(), authority=owner.pubkey())
-    )
-    assert pad.land(make, start, signers=(nonce,)).err is None
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    assert pad.land(*nonce_instructions(owner, nonce), signers=(nonce,)).err is None
+    mint = pad.coin()
     pad.local.beat()
     value = stored_value(pad.local.chain.vm.account(nonce.pubkey()))
     assert value is not None
-    advance = advance_nonce_account(
-        AdvanceNonceAccountParams(nonce_pubkey=nonce.pubkey(), authorized_pubkey=owner.pubkey())
-    )
     trade = pad.trade(mint, Kind.BUY, 10**9, limit)
-    message = MessageV0.try_compile(owner.pubkey(), [advance, trade], [], value)
+    message = MessageV0.try_compile(owner.pubkey(), [advance(owner, nonce), trade], [], value)
     record = pad.local.land(VersionedTransaction(message, [owner]))
     wanted = None if limit == SOL else {"InstructionError": [1, {"Custom": 6002}]}
     assert record.meta.err == wanted
@@ -199,7 +169,7 @@ def test_a_lost_fork_undoes_a_launch(pad: Pad) -> None:
     launch = pad.transaction(pad.creation(mint.pubkey()), signers=(mint,))
     assert pad.local.land(launch).meta.err is None
     assert pad.local.chain.vm.account(pdas.bonding_curve(mint.pubkey())) is not None
-    lose(pad.local)
+    pad.local.lose()
     assert pad.local.chain.vm.account(mint.pubkey()) is None
     assert pad.local.chain.vm.account(pdas.bonding_curve(mint.pubkey())) is None
     assert pad.lamports(pad.user.pubkey()) == had

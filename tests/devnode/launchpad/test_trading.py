@@ -29,8 +29,7 @@ def held(pad: Pad, mint: Pubkey) -> int:
 @pytest.mark.parametrize("buy", [Kind.BUY, Kind.BUY_V2, Kind.BUY_V3])
 def test_an_exact_out_buy_costs_the_amount_of_the_formula(pad: Pad, create: Kind, buy: Kind) -> None:
     """In all three families, tokens, all balances, the curve and the event are exact."""
-    mint, amount = pad.launch(create), 3_520_371_073_923
-    pad.land(pad.base_account(mint))
+    mint, amount = pad.coin(create), 3_520_371_073_923
     keys, before = pad.keys(mint), pad.curve(mint)
     wanted = curve_math.buy_exact_out(before, amount, RATES)
     assert wanted is not None and wanted.net_quote == 98_750_018
@@ -66,8 +65,7 @@ def test_an_exact_out_buy_costs_the_amount_of_the_formula(pad: Pad, create: Kind
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind in EXACT_IN])
 def test_an_exact_in_buy_spends_the_budget_and_no_more(pad: Pad, kind: Kind) -> None:
     """A buy for 3 SOL from a new curve equals one that landed on the chain."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     meta = pad.land(pad.trade(mint, kind, 3 * SOL, 96_449_438_144_093))
     assert meta.err is None and held(pad, mint) == 96_449_438_144_093
     (event,) = events(meta)
@@ -110,15 +108,13 @@ def test_a_sale_has_the_proceeds_of_the_formula(pad: Pad, kind: Kind) -> None:
     ],
 )
 def test_invalid_buys_are_refused(pad: Pad, kind: Kind, amount: int, limit: int, code: int) -> None:
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     assert pad.error(pad.trade(mint, kind, amount, limit)) == code
 
 
 def test_wrong_accounts_are_refused_by_name(pad: Pad) -> None:
     """Wrong: a recipient of another list, another creator's vault, another coin's curve, another user's tokens."""
-    mint, other = pad.launch(), pad.launch(name="Other")
-    pad.land(pad.base_account(mint))
+    mint, other = pad.coin(), pad.launch(name="Other")
     normal, reserved = addresses.NORMAL_FEE_RECIPIENTS[0], addresses.RESERVED_FEE_RECIPIENTS[0]
     wrong: list[tuple[Kind, dict[str, Pubkey], int]] = [
         (Kind.BUY, {"fee_recipient": reserved}, 6000),
@@ -141,8 +137,7 @@ def test_wrong_accounts_are_refused_by_name(pad: Pad) -> None:
 
 def test_missing_accounts_and_flags_are_refused(pad: Pad) -> None:
     """Refused: a legacy trade without its trailing accounts, and one with read-only accounts."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     whole = pad.trade(mint, Kind.BUY, 10**9, SOL)
     short = [(18, None), (17, 6062), (16, 6074), (15, 3005), (0, 3005)]
     for count, code in short[1:]:
@@ -161,8 +156,7 @@ def test_missing_accounts_and_flags_are_refused(pad: Pad) -> None:
 
 
 def test_a_mayhem_coin_takes_reserved_recipients_only(pad: Pad) -> None:
-    mint = pad.launch(is_mayhem=True)
-    pad.land(pad.base_account(mint))
+    mint = pad.coin(is_mayhem=True)
     assert pad.keys(mint)["fee_recipient"] in addresses.RESERVED_FEE_RECIPIENTS
     assert pad.land(pad.trade(mint, Kind.BUY, 10**9, SOL)).err is None
     assert pad.error(pad.trade(mint, Kind.BUY, 10**9, SOL, fee_recipient=addresses.NORMAL_FEE_RECIPIENTS[0])) == 6000
@@ -170,8 +164,7 @@ def test_a_mayhem_coin_takes_reserved_recipients_only(pad: Pad) -> None:
 
 def test_the_last_token_completes_the_curve(pad: Pad) -> None:
     """The last buy has a CompleteEvent, and later trades are refused."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     last = pad.curve(mint).real_token_reserves
     meta = pad.land(pad.trade(mint, Kind.BUY, last, 2**63))
     assert meta.err is None and pad.curve(mint).complete
@@ -184,8 +177,7 @@ def test_the_last_token_completes_the_curve(pad: Pad) -> None:
 
 def test_an_exact_in_buy_can_take_the_rest_of_the_curve(pad: Pad) -> None:
     """A budget above the price of the rest is only spent in part."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     meta = pad.land(pad.trade(mint, Kind.BUY_EXACT_SOL_IN, 150 * SOL, 1))
     assert meta.err is None and pad.curve(mint).complete
     (event, _) = events(meta)
@@ -193,8 +185,7 @@ def test_an_exact_in_buy_can_take_the_rest_of_the_curve(pad: Pad) -> None:
 
 
 def test_a_partial_fill_takes_the_rest_of_the_curve(pad: Pad) -> None:
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     assert pad.error(pad.trade(mint, Kind.BUY_V3, 10**15, 2**63)) == 6021
     assert pad.land(pad.trade(mint, Kind.BUY_V3, 10**15, 2**63, True)).err is None
     assert pad.curve(mint).complete and held(pad, mint) == 793_100 * 10**9
@@ -202,8 +193,7 @@ def test_a_partial_fill_takes_the_rest_of_the_curve(pad: Pad) -> None:
 
 def test_cashback_coins_are_not_imitated(pad: Pad) -> None:
     """They can only come from a loaded dump; the log has the reason of the refusal."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     pad.change_curve(mint, is_cashback_coin=True)
     assert pad.error(pad.trade(mint, Kind.BUY, 10**9, SOL)) == 6056
     assert any("cashback" in line for line in pad.land(pad.trade(mint, Kind.BUY, 10**9, SOL)).logs)
@@ -224,8 +214,7 @@ def test_trades_extend_older_curves_only_if_necessary(pad: Pad, size: int) -> No
 
 
 def test_a_coin_without_a_creator_has_no_creator_fee(pad: Pad) -> None:
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     pad.change_curve(mint, creator=addresses.ZERO_KEY)
     (event,) = events(pad.land(pad.trade(mint, Kind.BUY, 10**9, SOL)))
     assert isinstance(event, TradeEvent) and event.creator_fee == 0
@@ -243,8 +232,7 @@ def test_a_buy_without_account_or_funds_changes_nothing(pad: Pad) -> None:
 @pytest.mark.parametrize("kind", [Kind.BUY_V2, Kind.BUY_V3])
 def test_a_token_quote_is_paid_in_tokens(pad: Pad, kind: Kind) -> None:
     """For a coin quoted in USDC, creator, recipients and curve get USDC, and no SOL moves."""
-    mint = pad.launch(quote=USDC_MINT)
-    pad.land(pad.base_account(mint))
+    mint = pad.coin(quote=USDC_MINT)
     keys, before = pad.keys(mint), pad.curve(mint)
     if kind is Kind.BUY_V3:  # v3 creates no token accounts.
         assert pad.error(pad.trade(mint, kind, 10**12, 10**8)) == 3012
@@ -274,8 +262,7 @@ def test_a_token_quote_is_paid_in_tokens(pad: Pad, kind: Kind) -> None:
 
 def test_a_curve_that_stores_wsol_is_paid_in_wsol(pad: Pad) -> None:
     """The buyer creates and funds a WSOL account before the buy and closes it after; unspent lamports return."""
-    mint = pad.launch()
-    pad.land(pad.base_account(mint))
+    mint = pad.coin()
     pad.change_curve(mint, quote_mint=addresses.WSOL_MINT)
     keys, user, token = pad.keys(mint), pad.user.pubkey(), addresses.TOKEN_PROGRAM
     wsol = addresses.WSOL_MINT

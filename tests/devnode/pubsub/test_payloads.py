@@ -123,7 +123,7 @@ def block_topic(
 def landed_block(local: LocalNode, *transactions: VersionedTransaction) -> Block:
     for transaction in transactions:
         local.land(transaction)
-    return local.chain.seal(local.clock.now(), local.clock.monotonic()).block
+    return local.seal().block
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def block(local: LocalNode, payer: Keypair) -> Block:
 def test_a_block_is_equal_to_that_of_get_block(local: LocalNode, payer: Keypair, details: str, encoding: str) -> None:
     """A notification shows a block as getBlock does, with every setting, from memory and from the archive."""
     local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
-    sealed = local.chain.seal(local.clock.now(), local.clock.monotonic())
+    sealed = local.seal()
     local.journal.flush(sealed)
     local.chain.mark_durable(sealed.block.slot)
     slot = sealed.block.slot

@@ -1,6 +1,5 @@
 """simulateBundle in jito-solana's form: transactions run in order, and all changes are undone."""
 
-import base64
 from typing import Any
 
 import pytest
@@ -11,13 +10,9 @@ from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 from devnode.records.commitment import Commitment
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, give, text
 
 FREE = {"preExecutionAccountsConfigs": [], "postExecutionAccountsConfigs": []}
-
-
-def text(transaction: VersionedTransaction) -> str:
-    return base64.b64encode(bytes(transaction)).decode()
 
 
 def bundle(*transactions: VersionedTransaction) -> dict[str, Any]:
@@ -74,10 +69,10 @@ def test_the_first_failure_ends_the_simulation(local: LocalNode) -> None:
     assert [one["err"] for one in value["transactionResults"]] == [None, {"InstructionError": [0, {"Custom": 1}]}]
     assert value["transactionResults"][1]["logs"]
     signature = bad.signatures[0]
-    text = "Error processing Instruction 0: custom program error: 0x1"
+    reason = "Error processing Instruction 0: custom program error: 0x1"
     assert value["summary"] == {
         "failed": {
-            "error": {"TransactionFailure": [list(bytes(signature)), text]},
+            "error": {"TransactionFailure": [list(bytes(signature)), reason]},
             "tx_signature": str(signature),
         }
     }
@@ -179,12 +174,12 @@ def test_bad_bundles_are_refused(local: LocalNode) -> None:
     """More than 20 transactions, a duplicate, a bad signature, other parameters than jito-solana's."""
     payment = one(local)
     again = VersionedTransaction.populate(payment.message, [Signature.default()])
-    for request, text in (
+    for request, reason in (
         ({"encodedTransactions": ["AA=="] * 21}, "bundle size too large, max 20 transactions"),
         (bundle(payment, again), "duplicate transactions"),
         (bundle(again), "transaction signature is invalid: Transaction did not pass signature verification"),
         ({"transactions": []}, "Invalid params: missing field `encodedTransactions`."),
     ):
-        assert local.error("simulateBundle", request) == (-32602, text)
+        assert local.error("simulateBundle", request) == (-32602, reason)
     assert local.error("simulateBundle", ["AA=="])[0] == -32602
     assert local.error("simulateBundle", {"encodedTransactions": ["AA=="]})[0] == -32602

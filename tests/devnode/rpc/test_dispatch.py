@@ -1,4 +1,3 @@
-import base64
 from typing import Any
 
 import orjson
@@ -11,13 +10,13 @@ from solders.transaction import VersionedTransaction
 
 from devnode.records.commitment import Commitment
 from devnode.rpc.dispatch import Unfinished
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, give, text
 
 PROCESSED = {"encoding": "base64", "preflightCommitment": "processed"}
 
 
 def body(transaction: VersionedTransaction, config: dict[str, Any], **fields: Any) -> bytes:
-    params = [base64.b64encode(bytes(transaction)).decode(), {"encoding": "base64"} | config]
+    params = [text(transaction), {"encoding": "base64"} | config]
     return orjson.dumps({"jsonrpc": "2.0", "method": "sendTransaction", "params": params} | fields)
 
 

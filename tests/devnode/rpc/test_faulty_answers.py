@@ -1,10 +1,8 @@
 """Each fault of a call and of a send, over real sockets."""
 
 import asyncio
-import base64
 import itertools
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,22 +12,8 @@ import websockets
 from solders.pubkey import Pubkey
 
 from devnode.rpc.faulty_answers import garbage
-from tests.devnode.conftest import Process
 from tests.devnode.faulty import Faulty
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    process = Process(tmp_path_factory.mktemp("faults") / "chain")
-    yield Faulty(process)
-    assert process.terminate() == 0
-
-
-@pytest.fixture
-def node(shared: Faulty) -> Iterator[Faulty]:
-    """One chain for all; each test finds it without faults."""
-    yield shared
-    shared.clear()
+from tests.devnode.local_node import text
 
 
 def test_calls_are_refused_with_429(node: Faulty) -> None:
@@ -103,7 +87,7 @@ def assert_no_json(body: bytes) -> None:
 
 
 def sent(transaction: Any) -> tuple[str, dict[str, str]]:
-    return base64.b64encode(bytes(transaction)).decode(), {"encoding": "base64", "preflightCommitment": "processed"}
+    return text(transaction), {"encoding": "base64", "preflightCommitment": "processed"}
 
 
 def test_a_dropped_send_is_answered_and_never_lands(node: Faulty) -> None:

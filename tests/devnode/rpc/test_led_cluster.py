@@ -1,18 +1,11 @@
 """What clients are told about a chain of several leaders."""
 
 import base64
-from pathlib import Path
 
-import pytest
 from solders.pubkey import Pubkey
 
 from devnode.records.leaders import SLOTS_PER_EPOCH
 from tests.devnode.leaders import LEADERS, LedNode
-
-
-@pytest.fixture
-def led(tmp_path: Path) -> LedNode:
-    return LedNode(tmp_path)
 
 
 def test_all_answers_about_leaders_agree(led: LedNode) -> None:

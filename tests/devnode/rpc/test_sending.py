@@ -16,13 +16,9 @@ from solders.transaction import VersionedTransaction
 from devnode.faults.plan import read_plan
 from tests.devnode.encoding.test_wire import memo
 from tests.devnode.execution.test_execution import v1
-from tests.devnode.local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, give, text
 
 BASE64 = {"encoding": "base64", "preflightCommitment": "processed"}
-
-
-def text(transaction: VersionedTransaction) -> str:
-    return base64.b64encode(bytes(transaction)).decode()
 
 
 def test_a_sent_transaction_lands_and_its_signature_is_returned(local: LocalNode) -> None:

@@ -1,7 +1,6 @@
 """The shortcut and the long way answer alike, in order, over one connection; spoken to in bytes."""
 
 import asyncio
-import base64
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,15 +21,8 @@ from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
 from devnode.rpc.dispatch import Unfinished
 from devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
-from tests.devnode.conftest import Process
 from tests.devnode.faulty import Faulty
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    process = Process(tmp_path_factory.mktemp("swift") / "chain")
-    yield Faulty(process)
-    assert process.terminate() == 0
+from tests.devnode.local_node import text
 
 
 class Client:
@@ -143,9 +135,8 @@ def test_a_client_that_asks_before_it_sends_is_told_to_go_on(client: Client) -> 
 
 
 def send(identifier: int, transaction: VersionedTransaction) -> bytes:
-    encoded = base64.b64encode(bytes(transaction)).decode()
     config = {"encoding": "base64", "preflightCommitment": "processed"}
-    body = {"jsonrpc": "2.0", "id": identifier, "method": "sendTransaction", "params": [encoded, config]}
+    body = {"jsonrpc": "2.0", "id": identifier, "method": "sendTransaction", "params": [text(transaction), config]}
     return posted(orjson.dumps(body))
 
 
