@@ -5,7 +5,7 @@ recovery.py. After the loss of a machine there may be two for a while: each broa
 hold ends once, so they share the work; only the block engine's limit is then used twice.
 """
 
-import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from actors import hosting
 from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
+from actors.background import Background
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.sends.actor import RACES_MAX, SendRacer
@@ -29,10 +30,10 @@ from actors.sends.recovery import RaceRecovery
 from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
 from actors.storage.connections import connect_postgres
-from actors.telemetry import logs
-from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import report_for_ever
+from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
+
+logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX = 16
 OpenSettling = Callable[[Config], Awaitable[Settles]]
@@ -42,13 +43,14 @@ OpenNodes = Callable[[Config], Awaitable[tuple[Node, Sequence[Node]]]]
 USES = (*OF_EVERY_ACTOR, *OF_OWNERS_CLIENTS, "sends", "storage.postgres_url", "upstream")
 
 
-class SendRacerActor(hosting.StartingActor):
+class SendRacerActor(ReportingActor):
     """open_settling, open_nodes: given by the wiring, because this context may not know how accounts and nodes are
     reached."""
 
     def __init__(self, config: Config, fingerprint: str, open_settling: OpenSettling, open_nodes: OpenNodes) -> None:
-        super().__init__(fingerprint)
-        self._config, self._open_settling, self._open_nodes = config, open_settling, open_nodes
+        super().__init__(config, fingerprint, RACER_ACTOR_NAME)
+        self._open_settling, self._open_nodes = open_settling, open_nodes
+        self._background = Background(logger, "the racer failed")
 
     async def health(self) -> dict[str, Any]:
         """Report the racer's state. under_way: races whose window is open; landing: for GET /stats/landing; relay: of
@@ -79,10 +81,9 @@ class SendRacerActor(hosting.StartingActor):
             return EngineAway("no block engine is configured")
         return await self._engine.answer(call)
 
-    async def _open(self) -> None:
+    async def _assemble(self) -> None:
         config = self._config
         assert config.storage.postgres_url is not None
-        logs.set_up(config.telemetry, RACER_ACTOR_NAME, config.telemetry.log_dir)
         self._clock = clock = SystemClock()
         pool = await connect_postgres(
             config.storage.postgres_url.get_secret_value(),
@@ -93,7 +94,7 @@ class SendRacerActor(hosting.StartingActor):
         store, chain = PostgresRaceStore(pool), SendChain(node, single_nodes)
         self._engine = _engine(config, clock)
         self._legs = _legs(config, node, clock, lambda: self._racer.slot, self._engine)
-        metrics, fault_file = Metrics(), config.sends.fault_file
+        metrics, fault_file = self._metrics, config.sends.fault_file
         notices = SignatureNotices(config.upstream.node_ws_url)
         self._racer = SendRacer(
             chain,
@@ -114,14 +115,10 @@ class SendRacerActor(hosting.StartingActor):
                 leg.start()
         recovery = RaceRecovery(self._racer, chain, store, clock)
         notices.start()
-        self._tasks = [
-            asyncio.create_task(self._racer.watch()),
-            asyncio.create_task(recovery.run()),
-            asyncio.create_task(report_for_ever(config, RACER_ACTOR_NAME, metrics)),
-        ]
+        self._background.start(self._racer.watch())
+        self._background.start(recovery.run())
         if self._engine is not None:
-            self._tasks.append(asyncio.create_task(self._engine.watch()))
-        hosting.tune_gc()
+            self._background.start(self._engine.watch())
 
 
 def _engine(config: Config, clock: Clock) -> BlockEngineClient | None:

@@ -5,7 +5,6 @@ archive.py. After the loss of a machine there may be two of one name for a while
 that claimed its slices last.
 """
 
-import asyncio
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,9 +22,8 @@ from actors.signals.history import PostgresSignalHistory
 from actors.signals.log import RedisSignalLog
 from actors.signals.positions import WALLETS_SLICE, slices_of
 from actors.storage.connections import checked_redis, connect_postgres
-from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import report_for_ever
+from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
@@ -35,25 +33,23 @@ OpenNode = Callable[[Config], Awaitable[Node]]
 USES = (*OF_EVERY_ACTOR, "signals", "storage.postgres_url", "storage.redis_url", "upstream")
 
 
-class SignalClassifierActor(hosting.StartingActor):
+class SignalClassifierActor(ReportingActor):
     """open_node: given by the wiring, because this context may not know how nodes are reached. The first of all
     classifiers also reports wallets and keeps the history."""
 
     _archive: SignalArchive | None = None
 
     def __init__(self, config: Config, fingerprint: str, index: int, open_node: OpenNode) -> None:
-        super().__init__(fingerprint)
-        self._config, self._index, self._open_node = config, index, open_node
+        super().__init__(config, fingerprint, f"{ACTOR_PREFIX}{index}")
+        self._index, self._open_node = index, open_node
 
     async def health(self) -> dict[str, Any]:
         await self._ready()
         return self._classifier.health() | {"archive_fault": "" if self._archive is None else self._archive.fault}
 
-    async def _open(self) -> None:
+    async def _assemble(self) -> None:
         config, clock = self._config, SystemClock()
         assert config.storage.redis_url is not None and config.storage.postgres_url is not None
-        name = f"{ACTOR_PREFIX}{self._index}"
-        logs.set_up(config.telemetry, name, config.telemetry.log_dir)
         redis = await checked_redis(config.storage.redis_url.get_secret_value())
         log = RedisSignalLog(redis, config.signals.stream_entries_max)
         node, slices = await self._open_node(config), slices_of(self._index, config.signals.classifiers)
@@ -63,7 +59,7 @@ class SignalClassifierActor(hosting.StartingActor):
         if url is not None:
             stream = GeyserSource(url, programs, None if token is None else token.get_secret_value())
         pool = await connect_postgres(
-            config.storage.postgres_url.get_secret_value(), connections_max=2, application=name
+            config.storage.postgres_url.get_secret_value(), connections_max=2, application=self._name
         )
         history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
@@ -81,10 +77,7 @@ class SignalClassifierActor(hosting.StartingActor):
                 history_days=config.signals.history_days,
             )
             self._archive.start()
-        metrics = Metrics()
-        watch_classifier(metrics, self._classifier.health)
-        self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
-        hosting.tune_gc()
+        watch_classifier(self._metrics, self._classifier.health)
 
 
 def watch_classifier(metrics: Metrics, health: Callable[[], Mapping[str, Any]]) -> None:

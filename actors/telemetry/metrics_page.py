@@ -9,6 +9,7 @@ When the actor is lost, it starts again empty, and the next reports fill it.
 import asyncio
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -19,6 +20,7 @@ from prometheus_client.samples import Sample
 from actors import hosting
 from actors.clock import SystemClock
 from actors.config import Config
+from actors.telemetry import logs
 from actors.telemetry.loop_watch import SERVING_TICK_SECONDS, TICK_SECONDS, LoopWatch
 from actors.telemetry.metrics import NAMESPACE, Metrics
 
@@ -109,6 +111,29 @@ def place_metrics_page(config: Config) -> None:
             hosting.place(MetricsPageActor, METRICS_ACTOR_NAME, fingerprint, host, port, fingerprint)
         except hosting.ActorUnreachable as error:
             logger.warning("GET /metrics is not available: %s", error)
+
+
+class ReportingActor(hosting.StartingActor):
+    """An actor with a process of its own: it writes the log `name`, and reports its metrics.
+
+    serves_calls: as of report_for_ever.
+    """
+
+    def __init__(self, config: Config, fingerprint: str, name: str, *, serves_calls: bool = False) -> None:
+        super().__init__(fingerprint)
+        self._config, self._name, self._serves_calls, self._metrics = config, name, serves_calls, Metrics()
+
+    async def _open(self) -> None:
+        config = self._config
+        logs.set_up(config.telemetry, self._name, config.telemetry.log_dir)
+        await self._assemble()
+        report = report_for_ever(config, self._name, self._metrics, serves_calls=self._serves_calls)
+        self._reporting = asyncio.create_task(report)
+        hosting.tune_gc()
+
+    @abstractmethod
+    async def _assemble(self) -> None:
+        """Open connections, and start loops."""
 
 
 async def report_for_ever(config: Config, process: str, metrics: Metrics, *, serves_calls: bool = False) -> None:

@@ -5,7 +5,6 @@ signal_follower.py and commands.py. After the loss of a machine there may be two
 to one of them.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,9 +18,7 @@ from actors.clock import SystemClock
 from actors.config import Config
 from actors.errors import Refusal
 from actors.storage.connections import connect_postgres
-from actors.telemetry import logs
-from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import report_for_ever
+from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import DISPATCHER_ACTOR_NAME, WebhookCommand
@@ -57,15 +54,15 @@ USES = (
 )
 
 
-class WebhookDispatcherActor(hosting.StartingActor):
+class WebhookDispatcherActor(ReportingActor):
     """open_owners, open_node, open_feed: given by the wiring, because this context may not know how accounts, nodes and
     signals are reached."""
 
     def __init__(
         self, config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed
     ) -> None:
-        super().__init__(fingerprint)
-        self._config, self._open_owners, self._open_node, self._open_feed = config, open_owners, open_node, open_feed
+        super().__init__(config, fingerprint, DISPATCHER_ACTOR_NAME)
+        self._open_owners, self._open_node, self._open_feed = open_owners, open_node, open_feed
 
     async def health(self) -> dict[str, Any]:
         """waiting: jobs that are not delivered; streaming: whether the chain is followed by a stream."""
@@ -76,11 +73,10 @@ class WebhookDispatcherActor(hosting.StartingActor):
         await self._ready()
         return await self._commands.ask(command)
 
-    async def _open(self) -> None:
+    async def _assemble(self) -> None:
         config = self._config
         assert config.storage.postgres_url is not None and config.storage.cluster_secret is not None
-        logs.set_up(config.telemetry, DISPATCHER_ACTOR_NAME, config.telemetry.log_dir)
-        clock, metrics, settings = SystemClock(), Metrics(), config.webhooks
+        clock, settings = SystemClock(), config.webhooks
         pool = await connect_postgres(
             config.storage.postgres_url.get_secret_value(),
             connections_max=_CONNECTIONS_MAX,
@@ -98,7 +94,7 @@ class WebhookDispatcherActor(hosting.StartingActor):
             owners,
             seal,
             clock,
-            metrics,
+            self._metrics,
             credits_each=WEBHOOK_DELIVERY_CREDITS,
             kept_ms=settings.kept_days * _DAY_MS,
         )
@@ -117,8 +113,6 @@ class WebhookDispatcherActor(hosting.StartingActor):
         self._dispatcher.start()
         self._chain.start()
         self._signals.start()
-        self._reporting = asyncio.create_task(report_for_ever(config, DISPATCHER_ACTOR_NAME, metrics))
-        hosting.tune_gc()
 
     def _changed(self) -> None:
         self._chain.changed()

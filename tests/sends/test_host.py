@@ -53,9 +53,8 @@ async def actor(
     made: Any = SendRacerActor(part_of(config, host.USES), "fingerprint", open_settling, open_nodes)
     made.accounts = accounts
     yield made
-    for task in made._tasks:
-        task.cancel()
-    await asyncio.gather(*made._tasks, return_exceptions=True)
+    made._reporting.cancel()
+    await made._background.stop()
     await made._racer.close()
     await made._racer._store._pool.close()
     await as_role(owner_url, "TRUNCATE send_races CASCADE")

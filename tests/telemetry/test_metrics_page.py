@@ -99,3 +99,26 @@ async def test_reports_go_on_after_the_page_was_away(monkeypatch: pytest.MonkeyP
     assert metrics.registry.get_sample_value("ledger_gateway_event_loop_held_max_seconds") is not None
     reporting.cancel()
     await asyncio.gather(reporting, return_exceptions=True)
+
+
+async def test_an_actor_writes_its_own_log_and_reports_once_it_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    class Assembled(metrics_page.ReportingActor):
+        async def _assemble(self) -> None:
+            steps.append("assembled")
+
+        async def health(self) -> None:
+            await self._ready()
+
+    async def report(_: Config, process: str, metrics: Metrics, *, serves_calls: bool) -> None:
+        steps.append(f"{process} reports, {serves_calls}")
+        assert metrics is made._metrics
+
+    monkeypatch.setattr(metrics_page.logs, "set_up", lambda _, name, __: steps.append(f"log {name}"))
+    monkeypatch.setattr(metrics_page.hosting, "tune_gc", lambda: steps.append("gc"))
+    monkeypatch.setattr(metrics_page, "report_for_ever", report)
+    made = Assembled(Config(), "fingerprint", "an-actor", serves_calls=True)
+    await made.health()
+    await made._reporting
+    assert steps == ["log an-actor", "assembled", "gc", "an-actor reports, True"]

@@ -5,7 +5,6 @@ actor.py. After the loss of a machine there may be two for a while. They do the 
 credits, records and the cursor are unique by their keys.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -25,9 +24,7 @@ from actors.deposits.usdc.store import PostgresDepositStore
 from actors.deposits.usdc.subscription import DepositSubscription
 from actors.deposits.usdc.transfers import deposit_account
 from actors.storage.connections import connect_postgres
-from actors.telemetry import logs
-from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import report_for_ever
+from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of
 
@@ -49,13 +46,13 @@ USES = (
 )
 
 
-class DepositWatcherActor(hosting.StartingActor):
+class DepositWatcherActor(ReportingActor):
     """open_accounts, open_node: given by the wiring, because this context may not know how accounts and nodes are
     reached."""
 
     def __init__(self, config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> None:
-        super().__init__(fingerprint)
-        self._config, self._open_accounts, self._open_node = config, open_accounts, open_node
+        super().__init__(config, fingerprint, WATCHER_ACTOR_NAME)
+        self._open_accounts, self._open_node = open_accounts, open_node
 
     async def health(self) -> dict[str, Any]:
         """Report the watcher's state.
@@ -79,10 +76,9 @@ class DepositWatcherActor(hosting.StartingActor):
         await self._ready()
         return await self._commands.ask(command)
 
-    async def _open(self) -> None:
+    async def _assemble(self) -> None:
         config, payments = self._config, self._config.payments
         assert config.storage.postgres_url is not None and payments.deposit_wallet is not None
-        logs.set_up(config.telemetry, WATCHER_ACTOR_NAME, config.telemetry.log_dir)
         clock = SystemClock()
         pool = await connect_postgres(
             config.storage.postgres_url.get_secret_value(),
@@ -94,7 +90,6 @@ class DepositWatcherActor(hosting.StartingActor):
         self._account = deposit_account(payments.deposit_wallet, mint_of(payments))
         chain = DepositChain(await self._open_node(config))
         crediting = Crediting(await self._open_accounts(config))
-        metrics = Metrics()
         self._watcher = DepositWatcher(
             self._account,
             chain,
@@ -104,7 +99,7 @@ class DepositWatcherActor(hosting.StartingActor):
             minimum_base_units=payments.minimum_deposit_base_units,
             start_slot=payments.deposit_start_slot,
             poll_seconds=payments.deposit_poll_seconds,
-            metrics=metrics,
+            metrics=self._metrics,
         )
         self._confirming = Confirming(self._account.address, self._watcher, chain, self._store, crediting, clock)
         self._commands = OperatorCommands(self._account.address, self._watcher, self._confirming, self._store)
@@ -114,8 +109,6 @@ class DepositWatcherActor(hosting.StartingActor):
             self._subscription = DepositSubscription(config.upstream.node_ws_url, self._account.address, wake)
             self._subscription.start()
         self._watcher.start()
-        self._reporting = asyncio.create_task(report_for_ever(config, WATCHER_ACTOR_NAME, metrics))
-        hosting.tune_gc()
 
 
 def place_watcher(config: Config, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:

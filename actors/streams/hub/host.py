@@ -4,7 +4,6 @@ Implements: design, "Layout" (an actor exists where state needs one owner). A th
 is what replicas want; a hub that is restarted is told by them again, and they tell their clients the gap.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,9 +17,7 @@ from actors.streams.api import BLOCK, CHANGE, HUB_ACTOR_NAME, POLL, WINDOW
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.yellowstone.feeds import open_feeds
-from actors.telemetry import logs
-from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import report_for_ever
+from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 
 OpenNode = Callable[[Config], Awaitable[Node]]
@@ -28,12 +25,12 @@ OpenNode = Callable[[Config], Awaitable[Node]]
 USES = (*OF_EVERY_ACTOR, "geyser", "storage.cluster_secret", "streams", "upstream")
 
 
-class StreamHubActor(hosting.StartingActor):
+class StreamHubActor(ReportingActor):
     """open_node: given by the wiring."""
 
     def __init__(self, config: Config, fingerprint: str, open_node: OpenNode) -> None:
-        super().__init__(fingerprint)
-        self._config, self._open_node = config, open_node
+        super().__init__(config, fingerprint, HUB_ACTOR_NAME)
+        self._open_node = open_node
         self._address: tuple[str, int] | None = None
 
     async def address(self) -> tuple[str, int]:
@@ -46,10 +43,9 @@ class StreamHubActor(hosting.StartingActor):
         await self._ready()
         return self._hub.health()
 
-    async def _open(self) -> None:
+    async def _assemble(self) -> None:
         config = self._config
         assert config.storage.cluster_secret is not None
-        logs.set_up(config.telemetry, HUB_ACTOR_NAME, config.telemetry.log_dir)
         self._hub = hub = StreamHub(
             config.streams, stream_urls(config), await self._open_node(config), int.from_bytes(os.urandom(6), "big")
         )
@@ -59,8 +55,6 @@ class StreamHubActor(hosting.StartingActor):
         self._server = serve_links(hub, config.storage.cluster_secret.get_secret_value().encode(), source)
         host = hosting.this_address()
         self._address = (host, await self._server.start(host))
-        self._reporting = asyncio.create_task(report_for_ever(config, HUB_ACTOR_NAME, Metrics()))
-        hosting.tune_gc()
 
 
 def serve_links(hub: StreamHub, secret: bytes, source: WindowSource | None = None) -> LinkServer:

@@ -46,10 +46,10 @@ async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: 
     async def answers(config: Config) -> Any:
         return Answers()
 
-    async def no_report(*_: Any) -> None:
+    async def no_report(*_: Any, **__: Any) -> None:
         logging.getLogger(__name__)
 
-    monkeypatch.setattr("actors.streams.hub.host.report_for_ever", no_report)
+    monkeypatch.setattr("actors.telemetry.metrics_page.report_for_ever", no_report)
     actor = StreamHubActor(part_of(_config(_node(1, fake.port)), USES), "this version", answers)
     assert await actor.fingerprint() == "this version"
     link = Link(b"s" * 32, LINK_KINDS, actor.address, ONE)
