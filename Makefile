@@ -1,8 +1,8 @@
 # The few tasks of a developer. Each is one command, printed as it runs.
 PYTHON = .venv/bin/python
 PURE = tests/accounts/test_core.py tests/accounts/test_core_machine.py tests/accounts/test_credits.py \
-	tests/gateway/calls/test_jsonrpc.py tests/gateway/params/test_rules.py tests/gateway/calls/test_outcomes.py \
-	tests/identity tests/launch_programs tests/test_catalog.py tests/test_config.py tests/test_errors.py
+	tests/gateway/calls/test_jsonrpc.py tests/methods/test_rules.py tests/gateway/calls/test_outcomes.py \
+	tests/identity tests/launch_programs tests/methods/test_catalog.py tests/test_config.py tests/test_errors.py
 
 .PHONY: help setup fast lint all bench
 help:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def _application(config: "Config") -> Any:
-    from actors import catalog
     from actors.gateway.actor import application  # Imports Ray, which reads the environment: not before it is set.
     from actors.launch.assembly.replica import assemble
+    from actors.methods import catalog
 
     catalog.check()
     return application(config, assemble)

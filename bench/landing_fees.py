@@ -18,7 +18,7 @@ import typer
 from actors.config import UpstreamConfig
 from actors.fees.core import URGENCIES, WINDOW_SLOTS
 from actors.fees.endpoints import FeeMethods
-from actors.method_requests import FeeQuestion, encoded
+from actors.methods.questions import FeeQuestion, encoded
 from actors.upstream.client import NodeClient
 from bench import scenario
 from bench.chain import UNCHECKED, Payer, devnode, latest_blockhash, rpc, statuses

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import replace
 from types import MappingProxyType as Frozen
 
-from actors import catalog
+from actors.methods import catalog
 
 # Before anything else reads the catalog, as an operator's new release would have it.
 rows = dict(catalog.METHODS)

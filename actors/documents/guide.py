@@ -8,8 +8,8 @@ same chapters. Code in a text stands between backticks, as in Markdown.
 
 from dataclasses import dataclass
 
-from actors.catalog import STREAMS
 from actors.documents.offer import Offer
+from actors.methods.catalog import STREAMS
 
 SIGNED_MESSAGE = "ledger-svc:v2:{METHOD}:{PATH}:{TIMESTAMP}:{NONCE}:{BODY_HASH}"
 _KEY_EXAMPLE = """\

@@ -6,10 +6,10 @@ Implements: decisions, "pricing". Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.catalog import METHODS, Availability, MethodRow, SubscriptionRow, price_of
 from actors.config import PricingConfig
-from actors.method_documents import DOCUMENTS
-from actors.method_schemas import MethodDocument
+from actors.methods.catalog import METHODS, Availability, MethodRow, SubscriptionRow, price_of
+from actors.methods.documents import DOCUMENTS
+from actors.methods.schemas import MethodDocument
 
 TITLE = "Ledger Gateway"
 VERSION = "0.1.0"

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 from types import MappingProxyType
 
-from actors import catalog
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
-from actors.method_documents import EXAMPLE_SIGNATURE
-from actors.method_schemas import EXAMPLE_KEY
+from actors.methods import catalog
+from actors.methods.documents import EXAMPLE_SIGNATURE
+from actors.methods.schemas import EXAMPLE_KEY
 
 _YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
 _CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"

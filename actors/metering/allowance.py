@@ -9,7 +9,7 @@ customer's favour. Not here: holding and posting (meters.py).
 
 import msgspec
 
-from actors.catalog import units_per_credit
+from actors.methods.catalog import units_per_credit
 
 UNITS_PER_CREDIT = units_per_credit()  # The cheapest event, a native notification, costs one unit.
 PARTS_MAX = 2  # One is spent while the other is held or posted.
@@ -31,7 +31,7 @@ class HeldPart(msgspec.Struct, eq=False):
 
 
 class Allowance:
-    """Spends parts in the order in which they were held. Units are parts of a credit (catalog.py).
+    """Spends parts in the order in which they were held. Units are parts of a credit (methods/catalog.py).
 
     Units that do not fill a credit are carried to the next part, so that nothing is rounded while streams are open;
     what is left of them when the last stream ends costs nothing.

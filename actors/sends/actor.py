@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from actors.background import Background
 from actors.clock import Clock
+from actors.methods.signed_transactions import SignedTransaction, signed_transaction
 from actors.sends import core
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.broadcasts import Broadcasts, RunningRace
@@ -27,7 +28,6 @@ from actors.sends.statistics import LandingStatistics
 from actors.sends.store import KeptRace, RaceStore, RacesUnavailable
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
-from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from actors.clock import Clock
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.core import Race, SendStatus
 from actors.sends.fault_switch import Reached
 from actors.sends.legs import Leg, Submission
@@ -18,7 +19,6 @@ from actors.sends.statistics import LandingStatistics
 from actors.sends.store import LegReport, RaceStore, RacesUnavailable
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
-from actors.upstream.signed_transactions import SignedTransaction
 
 logger = logging.getLogger(__name__)
 

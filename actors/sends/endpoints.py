@@ -1,7 +1,7 @@
 """sendTransaction, sendSmartTransaction, sendAndConfirm and getSendStatus: from checked parameters to replies.
 
 Implements: interface, sendSmartTransaction, sendAndConfirm and its result; decisions, `getSendStatus`.
-A shell in every replica. Parameters were checked before (gateway/params/sends.py), and the hold of a sendAndConfirm
+A shell in every replica. Parameters were checked before (methods/sends.py), and the hold of a sendAndConfirm
 belongs to the racer from the moment at which it is asked.
 """
 
@@ -17,7 +17,8 @@ import orjson
 from actors.calls import SettleRequest
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion
+from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion
+from actors.methods.signed_transactions import decode_signed, signed_transaction
 from actors.sends.api import (
     RaceRefused,
     RaceResult,
@@ -32,7 +33,6 @@ from actors.sends.once import SendMarks, SentOnce
 from actors.units import base58_text
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
-from actors.upstream.signed_transactions import decode_signed, signed_transaction
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class SendMethods:
         return {"sendTransaction": self._send, "sendSmartTransaction": self._smart_send}
 
     def caller_handlers(self) -> dict[str, replies.CallerHandler]:
-        """Handlers that must know whose call it is. Each takes a request type of actors/method_requests.py as JSON."""
+        """Handlers that must know whose call it is. Each takes a question of methods/questions.py as JSON."""
         return {"sendAndConfirm": self._send_and_confirm, "getSendStatus": self._status}
 
     async def _send_and_confirm(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:

@@ -10,10 +10,10 @@ from typing import Protocol
 import orjson
 
 from actors.clock import Clock
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.chain import base64_text
 from actors.sends.engine import BlockEngineClient, EngineUnavailable, error_of
 from actors.upstream.replies import NOT_SENT, AnswerKind, Node, RefusedAnswer
-from actors.upstream.signed_transactions import SignedTransaction
 
 LEG_MS = 2_000  # After it, a leg that has not said anything has not acknowledged.
 LOCAL_RPC, JITO, TPU_QUIC = "local_rpc", "jito", "tpu_quic"

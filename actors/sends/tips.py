@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from solders.transaction import VersionedTransaction
 
 from actors.addresses import SYSTEM_PROGRAM
-from actors.upstream.transactions import whole_transaction, written_keys
+from actors.methods.transactions import whole_transaction, written_keys
 
 TIP_LAMPORTS_MIN = 1_000
 # Instructions of the system program that move lamports: number, place of the amount, and of the receiving account.

@@ -6,9 +6,9 @@ Implements: interface, "WebSocket /ws" and "Signal billing"; string ids. The doo
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.catalog import STREAMS, signal_units
 from actors.errors import Err, Refusal, limit_reached
 from actors.metering.api import Sink, StreamEvent
+from actors.methods.catalog import STREAMS, signal_units
 from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription

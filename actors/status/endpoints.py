@@ -9,8 +9,8 @@ Credits are integers, or null where a price is not per call; amounts of USDC are
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.catalog import CLASSES, METHODS, STREAMS
 from actors.config import PaymentsConfig, PricingConfig
+from actors.methods.catalog import CLASSES, METHODS, STREAMS
 from actors.status import products
 from actors.status.core import Health, Status
 from actors.status.products import Doors, UnitPrice

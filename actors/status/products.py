@@ -2,15 +2,15 @@
 
 Implements: interface, "Bundle relay", "Bulk endpoints", "Signal billing", "Webhook deliveries";
 decisions, "native WebSocket subscriptions", "webhook delivery price".
-Pure data. Prices of methods and streams are in actors/catalog.py. A product that is not built is listed with its price
-and `available: false`, so that no client relies on it.
+Pure data. Prices of methods and streams are in actors/methods/catalog.py. A product that is not built is listed with
+its price and `available: false`, so that no client relies on it.
 """
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from actors import catalog
-from actors.catalog import METHODS, Availability, MethodClass, MethodRow
+from actors.methods import catalog
+from actors.methods.catalog import METHODS, Availability, MethodClass, MethodRow
 
 
 @dataclass(frozen=True, slots=True)

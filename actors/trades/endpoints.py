@@ -2,7 +2,7 @@
 
 Implements: interface, "executeSnipe", "executeSell" and "Trade builder results".
 A shell: quotes.py decides, builders.py builds, sol_price.py prices. Parameters were checked before
-(gateway/params/trades.py). Nothing is held while these handlers run, so every failure here is free.
+(methods/trades.py). Nothing is held while these handlers run, so every failure here is free.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from solders.pubkey import Pubkey
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.launch_programs import pdas
-from actors.method_requests import SellQuestion, SnipeQuestion
+from actors.methods.questions import SellQuestion, SnipeQuestion
 from actors.trades import builders, quotes
 from actors.trades.builders import Recent
 from actors.trades.mint_reads import MintReads, ReadCoin
@@ -55,7 +55,7 @@ class TradeMethods:
         self._reads = MintReads(node)
 
     def handlers(self) -> dict[str, QuoteHandler]:
-        """Return handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
+        """Return handlers by method name. Each takes a request type of actors/methods/questions.py as JSON."""
         return {"executeSnipe": self._snipe, "executeSell": self._sell}
 
     async def _snipe(self, params: bytes, pubkey: bytes, timeout_ms: int) -> Built:

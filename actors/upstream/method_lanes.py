@@ -1,12 +1,13 @@
 """Classifies methods: which circuit breaker counts a failure, which nodes are asked, and whether a retry is safe.
 
 Implements: node pool (roles; retries of reads only, never of sends; a circuit breaker per node and method class).
-Pure data. Prices and timeouts are in catalog.py. An unknown method counts as a send: a second request could act twice.
+Pure data. Prices and timeouts are in methods/catalog.py. An unknown method counts as a send: a second request could
+act twice.
 """
 
 from enum import IntEnum, unique
 
-from actors.catalog import METHODS, MethodClass
+from actors.methods.catalog import METHODS, MethodClass
 
 
 @unique

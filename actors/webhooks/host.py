@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from actors import hosting
 from actors.accounts.api import OwnersClient
 from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
-from actors.catalog import WEBHOOK_DELIVERY_CREDITS
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.errors import Refusal
+from actors.methods.catalog import WEBHOOK_DELIVERY_CREDITS
 from actors.storage.connections import connect_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node

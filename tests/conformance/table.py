@@ -5,8 +5,8 @@ from pathlib import Path
 
 from solders.keypair import Keypair
 
-from actors.catalog import BULK, METHODS, RELAY, Availability, MethodClass, MethodRow
 from actors.config import PricingConfig
+from actors.methods.catalog import BULK, METHODS, RELAY, Availability, MethodClass, MethodRow
 
 from . import composed, trades
 from .both import Both

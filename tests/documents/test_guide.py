@@ -9,11 +9,11 @@ import pytest
 from nacl.signing import SigningKey
 
 from actors.calls import WalletProof
-from actors.catalog import STREAMS, SUBSCRIPTIONS
 from actors.config import IdentityConfig
 from actors.documents import guide, llms, openapi, reference
 from actors.documents.offer import StreamOffer
 from actors.identity.credentials import prove
+from actors.methods.catalog import STREAMS, SUBSCRIPTIONS
 
 from .service import DEPOSIT, the_offer
 

@@ -8,11 +8,11 @@ import pytest
 from referencing import Registry
 from referencing.jsonschema import DRAFT7
 
-from actors.catalog import METHODS, Availability
 from actors.config import PricingConfig
 from actors.documents import openrpc
 from actors.documents.offer import StreamOffer, offer
 from actors.gateway.calls.admission import plans
+from actors.methods.catalog import METHODS, Availability
 
 from .service import the_offer
 

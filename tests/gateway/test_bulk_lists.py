@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.catalog import BULK
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.doors.bulk import ROWS, admit
-from actors.method_requests import BulkQuestion
+from actors.methods.catalog import BULK
+from actors.methods.questions import BulkQuestion
 
 KEY = "So11111111111111111111111111111111111111112"
 OTHER = "SysvarC1ock11111111111111111111111111111111"

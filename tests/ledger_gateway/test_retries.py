@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.catalog import METHODS, MethodClass
 from actors.errors import Err
+from actors.methods.catalog import METHODS, MethodClass
 from ledger_gateway.errors import BadAnswer, GatewayError, LedgerGatewayError, NodeError, Unreachable, class_of
 from ledger_gateway.retries import SENDS, WAIT_SECONDS, Repeatable, RetryPolicy, repeatable
 

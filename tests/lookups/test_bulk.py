@@ -8,7 +8,7 @@ from solders.system_program import TransferParams, transfer
 
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.fan_out import Asker
-from actors.method_requests import BulkQuestion, encoded
+from actors.methods.questions import BulkQuestion, encoded
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer, PiecesAnswer
 from tests.ported_node import PortedNode, node_error, node_result

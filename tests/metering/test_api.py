@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors import catalog
 from actors.metering.api import SubscriptionKind
+from actors.methods import catalog
 from actors.signals.subscriptions import SignalSubscriptions
 from actors.streams.websocket.kinds import native_kinds
 

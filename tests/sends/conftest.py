@@ -13,9 +13,9 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
+from actors.methods.signed_transactions import SignedTransaction, signed_transaction
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
-from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
 from devnode.block_engine.endpoints import block_engine_routes
 from devnode.block_engine.engine import BlockEngine
 from devnode.faults.plan import FaultPlan, changed

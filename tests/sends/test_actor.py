@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.actor import POLL_SECONDS
 from actors.sends.api import RaceResult
 from actors.sends.core import RaceState, RaceStep
 from actors.sends.legs import Submission
 from actors.sends.store import RacesUnavailable
-from actors.upstream.signed_transactions import SignedTransaction
 from tests.sends.memory_store import MemoryRaceStore
 from tests.sends.world import BASE, LANDING, World, audit, broadcasts_of, turns
 

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from actors.clock import ManualClock
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.broadcasts import Broadcasts, RunningRace
 from actors.sends.fault_switch import STEPS
 from actors.sends.legs import Submission
 from actors.sends.statistics import LandingStatistics
 from actors.sends.store import LegReport, RacesUnavailable
 from actors.telemetry.metrics import Metrics
-from actors.upstream.signed_transactions import SignedTransaction
 from tests.sends.making import NOW, a_race, a_ticket
 from tests.sends.memory_store import MemoryRaceStore
 from tests.sends.world import World

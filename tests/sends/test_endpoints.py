@@ -10,13 +10,13 @@ from solders.pubkey import Pubkey
 from actors.calls import Outcome, SettleRequest
 from actors.clock import ManualClock
 from actors.errors import Err
-from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
+from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable, WantedRace
 from actors.sends.chain import SendChain
 from actors.sends.core import RaceState
 from actors.sends.endpoints import _NOT_SENT_HERE, SendMethods, _said_of
 from actors.upstream.replies import UNREACHABLE, AnswerKind, DeferredAnswer, NodeAnswer, refused
-from actors.upstream.signed_transactions import SignedTransaction
 from tests.sends.conftest import Here, signed, text
 from tests.sends.making import NOW, a_race, a_ticket
 

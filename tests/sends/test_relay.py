@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from actors.addresses import TIP_ACCOUNTS
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.api import RacerUnreachable
 from actors.sends.engine import BlockEngineClient, EngineAnswer, EngineAway, EngineCall
 from actors.sends.relay import RelayMethods
 from actors.upstream.replies import OwnMethods
-from actors.upstream.signed_transactions import SignedTransaction
 from tests.gateway.world import World, a_world, call, constant
 from tests.sends.conftest import EngineServer, Here, text
 

@@ -11,6 +11,7 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
+from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.actor import SendRacer
 from actors.sends.api import RacerUnreachable
 from actors.sends.chain import SendChain
@@ -20,7 +21,6 @@ from actors.sends.legs import LocalRpcLeg
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
 from actors.upstream.replies import NodeAnswer
-from actors.upstream.signed_transactions import SignedTransaction
 from tests.gateway.world import Wallet, a_world, call
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 from tests.sends.conftest import Here, signed, text

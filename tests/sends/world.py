@@ -19,6 +19,7 @@ from solders.transaction import VersionedTransaction
 from actors.accounts.api import OwnerUnavailable
 from actors.calls import SettleReply, SettleRequest
 from actors.clock import ManualClock
+from actors.methods.signed_transactions import SignedTransaction, signed_transaction
 from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import Present
@@ -26,7 +27,6 @@ from actors.sends.core import Proof, Race, SendStatus
 from actors.sends.legs import LEG_NAMES, Submission
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
-from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
 from tests.sends.memory_store import MemoryRaceStore
 
 SLOT_SECONDS = 0.4

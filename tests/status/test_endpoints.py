@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from actors.catalog import METHODS, Availability
 from actors.config import PaymentsConfig, PricingConfig
+from actors.methods.catalog import METHODS, Availability
 from actors.status.core import Health, Services
 from actors.status.endpoints import capabilities_document, health_document, health_http_status, pricing_document
 from actors.status.products import Doors

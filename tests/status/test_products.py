@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors import catalog
-from actors.catalog import METHODS, Availability
+from actors.methods import catalog
+from actors.methods.catalog import METHODS, Availability
 from actors.status import products
 from actors.status.products import Doors
 

@@ -9,12 +9,13 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("addresses", "units", "clock", "errors", "config", "config_loader"),
-    *("x402_types", "calls", "catalog", "method_requests", "method_schemas", "method_documents", "events", "pages"),
+    *("x402_types", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "hosting"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
+    ("methods",),  # The vocabulary of JSON-RPC methods: what there is, what it costs, which parameters it takes.
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
     ("identity", "idempotency", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
@@ -39,6 +40,11 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 )
 # What others may import of a context, beside its api.py. Wiring may import all.
 OPEN = {
+    # A vocabulary: each context reads the part that it needs.
+    "methods": {
+        *("catalog", "documents", "questions", "relay", "rules", "schemas", "signed_transactions", "transactions"),
+        "values",
+    },
     # Tools without rules of their own: each module is used as it is.
     "local_servers": {
         "certificates",
@@ -58,7 +64,7 @@ OPEN = {
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
     # What a node's answer means, and the state that health is told from.
-    "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
+    "upstream": {"node_health", "replies"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.
@@ -81,6 +87,7 @@ DEVNODE_IMPORTS = {"units", "clock", "hosting", "http_server", "geyser_proto", "
 DEVNODE_IMPORTS |= {"local_servers.ports", "local_servers.certificates"}
 # Folders of devnode, lowest first, as in its README; "" is the process itself.
 DEVNODE_LEVELS: tuple[tuple[str, ...], ...] = (
+    ("methods",),  # The vocabulary of JSON-RPC methods: what there is, what it costs, which parameters it takes.
     ("ports",),
     ("encoding",),
     ("records",),
@@ -98,7 +105,7 @@ DEVNODE_LEVELS: tuple[tuple[str, ...], ...] = (
 # Rooms of a context that is too large for one, lowest first: a module imports its own room and lower ones. Modules
 # beside the rooms (api.py, actor.py) are outside this order.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "gateway": (("params",), ("calls",), ("payments",), ("pages",), ("doors",)),
+    "gateway": (("calls",), ("payments",), ("pages",), ("doors",)),
     "streams": (("yellowstone",), ("hub",), ("websocket",)),
     "deposits": (("usdc",), ("x402",)),
     "launch": (("front",), ("assembly", "local_run"), ("operator",)),
@@ -284,7 +291,7 @@ def test_the_rule_of_devnode_finds_what_it_is_for(module: str, target: str) -> N
 @pytest.mark.parametrize(
     ("module", "target"),
     [
-        ("actors.gateway.params.rules", "actors.gateway.calls.admission"),
+        ("actors.gateway.calls.admission", "actors.gateway.doors.rpc"),
         ("actors.gateway.calls.replies", "actors.gateway.payments.terms"),
         ("actors.launch.assembly.replica", "actors.launch.local_run.run"),
     ],

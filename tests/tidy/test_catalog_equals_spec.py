@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from actors.catalog import CLASSES, METHODS, MethodClass
+from actors.methods.catalog import CLASSES, METHODS, MethodClass
 
 TEXT = (Path(__file__).parent / "spec_table.md").read_text(encoding="utf-8")
 TABLE, _, OUTSIDE = TEXT.partition("## Methods that")

@@ -10,7 +10,7 @@ from solders.pubkey import Pubkey
 from actors.clock import ManualClock
 from actors.config import PricingConfig, TradesConfig
 from actors.errors import Err, Refusal
-from actors.method_requests import SellQuestion, SnipeQuestion, encoded
+from actors.methods.questions import SellQuestion, SnipeQuestion, encoded
 from actors.trades.endpoints import Built, TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.trades.sol_price import CREDITS_MAX

@@ -1,6 +1,6 @@
 import pytest
 
-from actors.catalog import METHODS, MethodClass
+from actors.methods.catalog import METHODS, MethodClass
 from actors.upstream.method_lanes import Lane, is_of_history, lane_of, may_repeat
 
 

@@ -10,14 +10,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from actors import catalog
 from actors.calls import HoldItem
-from actors.catalog import Availability, MethodClass, MethodRow
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls.jsonrpc import Call
-from actors.gateway.params import rules as params
-from actors.gateway.params.values import shown
+from actors.methods import catalog
+from actors.methods import rules as params
+from actors.methods.catalog import Availability, MethodClass, MethodRow
+from actors.methods.values import shown
 from actors.upstream.replies import NodeAnswer
 
 _NAME_SHOWN_MAX = 64

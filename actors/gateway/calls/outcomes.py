@@ -27,9 +27,9 @@ from types import MappingProxyType
 import msgspec
 
 from actors.calls import Figures, HoldReply, Outcome, SettleRequest
-from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall
+from actors.methods.catalog import METHODS, Availability
 from actors.upstream.replies import (
     AnswerKind,
     NodeAnswer,

@@ -11,9 +11,7 @@ from typing import Any
 
 import orjson
 
-from actors import catalog
 from actors.calls import HoldItem
-from actors.catalog import BulkRow
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, jsonrpc
@@ -25,10 +23,12 @@ from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import AsgiClient, Request
-from actors.gateway.params import values as params_values
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import within
-from actors.method_requests import BulkQuestion, encoded
+from actors.methods import catalog
+from actors.methods import values as params_values
+from actors.methods.catalog import BulkRow
+from actors.methods.questions import BulkQuestion, encoded
 
 ROWS: MappingProxyType[bytes, BulkRow] = MappingProxyType({b"/" + row.name.encode(): row for row in catalog.BULK})
 

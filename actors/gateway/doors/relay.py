@@ -11,9 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
-from actors import catalog
 from actors.calls import HoldItem
-from actors.catalog import RelayRow
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import answers, headers, jsonrpc
@@ -26,10 +24,12 @@ from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import AsgiClient, Request, carries_credentials
-from actors.gateway.params import relay as params_relay
-from actors.gateway.params.values import InvalidError, shown
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import within
+from actors.methods import catalog
+from actors.methods import relay as params_relay
+from actors.methods.catalog import RelayRow
+from actors.methods.values import InvalidError, shown
 from actors.upstream.replies import AnswerKind, RelayedAnswer
 
 _ROWS = {row.method: row for row in catalog.RELAY}

@@ -6,7 +6,6 @@ Implements: design, "Layout" (contexts of one level are joined here). Wiring.
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from actors.catalog import SUBSCRIPTIONS
 from actors.config import Config
 from actors.documents import endpoints
 from actors.documents.offer import Offer, StreamOffer, offer
@@ -14,6 +13,7 @@ from actors.gateway.doors import http as door_http
 from actors.gateway.doors.parts import public_url_of
 from actors.gateway.payments import terms as payment_terms
 from actors.launch.assembly.streaming import offers_streams
+from actors.methods.catalog import SUBSCRIPTIONS
 from actors.pages import Page
 from actors.upstream.replies import MethodHandler, NodeAnswer, made
 

@@ -7,9 +7,9 @@ notifications). Not here: the hub.
 from collections.abc import Sequence
 from typing import Any
 
-from actors.catalog import STREAMS
 from actors.errors import Refusal
 from actors.metering.api import OpenSubscription, Sink
+from actors.methods.catalog import STREAMS
 from actors.streams.hub import native
 from actors.streams.hub.feed import TopicFeed
 

@@ -1,10 +1,10 @@
 import pytest
 
-from actors.catalog import METHODS, Availability
 from actors.config import PricingConfig
 from actors.errors import Err
 from actors.gateway.calls.admission import PLANS, AdmittedCall, admit
 from actors.gateway.calls.jsonrpc import Call
+from actors.methods.catalog import METHODS, Availability
 
 
 def call(method: str, arguments: list | None = None) -> Call:

@@ -2,11 +2,11 @@ import orjson
 import pytest
 
 from actors.calls import Figures, HoldReply, Outcome
-from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import PLANS, AdmittedCall
 from actors.gateway.calls.outcomes import Replies, Reply, ended, release_of, whole
+from actors.methods.catalog import METHODS, Availability
 from actors.upstream import replies
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.catalog import RELAY
 from actors.gateway.doors.relay import PATHS
+from actors.methods.catalog import RELAY
 from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import a_world, call, constant

@@ -1,11 +1,11 @@
 """Every method that is sold as composed has somebody who answers it."""
 
-from actors.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS, Availability
 from actors.clock import ManualClock
 from actors.config import Config
 from actors.gateway.calls.admission import CALLER_METHODS
 from actors.launch.assembly.replica import with_own_methods
-from actors.method_requests import (
+from actors.methods.questions import (
     AssetsQuestion,
     BulkQuestion,
     EstimateQuestion,

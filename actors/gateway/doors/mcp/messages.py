@@ -18,7 +18,7 @@ from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
 from actors.gateway.doors.mcp.tools import GENERIC_TOOL, VERSIONS
-from actors.gateway.params.values import shown
+from actors.methods.values import shown
 from actors.units import json_integer
 
 BATCH_VERSION = VERSIONS[0]  # The later version has no batches.

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from actors import catalog
-from actors.catalog import MethodClass
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
-from actors.method_documents import DOCUMENTS
-from actors.method_schemas import params_schema
+from actors.methods import catalog
+from actors.methods.catalog import MethodClass
+from actors.methods.documents import DOCUMENTS
+from actors.methods.schemas import params_schema
 
 VERSIONS = ("2025-03-26", "2025-06-18")
 LATEST_VERSION = VERSIONS[-1]

@@ -4,10 +4,10 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from actors.catalog import METHODS, price_of
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import PLANS
 from actors.gateway.doors.mcp import tools as mcp_tools
+from actors.methods.catalog import METHODS, price_of
 
 PRICING = PricingConfig()
 

@@ -1,14 +1,14 @@
 """The documentation of each JSON-RPC method: its purpose and its parameters.
 
 Implements: interface, "Method classes and credits" and the sections of single methods. MCP tools, the
-OpenRPC document and the reference page are made from this table and actors/catalog.py, never by hand.
-Pure data. gateway/params/rules.py checks parameters; a schema here admits whatever those rules admit, and may admit
+OpenRPC document and the reference page are made from this table and actors/methods/catalog.py, never by hand.
+Pure data. methods/rules.py checks parameters; a schema here admits whatever those rules admit, and may admit
 more.
 """
 
 from types import MappingProxyType
 
-from actors.method_schemas import (
+from actors.methods.schemas import (
     ACCOUNT,
     BLOCKHASH,
     BOOLEAN,

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from actors.gateway.params.values import (
+from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
+from actors.methods.signed_transactions import decode_signed
+from actors.methods.transactions import TransactionRefused
+from actors.methods.values import (
     InvalidError,
     at,
     at_most,
@@ -20,9 +23,6 @@ from actors.gateway.params.values import (
     shown,
     signature,
 )
-from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
-from actors.upstream.signed_transactions import decode_signed
-from actors.upstream.transactions import TransactionRefused
 
 _URGENCIES = ("low", "medium", "high", "critical")
 _ENCODING = one_of("base58", "base64")

@@ -12,7 +12,7 @@ from solders.message import Message, MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import Transaction, VersionedTransaction
 
-from actors.upstream.transactions import (
+from actors.methods.transactions import (
     TransactionRefused,
     account_count,
     decode_base58,

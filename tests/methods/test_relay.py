@@ -10,9 +10,9 @@ from solders.keypair import Keypair
 from solders.message import Message
 from solders.transaction import Transaction
 
-from actors.gateway.params.relay import RULES
-from actors.gateway.params.values import InvalidError
-from actors.method_requests import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
+from actors.methods.questions import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
+from actors.methods.relay import RULES
+from actors.methods.values import InvalidError
 
 PAYER = Keypair.from_seed(bytes(31) + b"\x01")
 RAW = bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))

@@ -2,7 +2,7 @@
 
 Implements: interface, "Method classes and credits", "Timeouts", "WebSocket /ws" and "Signal billing";
 decisions, "pricing", "sendAndConfirm price", "native WebSocket subscriptions".
-Pure data. gateway/calls/outcomes.py judges the answers, gateway/params/rules.py checks the parameters.
+Pure data. gateway/calls/outcomes.py judges the answers, methods/rules.py checks the parameters.
 A method that is not in this table does not exist: a method without a price is refused, never free (money rule 8).
 """
 

@@ -1,7 +1,7 @@
 """The forms of method parameters as JSON schemas: keys, signatures, configuration objects, lists.
 
 Implements: the forms that Agave's RPC decodes (positional parameters, optional configuration objects).
-Pure data and pure functions. method_documents.py says which method takes which parameters.
+Pure data and pure functions. methods/documents.py says which method takes which parameters.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from actors.method_requests import (
+from actors.methods.questions import (
     AssetsQuestion,
     BulkQuestion,
     EstimateQuestion,

@@ -3,7 +3,7 @@
 Implements: interface, "getTransactionHistory", "suggestPriorityFee", "executeSnipe", "executeSell",
 getAssetsByOwner and "Bulk endpoints". Clients may write a request in several forms; here it has one form, with every
 default filled in.
-Pure vocabulary. The gateway encodes a request (params_own.py, door_bulk.py) and the context that answers decodes
+Pure vocabulary. The gateway encodes a request (methods/own.py, doors/bulk.py) and the context that answers decodes
 it, so neither imports the other.
 """
 

@@ -14,9 +14,9 @@ from solders.transaction import Transaction
 
 from actors.errors import Err, Refusal
 from actors.fees import core
-from actors.gateway.params import own as params_own
-from actors.gateway.params.rules import check
-from actors.method_requests import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion
+from actors.methods import own as params_own
+from actors.methods.questions import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion
+from actors.methods.rules import check
 
 KEY = "So11111111111111111111111111111111111111112"
 OTHER = "SysvarC1ock11111111111111111111111111111111"

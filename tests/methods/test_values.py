@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.gateway.params import values
-from actors.gateway.params.values import InvalidError
+from actors.methods import values
+from actors.methods.values import InvalidError
 
 KEY = "So11111111111111111111111111111111111111112"
 

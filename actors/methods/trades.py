@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from actors.gateway.params.values import U64_MAX, InvalidError, at, at_most, fields, pubkey, shown, u64, up_to
-from actors.method_requests import SellQuestion, SnipeQuestion, encoded
+from actors.methods.questions import SellQuestion, SnipeQuestion, encoded
+from actors.methods.values import U64_MAX, InvalidError, at, at_most, fields, pubkey, shown, u64, up_to
 
 SLIPPAGE_BPS, SLIPPAGE_BPS_MAX = 500, 10_000
 PRIORITY_FEE_MICRO_LAMPORTS = 100_000

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from actors.gateway.params.values import InvalidError, at, at_most, fields, items, one_of, shown
-from actors.method_requests import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion, encoded
-from actors.upstream.signed_transactions import decode_signed
-from actors.upstream.transactions import TransactionRefused
+from actors.methods.questions import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion, encoded
+from actors.methods.signed_transactions import decode_signed
+from actors.methods.transactions import TransactionRefused
+from actors.methods.values import InvalidError, at, at_most, fields, items, one_of, shown
 
 TRANSACTIONS_MAX = 5  # Of a bundle, and bundles of a question: the engine's limits.
 _BUNDLE_ID_CHARACTERS_MAX = 128  # The engine's ids have 64; it decides on their form.

@@ -15,7 +15,7 @@ from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 from actors.addresses import SYSTEM_PROGRAM
-from actors.upstream.transactions import TransactionRefused, decode_transaction, whole_transaction, written_keys
+from actors.methods.transactions import TransactionRefused, decode_transaction, whole_transaction, written_keys
 
 _ADVANCE_NONCE = b"\x04\x00\x00\x00"  # Number of the system program's instruction AdvanceNonceAccount.
 

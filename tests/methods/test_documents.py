@@ -4,14 +4,14 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from actors import catalog
-from actors.catalog import MethodClass
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import PLANS, AdmittedCall, admit, plans
 from actors.gateway.calls.jsonrpc import Call, parse
-from actors.gateway.params import rules as params
-from actors.method_documents import DOCUMENTS
-from actors.method_schemas import params_schema
+from actors.methods import catalog
+from actors.methods import rules as params
+from actors.methods.catalog import MethodClass
+from actors.methods.documents import DOCUMENTS
+from actors.methods.schemas import params_schema
 
 _UNCALLABLE = (MethodClass.DENIED, MethodClass.ARCHIVE_HISTORY)
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from actors import catalog
-from actors.catalog import CLASSES, METHODS, Availability, MethodClass
+from actors.methods import catalog
+from actors.methods.catalog import CLASSES, METHODS, Availability, MethodClass
 from actors.units import Credits
 
 

@@ -17,11 +17,13 @@ from solders.message import from_bytes_versioned
 
 from actors.addresses import TOKEN_PROGRAMS
 from actors.errors import Err, Refusal
-from actors.gateway.params import own as params_own
-from actors.gateway.params import relay as params_relay
-from actors.gateway.params import sends as params_sends
-from actors.gateway.params import trades as params_trades
-from actors.gateway.params.values import (
+from actors.methods import own as params_own
+from actors.methods import relay as params_relay
+from actors.methods import sends as params_sends
+from actors.methods import trades as params_trades
+from actors.methods.signed_transactions import signed_transaction
+from actors.methods.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, account_count, decode_transaction
+from actors.methods.values import (
     Check,
     InvalidError,
     an_object,
@@ -42,8 +44,6 @@ from actors.gateway.params.values import (
     up_to,
     whole_number,
 )
-from actors.upstream.signed_transactions import signed_transaction
-from actors.upstream.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, account_count, decode_transaction
 
 Rule = Callable[[list[Any], bytes], bytes]
 

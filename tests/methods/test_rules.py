@@ -11,12 +11,12 @@ from solders.message import Message, MessageV0
 from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction, VersionedTransaction
 
-from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
-from actors.gateway.params import own as params_own
-from actors.gateway.params import sends as params_sends
-from actors.gateway.params import trades as params_trades
-from actors.gateway.params.rules import RULES, check
+from actors.methods import own as params_own
+from actors.methods import sends as params_sends
+from actors.methods import trades as params_trades
+from actors.methods.catalog import METHODS, Availability
+from actors.methods.rules import RULES, check
 from tests.gateway.boundaries import BOUNDARIES, OPTIONAL
 
 KEY = "So11111111111111111111111111111111111111112"

@@ -13,8 +13,8 @@ from solders.signature import Signature
 from solders.system_program import AdvanceNonceAccountParams, TransferParams, advance_nonce_account, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.upstream.signed_transactions import SignedTransaction, decode_signed, signed_transaction
-from actors.upstream.transactions import TransactionRefused
+from actors.methods.signed_transactions import SignedTransaction, decode_signed, signed_transaction
+from actors.methods.transactions import TransactionRefused
 
 PAYER, OTHER = Keypair.from_seed(bytes(31) + b"\x01"), Keypair.from_seed(bytes(31) + b"\x02")
 TO = Pubkey.from_string("HFqU5x63VTqvQss8hp11i4wVV8bD44PvwucfZ2bU7gRe")

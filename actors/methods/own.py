@@ -3,7 +3,7 @@
 Implements: interface, "getTransactionHistory", "suggestPriorityFee" and JSON-RPC gateway rules 5 and 6;
 decisions, "Parameters of simulateBundle"; the request of getPriorityFeeEstimate that wallets already send.
 Pure. simulateBundle goes to the node, under the node's name for its list; the others become a question
-(actors/method_requests.py) for a handler of our own.
+(actors/methods/questions.py) for a handler of our own.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,15 @@ from typing import Any
 
 import orjson
 
-from actors.gateway.params.values import (
+from actors.methods.questions import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
+from actors.methods.transactions import (
+    BASE64_CHARACTERS_MAX,
+    TransactionRefused,
+    decode_transaction,
+    whole_transaction,
+    writable_keys,
+)
+from actors.methods.values import (
     InvalidError,
     at,
     at_most,
@@ -27,14 +35,6 @@ from actors.gateway.params.values import (
     shown,
     signature,
     up_to,
-)
-from actors.method_requests import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
-from actors.upstream.transactions import (
-    BASE64_CHARACTERS_MAX,
-    TransactionRefused,
-    decode_transaction,
-    whole_transaction,
-    writable_keys,
 )
 
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 10, 100
