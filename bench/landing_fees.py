@@ -18,7 +18,8 @@ import typer
 from actors.config import UpstreamConfig
 from actors.fees.core import URGENCIES, WINDOW_SLOTS
 from actors.fees.endpoints import FeeMethods
-from actors.methods.questions import FeeQuestion, encoded
+from actors.methods.entries import encoded
+from actors.methods.fees import FeeQuestion
 from actors.upstream.client import NodeClient
 from bench import scenario
 from bench.chain import UNCHECKED, Payer, devnode, latest_blockhash, rpc, statuses

@@ -9,23 +9,23 @@ import asyncio
 from dataclasses import replace
 from types import MappingProxyType as Frozen
 
-from actors.methods import catalog
+from actors.methods import catalog, prices
 
 # Before anything else reads the catalog, as an operator's new release would have it.
 rows = dict(catalog.METHODS)
 rows["getSlot"] = replace(rows["getSlot"], credits=3)
 catalog.METHODS = Frozen(rows)
-catalog.STREAMS = Frozen(
+prices.STREAMS = Frozen(
     {
         "websocket": Frozen({"connect_credits": 6, "notifications_per_credit": 4, "unsubscribe_credits": 0}),
         "signals": Frozen({"connect_credits": 7, "event_credits": 2, "unsubscribe_credits": 0}),
         "grpc": Frozen(
-            {**catalog.STREAMS["grpc"], "request_credits": 8, "interval_credits": 90, "interval_seconds": 30}
+            {**prices.STREAMS["grpc"], "request_credits": 8, "interval_credits": 90, "interval_seconds": 30}
         ),
     }
 )
-catalog.BULK = tuple(replace(row, credits_per_item=9) for row in catalog.BULK)
-catalog.WEBHOOK_DELIVERY_CREDITS = 11
+prices.BULK = tuple(replace(row, credits_per_item=9) for row in prices.BULK)
+prices.WEBHOOK_DELIVERY_CREDITS = 11
 
 import inspect
 
@@ -48,8 +48,8 @@ from tests.gateway.world import a_world, call
 page = pricing_document(Config().payments, Config().pricing, outcomes.PUBLISHED, Doors())
 assert page["methods"]["getSlot"]["credits"] == 3
 assert page["bulk"]["getBalances"]["credits"] == 9 and page["webhooks"]["signal"]["credits"] == 11
-for name, prices in catalog.STREAMS.items():
-    assert page["streams"][name].items() >= prices.items(), name
+for name, stream in prices.STREAMS.items():
+    assert page["streams"][name].items() >= stream.items(), name
 (stream,) = [row for row in SIGNALS if row.endpoint == "GET /signals/stream"]
 assert stream.price == "7 credits to connect, 2 for each event"
 

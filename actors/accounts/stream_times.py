@@ -14,7 +14,7 @@ from collections import deque
 
 from actors.accounts.expiring_map import ExpiringMap
 from actors.calls import StreamTime, StreamTimeReply
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 
 KEPT_SECONDS = STREAMS["grpc"]["unpaid_seconds_kept"]
 _TOLD_SECONDS = 60  # A replica sends a request again for 15 s.

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import LAMPORTS, PUBKEY, PUBKEYS, SECONDS, Schema, body, comma_list, list_of, or_null, ref
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 
 _LIMIT: tuple[str, Schema] = ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50})
 _PRICES = STREAMS["signals"]

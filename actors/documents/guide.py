@@ -9,7 +9,7 @@ same chapters. Code in a text stands between backticks, as in Markdown.
 from dataclasses import dataclass
 
 from actors.documents.offer import Offer
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 
 SIGNED_MESSAGE = "ledger-svc:v2:{METHOD}:{PATH}:{TIMESTAMP}:{NONCE}:{BODY_HASH}"
 _KEY_EXAMPLE = """\

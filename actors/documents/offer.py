@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.config import PricingConfig
-from actors.methods.catalog import METHODS, Availability, MethodRow, SubscriptionRow, price_of
-from actors.methods.documents import DOCUMENTS
-from actors.methods.schemas import MethodDocument
+from actors.methods.catalog import DOCUMENTS, METHODS
+from actors.methods.entries import MethodRow, price_of
+from actors.methods.forms import MethodDocument
+from actors.methods.prices import Availability, SubscriptionRow
 
 TITLE = "Ledger Gateway"
 VERSION = "0.1.0"

@@ -13,7 +13,7 @@ from actors.documents.offer import SUMMARY, TITLE, VERSION, Offer
 from actors.documents.operation import Access, Operation
 from actors.documents.operations import TAGS, operations_of
 from actors.documents.schemas import SCHEMAS, Schema, ref
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 
 _SEGMENT: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
 # A header has no spaces around it, and may have them inside.

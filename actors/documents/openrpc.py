@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
 from actors.errors import Err
-from actors.methods.schemas import nullable
+from actors.methods.forms import nullable
 
 _ERRORS = (
     Err.INVALID_PARAMS,

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
-from actors.methods import catalog
-from actors.methods.documents import EXAMPLE_SIGNATURE
-from actors.methods.schemas import EXAMPLE_KEY
+from actors.methods import prices
+from actors.methods.forms import EXAMPLE_KEY, EXAMPLE_SIGNATURE
 
 _YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
 _CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
@@ -95,7 +94,7 @@ _BULK_ANSWERS = {
 }
 
 
-def _bulk(row: catalog.BulkRow) -> Operation:
+def _bulk(row: prices.BulkRow) -> Operation:
     answer, item = _BULK_ANSWERS[row.name]
     unit = "credit" if row.credits_per_item == 1 else "credits"
     return Operation(
@@ -115,7 +114,7 @@ def _bulk(row: catalog.BulkRow) -> Operation:
     )
 
 
-_RELAYED = {row.method: row for row in catalog.RELAY}
+_RELAYED = {row.method: row for row in prices.RELAY}
 
 
 def _relay(path: str, methods: Sequence[str]) -> Operation:
@@ -293,7 +292,7 @@ OPERATIONS: MappingProxyType[str, Operation] = MappingProxyType(
         row.endpoint: row
         for row in (
             *_CALLS,
-            *map(_bulk, catalog.BULK),
+            *map(_bulk, prices.BULK),
             *_RELAY,
             *_ACCOUNT,
             *_STATUS,

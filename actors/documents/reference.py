@@ -17,7 +17,7 @@ from actors.documents.operation import Operation
 from actors.documents.operations import TAGS, operations_of
 from actors.documents.schemas import ref
 from actors.errors import Err
-from actors.methods.schemas import Parameter
+from actors.methods.forms import Parameter
 
 _STYLE = """
 :root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--soft:#57606a;--line:#d0d7de;--card:#f6f8fa;--link:#0550ae}

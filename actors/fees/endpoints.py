@@ -3,14 +3,14 @@
 Implements: interface, "suggestPriorityFee" and its result; getPriorityFeeEstimate in the shape that
 wallets already read.
 A shell: it asks a node through a port. When the node fails or has no slots yet, the answer is a failure, never a fee of
-zero. Parameters are checked before (methods/own.py).
+zero. Parameters are checked before (methods/fees.py).
 """
 
 import msgspec
 import orjson
 
 from actors.fees import core
-from actors.methods.questions import EstimateQuestion, FeeQuestion
+from actors.methods.fees import EstimateQuestion, FeeQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, Node, NodeAnswer
 
@@ -37,7 +37,7 @@ class FeeMethods:
         self._node = node
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Return handlers by method name. Each takes a request type of actors/methods/questions.py as JSON."""
+        """Return handlers by method name. Each takes a question of methods/fees.py as JSON."""
         return {"suggestPriorityFee": self._suggest, "getPriorityFeeEstimate": self._estimate}
 
     async def _suggest(self, params: bytes, timeout_ms: int) -> NodeAnswer:

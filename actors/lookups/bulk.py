@@ -15,7 +15,7 @@ import orjson
 from actors.lookups.endpoints import ACCOUNTS_PER_CALL, VERSION_MAX, holdings_of
 from actors.lookups.fan_out import Asker, Questions, fault_text
 from actors.lookups.holdings import Holding, read_lamports
-from actors.methods.questions import BulkQuestion
+from actors.methods.accounts import BulkQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 

@@ -1,7 +1,7 @@
 """getAssetsByOwner and getTransactionHistory: the calls to the node, and how a failed one ends them.
 
 Implements: interface, JSON-RPC gateway rule 5 and "getTransactionHistory".
-A shell: assets.py and history_entry.py make the replies. Parameters are checked before (methods/own.py).
+A shell: assets.py and history_entry.py make the replies. Parameters are checked before (methods/history.py).
 
 A reply is complete or the call fails: the first failed call to the node becomes the answer, and it costs nothing.
 """
@@ -15,7 +15,7 @@ from actors.addresses import TOKEN_PROGRAMS
 from actors.lookups import assets, history_entry
 from actors.lookups.fan_out import Asker, Questions, fault_text
 from actors.lookups.holdings import MINT_SLICE, Holding, Mint, read_holdings, read_mints
-from actors.methods.questions import AssetsQuestion, HistoryQuestion
+from actors.methods.history import AssetsQuestion, HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
@@ -31,7 +31,7 @@ class LookupMethods:
         self._asker = asker
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Return handlers by method name. Each takes a request type of actors/methods/questions.py as JSON."""
+        """Return handlers by method name. Each takes a question of methods/history.py as JSON."""
         return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
 
     async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:

@@ -9,7 +9,7 @@ customer's favour. Not here: holding and posting (meters.py).
 
 import msgspec
 
-from actors.methods.catalog import units_per_credit
+from actors.methods.prices import units_per_credit
 
 UNITS_PER_CREDIT = units_per_credit()  # The cheapest event, a native notification, costs one unit.
 PARTS_MAX = 2  # One is spent while the other is held or posted.

@@ -15,7 +15,7 @@ from actors.errors import Refusal
 class StreamEvent(msgspec.Struct, frozen=True, eq=False):
     """One event for any number of subscribers. head: the notification's JSON up to the number of the subscription.
 
-    units: its price in parts of a credit (catalog.units_per_credit). ends: the subscription is over with it.
+    units: its price in parts of a credit (prices.units_per_credit). ends: the subscription is over with it.
     """
 
     head: bytes

@@ -1,43 +1,121 @@
-"""Parameters of the methods that send: whole transactions, fully signed, in the form that sends/ reads.
+"""Methods that send a transaction, simulate one, or tell what became of one.
 
 Implements: interface, sendSmartTransaction and sendAndConfirm (verified before billing); decisions,
-`getSendStatus`. Pure.
+`getSendStatus`; limits of Agave's RPC. Pure.
 """
 
 import base64
-from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any
 
-from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
-from actors.methods.signed_transactions import decode_signed
-from actors.methods.transactions import TransactionRefused
+from actors.methods import forms
+from actors.methods.entries import Question, encoded, node, own
+from actors.methods.forms import Parameter, an_object, checks_of, config, documented, needed
+from actors.methods.prices import MethodClass
+from actors.methods.signed_transactions import decode_signed, signed_transaction
+from actors.methods.transactions import TransactionRefused, account_count, decode_transaction
 from actors.methods.values import (
+    Check,
     InvalidError,
     at,
     at_most,
-    boolean,
     commitment,
     fields,
+    items,
     one_of,
+    pubkey,
     shown,
     signature,
 )
+from actors.methods.values import an_object as object_of
 
-_URGENCIES = ("low", "medium", "high", "critical")
-_ENCODING = one_of("base58", "base64")
 _PREFLIGHT = "confirmed"  # A blockhash that a client fetched a moment ago is known here, and not yet at finalized.
+_SEND = {
+    "skipPreflight": forms.BOOLEAN,
+    "preflightCommitment": forms.COMMITMENT,
+    "maxRetries": forms.UNSIGNED,
+    "minContextSlot": forms.UNSIGNED,
+}
+_SEND_CHECKS = checks_of(_SEND)
+_SIMULATE = {
+    "sigVerify": forms.BOOLEAN,
+    "replaceRecentBlockhash": forms.BOOLEAN,
+    "innerInstructions": forms.BOOLEAN,
+    **forms.VERSIONED,
+}
+_SIMULATE_CHECKS = {
+    **checks_of(forms.CONTEXT | _SIMULATE),
+    "accounts": object_of({"encoding": one_of("base64", "base64+zstd", "jsonParsed")}, required=("addresses",)),
+}
+_SMART = {"simulate": forms.BOOLEAN, "priority_fee_urgency": forms.URGENCY}
+_SMART_CHECKS = checks_of(_SMART)
+_CONFIRM = {"encoding": forms.TRANSACTION_ENCODING, "skipPreflight": forms.BOOLEAN}
+_CONFIRM_CHECKS = {**checks_of(_CONFIRM), "preflightCommitment": commitment}
+
+
+class RaceQuestion(Question, frozen=True):
+    """sendAndConfirm. transaction: base64 of a fully signed one. preflight: commitment to simulate at; None: do not."""
+
+    transaction: str
+    preflight: str | None
+
+
+class SmartSendQuestion(Question, frozen=True):
+    """sendSmartTransaction, with a transaction as above. simulate: whether to do that first."""
+
+    transaction: str
+    simulate: bool
+
+
+class SendStatusQuestion(Question, frozen=True):
+    """getSendStatus. signature: base58."""
+
+    signature: str
+
+
+def _given_transaction(arguments: list[Any], checks: dict[str, Check]) -> tuple[bytes, dict[str, Any]]:
+    """Decode a transaction to its last byte. A simulation may do without signatures. Gives the configuration too."""
+    at_most(arguments, 2)
+    value = at(arguments, 0, "transaction")
+    second = arguments[1] if len(arguments) > 1 else None
+    config = {} if second is None else fields(second, "parameter 2 (configuration)", checks)
+    encoding = config.get("encoding")
+    if type(value) is not str:
+        raise InvalidError("transaction: wanted a string")
+    if encoding is not None and type(encoding) is not str:
+        raise InvalidError("encoding: wanted base58 or base64")
+    try:
+        return decode_transaction(value, encoding or "base58"), config
+    except TransactionRefused as fault:
+        raise InvalidError(f"transaction: {fault}") from None
+
+
+def _send(arguments: list[Any], raw: bytes) -> bytes:
+    """With skipPreflight the node would take a transaction that is not fully signed, and it could never land."""
+    transaction, _ = _given_transaction(arguments, _SEND_CHECKS)
+    try:
+        signed_transaction(transaction)
+    except TransactionRefused as fault:
+        raise InvalidError(f"transaction: {fault}") from None
+    return raw
+
+
+def _simulate(arguments: list[Any], raw: bytes) -> bytes:
+    transaction, config = _given_transaction(arguments, _SIMULATE_CHECKS)
+    if config.get("sigVerify") and config.get("replaceRecentBlockhash"):
+        raise InvalidError("sigVerify cannot be used with replaceRecentBlockhash")
+    accounts = config.get("accounts")
+    if accounts is not None:
+        items(accounts["addresses"], "addresses", pubkey, account_count(transaction))
+    return raw
 
 
 def _smart_send(arguments: list[Any], raw: bytes) -> bytes:
-    checks = {"simulate": boolean, "priority_fee_urgency": one_of(*_URGENCIES)}
-    transaction, config = _signed(arguments, checks)
+    transaction, config = _signed(arguments, _SMART_CHECKS)
     return encoded(SmartSendQuestion(transaction, bool(config.get("simulate"))))
 
 
 def _send_and_confirm(arguments: list[Any], raw: bytes) -> bytes:
-    checks = {"encoding": _ENCODING, "skipPreflight": boolean, "preflightCommitment": commitment}
-    transaction, config = _signed(arguments, checks)
+    transaction, config = _signed(arguments, _CONFIRM_CHECKS)
     preflight = None
     if config.get("skipPreflight") is False:
         preflight = config.get("preflightCommitment") or _PREFLIGHT
@@ -51,7 +129,7 @@ def _send_status(arguments: list[Any], raw: bytes) -> bytes:
     return encoded(SendStatusQuestion(given))
 
 
-def _signed(arguments: list[Any], checks: dict[str, Callable[[Any, str], None]]) -> tuple[str, dict[str, Any]]:
+def _signed(arguments: list[Any], checks: dict[str, Check]) -> tuple[str, dict[str, Any]]:
     """Base64 of the transaction, and the configuration. Without an encoding either is taken."""
     at_most(arguments, 2)
     text = at(arguments, 0, "transaction")
@@ -69,6 +147,51 @@ def _signed(arguments: list[Any], checks: dict[str, Callable[[Any, str], None]])
     return base64.b64encode(found.raw).decode(), config
 
 
-RULES: MappingProxyType[str, Callable[[list[Any], bytes], bytes]] = MappingProxyType(
-    {"getSendStatus": _send_status, "sendAndConfirm": _send_and_confirm, "sendSmartTransaction": _smart_send}
+METHODS = (
+    node(
+        "sendTransaction",
+        MethodClass.SEND,
+        "Sends a signed transaction to the chain, and returns its signature at once.",
+        forms.SIGNED,
+        config(encoding=forms.TRANSACTION_ENCODING, **_SEND),
+        example=None,
+        rule=_send,
+    ),
+    own(
+        "sendSmartTransaction",
+        MethodClass.SEND,
+        "Sends a signed transaction, on request after a simulation, and returns its signature.",
+        forms.SIGNED,
+        Parameter("options", an_object("options", (), **_SMART)),
+        example=None,
+        rule=_smart_send,
+    ),
+    own(
+        "sendAndConfirm",
+        MethodClass.SEND_AND_CONFIRM,
+        "Sends a signed transaction over every path at once, and returns when its outcome is known.",
+        forms.SIGNED,
+        Parameter("options", an_object("options", (), **_CONFIRM)),
+        example=None,
+        rule=_send_and_confirm,
+        for_caller=True,
+    ),
+    own(
+        "getSendStatus",
+        MethodClass.SEND_STATUS,
+        "Returns the outcome of an earlier sendAndConfirm of the same account.",
+        needed("signature", forms.SIGNATURE),
+        example=(forms.EXAMPLE_SIGNATURE,),
+        rule=_send_status,
+        for_caller=True,
+    ),
+    node(
+        "simulateTransaction",
+        MethodClass.READ_MEDIUM,
+        "Executes a transaction without sending it.",
+        needed("transaction", documented(type="string", description="transaction in base64 or base58")),
+        config(**forms.CONTEXT, encoding=forms.TRANSACTION_ENCODING, **_SIMULATE),
+        example=None,
+        rule=_simulate,
+    ),
 )

@@ -8,15 +8,16 @@ nine digits after the point. A string is written by hand: plain digits, without 
 """
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from actors.methods.questions import SellQuestion, SnipeQuestion, encoded
-from actors.methods.values import U64_MAX, InvalidError, at, at_most, fields, pubkey, shown, u64, up_to
+from actors.methods import forms
+from actors.methods.entries import Question, encoded, own
+from actors.methods.forms import Form, Parameter, an_object, checks_of, documented, needed, up_to
+from actors.methods.prices import MethodClass
+from actors.methods.values import U64_MAX, InvalidError, at, at_most, fields, pubkey, shown, u64
 
 SLIPPAGE_BPS, SLIPPAGE_BPS_MAX = 500, 10_000
 PRIORITY_FEE_MICRO_LAMPORTS = 100_000
@@ -26,7 +27,29 @@ _SOL = re.compile(r"(0|[1-9][0-9]{0,10})(?:\.([0-9]{1,9}))?")
 _JSON_NUMBER = re.compile(r"[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,2})?")
 _UNITS = re.compile(r"0|[1-9][0-9]{0,19}")
 _OBJECTS_DECODER = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-_CHECKS = {"slippage_bps": up_to(SLIPPAGE_BPS_MAX), "priority_fee_micro_lamports": u64}
+_OPTIONS = {
+    "slippage_bps": up_to(SLIPPAGE_BPS_MAX, default=SLIPPAGE_BPS),
+    "priority_fee_micro_lamports": Form(u64, {"type": "integer", "minimum": 0, "default": PRIORITY_FEE_MICRO_LAMPORTS}),
+}
+_CHECKS = checks_of(_OPTIONS)
+
+
+class SnipeQuestion(Question, frozen=True):
+    """executeSnipe. mint: base58; budget_lamports: above zero; slippage_bps: 0 to 10,000."""
+
+    mint: str
+    budget_lamports: int
+    slippage_bps: int
+    priority_fee_micro_lamports: int
+
+
+class SellQuestion(Question, frozen=True):
+    """executeSell, as above. tokens: base units, above zero."""
+
+    mint: str
+    tokens: int
+    slippage_bps: int
+    priority_fee_micro_lamports: int
 
 
 def _snipe(arguments: list[Any], raw: bytes) -> bytes:
@@ -95,6 +118,32 @@ def _or(given: dict[str, Any], name: str, default: int) -> int:
     return default if value is None else value
 
 
-RULES: MappingProxyType[str, Callable[[list[Any], bytes], bytes]] = MappingProxyType(
-    {"executeSnipe": _snipe, "executeSell": _sell}
+def _request(description: str, amount: str, form: Form) -> Parameter:
+    fields_of = {"mint": forms.PUBKEY, amount: form, **_OPTIONS}
+    return needed("request", an_object(description, ("mint", amount), **fields_of))
+
+
+METHODS = (
+    own(
+        "executeSnipe",
+        MethodClass.TRADE_BUILD,
+        "Builds an unsigned transaction that buys a token on its bonding curve.",
+        _request("the purchase", "amount_sol", documented(type=["number", "string"], description="budget in SOL")),
+        example=({"mint": forms.EXAMPLE_KEY, "amount_sol": 0.1},),
+        rule=_snipe,
+        for_caller=True,
+    ),
+    own(
+        "executeSell",
+        MethodClass.TRADE_BUILD,
+        "Builds an unsigned transaction that sells a token on its bonding curve.",
+        _request(
+            "the sale",
+            "token_amount",
+            documented(type=["integer", "string"], description="base units of the token"),
+        ),
+        example=({"mint": forms.EXAMPLE_KEY, "token_amount": 1_000_000},),
+        rule=_sell,
+        for_caller=True,
+    ),
 )

@@ -1,7 +1,7 @@
 """Checks single parameter values: keys, signatures, numbers, configuration fields.
 
 Implements: the forms that Agave's RPC decodes (positional parameters, optional configuration objects).
-Pure. methods/rules.py and methods/own.py say which parameters a method takes.
+Pure. forms.py joins checks with schemas; the families of methods say which parameters a method takes.
 
 A check takes a value and the name that the client is told; it returns nothing and raises InvalidError.
 """

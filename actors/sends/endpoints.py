@@ -17,7 +17,7 @@ import orjson
 from actors.calls import SettleRequest
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion
+from actors.methods.sends import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 from actors.methods.signed_transactions import decode_signed, signed_transaction
 from actors.sends.api import (
     RaceRefused,
@@ -69,7 +69,7 @@ class SendMethods:
         return {"sendTransaction": self._send, "sendSmartTransaction": self._smart_send}
 
     def caller_handlers(self) -> dict[str, replies.CallerHandler]:
-        """Handlers that must know whose call it is. Each takes a question of methods/questions.py as JSON."""
+        """Handlers that must know whose call it is. Each takes a question of methods/sends.py as JSON."""
         return {"sendAndConfirm": self._send_and_confirm, "getSendStatus": self._status}
 
     async def _send_and_confirm(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:

@@ -2,7 +2,7 @@
 
 Implements: interface, "Bundle relay"; decisions, "relay bodies" (the engine's own results, unchanged).
 A shell. The racer asks the engine, as one process of the cluster keeps the engine's rate limit. Signatures and the
-number of transactions were checked before the hold (methods/relay.py). The tip is checked here, because the
+number of transactions were checked before the hold (methods/bundles.py). The tip is checked here, because the
 engine tells its tip accounts; a call without a tip is refused, and its hold released.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from actors.errors import Err, Refusal
-from actors.methods.questions import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
+from actors.methods.bundles import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
 from actors.sends.api import RacerUnreachable
 from actors.sends.engine import EngineAnswer, EngineAway, EngineCall
 from actors.sends.tips import lacking_tip
@@ -43,7 +43,7 @@ class RelayMethods:
         self._engine = engine
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """By the names of catalog.RELAY. Parameters are a request type of actors/methods/questions.py as JSON."""
+        """By the names of prices.RELAY. Parameters are a question of methods/bundles.py as JSON."""
         return {
             "sendBundle": self._send_bundle,
             "relay/sendTransaction": self._send,

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.errors import Err, Refusal, limit_reached
 from actors.metering.api import Sink, StreamEvent
-from actors.methods.catalog import STREAMS, signal_units
+from actors.methods.prices import STREAMS, signal_units
 from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription

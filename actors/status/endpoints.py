@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.config import PaymentsConfig, PricingConfig
-from actors.methods.catalog import CLASSES, METHODS, STREAMS
+from actors.methods.catalog import METHODS
+from actors.methods.prices import CLASSES, STREAMS
 from actors.status import products
 from actors.status.core import Health, Status
 from actors.status.products import Doors, UnitPrice

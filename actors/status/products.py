@@ -9,8 +9,10 @@ its price and `available: false`, so that no client relies on it.
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from actors.methods import catalog
-from actors.methods.catalog import METHODS, Availability, MethodClass, MethodRow
+from actors.methods import prices
+from actors.methods.catalog import METHODS
+from actors.methods.entries import MethodRow
+from actors.methods.prices import Availability, MethodClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,14 @@ class UnitPrice:
 
 
 BULK = MappingProxyType(
-    {row.name.removeprefix("bulk/"): UnitPrice(row.credits_per_item, row.item, available=True) for row in catalog.BULK}
+    {row.name.removeprefix("bulk/"): UnitPrice(row.credits_per_item, row.item, available=True) for row in prices.BULK}
 )
-RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request") for row in catalog.RELAY})
+RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request") for row in prices.RELAY})
 WEBHOOKS = MappingProxyType(
     {
         **dict.fromkeys(
             ("account", "program", "my_account", "signal"),
-            UnitPrice(catalog.WEBHOOK_DELIVERY_CREDITS, "delivered event", available=True),
+            UnitPrice(prices.WEBHOOK_DELIVERY_CREDITS, "delivered event", available=True),
         ),
         "lifecycle": UnitPrice(0, "delivered event", available=True),
     }
@@ -106,10 +108,10 @@ def is_offered(row: MethodRow, doors: Doors) -> bool:
 
 def subscriptions(doors: Doors) -> tuple[list[str], dict[str, str]]:
     """Return the subscribe methods that are served, and those that are not with the reason."""
-    names = [row.name for row in catalog.SUBSCRIPTIONS]
+    names = [row.name for row in prices.SUBSCRIPTIONS]
     if not doors.websocket:
         return [], dict.fromkeys(names, service_reason("websocket"))
-    served = [name for name in names if doors.signals or name != catalog.SIGNALS]
+    served = [name for name in names if doors.signals or name != prices.SIGNALS]
     return served, {name: NOT_BUILT for name in names if name not in served}
 
 

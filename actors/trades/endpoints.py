@@ -17,7 +17,7 @@ from solders.pubkey import Pubkey
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.launch_programs import pdas
-from actors.methods.questions import SellQuestion, SnipeQuestion
+from actors.methods.trades import SellQuestion, SnipeQuestion
 from actors.trades import builders, quotes
 from actors.trades.builders import Recent
 from actors.trades.mint_reads import MintReads, ReadCoin
@@ -55,7 +55,7 @@ class TradeMethods:
         self._reads = MintReads(node)
 
     def handlers(self) -> dict[str, QuoteHandler]:
-        """Return handlers by method name. Each takes a request type of actors/methods/questions.py as JSON."""
+        """Return handlers by method name. Each takes a question of methods/trades.py as JSON."""
         return {"executeSnipe": self._snipe, "executeSell": self._sell}
 
     async def _snipe(self, params: bytes, pubkey: bytes, timeout_ms: int) -> Built:

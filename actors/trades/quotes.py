@@ -10,7 +10,7 @@ from actors import addresses as chain
 from actors.errors import Err, Refusal
 from actors.launch_programs import addresses, curve_math, fee_schedule, pdas
 from actors.launch_programs.fee_schedule import Rates
-from actors.methods.questions import SellQuestion, SnipeQuestion
+from actors.methods.trades import SellQuestion, SnipeQuestion
 from actors.trades.snapshot import CoinState, UnreadableAccountsError, WalletState
 
 _QUOTE_NAMES = {

@@ -7,7 +7,8 @@ act twice.
 
 from enum import IntEnum, unique
 
-from actors.methods.catalog import METHODS, MethodClass
+from actors.methods.catalog import METHODS
+from actors.methods.prices import MethodClass
 
 
 @unique

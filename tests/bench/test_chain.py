@@ -5,7 +5,7 @@ from typing import Any
 from solders.hash import Hash
 
 from actors.addresses import TIP_ACCOUNTS
-from actors.upstream.signed_transactions import signed_transaction
+from actors.methods.signed_transactions import signed_transaction
 from bench.chain import Payer
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from solders.keypair import Keypair
 
 from actors.config import PricingConfig
-from actors.methods.catalog import BULK, METHODS, RELAY, Availability, MethodClass, MethodRow
+from actors.methods.catalog import METHODS
+from actors.methods.entries import MethodRow
+from actors.methods.prices import BULK, RELAY, Availability, MethodClass
 
 from . import composed, trades
 from .both import Both

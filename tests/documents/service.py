@@ -9,7 +9,7 @@ from actors.config import PricingConfig
 from actors.documents import endpoints
 from actors.documents.offer import Offer, StreamOffer, offer
 from actors.gateway.doors import http as door_http
-from actors.methods.catalog import SUBSCRIPTIONS
+from actors.methods.prices import SUBSCRIPTIONS
 
 _ACTORS = Path(__file__).parents[2] / "actors"
 URL = "https://gateway.test"

@@ -29,7 +29,7 @@ from actors.documents.operations import OPERATIONS
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
-from actors.methods.questions import BulkQuestion
+from actors.methods.accounts import BulkQuestion
 from actors.status import endpoints as status
 from actors.status.core import Health, Services
 from actors.status.products import Doors

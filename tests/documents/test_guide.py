@@ -13,7 +13,7 @@ from actors.config import IdentityConfig
 from actors.documents import guide, llms, openapi, reference
 from actors.documents.offer import StreamOffer
 from actors.identity.credentials import prove
-from actors.methods.catalog import STREAMS, SUBSCRIPTIONS
+from actors.methods.prices import STREAMS, SUBSCRIPTIONS
 
 from .service import DEPOSIT, the_offer
 

@@ -12,7 +12,8 @@ from actors.config import PricingConfig
 from actors.documents import openrpc
 from actors.documents.offer import StreamOffer, offer
 from actors.gateway.calls.admission import plans
-from actors.methods.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 
 from .service import the_offer
 

@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from actors.fees.endpoints import FeeMethods
-from actors.methods.questions import EstimateQuestion, FeeQuestion, Question, encoded
+from actors.methods.entries import Question, encoded
+from actors.methods.fees import EstimateQuestion, FeeQuestion
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.ported_node import PortedNode, node_error, node_result

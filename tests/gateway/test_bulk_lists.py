@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.doors.bulk import ROWS, admit
-from actors.methods.catalog import BULK
-from actors.methods.questions import BulkQuestion
+from actors.methods.accounts import BulkQuestion
+from actors.methods.prices import BULK
 
 KEY = "So11111111111111111111111111111111111111112"
 OTHER = "SysvarC1ock11111111111111111111111111111111"

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import Err
-from actors.methods.catalog import METHODS, MethodClass
+from actors.methods.catalog import METHODS
+from actors.methods.prices import MethodClass
 from ledger_gateway.errors import BadAnswer, GatewayError, LedgerGatewayError, NodeError, Unreachable, class_of
 from ledger_gateway.retries import SENDS, WAIT_SECONDS, Repeatable, RetryPolicy, repeatable
 

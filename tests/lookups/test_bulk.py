@@ -8,7 +8,8 @@ from solders.system_program import TransferParams, transfer
 
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.fan_out import Asker
-from actors.methods.questions import BulkQuestion, encoded
+from actors.methods.accounts import BulkQuestion
+from actors.methods.entries import encoded
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer, PiecesAnswer
 from tests.ported_node import PortedNode, node_error, node_result

@@ -9,7 +9,8 @@ from solders.system_program import TransferParams, transfer
 
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import CALLS_PER_REQUEST, Asker
-from actors.methods.questions import AssetsQuestion, HistoryQuestion, Question, encoded
+from actors.methods.entries import Question, encoded
+from actors.methods.history import AssetsQuestion, HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.ported_node import PortedNode, node_error, node_result

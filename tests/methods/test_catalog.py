@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from actors.methods import catalog
-from actors.methods.catalog import CLASSES, METHODS, Availability, MethodClass
+from actors.methods import catalog, prices
+from actors.methods.catalog import METHODS
 from actors.units import Credits
 
 
@@ -31,8 +31,8 @@ def test_a_bulk_look_up_that_would_be_free_keeps_the_service_from_starting(
     monkeypatch: pytest.MonkeyPatch, credits: object
 ) -> None:
     """Threat 37, for what is priced by the item."""
-    broken = dataclasses.replace(catalog.BULK[0], credits_per_item=credits)  # type: ignore[arg-type]
-    monkeypatch.setattr(catalog, "BULK", (broken,))
+    broken = dataclasses.replace(prices.BULK[0], credits_per_item=credits)  # type: ignore[arg-type]
+    monkeypatch.setattr(prices, "BULK", (broken,))
     with pytest.raises(AssertionError, match="bulk/getBalances"):
         catalog.check()
 
@@ -43,24 +43,6 @@ def test_a_method_listed_twice_keeps_the_service_from_starting(monkeypatch: pyte
     monkeypatch.setattr(catalog, "METHODS", {"getSlot": METHODS["getSlot"]})
     with pytest.raises(AssertionError, match="twice"):
         catalog.check()
-
-
-def test_what_is_denied_cannot_be_called() -> None:
-    """Denied and disabled methods never reach the node, and never cost anything."""
-    for row in METHODS.values():
-        if row.method_class in (MethodClass.DENIED, MethodClass.ARCHIVE_HISTORY):
-            assert not row.callable
-            assert row.credits is None
-            assert row.availability in (Availability.DENIED, Availability.FORBIDDEN, Availability.ARCHIVE)
-    assert METHODS["requestAirdrop"].availability is Availability.FORBIDDEN
-
-
-def test_prices_are_whole_credits_of_the_class() -> None:
-    """One price list: a method costs what its class costs."""
-    for row in METHODS.values():
-        assert row.credits == CLASSES[row.method_class].credits
-        assert row.credits is None or type(row.credits) is int
-    assert METHODS["getBlock"].credits == Credits(25)
 
 
 def test_the_table_cannot_be_changed() -> None:

@@ -9,9 +9,9 @@ from actors.gateway.calls.admission import PLANS, AdmittedCall, admit, plans
 from actors.gateway.calls.jsonrpc import Call, parse
 from actors.methods import catalog
 from actors.methods import rules as params
-from actors.methods.catalog import MethodClass
-from actors.methods.documents import DOCUMENTS
-from actors.methods.schemas import params_schema
+from actors.methods.catalog import DOCUMENTS
+from actors.methods.forms import params_schema
+from actors.methods.prices import MethodClass
 
 _UNCALLABLE = (MethodClass.DENIED, MethodClass.ARCHIVE_HISTORY)
 

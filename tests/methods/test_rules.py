@@ -6,36 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from solders.hash import Hash
-from solders.keypair import Keypair
 from solders.message import Message, MessageV0
 from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction, VersionedTransaction
 
-from actors.errors import Err, Refusal
-from actors.methods import own as params_own
-from actors.methods import sends as params_sends
-from actors.methods import trades as params_trades
-from actors.methods.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 from actors.methods.rules import RULES, check
 from tests.gateway.boundaries import BOUNDARIES, OPTIONAL
-
-KEY = "So11111111111111111111111111111111111111112"
-SIGNATURE = "5" * 87
-PAYER = Keypair.from_seed(bytes(31) + b"\x01")
-
-
-def checked(method: str, *arguments: object, raw: bytes | None = None) -> bytes:
-    raw = orjson.dumps(list(arguments)) if raw is None else raw
-    result = check(method, orjson.loads(raw), raw)
-    assert not isinstance(result, Refusal), result.detail
-    return result
-
-
-def refused(method: str, *arguments: object) -> str:
-    result = check(method, list(arguments), orjson.dumps(list(arguments)))
-    assert isinstance(result, Refusal), result
-    assert result.err is Err.INVALID_PARAMS
-    return result.detail
+from tests.methods.asking import KEY, PAYER, checked, refused
 
 
 def a_transaction(size: int = 0) -> bytes:
@@ -80,7 +59,8 @@ def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
     refused(method, *bad)
 
 
-OWN = {*params_own.RULES, *params_sends.RULES, *params_trades.RULES, "sendBundle", "rpc.discover"}
+OWN = {row.name for row in METHODS.values() if row.rule and row.availability is not Availability.NODE}
+OWN.add("simulateBundle")
 
 
 def test_every_method_of_a_node_has_a_boundary():
@@ -107,50 +87,6 @@ def test_what_may_be_left_out_may_be_null(method):
     """As in the node's own optional parameters."""
     checked(method)
     checked(method, None)
-
-
-@pytest.mark.parametrize(
-    ("raw", "sent"),
-    [
-        (b'["%b",{"mint":"%b"}]', b'["%b",{"mint":"%b"},{"encoding":"base64"}]'),
-        (b'[ "%b" , {"mint": "%b"} ]\n', b'[ "%b" , {"mint": "%b"} ,{"encoding":"base64"}]'),
-        (b'["%b", {"mint" :"%b"},null]', b'["%b",{"mint" :"%b"},{"encoding":"base64"}]'),
-        (b'["%b",{"mint":"%b"},{"encoding":"jsonParsed"}]', b'["%b",{"mint":"%b"},{"encoding":"jsonParsed"}]'),
-        (b'["%b",{"mint":"%b"},{}]', b'["%b",{"mint":"%b"},{}]'),
-    ],
-)
-def test_token_accounts_by_owner_gets_base64_when_no_configuration_is_given(raw, sent):
-    """Interface rule 4: only where the third parameter is omitted; everything else keeps its bytes."""
-    keys = (KEY.encode(), KEY.encode())
-    assert checked("getTokenAccountsByOwner", raw=raw % keys) == sent % keys
-
-
-@pytest.mark.parametrize(
-    ("raw", "sent"),
-    [
-        (b"[5]", b'[5,{"maxSupportedTransactionVersion":0}]'),
-        (b"[ 5\n]", b'[ 5\n,{"maxSupportedTransactionVersion":0}]'),
-        (b"[5,null]", b'[5,{"maxSupportedTransactionVersion":0}]'),
-        (b'[5,"base64"]', b'[5,{"encoding":"base64","maxSupportedTransactionVersion":0}]'),
-        (b"[5,{}]", b'[5,{"maxSupportedTransactionVersion":0}]'),
-        (b'[5,{"rewards":false}]', b'[5,{"rewards":false,"maxSupportedTransactionVersion":0}]'),
-        (b'[5,{"maxSupportedTransactionVersion":null}]', b'[5,{"maxSupportedTransactionVersion":0}]'),
-        (b'[5, {"maxSupportedTransactionVersion":1} ]', b'[5, {"maxSupportedTransactionVersion":1} ]'),
-        (b'[5,{"maxSupportedTransactionVersion":0}]', b'[5,{"maxSupportedTransactionVersion":0}]'),
-    ],
-)
-def test_transaction_version_zero_is_put_in_where_it_is_left_out(raw, sent):
-    """Decisions, "maxSupportedTransactionVersion": to the node, leaving it out means legacy only; the interface's
-    default is 0."""
-    assert checked("getBlock", raw=raw) == sent
-    quoted = b'"' + SIGNATURE.encode() + b'"'
-    assert checked("getTransaction", raw=raw.replace(b"5", quoted, 1)) == sent.replace(b"5", quoted, 1)
-
-
-@pytest.mark.parametrize("version", [-1, 256, "0", 0.0, True, [0]])
-def test_a_transaction_version_is_a_small_whole_number(version):
-    """Anything else would be refused by the node, for money."""
-    assert "maxSupportedTransactionVersion" in refused("getBlock", 5, {"maxSupportedTransactionVersion": version})
 
 
 @pytest.mark.parametrize("method", ["sendTransaction", "simulateTransaction"])

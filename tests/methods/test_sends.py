@@ -11,8 +11,8 @@ from solders.message import Message, MessageV1
 from solders.transaction import Transaction, VersionedTransaction
 
 from actors.errors import Err, Refusal
-from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 from actors.methods.rules import check
+from actors.methods.sends import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 
 PAYER = Keypair.from_seed(bytes(31) + b"\x01")
 RAW = bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))

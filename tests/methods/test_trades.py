@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
-from actors.methods.questions import SellQuestion, SnipeQuestion
 from actors.methods.rules import check
+from actors.methods.trades import SellQuestion, SnipeQuestion
 
 MINT = "So11111111111111111111111111111111111111112"
 U64_MAX = 2**64 - 1

@@ -10,7 +10,8 @@ from solders.pubkey import Pubkey
 from actors.calls import Outcome, SettleRequest
 from actors.clock import ManualClock
 from actors.errors import Err
-from actors.methods.questions import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
+from actors.methods.entries import encoded
+from actors.methods.sends import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable, WantedRace
 from actors.sends.chain import SendChain

@@ -4,7 +4,8 @@ import orjson
 import pytest
 
 from actors.config import PaymentsConfig, PricingConfig
-from actors.methods.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 from actors.status.core import Health, Services
 from actors.status.endpoints import capabilities_document, health_document, health_http_status, pricing_document
 from actors.status.products import Doors

@@ -2,8 +2,9 @@
 
 import pytest
 
-from actors.methods import catalog
-from actors.methods.catalog import METHODS, Availability
+from actors.methods import prices
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 from actors.status import products
 from actors.status.products import Doors
 
@@ -36,5 +37,5 @@ def test_prices_are_whole_credits() -> None:
         for price in table.values():
             assert type(price.credits) is int
             assert price.credits >= 0
-    for prices in catalog.STREAMS.values():
-        assert all(type(price) is int and price >= 0 for price in prices.values())
+    for stream in prices.STREAMS.values():
+        assert all(type(price) is int and price >= 0 for price in stream.values())

@@ -42,8 +42,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 OPEN = {
     # A vocabulary: each context reads the part that it needs.
     "methods": {
-        *("catalog", "documents", "questions", "relay", "rules", "schemas", "signed_transactions", "transactions"),
-        "values",
+        *("catalog", "entries", "forms", "prices", "rules", "signed_transactions", "transactions", "values"),
+        *("accounts", "bundles", "fees", "history", "sends", "trades"),
     },
     # Tools without rules of their own: each module is used as it is.
     "local_servers": {

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from actors.methods.catalog import CLASSES, METHODS, MethodClass
+from actors.methods.catalog import METHODS
+from actors.methods.prices import CLASSES, MethodClass
 
 TEXT = (Path(__file__).parent / "spec_table.md").read_text(encoding="utf-8")
 TABLE, _, OUTSIDE = TEXT.partition("## Methods that")

@@ -16,7 +16,7 @@ from actors.launch_programs import addresses, curve_math, fee_schedule
 from actors.launch_programs.accounts import Trader
 from actors.launch_programs.configs import FeeConfig, Fees, FeeTier, Global, encode_fee_config, encode_global
 from actors.launch_programs.curve_account import CURVE_BYTES, BondingCurve, encode_curve
-from actors.methods.questions import SellQuestion, SnipeQuestion
+from actors.methods.trades import SellQuestion, SnipeQuestion
 from actors.trades.builders import buy_instructions, sell_instructions
 from actors.trades.quotes import Disposal, Purchase, quote_sell, quote_snipe
 from actors.trades.snapshot import CoinState, WalletState

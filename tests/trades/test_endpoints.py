@@ -10,7 +10,8 @@ from solders.pubkey import Pubkey
 from actors.clock import ManualClock
 from actors.config import PricingConfig, TradesConfig
 from actors.errors import Err, Refusal
-from actors.methods.questions import SellQuestion, SnipeQuestion, encoded
+from actors.methods.entries import encoded
+from actors.methods.trades import SellQuestion, SnipeQuestion
 from actors.trades.endpoints import Built, TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.trades.sol_price import CREDITS_MAX

@@ -10,7 +10,7 @@ from actors.errors import Err, Refusal
 from actors.launch_programs import addresses, curve_math, fee_schedule, pdas
 from actors.launch_programs.configs import FeeConfig, Fees, FeeTier
 from actors.launch_programs.curve_account import BondingCurve
-from actors.methods.questions import SellQuestion, SnipeQuestion
+from actors.methods.trades import SellQuestion, SnipeQuestion
 from actors.trades.quotes import Disposal, Purchase, quote_sell, quote_snipe
 from actors.trades.snapshot import CoinState, UnreadableAccountsError, WalletState
 from tests.launch_programs.test_configs import GLOBAL

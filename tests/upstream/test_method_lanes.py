@@ -1,6 +1,7 @@
 import pytest
 
-from actors.methods.catalog import METHODS, MethodClass
+from actors.methods.catalog import METHODS
+from actors.methods.prices import MethodClass
 from actors.upstream.method_lanes import Lane, is_of_history, lane_of, may_repeat
 
 

@@ -14,9 +14,10 @@ from actors.calls import HoldItem
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls.jsonrpc import Call
-from actors.methods import catalog
+from actors.methods import catalog, prices
 from actors.methods import rules as params
-from actors.methods.catalog import Availability, MethodClass, MethodRow
+from actors.methods.entries import MethodRow
+from actors.methods.prices import Availability, MethodClass
 from actors.methods.values import shown
 from actors.upstream.replies import NodeAnswer
 
@@ -32,7 +33,7 @@ FORBIDDEN = Refusal(
 
 
 # Methods whose handlers must know whose call it is.
-CALLER_METHODS = ("sendAndConfirm", "getSendStatus", "executeSnipe", "executeSell")
+CALLER_METHODS = tuple(row.name for row in catalog.METHODS.values() if row.for_caller)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class AdmittedCall(msgspec.Struct, frozen=True):
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     deferred, quoted = (row.method_class is kind for kind in (MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD))
     credits = pricing.landing_credits if deferred else pricing.build_credits if quoted else row.credits
-    is_free = row.method_class in catalog.FREE
+    is_free = row.method_class in prices.FREE
     assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
     item = HoldItem(row.name, credits)
     sends = row.method_class in _SENDING

@@ -29,7 +29,8 @@ import msgspec
 from actors.calls import Figures, HoldReply, Outcome, SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall
-from actors.methods.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 from actors.upstream.replies import (
     AnswerKind,
     NodeAnswer,

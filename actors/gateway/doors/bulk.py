@@ -25,12 +25,13 @@ from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import AsgiClient, Request
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import within
-from actors.methods import catalog
+from actors.methods import prices
 from actors.methods import values as params_values
-from actors.methods.catalog import BulkRow
-from actors.methods.questions import BulkQuestion, encoded
+from actors.methods.accounts import BulkQuestion
+from actors.methods.entries import encoded
+from actors.methods.prices import BulkRow
 
-ROWS: MappingProxyType[bytes, BulkRow] = MappingProxyType({b"/" + row.name.encode(): row for row in catalog.BULK})
+ROWS: MappingProxyType[bytes, BulkRow] = MappingProxyType({b"/" + row.name.encode(): row for row in prices.BULK})
 
 _CHECKS: dict[str, Callable[[Any, str], None]] = {
     "address": params_values.pubkey,

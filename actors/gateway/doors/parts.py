@@ -56,7 +56,7 @@ class Dependencies:
     pages: Sequence[Page] = ()  # Paths that other contexts serve.
     streams: StreamService | None = None  # None: no WebSocket is offered.
     idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
-    relay: bool = False  # Whether the node answers the methods of catalog.RELAY.
+    relay: bool = False  # Whether the node answers the methods of prices.RELAY.
 
 
 @dataclass(frozen=True, slots=True)

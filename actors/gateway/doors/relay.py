@@ -26,13 +26,12 @@ from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import AsgiClient, Request, carries_credentials
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import within
-from actors.methods import catalog
-from actors.methods import relay as params_relay
-from actors.methods.catalog import RelayRow
+from actors.methods import bundles, prices
+from actors.methods.prices import RelayRow
 from actors.methods.values import InvalidError, shown
 from actors.upstream.replies import AnswerKind, RelayedAnswer
 
-_ROWS = {row.method: row for row in catalog.RELAY}
+_ROWS = {row.method: row for row in prices.RELAY}
 _SENDS = ("sendBundle", "sendTransaction")
 _PLANS = {
     row.method: Plan(
@@ -43,7 +42,7 @@ _PLANS = {
         sends=row.method in _SENDS,
         takes_key=row.method in _SENDS,
     )
-    for row in catalog.RELAY
+    for row in prices.RELAY
 }
 _NO_ENGINE = "this service has no block engine configured"
 _UUID = b"x-jito-auth"
@@ -141,7 +140,7 @@ def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
         wanted = " or ".join(path.methods)
         return BadCall(call.id, Refusal(Err.METHOD_NOT_FOUND, f"{shown(call.method)}: this path takes {wanted}"))
     try:
-        params = params_relay.RULES[call.method](call.arguments, _bundle_only(request.query))
+        params = bundles.RULES[call.method](call.arguments, _bundle_only(request.query))
     except InvalidError as fault:
         return BadCall(call.id, Refusal(Err.INVALID_PARAMS, str(fault)))
     return AdmittedCall(call.id, _PLANS[call.method], params)

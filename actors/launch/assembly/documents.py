@@ -13,7 +13,7 @@ from actors.gateway.doors import http as door_http
 from actors.gateway.doors.parts import public_url_of
 from actors.gateway.payments import terms as payment_terms
 from actors.launch.assembly.streaming import offers_streams
-from actors.methods.catalog import SUBSCRIPTIONS
+from actors.methods.prices import SUBSCRIPTIONS
 from actors.pages import Page
 from actors.upstream.replies import MethodHandler, NodeAnswer, made
 

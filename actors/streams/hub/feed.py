@@ -23,7 +23,7 @@ from actors.streams.hub.native import TopicKey
 
 logger = logging.getLogger(__name__)
 
-NOTIFICATION_UNITS = 1  # The unit is what a notification costs (catalog.units_per_credit).
+NOTIFICATION_UNITS = 1  # The unit is what a notification costs (prices.units_per_credit).
 _CHANGE_MS, _POLL_MS = 15_000, 30_000
 _AGAIN_SECONDS, _REOPEN_SECONDS = 0.2, 1.0
 _AWAY = orjson.dumps({"code": -32003, "message": "service temporarily unavailable: subscriptions are not taken"})

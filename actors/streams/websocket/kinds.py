@@ -9,7 +9,7 @@ from typing import Any
 
 from actors.errors import Refusal
 from actors.metering.api import OpenSubscription, Sink
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 from actors.streams.hub import native
 from actors.streams.hub.feed import TopicFeed
 

@@ -15,7 +15,7 @@ from actors.calls import ProvenProof
 from actors.errors import Err, Refusal
 from actors.metering.meters import HeldCharge, Meters
 from actors.metering.minutes import Minutes
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.ends import StreamEnd
 

@@ -21,7 +21,7 @@ from actors.errors import Err, Refusal
 from actors.geyser_proto import api, geyser_pb2
 from actors.metering.meters import HeldCharge, Meters
 from actors.metering.standing_watch import StandingWatch
-from actors.methods.catalog import STREAMS
+from actors.methods.prices import STREAMS
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.charges import GeyserCharges
 from actors.streams.yellowstone.ends import StreamEnd

@@ -4,7 +4,8 @@ from actors.config import PricingConfig
 from actors.errors import Err
 from actors.gateway.calls.admission import PLANS, AdmittedCall, admit
 from actors.gateway.calls.jsonrpc import Call
-from actors.methods.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 
 
 def call(method: str, arguments: list | None = None) -> Call:

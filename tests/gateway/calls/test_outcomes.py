@@ -6,7 +6,8 @@ from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import PLANS, AdmittedCall
 from actors.gateway.calls.outcomes import Replies, Reply, ended, release_of, whole
-from actors.methods.catalog import METHODS, Availability
+from actors.methods.catalog import METHODS
+from actors.methods.prices import Availability
 from actors.upstream import replies
 
 

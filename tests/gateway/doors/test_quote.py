@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.gateway.calls.large_requests import SLICE_BYTES
-from actors.methods.catalog import METHODS
-from actors.methods.documents import DOCUMENTS
+from actors.methods.catalog import DOCUMENTS, METHODS
 from actors.upstream import replies
 from tests.gateway.doubles import RESULT, TRANSACTION, node_error
 from tests.gateway.world import a_world, call, constant

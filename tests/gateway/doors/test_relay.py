@@ -3,7 +3,7 @@
 import pytest
 
 from actors.gateway.doors.relay import PATHS
-from actors.methods.catalog import RELAY
+from actors.methods.prices import RELAY
 from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import a_world, call, constant

@@ -1,19 +1,16 @@
 """Every method that is sold as composed has somebody who answers it."""
 
-from actors.methods.catalog import METHODS, Availability
 from actors.clock import ManualClock
 from actors.config import Config
 from actors.gateway.calls.admission import CALLER_METHODS
 from actors.launch.assembly.replica import with_own_methods
-from actors.methods.questions import (
-    AssetsQuestion,
-    BulkQuestion,
-    EstimateQuestion,
-    FeeQuestion,
-    HistoryQuestion,
-    SmartSendQuestion,
-    encoded,
-)
+from actors.methods.accounts import BulkQuestion
+from actors.methods.catalog import METHODS
+from actors.methods.entries import encoded
+from actors.methods.fees import EstimateQuestion, FeeQuestion
+from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.methods.prices import Availability
+from actors.methods.sends import SmartSendQuestion
 from actors.sends.chain import SendChain
 from actors.sends.endpoints import SendMethods
 from actors.upstream import replies

@@ -1,6 +1,6 @@
 """Native subscriptions as a socket offers them."""
 
-from actors.methods.catalog import SIGNALS, STREAMS, SUBSCRIPTIONS
+from actors.methods.prices import SIGNALS, STREAMS, SUBSCRIPTIONS
 from actors.streams.hub.feed import NOTIFICATION_UNITS, TopicFeed
 from actors.streams.websocket.kinds import CONNECT_CREDITS, native_kinds
 from tests.streams.hub.test_feed import PlayedLink

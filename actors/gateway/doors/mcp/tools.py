@@ -11,10 +11,10 @@ import orjson
 
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
-from actors.methods import catalog
-from actors.methods.catalog import MethodClass
-from actors.methods.documents import DOCUMENTS
-from actors.methods.schemas import params_schema
+from actors.methods import catalog, entries
+from actors.methods.catalog import DOCUMENTS
+from actors.methods.forms import params_schema
+from actors.methods.prices import MethodClass
 
 VERSIONS = ("2025-03-26", "2025-06-18")
 LATEST_VERSION = VERSIONS[-1]
@@ -59,7 +59,7 @@ def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
 
 
 def _price(name: str, pricing: PricingConfig) -> tuple[str, int | None]:
-    words, most = catalog.price_of(catalog.METHODS[name], pricing)
+    words, most = entries.price_of(catalog.METHODS[name], pricing)
     return "no credits" if most == 0 else words, most
 
 

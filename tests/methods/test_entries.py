@@ -3,17 +3,11 @@
 import msgspec
 import pytest
 
-from actors.methods.questions import (
-    AssetsQuestion,
-    BulkQuestion,
-    EstimateQuestion,
-    FeeQuestion,
-    HistoryQuestion,
-    Question,
-    SellQuestion,
-    SnipeQuestion,
-    encoded,
-)
+from actors.methods.accounts import BulkQuestion
+from actors.methods.entries import Question, encoded
+from actors.methods.fees import EstimateQuestion, FeeQuestion
+from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.methods.trades import SellQuestion, SnipeQuestion
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from solders.keypair import Keypair
 from solders.message import Message
 from solders.transaction import Transaction
 
-from actors.methods.questions import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
-from actors.methods.relay import RULES
+from actors.methods.bundles import RULES, BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
 from actors.methods.values import InvalidError
+from tests.methods.asking import a_transfer, asked, refused, text
 
 PAYER = Keypair.from_seed(bytes(31) + b"\x01")
 RAW = bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))
@@ -73,3 +73,49 @@ def test_tip_accounts_take_nothing():
     assert RULES["getTipAccounts"]([], False) == RULES["getTipAccounts"]([None], False)
     with pytest.raises(InvalidError):
         RULES["getTipAccounts"](["a"], False)
+
+
+def test_a_bundle_is_sent_under_the_nodes_own_name():
+    """Decisions, "Parameters of simulateBundle": `transactions` becomes `encodedTransactions`; the configuration is
+    passed on."""
+    texts = [text(a_transfer(1)), text(a_transfer(2))]
+    config = {"preExecutionAccountsConfigs": [None, None], "postExecutionAccountsConfigs": [None, None]}
+    assert asked("simulateBundle", {"transactions": texts}) == [{"encodedTransactions": texts}]
+    assert asked("simulateBundle", {"encodedTransactions": texts}) == [{"encodedTransactions": texts}]
+    assert asked("simulateBundle", {"transactions": texts}, config) == [{"encodedTransactions": texts}, config]
+    assert asked("simulateBundle", {"transactions": texts}, None) == [{"encodedTransactions": texts}]
+
+
+def test_a_bundle_ends_at_twenty_transactions():
+    """The node's limit."""
+    texts = [text(a_transfer(number)) for number in range(1, 22)]
+    asked("simulateBundle", {"transactions": texts[:20]})
+    assert "at most 20" in refused("simulateBundle", {"transactions": texts})
+
+
+_ONE = text(a_transfer())
+_CONFIGS = {"preExecutionAccountsConfigs": [None], "postExecutionAccountsConfigs": [None]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "missing"),
+        ([[_ONE]], "bare array"),
+        ([_ONE], "must be"),
+        ([{}], "must be"),
+        ([{"transactions": []}], "at least 1"),
+        ([{"transactions": [_ONE], "encodedTransactions": [_ONE]}], "must be"),
+        ([{"transactions": [_ONE, _ONE]}], "twice"),
+        ([{"transactions": ["AAAA"]}], "not one transaction"),
+        ([{"transactions": ["?"]}], "not valid base64"),
+        ([{"transactions": [5]}], "wanted a string"),
+        ([{"transactions": [_ONE]}, {}], "preExecutionAccountsConfigs is missing"),
+        ([{"transactions": [_ONE]}, {**_CONFIGS, "preExecutionAccountsConfigs": []}], "one entry for each"),
+        ([{"transactions": [_ONE]}, {**_CONFIGS, "transactionEncoding": "base58"}], "none of base64"),
+        ([{"transactions": [_ONE]}, {**_CONFIGS, "replaceRecentBlockhash": True}], "skipSigVerify"),
+    ],
+)
+def test_a_bundle_that_the_node_would_refuse_is_refused_free_of_charge(arguments, said):
+    """Interface, rule 6, and the node's own rules."""
+    assert said in refused("simulateBundle", *arguments)

@@ -2,7 +2,7 @@
 
 from jsonschema import Draft202012Validator
 
-from actors.methods.schemas import PUBKEY, UNSIGNED, MethodDocument, Parameter, an_object, choice, needed, params_schema
+from actors.methods.forms import PUBKEY, UNSIGNED, MethodDocument, Parameter, an_object, choice, needed, params_schema
 
 
 def test_what_need_not_be_given_may_be_null_or_left_out() -> None:
