@@ -4,12 +4,15 @@ Implements: design, "Growth"; decisions, "gaps of native subscriptions". A shell
 up to the number of the subscription, however many clients get it.
 
 When the hub is another one than before, it knows nothing of this replica: every topic is opened again from the newest
-slot that is known here, and the hub fills or tells the gap. Not here: prices and clients (websocket/client_streams.py).
+slot that is known here, and the hub fills or tells the gap. A replica may have 100,000 topics, so they are opened again
+by REOPENINGS_MAX tasks, and each walk over all topics or events lets others have the loop (threat 62).
+Not here: prices and clients (websocket/client_streams.py).
 """
 
 import asyncio
 import itertools
 import logging
+from collections import deque
 from typing import Any, Protocol
 
 import orjson
@@ -26,6 +29,8 @@ logger = logging.getLogger(__name__)
 NOTIFICATION_UNITS = 1  # The unit is what a notification costs (prices.units_per_credit).
 _CHANGE_MS, _POLL_MS = 15_000, 30_000
 _AGAIN_SECONDS, _REOPEN_SECONDS = 0.2, 1.0
+REOPENINGS_MAX = 32  # Of topics at the same time: their tasks together take 1 ms of one round of the loop.
+STEPS_AT_ONCE = 128  # Topics or subscribers in one round of the loop; a subscriber takes up to 10 us.
 _AWAY = orjson.dumps({"code": -32003, "message": "service temporarily unavailable: subscriptions are not taken"})
 _OVERRAN = "this replica took too few events"
 
@@ -37,12 +42,16 @@ class HubLink(Protocol):
 
 
 class _Topic:
-    """A topic that some client of this replica wants. opened: gives the node's error object, or nothing."""
+    """A topic that some client of this replica wants.
 
-    __slots__ = ("handle", "head", "key", "opened", "pieces", "sinks")
+    opened: gives the node's error object, or nothing. from_slot: of a topic that has to be opened again, else None.
+    """
+
+    __slots__ = ("from_slot", "handle", "head", "key", "opened", "pieces", "sinks")
 
     def __init__(self, key: TopicKey, handle: int) -> None:
         self.key, self.handle = key, handle
+        self.from_slot: int | None = None
         self.sinks: dict[object, Sink] = {}
         self.pieces: list[bytes] = []
         self.head = b'{"jsonrpc":"2.0","method":"%b","params":{"result":' % key.notification.encode()
@@ -68,6 +77,8 @@ class TopicFeed:
         self._by_handle: dict[int, _Topic] = {}
         self._handles = itertools.count(1)
         self._session = self._acked = self._slot = self._root = 0
+        self._reopen: deque[tuple[_Topic, int]] = deque()  # With the handle under which it is opened again.
+        self._reopenings = 0  # Tasks that work on _reopen.
         self._background = Background(logger, "subscriptions at the stream hub failed")
 
     def start(self) -> None:
@@ -84,7 +95,7 @@ class TopicFeed:
         topic = self._topics.get(key)
         if topic is None:
             topic = self._topics[key] = self._new(key)
-            self._background.start(self._open(topic, None))
+            self._background.start(self._open(topic))
         subscription = FeedSubscription(self, key)
         topic.sinks[subscription] = sink
         try:
@@ -113,22 +124,21 @@ class TopicFeed:
 
     # --- the hub
 
-    async def _open(self, topic: _Topic, from_slot: int | None) -> None:
-        wanted = OpenTopic(self._replica, topic.handle, topic.key.method, topic.key.params, from_slot)
-        try:
-            reply = await self._link.call(CHANGE, wanted, _CHANGE_MS, new_work=True)
-            error = reply.error
-        except (LinkFull, LinkTimeout):
-            error = _AWAY
-        if error and topic.opened.done():  # It is opened again, for as long as anybody wants it.
-            logger.info("a %s cannot be opened again for now", topic.key.method)
-            await asyncio.sleep(_REOPEN_SECONDS)
-            if self._by_handle.get(wanted.handle) is topic:
-                await self._open(topic, from_slot)
-            return
+    async def _open(self, topic: _Topic) -> None:
+        error = await self._ask_to_open(topic, None)
         self._end_opening(topic, error)
         if error is _AWAY:
             self._background.start(self._close(topic.handle))  # The hub may have opened it all the same.
+
+    async def _ask_to_open(self, topic: _Topic, from_slot: int | None) -> bytes:
+        """Return the node's error object, or nothing."""
+        wanted = OpenTopic(self._replica, topic.handle, topic.key.method, topic.key.params, from_slot)
+        try:
+            reply = await self._link.call(CHANGE, wanted, _CHANGE_MS, new_work=True)
+        except (LinkFull, LinkTimeout):
+            return _AWAY
+        error: bytes = reply.error
+        return error
 
     def _end_opening(self, topic: _Topic, error: bytes) -> None:
         if not topic.opened.done():
@@ -151,63 +161,97 @@ class TopicFeed:
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
             try:
-                self._take(batch)
+                await self._take(batch)
             except Exception:  # A bug; the stream must go on.
                 logger.exception("a batch of events could not be delivered")
 
-    def _take(self, batch: TopicEvents) -> None:
+    async def _take(self, batch: TopicEvents) -> None:
         slot, root = self._slot, self._root
         self._slot, self._root = max(slot, batch.slot), max(root, batch.root)
         if batch.session != self._session:
             is_first, self._session, self._acked = self._session == 0, batch.session, 0
             if not is_first:
-                self._open_all_again(slot, root)
+                await self._open_all_again(slot, root)
         if batch.batch:
             self._acked = batch.batch
+        steps = 0
         if batch.overran:
             for topic in list(self._by_handle.values()):
-                self._deliver_gap(topic, _gap(root if topic.key.follows_root else slot, self._slot, _OVERRAN))
+                steps += self._deliver_gap(topic, _gap(root if topic.key.follows_root else slot, self._slot, _OVERRAN))
+                steps = await _pause_after(steps)
         for event in batch.events:
-            self._deliver(event)
+            steps = await _pause_after(steps + self._deliver(event))
 
-    def _open_all_again(self, slot: int, root: int) -> None:
+    async def _open_all_again(self, slot: int, root: int) -> None:
         """The hub knows no topic of this replica any more. Subscribers keep their subscriptions."""
+        steps = 0
         for topic in list(self._topics.values()):
-            if not topic.opened.done():
-                continue  # Its opening is on its way, and is answered by this hub.
+            steps = await _pause_after(steps + 1)
+            if not topic.opened.done() or self._topics.get(topic.key) is not topic:
+                continue  # Its opening is on its way, and is answered by this hub; or nobody wants it any more.
             self._by_handle.pop(topic.handle, None)
             topic.handle, topic.pieces = next(self._handles), []
             self._by_handle[topic.handle] = topic
-            self._background.start(self._open(topic, root if topic.key.follows_root else slot))
+            if topic.from_slot is None:  # Else it waits since an earlier restart, and has had no event since.
+                topic.from_slot = root if topic.key.follows_root else slot
+            self._reopen.append((topic, topic.handle))
+        while self._reopenings < min(REOPENINGS_MAX, len(self._reopen)):
+            self._reopenings += 1
+            self._background.start(self._open_those_that_wait())
+
+    async def _open_those_that_wait(self) -> None:
+        """Open topics again, one after the other. Each is asked for until it is open, nobody wants it, or the hub is
+        another one again."""
+        try:
+            while self._reopen:
+                topic, handle = self._reopen.popleft()
+                while self._by_handle.get(handle) is topic and topic.handle == handle:
+                    if not await self._ask_to_open(topic, topic.from_slot):
+                        if topic.handle == handle:
+                            topic.from_slot = None
+                        break
+                    logger.info("a %s cannot be opened again for now", topic.key.method)
+                    await asyncio.sleep(_REOPEN_SECONDS)
+        finally:
+            self._reopenings -= 1
 
     # --- events
 
-    def _deliver(self, event: TopicEvent) -> None:
+    def _deliver(self, event: TopicEvent) -> int:
+        """Give an event to the subscribers of its topic. Return how many steps that took."""
         topic = self._by_handle.get(event.handle)
         if topic is None:
-            return
+            return 1
         payload = event.payload
         if event.flags & MORE:
             topic.pieces.append(payload)
-            return
+            return 1
         if topic.pieces:
             payload, topic.pieces = b"".join((*topic.pieces, payload)), []
         if event.flags & GAP:
-            self._deliver_gap(topic, payload)
-            return
+            return self._deliver_gap(topic, payload)
         ends = bool(event.flags & ENDS)
         if ends:
             self._forget(topic)
-        self._give(topic, StreamEvent(b'%b%b,"subscription":' % (topic.head, payload), NOTIFICATION_UNITS, ends))
+        return self._give(topic, StreamEvent(b'%b%b,"subscription":' % (topic.head, payload), NOTIFICATION_UNITS, ends))
 
-    def _deliver_gap(self, topic: _Topic, gap: bytes) -> None:
+    def _deliver_gap(self, topic: _Topic, gap: bytes) -> int:
         head = b'{"jsonrpc":"2.0","method":"gapNotification","params":{"result":%b,"subscription":' % gap
-        self._give(topic, StreamEvent(head, 0))
+        return self._give(topic, StreamEvent(head, 0))
 
-    def _give(self, topic: _Topic, event: StreamEvent) -> None:
+    def _give(self, topic: _Topic, event: StreamEvent) -> int:
         for sink in list(topic.sinks.values()):
             sink(event)
+        return 1 + len(topic.sinks)
 
 
 def _gap(from_slot: int, to_slot: int, reason: str) -> bytes:
     return orjson.dumps({"from_slot": from_slot, "to_slot": to_slot, "reason": reason})
+
+
+async def _pause_after(steps: int) -> int:
+    """Let others have the loop after STEPS_AT_ONCE. Return the steps since the last pause."""
+    if steps < STEPS_AT_ONCE:
+        return steps
+    await asyncio.sleep(0)
+    return 0

@@ -9,7 +9,7 @@ from actors.hotlink.frames import MessageKind
 from actors.hotlink.replica import LinkTimeout
 from actors.metering.api import StreamEvent
 from actors.streams.api import CHANGE, ENDS, GAP, MORE, CloseTopic, OpenTopic, TopicEvent, TopicEvents, TopicReply
-from actors.streams.hub.feed import FeedSubscription, TopicFeed
+from actors.streams.hub.feed import REOPENINGS_MAX, STEPS_AT_ONCE, FeedSubscription, TopicFeed
 from actors.streams.hub.native import TopicKey
 from tests.streams.world import ONE
 
@@ -132,4 +132,85 @@ async def test_a_hub_that_is_away_refuses_and_leaves_nothing() -> None:
     link.fails = True
     answer = await feed.subscribe(TopicKey("rootSubscribe", b"[]"), Heard())
     assert isinstance(answer, bytes) and orjson.loads(answer)["code"] == -32003 and len(feed) == 1
+    await feed.stop()
+
+
+class SlowLink(PlayedLink):
+    """Opens topics only when the test says so. asked: openings that wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_slow = False
+        self.asked: list[tuple[OpenTopic, asyncio.Future[Any]]] = []
+
+    def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
+        if not self.is_slow or kind is not CHANGE:
+            return super().call(kind, item, wait_ms, new_work)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.asked.append((item, future))
+        return future
+
+    def open_all(self) -> list[OpenTopic]:
+        asked, self.asked = self.asked, []
+        for _, future in asked:
+            future.set_result(TopicReply(self.session))
+        return [item for item, _ in asked]
+
+
+async def _with_topics(count: int) -> tuple[SlowLink, TopicFeed]:
+    link = SlowLink()
+    feed = TopicFeed(link, ONE)
+    feed.start()
+    for number in range(count):
+        await feed.subscribe(TopicKey("accountSubscribe", b'["%d"]' % number), Heard())
+    await link.answer(1, slot=50)
+    link.is_slow = True
+    return link, feed
+
+
+async def test_topics_are_opened_again_a_few_in_each_round_of_the_loop() -> None:
+    """After the hub restarts, thousands of topics must not hold a replica's loop, nor the link to the hub."""
+    link, feed = await _with_topics(1_000)
+    link.session = 2
+    await link.answer(1, slot=60)
+    opened: list[OpenTopic] = []
+    while len(opened) < 1_000:
+        assert len(link.asked) <= REOPENINGS_MAX
+        opened += link.open_all()
+        await asyncio.sleep(0)
+    assert len({topic.params for topic in opened}) == len({topic.handle for topic in opened}) == 1_000
+    assert {topic.from_slot for topic in opened} == {45}
+    await feed.stop()
+
+
+async def test_a_topic_that_waited_through_two_restarts_is_opened_from_where_it_was() -> None:
+    """Else the slots between the restarts would be a silent gap. Nobody opens what nobody wants any more."""
+    link, feed = await _with_topics(REOPENINGS_MAX + 2)
+    unwanted = await feed.subscribe(TopicKey("accountSubscribe", b'["0"]'), Heard())
+    assert isinstance(unwanted, FeedSubscription)
+    link.session = 2
+    await link.answer(1, slot=60)
+    first = link.open_all()[:1]
+    await asyncio.sleep(0)
+    link.session = 3
+    await link.answer(1, slot=70)
+    opened: list[OpenTopic] = []
+    for _ in range(100):
+        opened += link.open_all()
+        await asyncio.sleep(0)
+    last = {topic.params: topic.from_slot for topic in opened}
+    assert len(last) == REOPENINGS_MAX + 2 and last[first[0].params] == 55
+    assert last[b'["%d"]' % (REOPENINGS_MAX + 1)] == 45
+    await feed.stop()
+
+
+async def test_a_batch_with_many_events_leaves_the_loop_to_others() -> None:
+    link, feed, heard = await _subscribed()
+    _, future = await link.polls.get()
+    future.set_result(TopicEvents(1, 1, 9, 4, tuple(TopicEvent(1, 0, b"1") for _ in range(1_000)), False))
+    most, before = 0, 0
+    while len(heard) < 1_000:
+        await asyncio.sleep(0)
+        most, before = max(most, len(heard) - before), len(heard)
+    assert most <= STEPS_AT_ONCE
     await feed.stop()
