@@ -4,14 +4,17 @@ Implements: design, "Work on the loop" (nothing holds the loop longer than 5 ms)
 
 Reading a body of 256 kB takes up to 2 ms, and checking 100 transactions in it takes 20 ms or more. When 400 of them
 arrive in the same moment, all other requests would wait for all of them. So only one large request is worked on between
-two rounds of the loop, and the others wait in order of arrival. Small requests never wait here.
+two rounds of the loop. Accounts and addresses take turns: the next request is the oldest one of whoever has waited
+longest for a turn. Small requests never wait here.
 
 What happens when full: requests above WAITING_BYTES_MAX in all, or NAME_WAITING_BYTES_MAX of one account or address,
-are refused with 503.
+are refused with 503. An account or address with a request here gets another one in only while all its bytes are at most
+FREE_SHARE of the bytes that are free. So each sender leaves seven eighths of what the others have left, and eight of
+them leave a third of the room.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -25,6 +28,7 @@ LARGE_BYTES = 16_384
 SLICE_BYTES = 2_048  # Of parameters: a transaction of 1.6 kB with 11 signatures takes 0.5 ms to verify.
 WAITING_BYTES_MAX = 64 << 20
 NAME_WAITING_BYTES_MAX = 8 << 20  # 32 bodies of the largest size.
+FREE_SHARE = 8  # Of the free bytes, one sender may hold an eighth.
 TOO_MANY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many large requests wait here")
 
 _T = TypeVar("_T")
@@ -38,26 +42,60 @@ class LargeRequests:
         self, waiting_bytes_max: int = WAITING_BYTES_MAX, name_bytes_max: int = NAME_WAITING_BYTES_MAX
     ) -> None:
         self._waiting_bytes_max, self._name_bytes_max = waiting_bytes_max, name_bytes_max
-        self._turn = asyncio.Lock()
-        self._waiting: Counter[bytes | str] = Counter()
-        self._waiting_bytes = 0
+        self._bytes: Counter[bytes | str] = Counter()  # By name; of the request that is worked on too.
+        self._bytes_total = 0
+        self._lines: OrderedDict[bytes | str, deque[asyncio.Future[None]]] = OrderedDict()  # The first name is next.
+        self._is_working = False
 
     async def run(self, name: bytes | str, size: int, work: Callable[[], Awaitable[_T]]) -> _T | Refusal:
-        """Do this work when all that came before is done. name: of the account or address that has caused it."""
-        if self._waiting_bytes + size > self._waiting_bytes_max or self._waiting[name] + size > self._name_bytes_max:
+        """Do this work when its turn comes. name: of the account or address that has caused it."""
+        if not self._has_room(name, size):
             return TOO_MANY
-        self._waiting_bytes += size
-        self._waiting[name] += size
+        self._count(name, size)
         try:
-            async with self._turn:
+            await self._wait_for_turn(name)
+            try:
                 # Requests that are ready in this round of the loop line up, in place of being worked on in it.
                 await asyncio.sleep(0)
                 return await work()
+            finally:
+                self._give_next_turn()
         finally:
-            self._waiting_bytes -= size
-            self._waiting[name] -= size
-            if not self._waiting[name]:
-                del self._waiting[name]
+            self._count(name, -size)
+
+    def _has_room(self, name: bytes | str, size: int) -> bool:
+        free, held = self._waiting_bytes_max - self._bytes_total, self._bytes[name]
+        return size <= free and held + size <= self._name_bytes_max and (not held or held + size <= free // FREE_SHARE)
+
+    def _count(self, name: bytes | str, size: int) -> None:
+        self._bytes_total += size
+        self._bytes[name] += size
+        if not self._bytes[name]:
+            del self._bytes[name]
+
+    async def _wait_for_turn(self, name: bytes | str) -> None:
+        if not self._is_working:
+            self._is_working = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(name, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # The turn was given in the moment in which the request was cancelled.
+                self._give_next_turn()
+            raise
+
+    def _give_next_turn(self) -> None:
+        while self._lines:
+            name, line = self._lines.popitem(last=False)
+            turn = line.popleft()
+            if line:
+                self._lines[name] = line
+            if not turn.done():  # Else its request was cancelled.
+                turn.set_result(None)
+                return
+        self._is_working = False
 
     async def admitted(
         self, name: Callable[[], bytes | str], calls: Sequence[AnyCall], plans: Mapping[str, Plan]

@@ -4,6 +4,8 @@ import asyncio
 import base64
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import large_requests
@@ -89,3 +91,65 @@ def test_refused_calls_cost_what_they_were_to_check_and_admitted_ones_nothing():
     refused, answered = Reply(b"1", None, Refusal(Err.INVALID_PARAMS)), Reply(b"1", None, None)
     assert cost_of_work([bad, good], Replies([refused, answered], None, None)) == bad.cost == 10
     assert cost_of_work([bad, good], Replies([], Refusal(Err.AUTH_FAILED), None)) == 20
+
+
+async def test_accounts_take_turns():
+    """Threat 61: who sends one large request waits for one of each other sender, and not for all of them."""
+    large, done = LargeRequests(), []
+
+    async def work(name: str) -> None:
+        done.append(name)
+
+    senders = [HERE] * 20 + [THERE]
+    tasks = [asyncio.ensure_future(large.run(name, 1_000, lambda name=name: work(name))) for name in senders]
+    await asyncio.gather(*tasks)
+    assert done.index(THERE) <= 2 and len(done) == 21
+
+
+async def test_a_request_that_is_cancelled_gives_its_turn_away():
+    """Rule: it may be cancelled while it waits, and in the moment in which it gets its turn."""
+    large, hold = LargeRequests(), asyncio.Event()
+    first = asyncio.ensure_future(large.run(HERE, 1, hold.wait))
+    await asyncio.sleep(0)
+    early, late, last = [asyncio.ensure_future(large.run(HERE, 1, hold.wait)) for _ in range(3)]
+    await asyncio.sleep(0)
+    early.cancel()
+    hold.set()
+    await first
+    late.cancel()
+    assert await last is True and early.cancelled() and late.cancelled()
+    assert await large.run(HERE, large_requests.NAME_WAITING_BYTES_MAX, hold.wait) is True
+
+
+_STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 7), st.integers(1, 256)), max_size=200)
+
+
+@pytest.mark.threat(61)
+@given(steps=_STEPS)
+def test_eight_senders_leave_room_for_a_ninth(steps):
+    """Threat 61: whatever eight accounts send and in which order it ends, a third of the room is free, so that the
+    ninth gets several requests of the largest size in. No account holds more than its bound."""
+
+    async def play() -> None:
+        room, most = 64 * 256, 8 * 256
+        large, under_way = LargeRequests(room, most), {name: [] for name in range(8)}
+        for comes, name, size in [*steps, *((True, name, 256) for name in range(8) for _ in range(40))]:
+            if comes:
+                task = asyncio.ensure_future(large.run(str(name), size, asyncio.Event().wait))
+                await asyncio.sleep(0)
+                if not task.done():
+                    under_way[name].append((size, task))
+            elif under_way[name]:
+                task = under_way[name].pop()[1]
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        held = [sum(size for size, _ in sent) for sent in under_way.values()]
+        assert max(held) <= most and sum(held) <= room * 2 // 3
+        ninth = [asyncio.ensure_future(large.run("ninth", 256, asyncio.Event().wait)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not any(task.done() for task in ninth)
+        for task in (*ninth, *(task for sent in under_way.values() for _, task in sent)):
+            task.cancel()
+        await asyncio.sleep(0)
+
+    asyncio.run(play())
