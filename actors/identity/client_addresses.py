@@ -12,6 +12,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Address = IPv4Address | IPv6Address
@@ -73,6 +74,7 @@ class TrustedProxies:
         return parsed is not None and parsed in self
 
 
+@lru_cache(4_096)  # Every request is asked for its address, which takes 5 us to parse; floods repeat few of them.
 def parse_hop(text: str) -> Address | None:
     """Parse the address of one hop, with or without port, brackets and zone. None: it is no address.
 

@@ -116,7 +116,7 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
 
 def id_of(body: bytes, bytes_max: int) -> bytes | None:
     """The id for the refusal of a request that is not worked on. None: it is a batch, or longer than bytes_max."""
-    parsed = parse(body) if len(body) <= bytes_max else []
+    parsed = parse(body) if len(body) <= bytes_max and body.lstrip()[:1] != b"[" else []
     return None if isinstance(parsed, list) else parsed.id
 
 

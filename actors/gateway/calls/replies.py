@@ -32,7 +32,7 @@ class Response(HttpResponse):
 
     kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
     door. refused: constants of the error table that the body names, for the metrics. stream: in place of `body`.
-    is_public: of a page whose answers have no X-Request-Id. posted: as in Reply.
+    is_public: of a page whose answers have no X-Request-Id. posted: as in Reply. is_delayed: the door holds it back.
     """
 
     kept: Sequence[object] = ()
@@ -42,6 +42,7 @@ class Response(HttpResponse):
     stream: AsyncGenerator[bytes, None] | None = None
     is_public: bool = False
     posted: int = 0
+    is_delayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class ErrorReplies:
             terms = terms.bare()
         response = plain(refusal, request.id, terms) if raw_id is None else single(refusal, raw_id, request.id, terms)
         response.headers += more.headers
+        response.is_delayed = more.told_to_wait
         if more.figures is not None:
             headers.add_figures(response.headers, more.figures, more.credits_remaining, self._now())
         return response

@@ -97,13 +97,15 @@ class RefusedCaller(Refusal):
     """A refusal with more to tell than the table has.
 
     headers: for the answer. offers_payment: whether a 402 may ask for an x402 payment. figures, credits_remaining: of
-    a caller that is over its limit of refused calls; None: not known.
+    a caller that is over its limit of refused calls; None: not known. told_to_wait: the answer is held back
+    (calls/delayed_refusals.py).
     """
 
     headers: Sequence[Header] = ()
     offers_payment: bool = True
     figures: Figures | None = None
     credits_remaining: int | None = None
+    told_to_wait: bool = False
 
 
 class ClientLeftError(Exception):

@@ -6,7 +6,7 @@ Anybody can make up keys, and each of them has to be asked about. With the calls
 batches of 100 would use up all calls in flight, and customers would get 503. So calls wait here, before they are
 counted in flight, until their address and all strangers together have a place. A place is given back when the owner
 confirms the credential or the request ends; both take a few milliseconds. The share also bounds the look-ups that
-strangers have under way at the owners.
+strangers have under way at the owners. Few requests come in here in one round of the loop (calls/start_line.py).
 
 What happens when full: calls above WAITING_MAX in all, or ADDRESS_WAITING_MAX of one address, are refused with 503,
 and count as refused calls of their address: one that goes on is soon told to wait, before its requests are read.
@@ -19,12 +19,14 @@ from collections import Counter, OrderedDict, deque
 from actors.calls import Proof
 from actors.gateway.calls.refusal_limits import RefusalLimits, credential_of
 from actors.gateway.calls.requests import Client
+from actors.gateway.calls.start_line import StartLine
 from actors.identity.client_addresses import UNKNOWN
 
 SHARE = 8  # Strangers get an eighth of the calls in flight, and an address a quarter of that.
 ADDRESS_SHARE = 4
 WAITING_MAX = 8_192
 ADDRESS_WAITING_MAX = 2_048
+_PER_ROUND = 8  # To ask an owner about a credential, and to refuse the request, takes 0.2 ms.
 _LOOKS_MAX = 32  # Addresses that are looked at when a place becomes free: few can have all their places.
 
 
@@ -48,7 +50,7 @@ class UnprovenCalls:
 
     def __init__(self, calls_max: int, limits: RefusalLimits) -> None:
         self._calls_max, self._address_max = max(1, calls_max), max(1, calls_max // ADDRESS_SHARE)
-        self._limits = limits
+        self._limits, self._starts = limits, StartLine(_PER_ROUND)
         self._total = 0
         self._by_address: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[StrangersPlace]] = OrderedDict()  # By address; their turns go round.
@@ -60,6 +62,8 @@ class UnprovenCalls:
     async def enter(self, proof: Proof, client: Client | None, count: int) -> StrangersPlace | None:
         """Wait for a place for so many calls. None: too many wait already."""
         place = StrangersPlace(self, self._limits.address_of(client), credential_of(proof), count)
+        if not await self._starts.enter(place.address):
+            return None
         if place.address not in self._waiting and self._fits(place):
             self._let_in(place)
             return place

@@ -17,6 +17,7 @@ from actors.gateway.calls import headers, replies
 from actors.gateway.calls.accepted import prefers
 from actors.gateway.calls.address_limits import is_limited
 from actors.gateway.calls.answers import LateAnswers
+from actors.gateway.calls.delayed_refusals import DelayedRefusals
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import (
@@ -135,6 +136,7 @@ class HttpDoor:
         )
         self._has_console = self._pages.find(_CONSOLE) is not None
         self._streams = StreamedAnswers()
+        self._delayed = DelayedRefusals()
         self.late = LateAnswers(dependencies.accounts, self._complete)
         self._sockets = self._socket_door(dependencies, authenticator)
         self.websocket_paths = frozenset(door_websocket.PATHS if self._sockets else ())
@@ -169,6 +171,8 @@ class HttpDoor:
         )
         try:
             response = await self._answer(request, receive, facts.fault)
+            if response.is_delayed:
+                await self._delayed.wait()
         except ClientLeftError:
             return
         except Exception:  # The client gets an answer with an id that the operator finds in the log.
@@ -275,6 +279,8 @@ class HttpDoor:
         )
         try:
             response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
+            if response.is_delayed:
+                await self._delayed.wait()
             if query and uses_url_key(sent, query):
                 response.headers += headers.DEPRECATED_URL_KEY
         except Exception:
@@ -291,6 +297,8 @@ class HttpDoor:
         assert self._sockets is not None, "no path takes a WebSocket"
         try:
             answer = await self._sockets.answer(request)
+            if isinstance(answer, Response) and answer.is_delayed:
+                await self._delayed.wait()
         except Exception:
             logger.exception("request %s failed", request.id)
             answer = replies.internal(request.id)

@@ -80,6 +80,10 @@ class Authenticator:
         """
         return await self._payments.take(request, self._clock.now())
 
+    def knows(self, proof: Proof) -> bool:
+        """Whether the account's owner has confirmed this credential to this replica."""
+        return self._limits.knows(proof)
+
     def name_of(self, proof: Proof | None, client: Client) -> bytes | str:
         """The account, or the address, for which the work on a request counts."""
         return self._limits.address_of(client) if proof is None else self._limits.name_of(proof, client)
@@ -98,7 +102,7 @@ class Authenticator:
             seconds = self._free.take(routing_of(caller.proof), size, now)
         if seconds is None:
             return None
-        return RefusedCaller(Err.RATE_LIMITED, hint=_FREE_HINT, retry_seconds=seconds)
+        return RefusedCaller(Err.RATE_LIMITED, hint=_FREE_HINT, retry_seconds=seconds, told_to_wait=True)
 
     def count_refusals(self, errs: Iterable[Err], client: Client, cost: int = 0) -> Refusal | None:
         """Count refusals of a client that has proven nothing. A refusal in their place when there were too many.
@@ -119,4 +123,5 @@ class Authenticator:
 
 
 def _told_to_wait(wait: Wait) -> RefusedCaller:
-    return RefusedCaller(Err.RATE_LIMITED, hint=_HINT, figures=wait.figures, credits_remaining=wait.credits_remaining)
+    figures, credits = wait.figures, wait.credits_remaining
+    return RefusedCaller(Err.RATE_LIMITED, hint=_HINT, figures=figures, credits_remaining=credits, told_to_wait=True)

@@ -314,6 +314,26 @@ async def test_a_large_body_is_not_read_before_its_credential_is_known_to_be_goo
         assert [hold.items for hold in world.accounts.holds] == [(), ()]
 
 
+@pytest.mark.threat(63)
+async def test_a_strangers_batch_is_not_read_before_its_credential_is_known_to_be_good(monkeypatch):
+    """Threat 63: a batch of 100 calls takes 0.5 ms to read, and anybody can make up keys. A known customer's is read at
+    once, and the single call of a stranger is refused under its id."""
+    async with a_world() as world:
+        made_up = {"x-api-key": "srpc_live_" + base64.urlsafe_b64encode(bytes(32)).decode().rstrip("=")}
+        single = json.dumps(call("getMultipleAccounts", ["a" * 32] * 40, id="mine")).encode()
+        response = await world.http.post("/", content=single, headers=made_up)
+        assert len(single) > 1_024 and (response.status_code, constant(response)) == (401, "AUTH_FAILED")
+        customer = await world.customer()
+        batch = json.dumps([call()] * 100).encode()
+        assert (await world.rpc(customer, batch)).status_code == 200
+        before = len(world.accounts.holds)
+        assert (await world.rpc(customer, batch)).status_code == 200
+        assert [len(hold.items) for hold in world.accounts.holds[before:]] == [100]
+        monkeypatch.setattr("actors.gateway.doors.rpc.jsonrpc.parse", None)
+        response = await world.http.post("/", content=batch, headers=made_up)
+        assert (response.status_code, constant(response)) == (401, "AUTH_FAILED")
+
+
 @pytest.mark.threat(61)
 async def test_large_bodies_with_made_up_keys_count_by_their_bytes():
     """They are not parsed, but each had to be received: 250 kB are 61 refused calls, of 500 that an address has."""

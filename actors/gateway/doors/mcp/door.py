@@ -197,6 +197,7 @@ class McpDoor:
         response = mcp_answers.refused(refusal, raw_id, request.id, terms, self._always_200)
         if more is not None:
             response.headers += more.headers
+            response.is_delayed = more.told_to_wait
             if more.figures is not None:
                 headers.add_figures(response.headers, more.figures, more.credits_remaining, self._clock.now())
         return response

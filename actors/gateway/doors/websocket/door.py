@@ -1,10 +1,10 @@
 """The WebSocket door: from a handshake to an open socket of one account, or to a refusal.
 
 Implements: interface, "WebSocket /ws", "Authentication"; decisions, "WebSocket refusals"; threats 30, 31, 45 and
-59. The order of checks: the handshake's form, the handshakes of the address, too many refusals, the credential, its
-account, the account's handshakes, the balance, the room. A handshake that is refused for its credential or its account
-is accepted and closed with the reason (doors/websocket/refusals.py); others get the status and the body of a refused
-call. Not here: messages (doors/websocket/session.py), subscriptions (handed over by the wiring), frames
+59. The order of checks: the handshake's form, the handshakes of the address, its turn, too many refusals, the
+credential, its account, the account's handshakes, the balance, the room. A handshake that is refused for its credential
+or its account is accepted and closed with the reason (doors/websocket/refusals.py); others get the status and the body
+of a refused call. Not here: messages (doors/websocket/session.py), subscriptions (handed over by the wiring), frames
 (http_server/websocket.py).
 """
 
@@ -28,7 +28,8 @@ from actors.gateway.calls.headers import CLOSE, HeaderList
 from actors.gateway.calls.jsonrpc import NO_ID, BadCall
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.replies import ErrorReplies, Response
-from actors.gateway.calls.requests import Request, carries_credentials
+from actors.gateway.calls.requests import RefusedCaller, Request, carries_credentials
+from actors.gateway.calls.start_line import StartLine
 from actors.gateway.doors.websocket.handshakes import HandshakeLimits
 from actors.gateway.doors.websocket.refusals import RefusedSocket, close_of
 from actors.gateway.doors.websocket.session import OpenStreams, SocketSession
@@ -48,13 +49,18 @@ UNFINISHED_BYTES_MAX, UNFINISHED_ACCOUNT_BYTES_MAX = 64 << 20, 8 << 20
 HANDSHAKE_COST = 25  # Units of a refused call: what a refused handshake takes of the loop, about half a millisecond.
 _SUBPROTOCOL, _KEY_PREFIX = b"solana-rpc", b"auth."
 _OFFER, _VERSION, _KEY = b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-key"
+_PER_ROUND = 2  # Handshakes that begin in one round of the loop: to ask the account's owner takes 0.5 to 1 ms.
 _NOBODY = b""  # The owner of refused sockets, whose messages are not read.
 _BAD_HANDSHAKE = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Key of 16 bytes in base64")
 _BAD_VERSION = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Version, which is 13")
 _TWO_KEYS = Refusal(Err.AUTH_FAILED, "two keys were offered as subprotocols")
 _SUSPENDED = Refusal(Err.METHOD_NOT_ALLOWED, "this account is suspended")
 _LOW = Refusal(Err.INSUFFICIENT_CREDITS, f"a WebSocket needs a balance of {BALANCE_MIN} credits")
-_TOO_MANY = Refusal(Err.RATE_LIMITED, "too many WebSocket handshakes in one second; connect again after Retry-After")
+_TOO_MANY = RefusedCaller(
+    Err.RATE_LIMITED,
+    "too many WebSocket handshakes in one second; connect again after Retry-After",
+    told_to_wait=True,
+)
 _FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open sockets here")
 _OWNER_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
 
@@ -89,6 +95,7 @@ class WebSocketDoor:
         self._late, self._errors, self._streams, self._next_id = late, errors, streams, next_id
         self._addresses, self._clock = addresses, clock
         self._handshakes = HandshakeLimits(config.account_handshakes_per_second, config.address_handshakes_per_second)
+        self._starts = StartLine(_PER_ROUND)
         self._backlog = Backlog(BACKLOG_BYTES_MAX)
         # A message of the largest size always fits into an empty room, whatever the setting.
         most = max(UNFINISHED_ACCOUNT_BYTES_MAX, 2 * config.body_bytes_max)
@@ -157,6 +164,8 @@ class WebSocketDoor:
             return _BAD_VERSION
         if not self._handshakes.admits_address(address, self._clock.now()):
             return self._counted(_TOO_MANY, request)
+        if not await self._starts.enter(address):
+            return self._counted(_FULL, request)
         keys = [offer[len(_KEY_PREFIX) :] for offer in _offered(request.headers) if offer.startswith(_KEY_PREFIX)]
         if len(keys) > 1:
             return self._counted(_TWO_KEYS, request)
