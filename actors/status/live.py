@@ -70,7 +70,7 @@ class SolPrice(Protocol):
     def latest(self) -> Price | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of a replica that the pages tell of. None: there is no such part, and the pages do not mention it."""
 
@@ -121,7 +121,10 @@ class LivePages:
         self._capabilities = endpoints.capabilities_document(offered.doors, offered.paths)
         self._background = Background(logger, "checking the stores failed")
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Check the stores before the first call, so that a new replica does not answer /health with "starting" while
+        another one serves; then every second."""
+        await self.look()
         self._background.repeat(self.look, _WATCH_SECONDS)
 
     async def stop(self) -> None:

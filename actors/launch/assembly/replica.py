@@ -70,7 +70,6 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     webhooks, webhook_pages = await assemble_webhooks(config)
     meters, standing = _open_meters(accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
-    # Paths of contexts beside the gateway.
     served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
     current = CurrentHealth(config.upstream)
     nodes = Nodes(config.upstream, clock, current.probed)
@@ -83,18 +82,10 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     yellowstone = assemble_yellowstone(config, accounts, streaming, meters, clock, metrics)
     sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
-    told = Parts(
-        owners=accounts,
-        redis=redis_client,
-        signals=signals.classifiers,
-        sends=sends,
-        grpc=yellowstone,
-        sponsor=payments.recovery if payments else None,
-        sol_price=sol_price,
-    )
+    sponsor = payments.recovery if payments else None
+    told = Parts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price)
     pages = LivePages(config, clock, current, told, _offered(config, served))
-    await pages.look()  # A new replica must not answer /health with "starting" while another one serves.
-    pages.start()
+    await pages.start()
     # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
