@@ -54,7 +54,7 @@ class GrpcSource(Protocol):
     def is_up(self) -> bool: ...
 
 
-class Sponsor(Protocol):
+class SponsorBalance(Protocol):
     @property
     def sponsor_low(self) -> bool: ...
 
@@ -65,13 +65,13 @@ class Price(Protocol):
     def age_seconds(self, now: int) -> int | None: ...
 
 
-class SolPrice(Protocol):
+class PriceOfSol(Protocol):
     @property
     def latest(self) -> Price | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LiveParts:
     """The parts of a replica that the pages tell of. None: there is no such part, and the pages do not mention it."""
 
     owners: Owners
@@ -79,12 +79,12 @@ class Parts:
     signals: SignalSources | None = None
     sends: Sends | None = None
     grpc: GrpcSource | None = None
-    sponsor: Sponsor | None = None
-    sol_price: SolPrice | None = None
+    sponsor: SponsorBalance | None = None
+    sol_price: PriceOfSol | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedParts:
     """paths: method and path of everything that the doors serve. outcomes: of a call, and whether each is charged."""
 
     doors: Doors = field(default_factory=Doors)
@@ -114,7 +114,9 @@ class CurrentHealth:
 
 
 class LivePages:
-    def __init__(self, config: Config, clock: Clock, current: CurrentHealth, parts: Parts, offered: Offered) -> None:
+    def __init__(
+        self, config: Config, clock: Clock, current: CurrentHealth, parts: LiveParts, offered: OfferedParts
+    ) -> None:
         self._prices, self._clock, self._current, self._parts = config.pricing, clock, current, parts
         self._started_at, self._doors = clock.now(), offered.doors
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, offered.outcomes, offered.doors)

@@ -13,7 +13,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.config import Config, NodeConfig, UpstreamConfig
-from actors.status.live import CurrentHealth, LivePages, Offered, Parts
+from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.upstream.api import Nodes
 from bench.systems import free_port
 
@@ -154,7 +154,7 @@ async def three_nodes(folder: Path) -> AsyncIterator[tuple[dict[str, Devnode], N
         config = Config(upstream=UpstreamConfig(nodes=configs))
         stores: Any = Stores()
         current = CurrentHealth(config.upstream)
-        pages = LivePages(config, SystemClock(), current, Parts(owners=stores, redis=stores), Offered())
+        pages = LivePages(config, SystemClock(), current, LiveParts(owners=stores, redis=stores), OfferedParts())
         nodes = Nodes(config.upstream, SystemClock(), current.probed)
         await nodes.probe()
         await pages.look()

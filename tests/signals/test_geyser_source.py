@@ -25,7 +25,7 @@ from actors.signals.sources import (
     Update,
 )
 from actors.signals.transaction import known_key
-from bench import signal_source
+from bench.yellowstone_servers import trade
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
 
@@ -112,7 +112,7 @@ class _Node:
 
         hearing = asyncio.create_task(hear())
         for number in range(self._count):
-            await context.write(signal_source.update(number, number, 5))
+            await context.write(trade(number, number, 5))
             if number % 100 == 0 and not self._breaks_off:  # An answer to a stream that has ended hides how it ended.
                 await context.write(SubscribeUpdate(ping={}))
         if self._breaks_off:

@@ -7,7 +7,7 @@ import redis.exceptions
 from actors.accounts.api import OwnerUnavailable
 from actors.clock import ManualClock
 from actors.config import Config, TradesConfig, UpstreamConfig
-from actors.status.live import CurrentHealth, LivePages, Offered, Parts
+from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.trades.price_feed import SolPriceFeed
 from actors.trades.sol_price import SolPrice
 from actors.upstream.node_health import Probe
@@ -44,8 +44,8 @@ class World:
         self.pages = self.pages_with()
 
     def pages_with(self, **parts: Any) -> LivePages:
-        told = Parts(owners=self.owners, redis=self.redis, **parts)
-        return LivePages(CONFIG, ManualClock(), self.current, told, Offered())
+        told = LiveParts(owners=self.owners, redis=self.redis, **parts)
+        return LivePages(CONFIG, ManualClock(), self.current, told, OfferedParts())
 
     async def look(self) -> tuple[int, str]:
         await self.pages.look()

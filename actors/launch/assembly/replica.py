@@ -41,7 +41,7 @@ from actors.pages import Page
 from actors.sends.endpoints import SendMethods
 from actors.sends.once import RedisSendMarks
 from actors.sends.relay import RelayMethods
-from actors.status.live import CurrentHealth, LivePages, Offered, Parts
+from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.status.products import Doors
 from actors.storage.connections import checked_postgres, checked_redis
 from actors.telemetry import logs
@@ -83,7 +83,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
     sponsor = payments.recovery if payments else None
-    told = Parts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price)
+    told = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price)
     pages = LivePages(config, clock, current, told, _offered(config, served))
     await pages.start()
     # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
@@ -126,10 +126,10 @@ async def _report(config: Config, metrics: Metrics) -> None:
     await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
 
 
-def _offered(config: Config, served: Sequence[Page]) -> Offered:
+def _offered(config: Config, served: Sequence[Page]) -> OfferedParts:
     relay, sockets = config.sends.block_engine_url is not None, offers_streams(config)
     doors = Doors(websocket=sockets, relay=relay, grpc=config.upstream.yellowstone_url is not None, signals=sockets)
-    return Offered(doors, (*door_http.endpoints(relay), *(page.endpoint for page in served)), outcomes.PUBLISHED)
+    return OfferedParts(doors, (*door_http.endpoints(relay), *(page.endpoint for page in served)), outcomes.PUBLISHED)
 
 
 def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
