@@ -13,7 +13,7 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,14 +32,17 @@ from actors.accounts.api import (
     Command,
     OwnerReply,
     OwnerUnavailable,
+    ReadStanding,
     Value,
     owner_of,
     refused,
 )
+from actors.accounts.gathered_asks import GatheredAsks
 from actors.accounts.host import USES, AccountShardActor
 from actors.accounts.key_locations import KeyLocations
 from actors.accounts.undelivered import UNDELIVERED_MAX
 from actors.actor_settings import fingerprint, part_of
+from actors.background import Background
 from actors.calls import (
     REPLICA_ID_BYTES,
     DeliveredNotice,
@@ -124,7 +127,8 @@ class ShardedAccounts:
         self._asked_again: dict[bytes, bool] = {}  # Unanswered; True: the charge's answer has left meanwhile.
         self._delivered: list[list[bytes]] = [[] for _ in handles]
         self._notice_is_due = [False for _ in handles]
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = Background(logger, "background work for an owner failed")
+        self._standings = [GatheredAsks(functools.partial(hosting.ask, handle, "ask_many")) for handle in handles]
         self._locations = KeyLocations(len(handles))
 
     def start(self) -> None:
@@ -138,9 +142,8 @@ class ShardedAccounts:
         notices = [self._send_notice(index) for index, (link, gathered) in owners if gathered or link.unanswered]
         # Answered when it is durable: owners that end right after this replica have no charge of it in doubt.
         notices += [self._tell_undelivered(index) for index, link in enumerate(self._links) if link.connected]
-        await asyncio.wait([*notices, *self._background, asyncio.create_task(asyncio.sleep(0))], timeout=2)
-        for task in self._background:
-            task.cancel()
+        await asyncio.wait([*notices, asyncio.create_task(self._background.finish())], timeout=2)
+        await self._background.stop()
         for link in self._links:
             await link.stop()
 
@@ -209,12 +212,7 @@ class ShardedAccounts:
         self._void_in_background(request, None)
 
     def _void_in_background(self, request: SettleRequest, tries: int | None) -> None:
-        self._in_background(self._void(request, tries))
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background.start(self._void(request, tries))
 
     def may_leave(self, charge: SettleRequest) -> bool:
         # On the way of every answer: one comparison of bytes and one of times.
@@ -263,7 +261,7 @@ class ShardedAccounts:
         for operation, charge in self._undelivered[index].items():
             if operation not in self._asked_again:  # Otherwise the link itself sends it again.
                 self._asked_again[operation] = False
-                self._in_background(self._ask_again(index, charge))
+                self._background.start(self._ask_again(index, charge))
 
     def _tell_undelivered(self, index: int) -> "asyncio.Future[Any]":
         link, operations = self._links[index], set(self._undelivered[index])
@@ -314,9 +312,12 @@ class ShardedAccounts:
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
         if self._locations and isinstance(command, ByProof):
             command = msgspec.structs.replace(command, proof=self._locations.locate(command.proof))
-        handle = self._handles[owner_of(command, len(self._handles))]
+        owner, is_often = owner_of(command, len(self._handles)), isinstance(command, ReadStanding)  # Of each handshake.
         try:
-            reply: OwnerReply[Value] = await hosting.ask(handle, "ask", command)
+            asking = (
+                self._standings[owner].ask(command) if is_often else hosting.ask(self._handles[owner], "ask", command)
+            )
+            reply: OwnerReply[Value] = await asking
         except hosting.ActorUnreachable as error:
             raise OwnerUnavailable(f"{type(command).__name__}: {error}") from error
         if reply.elsewhere and isinstance(command, ByProof) and self._locations.learn(command.proof, reply.elsewhere):
