@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import base58
+import grpc.aio
 import pytest
 from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
+from websockets.asyncio.client import connect
 
+from actors.geyser_proto import geyser_pb2
 from bench.product import ROOT, Product
 from ledger_gateway import Gateway, Session, Signal, Wallet
-from tests.customers import Customer
+from tests.customers import Customer, request, rpc_body
 from tests.signals import chain_calls
 
 _COMMAND_SECONDS = 120
@@ -174,3 +177,38 @@ async def test_the_client_with_a_session_against_the_product(product: Product) -
         (event,) = await _signals(gateway, str(product.ready["node_url"]))
         assert isinstance(event, Signal) and event.kind == "newPair"
         await gateway.sign_out()
+
+
+async def test_an_imported_legacy_key_opens_its_account_at_every_door(product: Product, terminal: Terminal) -> None:
+    """Interface, "API key": 64 hexadecimal characters, by header and URL, over HTTP, WebSocket and gRPC; the key before
+    it is refused, and so is an import of it for another account, which stops nobody."""
+    customer, other = Customer(product), Customer(product)
+    customer.grant(100)
+    former, customer.api_key = customer.api_key, os.urandom(32).hex()
+    data = ("--data-dir", str(product.data_dir))
+    await asyncio.to_thread(
+        terminal.run, "accounts", "import-key", customer.pubkey, *data, given=customer.api_key + "\n"
+    )
+    assert customer.info()["pubkey"] == customer.pubkey and customer.call("getSlot").status == 200
+    by_url, call = f"?api-key={customer.api_key}", rpc_body("getSlot")
+    answer = request(f"{product.http_url}/{by_url}", {"Content-Type": "application/json"}, call)
+    assert "result" in answer.body, answer
+    socket_url = product.http_url.replace("http", "ws", 1) + "/ws"
+    for url, headers in ((socket_url + by_url, {}), (socket_url, {"X-Api-Key": customer.api_key})):
+        async with connect(url, additional_headers=headers) as socket, asyncio.timeout(30):
+            await socket.send(call.decode())
+            assert "result" in json.loads(await socket.recv())
+    async with grpc.aio.insecure_channel(str(product.ready["grpc_target"])) as channel:
+        ask = channel.unary_unary(
+            "/geyser.Geyser/GetVersion",
+            request_serializer=geyser_pb2.GetVersionRequest.SerializeToString,
+            response_deserializer=geyser_pb2.GetVersionResponse.FromString,
+        )
+        assert (await ask(geyser_pb2.GetVersionRequest(), metadata=(("x-token", customer.api_key),))).version
+    assert request(f"{product.http_url}/account/info", {"X-Api-Key": former}).status == 401
+    refused = await asyncio.to_thread(
+        terminal.run, "accounts", "import-key", other.pubkey, *data, given=customer.api_key + "\n", code=1
+    )
+    assert "another account" in refused.stderr + refused.stdout
+    debits = [entry["method"] for entry in customer.entries() if entry["type"] == "debit"]
+    assert sorted(debits).count("getSlot") == 4 and len(debits) == 5, debits

@@ -17,8 +17,8 @@ from bench.victim import Seen, Victim
 from tests import free_riders
 from tests.customers import Customer
 
-_SECONDS = 10.0 if "LONG_TESTS" in os.environ else 3.0
-_QUIET_SECONDS = 1.5
+_IS_STRICT = "LONG_TESTS" in os.environ  # For a machine that does nothing else.
+_SECONDS, _QUIET_SECONDS = (10.0, 5.0) if _IS_STRICT else (3.0, 1.5)
 _BACK_SECONDS = 10.0
 _WINDOWS = 3
 _P99_SECONDS_MAX, _RATIO_MAX = 0.25, 5
@@ -27,7 +27,7 @@ _KILL_SECONDS, _GONE_SECONDS_MAX = 8.0, 2.0
 
 _ATTACKERS = (
     *("pongs", "pings", "fragments", "handshakes", "refused messages"),
-    *("refused bodies", "strangers' batches", "unread answers"),
+    *("unread MCP lists", "refused bodies", "strangers' batches", "unread answers"),
     *("filter replacements", "replays", "distinct accounts"),
 )
 
@@ -65,8 +65,8 @@ def test_a_client_at_full_speed_starves_nobody(product: Product, victim: Victim,
     found = assault(product, victim, name, target, _QUIET_SECONDS, _BACK_SECONDS)
     assert found.saw, "the attacker has done nothing"
     assert not found.attacked.failures, (found.attacked.failures, found.saw)
-    # The larger of the two bounds: on a quiet machine five times 5 ms is less than the attacker takes of its cores.
-    allowed = max(_P99_SECONDS_MAX, _RATIO_MAX * median_p99(found.quiet))
+    # Both bounds with LONG_TESTS=1. Else the larger one: other tests run on the same cores, now more and now less.
+    allowed = (min if _IS_STRICT else max)(_P99_SECONDS_MAX, _RATIO_MAX * median_p99(found.quiet))
     assert median_p99(found.attacked) <= allowed, (median_p99(found.quiet), found.saw)
     assert found.bytes_after <= found.bytes_before + MEMORY_BACK_BYTES, (found.bytes_peak, found.saw)
 

@@ -17,6 +17,7 @@ from solders.transaction import VersionedTransaction
 
 from bench.product import Product
 from tests.cluster.test_sends import Sender, signature, text
+from tests.customers import Customer
 
 _ARRIVES_SECONDS = 60
 
@@ -26,12 +27,14 @@ class Receiver:
 
     def __init__(self) -> None:
         self.delivered: list[tuple[dict[str, str], bytes]] = []
+        self.seconds = 0.0  # Until it answers.
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.delivered.append((dict(self.headers), body))
+                time.sleep(receiver.seconds)
                 self.send_response(204)
                 self.end_headers()
 
@@ -147,3 +150,22 @@ def test_transactions_arrive_through_a_kill_of_the_dispatcher_and_are_billed_onc
         log = owner.ask("GET", f"/webhooks/{made['id']}/deliveries").json()["deliveries"]
         logged = [each["status"] for each in log]
         time.sleep(0.2)
+
+
+@pytest.mark.threat(68)
+def test_three_credits_pay_three_of_many_deliveries_to_a_slow_receiver(product: Product, receiver: Receiver) -> None:
+    """Money rule 1: a credit is held before each delivery, so none leaves that the ledger does not have."""
+    owner, wallet = Owner(product), Customer(product).pubkey
+    receiver.seconds = 0.3
+    for _ in range(21):
+        owner.register(receiver, filter_type="account", filter_value=wallet)
+    product.operator("remove", owner.customer.pubkey, str(owner.customer.balance - 3), "--reason", "test")
+    time.sleep(2)  # A new webhook is watched from about a second after its creation.
+    for _ in range(20):
+        body = json.dumps({"pubkey": wallet, "lamports": 5_000_000})
+        httpx.post(f"{product.ready['node_url']}/admin/fund", content=body).raise_for_status()
+    receiver.until(3)
+    time.sleep(5)
+    assert len(receiver.delivered) == 3
+    debits = [entry["method"] for entry in owner.customer.entries() if entry["type"] == "debit"]
+    assert debits == ["webhookDelivery"] * 3 and owner.customer.balance == 0
