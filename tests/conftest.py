@@ -31,6 +31,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("project")
 
 WHOLE_PRODUCT = ("tests/clients/", "tests/cluster/")  # Their tests share one running product.
+# Of these, the files whose tests start products of their own, so that another worker can run them.
+OWN_PRODUCTS = tuple(f"tests/cluster/test_{name}.py" for name in ("machines", "spare", "standing_readers"))
 
 _database_numbers = itertools.count(1)
 
@@ -53,7 +55,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByGroup(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return "product" if path.startswith(WHOLE_PRODUCT) else path
+            return "product" if path.startswith(WHOLE_PRODUCT) and path not in OWN_PRODUCTS else path
 
     return ByGroup(config, log)
 
@@ -83,7 +85,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(item: pytest.Item) -> int:
     """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it. Then the
-    tidy tests, among which are the types, so that no worker is left with them alone at the end."""
+    tidy tests, among which are the types, so that no worker is left with them alone at the end. The tests with products
+    of their own come last: by then one worker has run all other files, and the other still has the whole product's."""
+    if item.nodeid.startswith(OWN_PRODUCTS):
+        return 5
     if item.nodeid.startswith(WHOLE_PRODUCT):
         return 2 if item.get_closest_marker("stops") else 1 if item.get_closest_marker("kills") else 0
     return 3 if item.nodeid.startswith("tests/tidy/") else 4
