@@ -162,10 +162,12 @@ def test_three_credits_pay_three_of_many_deliveries_to_a_slow_receiver(product: 
     product.operator("remove", owner.customer.pubkey, str(owner.customer.balance - 3), "--reason", "test")
     time.sleep(2)  # A new webhook is watched from about a second after its creation.
     for _ in range(20):
-        body = json.dumps({"pubkey": wallet, "lamports": 5_000_000})
-        httpx.post(f"{product.ready['node_url']}/admin/fund", content=body).raise_for_status()
+        body = {"pubkey": wallet, "lamports": 5_000_000}
+        httpx.post(f"{product.ready['node_url']}/admin/fund", json=body).raise_for_status()
     receiver.until(3)
     time.sleep(5)
     assert len(receiver.delivered) == 3
-    debits = [entry["method"] for entry in owner.customer.entries() if entry["type"] == "debit"]
-    assert debits == ["webhookDelivery"] * 3 and owner.customer.balance == 0
+    debits = [entry["description"] for entry in owner.customer.entries() if entry["type"] == "debit"]
+    assert len(debits) == 3, debits
+    assert all("webhookDelivery" in debit for debit in debits), debits
+    assert owner.customer.balance == 0
