@@ -1,7 +1,6 @@
 """Guards commands on operations: held before the work, charged once for ever after it, also by a successor."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,18 +11,6 @@ from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import World
 
 NAMES = tuple(bytes([number]) * 16 for number in range(5))
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-async def shard(world: World) -> AsyncIterator[AccountShard]:
-    shard = await world.shard()
-    yield shard
-    await shard.stop()
 
 
 async def held(shard: AccountShard, *names: bytes) -> tuple[bool, ...] | str | None:
