@@ -172,6 +172,7 @@ class HttpDoor:
         try:
             response = await self._answer(request, receive, facts.fault)
             if response.is_delayed:
+                request.body = b""  # Many may wait, and a body has up to 256 KiB.
                 await self._delayed.wait()
         except ClientLeftError:
             return
@@ -280,6 +281,7 @@ class HttpDoor:
         try:
             response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
             if response.is_delayed:
+                posted.body = request.body = b""  # Many may wait, and a body has up to 256 KiB.
                 await self._delayed.wait()
             if query and uses_url_key(sent, query):
                 response.headers += headers.DEPRECATED_URL_KEY
