@@ -25,19 +25,19 @@ THIS, OTHER = "this tree", "other commit"
 
 
 @contextmanager
-def worktree(revision: str) -> Iterator[Path]:
+def worktree(revision: str, repository: Path = ROOT) -> Iterator[Path]:
     """Check a commit out into a temporary folder, for as long as the block runs. Raises ChildProcessError."""
     with systems.temporary_folder() as folder:
         tree = folder / "tree"
-        _git("worktree", "add", "--detach", "--quiet", str(tree), revision)
+        _git(repository, "worktree", "add", "--detach", "--quiet", str(tree), revision)
         try:
             yield tree
         finally:
-            _git("worktree", "remove", "--force", str(tree))
+            _git(repository, "worktree", "remove", "--force", str(tree))
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+def _git(repository: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=repository, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ChildProcessError(f"git {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -79,7 +79,7 @@ def main(
     counted_calls: Annotated[int, typer.Option(min=1, help="Calls of the run that is counted exactly.")] = 5_000,
 ) -> dict[str, Any]:
     """Compare billed calls of this tree, as its files are now, with another commit; takes about four minutes."""
-    numbers, other = scenario.counts(connections), _git("rev-parse", "--short", f"{with_}^{{commit}}")
+    numbers, other = scenario.counts(connections), _git(ROOT, "rev-parse", "--short", f"{with_}^{{commit}}")
     rows: dict[int, dict[str, list[Row]]] = {number: defaultdict(list) for number in numbers}
     with (
         worktree(other) as tree,

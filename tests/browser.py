@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
@@ -43,7 +44,14 @@ class Browser:
         return self.text(selector)
 
     def click(self, selector: str) -> None:
-        self.find(selector).click()
+        """A page that is redrawn between the look and the click is looked at again."""
+
+        def clicked(_: webdriver.Chrome) -> bool:
+            self.find(selector).click()
+            return True
+
+        waited = WebDriverWait(self.driver, WAIT_SECONDS, 0.1, ignored_exceptions=[StaleElementReferenceException])
+        waited.until(clicked, f"{selector} was redrawn all the time")
 
     def write(self, selector: str, text: str) -> None:
         self.find(selector).clear()

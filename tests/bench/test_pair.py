@@ -1,13 +1,13 @@
 """The comparison of two trees: pairs of one round, and nothing left behind."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from bench.calls import Row
 from bench.figures import Load
 from bench.pair import OTHER, THIS, compared, scatter, worktree
-from bench.product import ROOT
 
 
 def row(per_second: int, cpu_seconds: float = 1.0) -> Row:
@@ -22,15 +22,21 @@ def test_a_ratio_is_of_two_steps_of_one_round() -> None:
     assert scatter([1.0]) == 0.0 and scatter([1.0, 2.0, 3.0]) == 0.5
 
 
-def test_another_tree_is_there_and_gone() -> None:
+def test_another_tree_is_there_and_gone(tmp_path: Path) -> None:
     """Also from git's own list of worktrees, and after a failure."""
 
-    def listed() -> str:
-        return subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    def git(*arguments: str) -> str:
+        settings = ("-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", *settings, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
 
-    with pytest.raises(KeyError), worktree("HEAD") as tree:
-        assert (tree / "serve_app.py").exists() and str(tree) in listed()
+    (tmp_path / "file").write_text("text")
+    git("init", "--quiet")
+    git("add", "file")
+    git("commit", "--quiet", "--message", "one")
+    with pytest.raises(KeyError), worktree("HEAD", tmp_path) as tree:
+        assert (tree / "file").read_text() == "text" and str(tree) in git("worktree", "list")
         raise KeyError
-    assert not tree.parent.exists() and str(tree) not in listed()
-    with pytest.raises(ChildProcessError, match="nothing-like-this"), worktree("nothing-like-this"):
+    assert not tree.parent.exists() and str(tree) not in git("worktree", "list")
+    with pytest.raises(ChildProcessError, match="nothing-like-this"), worktree("nothing-like-this", tmp_path):
         pass
