@@ -120,7 +120,6 @@ async def dispatch(postgres_url: str, redis_url: str) -> None:
         SecretSeal(_SECRET),
         clock,
         Metrics(),
-        credits_each=1,
         kept_ms=86_400_000,
     )
     dispatcher.start()

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from actors.accounts.api import OwnersClient
 from actors.clock import Clock
+from actors.methods.prices import WEBHOOK_DELIVERY_CREDITS
 from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
 from actors.webhooks.core import Attempt, JobState
@@ -48,8 +49,7 @@ class DeliverySender(Protocol):
 class WebhookDispatcher:
     """name: of this dispatcher; a new one of the same name gives back what its predecessor had leased.
 
-    credits_each: price of a delivered event that is not free. kept_ms: how long ended jobs are kept.
-    idle_seconds: between two looks for jobs when there are none.
+    kept_ms: how long ended jobs are kept. idle_seconds: between two looks for jobs when there are none.
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class WebhookDispatcher:
         clock: Clock,
         metrics: Metrics,
         *,
-        credits_each: int,
         kept_ms: int,
         jitter: Callable[[float, float], float] = random.uniform,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -70,10 +69,10 @@ class WebhookDispatcher:
     ) -> None:
         self._name, self._store, self._sender = name, store, sender
         self._seal, self._clock, self._metrics = seal, clock, metrics
-        self._credits_each, self._kept_ms, self._jitter, self._sleep = credits_each, kept_ms, jitter, sleep
+        self._kept_ms, self._jitter, self._sleep = kept_ms, jitter, sleep
         self._idle_seconds = idle_seconds
         self._standings = Standings(accounts)
-        self._payments = DeliveryPayments(accounts, clock, metrics, credits_each)
+        self._payments = DeliveryPayments(accounts, clock, metrics)
         self._stopped: set[str] = set()  # Webhooks that were withdrawn since the newest claim began.
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()
@@ -182,7 +181,7 @@ class WebhookDispatcher:
             standing, paid = standings.get(pubkey), [job for job in mine if not job.is_free]
             most = 0  # Also where nobody knows: nothing is delivered on trust.
             if standing is not None and standing.is_active:
-                most = paid_places_max(standing.balance, self._credits_each)
+                most = paid_places_max(standing.balance, WEBHOOK_DELIVERY_CREDITS)
             elif standing is not None:
                 off += [job for job in mine if job.is_free]
             off += paid[max(0, most - (self.places.paid_of(pubkey) - len(paid))) :]
@@ -310,7 +309,7 @@ class WebhookDispatcher:
         standings = await self._standings.of(accounts)
         for pubkey in accounts:
             standing = standings.get(pubkey)
-            if standing is None or not standing.is_active or standing.balance < self._credits_each:
+            if standing is None or not standing.is_active or standing.balance < WEBHOOK_DELIVERY_CREDITS:
                 continue
             unpaid = await self._store.unpaid(pubkey, _RESULTS_AT_ONCE_MAX)
             charged = await self._payments.charge({pubkey: unpaid}) if unpaid else set()
@@ -327,7 +326,9 @@ class WebhookDispatcher:
         for nothing. True: there may be more."""
         now_ms = self._clock.now_ms()
         standings = await self._standings.of(await self._store.wallet_accounts())
-        idle = [each.pubkey for each in standings.values() if not each.is_active or each.balance < self._credits_each]
+        idle = [
+            each.pubkey for each in standings.values() if not each.is_active or each.balance < WEBHOOK_DELIVERY_CREDITS
+        ]
         if idle:
             await self._store.pause(idle, now_ms, now_ms + int(_DEBT_SECONDS * 1_000))
         expired = await self._store.expire(now_ms - core.KEPT_MS_MAX, now_ms)

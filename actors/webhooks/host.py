@@ -16,7 +16,6 @@ from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.errors import Refusal
-from actors.methods.prices import WEBHOOK_DELIVERY_CREDITS
 from actors.storage.connections import connect_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
@@ -95,7 +94,6 @@ class WebhookDispatcherActor(ReportingActor):
             seal,
             clock,
             self._metrics,
-            credits_each=WEBHOOK_DELIVERY_CREDITS,
             kept_ms=settings.kept_days * _DAY_MS,
         )
         upstream = config.upstream

@@ -14,6 +14,7 @@ from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.calls import OPERATION_BYTES
 from actors.clock import Clock
 from actors.errors import Err
+from actors.methods.prices import WEBHOOK_DELIVERY_CREDITS
 from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
 from actors.webhooks.store import Job
@@ -36,17 +37,17 @@ def charge_operation(event_id: str) -> bytes:
 
 
 class DeliveryPayments:
-    """credits_each: price of a delivered event that is not free."""
-
-    def __init__(self, accounts: OwnersClient, clock: Clock, metrics: Metrics, credits_each: int) -> None:
-        self._accounts, self._clock, self._metrics, self._credits_each = accounts, clock, metrics, credits_each
+    def __init__(self, accounts: OwnersClient, clock: Clock, metrics: Metrics) -> None:
+        self._accounts, self._clock, self._metrics = accounts, clock, metrics
         self._begin_until: dict[int, float] = {}  # By job that is held.
 
     async def hold(self, jobs: Sequence[Job]) -> set[int]:
         """Hold a credit for each of these that costs something. Gives the jobs that may be sent."""
         until = self._clock.monotonic() + BEGIN_SECONDS
         wanted = _by_account(jobs)
-        commands = [HoldOperations(pubkey, _operations(owed), self._credits_each) for pubkey, owed in wanted.items()]
+        commands = [
+            HoldOperations(pubkey, _operations(owed), WEBHOOK_DELIVERY_CREDITS) for pubkey, owed in wanted.items()
+        ]
         granted = {job.id for job in jobs if job.is_free}
         for owed, reply in zip(wanted.values(), await self._accounts.ask_many(commands), strict=True):
             held = {job for (job, _), is_held in zip(owed, reply.value or (), strict=False) if is_held}
@@ -75,7 +76,7 @@ class DeliveryPayments:
                 pubkey,
                 _operations(owing.get(pubkey, ())),
                 METHOD,
-                self._credits_each,
+                WEBHOOK_DELIVERY_CREDITS,
                 _operations(released.get(pubkey, ())),
             )
             for pubkey in accounts
@@ -85,7 +86,7 @@ class DeliveryPayments:
             for (job, _), is_charged in zip(owing.get(pubkey, ()), reply.value or (), strict=False):
                 if is_charged:
                     charged.add(job)
-                    self._metrics.charged(METHOD, self._credits_each)
+                    self._metrics.charged(METHOD, WEBHOOK_DELIVERY_CREDITS)
             if reply.refusal is not None and reply.refusal not in _EXPECTED:
                 logger.warning("webhooks: deliveries could not be charged: %s", reply.refusal)
         return charged

@@ -1,4 +1,5 @@
-"""The real door over the real owner of accounts, in one process: memory stores, a clock that the test moves."""
+"""The real door over the real owner of accounts, in one process: memory stores, unless a test gives others, and a clock
+that the test moves."""
 
 import asyncio
 import contextlib
@@ -15,7 +16,7 @@ from pydantic import SecretStr
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, Command, OwnerReply, OwnerUnavailable, Value
-from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
+from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest, StreamTime, StreamTimeReply
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.gateway.doors.http import HttpDoor
@@ -97,6 +98,9 @@ class InProcessAccounts:
         if self.down:
             raise OwnerUnavailable from LinkTimeout()
 
+    async def stream_time(self, request: StreamTime) -> StreamTimeReply:
+        return self._shard.stream_time(request)
+
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
         self._check()
         return await self._shard.ask(command)
@@ -152,7 +156,7 @@ class World:
         desk: PaymentSettler | None = None,
         **settings: Any,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock: ManualClock = settings.get("clock") or ManualClock()
         self.config = Config(
             storage=StorageConfig(cluster_secret=SecretStr("s" * 32)),
             payments=PaymentsConfig(
@@ -163,7 +167,7 @@ class World:
             gateway=GatewayConfig(**settings.get("gateway", {})),
         )
         self.node: Any = node or ScriptedNode()
-        self.store = MemoryAccountStore(self.clock)
+        self.store = settings.get("account_store") or MemoryAccountStore(self.clock)
         self.identity_store = identity_store or MemoryIdentityStore(self.clock)
         self.shard = AccountShard(
             self.config.accounts,

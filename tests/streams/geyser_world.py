@@ -15,6 +15,7 @@ from actors.errors import Refusal
 from actors.geyser_proto import api, geyser_pb2
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
+from actors.methods.prices import STREAMS
 from actors.streams.api import WINDOW, BlockPart, WindowPart
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.yellowstone.feeds import GeyserFeeds
@@ -35,13 +36,13 @@ WAIT_SECONDS = 30.0
 class Client:
     """A client of the stream. It reads all the time; `next` gives what it got, without pings."""
 
-    def __init__(self, channel: grpc.aio.Channel, reads: bool = True) -> None:
+    def __init__(self, channel: grpc.aio.Channel, reads: bool = True, metadata: Any = ()) -> None:
         stub: Any = channel.stream_stream(
             api.SUBSCRIBE.path,
             request_serializer=Request.SerializeToString,
             response_deserializer=Update.FromString,
         )
-        self.call = stub()
+        self.call = stub(metadata=metadata)
         self.pings = 0
         self._got: asyncio.Queue[Any] = asyncio.Queue()
         self.arrived = 0
@@ -85,9 +86,9 @@ class Client:
 @dataclass
 class GeyserWorld:
     local: LocalNode
-    account: OneAccount
+    account: Any
     settings: GeyserConfig = field(default_factory=GeyserConfig)
-    minute_seconds: float = 60.0
+    minute_seconds: float = STREAMS["grpc"]["interval_seconds"]
     keeps_window: bool = False
     source: WindowSource | None = None
     node_port: int = 0
@@ -119,9 +120,9 @@ class GeyserWorld:
         await self.start_node()
         clock = SystemClock()
         self.feeds = GeyserFeeds(f"http://127.0.0.1:{self.node_port}", None, self.settings, clock)
-        self.meters = Meters(self.account, clock, REPLICA)  # type: ignore[arg-type]
+        self.meters = Meters(self.account, clock, REPLICA)
         self.credentials = StandingWatch(
-            self.account,  # type: ignore[arg-type]
+            self.account,
             balance_min=0,
             prolongs_sessions=True,
         )
@@ -215,10 +216,15 @@ class GeyserWorld:
 
 
 @asynccontextmanager
-async def geyser_world(folder: Path, credits: int = 10_000, **settings: Any) -> AsyncIterator[GeyserWorld]:
-    minute_seconds, keeps_window = settings.pop("minute_seconds", 60.0), settings.pop("keeps_window", False)
+async def geyser_world(
+    folder: Path, credits: int = 10_000, account: Any = None, **settings: Any
+) -> AsyncIterator[GeyserWorld]:
+    minute_seconds, keeps_window = (
+        settings.pop("minute_seconds", STREAMS["grpc"]["interval_seconds"]),
+        settings.pop("keeps_window", False),
+    )
     local = LocalNode(folder)
-    world = GeyserWorld(local, OneAccount(credits), GeyserConfig(**settings), minute_seconds, keeps_window)
+    world = GeyserWorld(local, account or OneAccount(credits), GeyserConfig(**settings), minute_seconds, keeps_window)
     try:
         await world.start()
         yield world

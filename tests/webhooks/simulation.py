@@ -74,7 +74,6 @@ class Simulation:
         """Start a new process over what survived."""
         self.dispatcher = WebhookDispatcher(
             *(name, self.store, self, self, self.seal, self.clock, Metrics()),
-            credits_each=1,
             kept_ms=KEPT_MS,
             jitter=self.dice.uniform,
             sleep=_rarely,

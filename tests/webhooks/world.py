@@ -71,7 +71,6 @@ class WebhookWorld:
             self.seal,
             self.clock,
             self.gateway.metrics,
-            credits_each=1,
             kept_ms=7 * DAY_MS,
             jitter=lambda low, high: 0.0,
         )
@@ -145,11 +144,11 @@ class LatePages:
 
 
 @contextlib.asynccontextmanager
-async def a_webhook_world(postgres_url: str, owner_url: str) -> AsyncIterator[WebhookWorld]:
+async def a_webhook_world(postgres_url: str, owner_url: str, **settings: Any) -> AsyncIterator[WebhookWorld]:
     await as_role(owner_url, "TRUNCATE webhooks, webhook_events, webhook_debts, webhook_cursor, account_events CASCADE")
     pool = await connect_postgres(postgres_url, connections_max=6, application="test")
     late = LatePages()
-    async with a_world(pages=late.pages(), identity={"address_requests_per_minute": 10_000}) as gateway:
+    async with a_world(pages=late.pages(), identity={"address_requests_per_minute": 10_000}, **settings) as gateway:
         world = WebhookWorld(gateway, pool, late)
         try:
             yield world
