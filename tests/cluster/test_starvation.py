@@ -27,7 +27,7 @@ _KILL_SECONDS, _GONE_SECONDS_MAX = 8.0, 2.0
 
 _ATTACKERS = (
     *("pongs", "pings", "fragments", "handshakes", "refused messages"),
-    *("refused bodies", "strangers' batches", "unread answers"),
+    *("unread MCP lists", "refused bodies", "strangers' batches", "unread answers"),
     *("filter replacements", "replays", "distinct accounts"),
 )
 

@@ -11,7 +11,7 @@ SHARED = (
     *("addresses", "units", "clock", "errors", "config", "config_loader"),
     *("x402_types", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
-    *("background", "hosting"),
+    *("background", "free_memory", "hosting"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (

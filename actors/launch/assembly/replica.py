@@ -17,6 +17,7 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.console.endpoints import ConsolePage
 from actors.fees.endpoints import FeeMethods
+from actors.free_memory import FreeMemory
 from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
 from actors.gateway.doors.http import HttpDoor
@@ -112,12 +113,13 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     if yellowstone is not None:
         yellowstone.open(door)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
-    reporting = asyncio.create_task(_report(config, metrics))
+    reporting, memory = asyncio.create_task(_report(config, metrics)), FreeMemory()
+    memory.start()
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     first = (door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
+    last = (meters.stop, memory.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
 
 
