@@ -201,6 +201,8 @@ class AnsweringHttp(HttpToolsProtocol):
         self.transport.set_write_buffer_limits()  # A WebSocket has bounds of its own.
         _bound_kernel(self.transport, 0)
         self.transport.set_protocol(protocol)
+        # It and this object hold each other; uvicorn does the same when a connection is lost.
+        self.parser = None  # type: ignore[assignment]
         self.flow.resume_reading()  # Before the protocol gets anything, as it may stop the reading itself.
         protocol.connection_made(self.transport)
         if behind:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -174,6 +175,31 @@ async def test_open_sockets_of_one_address_leave_room_for_others() -> None:
         async with sockets.connect(three) as socket:
             assert "result" in await ask(socket, "getSlot")
         assert not sockets.sockets._by_address or set(sockets.sockets._by_address.values()) == {1}
+
+
+@pytest.mark.threat(59)
+async def test_a_connection_that_ended_leaves_nothing_to_the_garbage_collector() -> None:
+    """Its pass over the objects of a flood of handshakes holds the loop."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+
+        async def open_and_close() -> None:
+            async with sockets.connect(wallet) as socket:
+                assert "result" in await ask(socket, "getSlot")
+
+        await open_and_close()
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for _ in range(3):
+                await open_and_close()
+            await asyncio.sleep(0.1)  # The server has to hear of the end.
+            gc.collect()
+            left = {type(found).__qualname__ for found in gc.garbage}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+        assert not left & {"HttpServer", "HttpRequest", "WebSocket", "ServerProtocol", "SocketSession", "ClientStreams"}
 
 
 @pytest.mark.threat(30)
