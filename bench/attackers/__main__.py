@@ -28,6 +28,7 @@ ATTACKERS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     **{f"refused bodies: {name}": partial(http.refused_bodies, names=(name,)) for name in http.BODIES},
     "strangers' batches": http.strangers_batches,
     "unread answers": http.unread_answers,
+    "unread answers of 10 MB": partial(http.unread_answers, large_accounts=13, per_second=1),
     "filter replacements": grpc.filter_replacements,
     "replays": grpc.replays,
     "distinct accounts": subscriptions.distinct_accounts,

@@ -18,8 +18,6 @@ from bench.attackers.target import Attack, ask_for_ever, post
 _CONNECTIONS: Final = 16
 _STRANGERS: Final = 200
 _UNREAD: Final = 400
-_LARGE_PER_SECOND: Final = 3
-_LARGE_ACCOUNTS: Final = 5  # Of 0.8 MB each.
 _BATCH: Final = 100
 _BODY_BYTES_MAX: Final = 262_144  # gateway.body_bytes_max.
 _TRANSACTION_BYTES: Final = 1_232
@@ -88,12 +86,12 @@ async def unread_mcp_lists(attack: Attack) -> None:
     await _never_read(attack, _UNREAD, itertools.repeat(post("/mcp", json.dumps(items).encode())))
 
 
-async def unread_answers(attack: Attack) -> None:
-    """Connections that each buy an answer of 4 MB and read nothing of it: three more in each second.
+async def unread_answers(attack: Attack, large_accounts: int = 5, per_second: int = 3) -> None:
+    """Connections that each buy an answer of so many times 0.8 MB and read nothing of it.
 
-    Larger or more of them would rather starve the embedded node, which the victim asks too: it takes 20 ms a megabyte.
+    More of them would rather starve the embedded node, which the victim asks too: it takes 20 ms a megabyte.
     """
-    accounts = [_large_account()] * _LARGE_ACCOUNTS
+    accounts = [_large_account()] * large_accounts
     request = post(
         "/", json.dumps(_call("getMultipleAccounts", accounts, {"encoding": "base64"})).encode(), attack.target.keys[0]
     )
@@ -105,7 +103,7 @@ async def unread_answers(attack: Attack) -> None:
             writer.transport.pause_reading()  # type: ignore[attr-defined]  # Of a connection, which has it.
             writer.write(request)
             attack.seen["sent"] += 1
-            await asyncio.sleep(min(attack.left_seconds, 1 / _LARGE_PER_SECOND))
+            await asyncio.sleep(min(attack.left_seconds, 1 / per_second))
     finally:
         for writer in writers:
             writer.transport.abort()

@@ -27,7 +27,7 @@ _KILL_SECONDS, _GONE_SECONDS_MAX = 8.0, 2.0
 
 _ATTACKERS = (
     *("pongs", "pings", "fragments", "handshakes", "refused messages"),
-    *("unread MCP lists", "refused bodies", "strangers' batches", "unread answers"),
+    *("unread MCP lists", "refused bodies", "strangers' batches", "unread answers", "unread answers of 10 MB"),
     *("filter replacements", "replays", "distinct accounts"),
 )
 
