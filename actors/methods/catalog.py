@@ -10,7 +10,7 @@ from types import MappingProxyType
 from actors.methods import accounts, bundles, chain, fees, history, prices, sends, service, trades
 from actors.methods.entries import MethodRow
 from actors.methods.forms import MethodDocument
-from actors.methods.prices import CLASSES
+from actors.methods.prices import CLASSES, MethodClass
 
 _FAMILIES = (accounts, bundles, chain, fees, history, sends, service, trades)
 _CLASSES = tuple(CLASSES)
@@ -24,6 +24,14 @@ METHODS: MappingProxyType[str, MethodRow] = MappingProxyType({row.name: row for 
 DOCUMENTS: MappingProxyType[str, MethodDocument] = MappingProxyType(
     {row.name: row.document for row in _TABLE if row.document is not None}
 )
+# Methods whose transactions are decoded, and their signatures verified, before anything is charged.
+TAKE_TRANSACTIONS = frozenset(
+    row.name for family in (sends, bundles) for row in family.METHODS if row.method_class is not MethodClass.SEND_STATUS
+)
+
+
+def of_class(method_class: MethodClass) -> tuple[MethodRow, ...]:
+    return tuple(row for row in METHODS.values() if row.method_class is method_class)
 
 
 def check() -> None:

@@ -82,6 +82,8 @@ def _history(arguments: list[Any], raw: bytes) -> bytes:
     return encoded(HistoryQuestion(arguments[0], limit, level, config.get("before"), config.get("until")))
 
 
+# Methods that need an index over the whole chain; a plain node keeps none.
+INDEXED = ("getAssetsByOwner", "getTransactionHistory")
 METHODS = (
     node(
         "getSignatureStatuses",

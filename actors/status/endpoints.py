@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.config import PaymentsConfig, PricingConfig
-from actors.methods.catalog import METHODS
-from actors.methods.prices import CLASSES, STREAMS
+from actors.methods.catalog import METHODS, of_class
+from actors.methods.prices import CLASSES, STREAMS, MethodClass
 from actors.status import products
 from actors.status.core import Health, Status
 from actors.status.products import Doors, UnitPrice
@@ -120,11 +120,12 @@ def pricing_document(
             for row in METHODS.values()
         },
         "outcome_priced": {
-            "sendAndConfirm": {
+            row.name: {
                 "landing_credits": pricing.landing_credits,
                 "base_credits": pricing.base_credits,
-                "available": METHODS["sendAndConfirm"].callable,
+                "available": row.callable,
             }
+            for row in of_class(MethodClass.SEND_AND_CONFIRM)
         },
         "percentage_priced": percentage_priced(pricing, None),
         "bulk": _unit_prices(products.BULK),
@@ -153,7 +154,7 @@ def percentage_priced(pricing: PricingConfig, sol_price: tuple[int, int | None] 
         "sol_usd": None if micro_usd is None else f"{micro_usd // 10**6}.{micro_usd % 10**6:06d}",
         "sol_usd_age_seconds": age_seconds,
     }
-    return {name: {**row, "available": METHODS[name].callable} for name in ("executeSnipe", "executeSell")}
+    return {method.name: {**row, "available": method.callable} for method in of_class(MethodClass.TRADE_BUILD)}
 
 
 def _unit_prices(prices: Mapping[str, UnitPrice], available: bool = False) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from actors.methods import prices
-from actors.methods.catalog import METHODS
+from actors.methods.catalog import METHODS, of_class
 from actors.methods.entries import MethodRow
+from actors.methods.history import INDEXED
 from actors.methods.prices import Availability, MethodClass
 
 
@@ -70,15 +71,13 @@ _METHOD_REASONS = MappingProxyType(
         Availability.FORBIDDEN: "denied: answered with HTTP 403, at no charge",
     }
 )
-# Methods that need an index over the whole chain; a plain node keeps none.
-_INDEXED_METHODS = ("getAssetsByOwner", "getTransactionHistory")
 _SERVICE_REASONS = MappingProxyType(
     {
         "hot_rpc": NOT_BUILT,
         "send": NOT_BUILT,
         "websocket": "no node with a WebSocket URL is configured (upstream.nodes, ws_url)",
         "yellowstone_grpc": "no stream source is configured (upstream.yellowstone_url)",
-        "heavy_indexed_rpc": f"needs {' and '.join(_INDEXED_METHODS)}",
+        "heavy_indexed_rpc": f"needs {' and '.join(INDEXED)}",
         "archive_history": "only the node's own retention of several hours is served",
     }
 )
@@ -90,15 +89,17 @@ def services(doors: Doors) -> dict[str, bool]:
     They follow the catalog: once a method is built, its flag is true.
     """
     return {
-        "hot_rpc": METHODS["getAccountInfo"].callable,
-        "send": METHODS["sendTransaction"].callable,
+        "hot_rpc": _offers(MethodClass.READ_CHEAP),
+        "send": _offers(MethodClass.SEND),
         "websocket": doors.websocket,
         "yellowstone_grpc": doors.grpc,
-        "heavy_indexed_rpc": all(METHODS[name].callable for name in _INDEXED_METHODS),
-        "archive_history": any(
-            row.callable for row in METHODS.values() if row.method_class is MethodClass.ARCHIVE_HISTORY
-        ),
+        "heavy_indexed_rpc": all(METHODS[name].callable for name in INDEXED),
+        "archive_history": _offers(MethodClass.ARCHIVE_HISTORY),
     }
+
+
+def _offers(method_class: MethodClass) -> bool:
+    return any(row.callable for row in of_class(method_class))
 
 
 def is_offered(row: MethodRow, doors: Doors) -> bool:
