@@ -18,8 +18,8 @@ from actors.methods.signed_transactions import SignedTransaction, signed_transac
 from actors.sends import core
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.broadcasts import Broadcasts, RunningRace
-from actors.sends.chain import STATUSES_MAX, SendChain
-from actors.sends.core import Race, RaceState, RaceStep, SendStatus, Ticket
+from actors.sends.chain import SendChain
+from actors.sends.core import Race, RaceState, RaceStep, Ticket
 from actors.sends.fault_switch import Reached, pass_by
 from actors.sends.hold_endings import HoldEndings, Settles
 from actors.sends.legs import Leg
@@ -28,6 +28,7 @@ from actors.sends.statistics import LandingStatistics
 from actors.sends.store import KeptRace, RaceStore, RacesUnavailable
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
+from actors.upstream.signature_status import STATUSES_MAX, SignatureStatus
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class SendRacer:
     # --- the window of one race
 
     async def _take_part(
-        self, stored: Race, transaction: SignedTransaction, landed: SendStatus | None = None
+        self, stored: Race, transaction: SignedTransaction, landed: SignatureStatus | None = None
     ) -> RunningRace:
         """Join the race, or drive it; returns when the outcome is known or the window is over."""
         running = self._running.get(stored.signature)
@@ -155,7 +156,7 @@ class SendRacer:
         return await self._store.race(race.signature) or race  # Another call has opened it, or the race has ended.
 
     def drive(
-        self, race: Race, transaction: SignedTransaction | None = None, seen: SendStatus | None = None
+        self, race: Race, transaction: SignedTransaction | None = None, seen: SignatureStatus | None = None
     ) -> RunningRace:
         """Run the window of a stored race, unless it runs already. seen: its status, where it was asked just now."""
         running = self._running.get(race.signature)
@@ -211,7 +212,7 @@ class SendRacer:
 
     # --- ends
 
-    async def end(self, race: Race, step: RaceStep, seen: SendStatus | None) -> Race:
+    async def end(self, race: Race, step: RaceStep, seen: SignatureStatus | None) -> Race:
         """Store the outcome, then end every hold. Gives the race as it is stored. Raises RacesUnavailable."""
         done = core.ended(race, step, seen, self._clock.now_ms())
         is_new = await self._store.end(done)

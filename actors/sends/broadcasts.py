@@ -1,6 +1,6 @@
 """One broadcast of a race over all legs at once, and the reports of what each leg did.
 
-Implements: interface, sendAndConfirm ("Legs"); decisions, `getSendStatus` (`legs`).
+Implements: interface, sendAndConfirm ("Legs"); decisions, `getSignatureStatus` (`legs`).
 The shell: core.py decides when a race broadcasts, and actor.py has stored that before it comes here.
 """
 
@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from actors.clock import Clock
 from actors.methods.signed_transactions import SignedTransaction
-from actors.sends.core import Race, SendStatus
+from actors.sends.core import Race
 from actors.sends.fault_switch import Reached
 from actors.sends.legs import Leg, Submission
 from actors.sends.statistics import LandingStatistics
 from actors.sends.store import LegReport, RaceStore, RacesUnavailable
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
+from actors.upstream.signature_status import SignatureStatus
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class RunningRace:
     race: Race
     transaction: SignedTransaction
     reports: list[LegReport] = field(default_factory=list)
-    seen: SendStatus | None = None
+    seen: SignatureStatus | None = None
     sent_here: bool = False
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)

@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import orjson
 
-from actors.sends.core import Proof, SendStatus
+from actors.sends.core import Proof
 from actors.units import base58_text
-from actors.upstream.replies import AnswerKind, Node, NodeAnswer
+from actors.upstream.replies import Node, NodeAnswer, value_of
+from actors.upstream.signature_status import SignatureStatus, is_count, signature_statuses, surest
 
-STATUSES_MAX = 256  # Of one getSignatureStatuses.
 _QUICK_MS, _WORK_MS = 1_500, 5_000
 _TRIES = 3
-_ERROR_TEXT_MAX = 500
 _NONCE_FROM, _NONCE_TO = 40, 72  # The stored nonce in the data of a nonce account: version, state, authority, nonce.
 
 
@@ -50,7 +48,7 @@ class SendChain:
     async def slot(self) -> int | None:
         """Ask for the slot at processed commitment."""
         found = await self._ask("getSlot", [{"commitment": "processed"}])
-        return found if _is_count(found) else None
+        return found if is_count(found) else None
 
     async def present(self, blockhash: bytes) -> Present | None:
         """Ask where the chain is, and whether it knows a blockhash; a node that lags may not. The answers may be of two
@@ -72,33 +70,20 @@ class SendChain:
             knows = validity["value"] is True
         except (TypeError, KeyError):
             return None
-        if not (_is_count(slot) and _is_count(height) and _is_count(asked_slot)):
+        if not (is_count(slot) and is_count(height) and is_count(asked_slot)):
             return None
         return Present(slot, height + max(0, asked_slot - slot), knows)
 
-    async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[SendStatus | None] | None:
-        """Ask for the status of each signature: None for one that the node does not know, None alone for no answer.
+    async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[SignatureStatus | None] | None:
+        """Ask the nodes for the status of each signature (upstream/signature_status.py)."""
+        return await signature_statuses(self.node, signatures, history, _QUICK_MS)
 
-        history: also those that are older than a minute or two. A node that keeps no history answers with an error.
-        """
-        assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
-        texts = [base58_text(signature) for signature in signatures]
-        found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": history}])
-        try:
-            rows = found["value"]
-            return [_seen(row) for row in rows] if len(rows) == len(signatures) else None
-        except (TypeError, KeyError, ValueError, AttributeError):
-            return None
-
-    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
+    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, list[Proof]]:
         """Ask every node by itself. Gives the best status, and the proof of each node that does not know it."""
         looks = await asyncio.gather(*(each._look(signature, nonce_account) for each in self._single_nodes))
-        seen = max(
-            (one for one, _ in looks if one is not None), key=lambda one: (one.finalized, one.confirmed), default=None
-        )
-        return seen, [proof for _, proof in looks if proof is not None]
+        return surest(one for one, _ in looks), [proof for _, proof in looks if proof is not None]
 
-    async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, Proof | None]:
+    async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, Proof | None]:
         """Ask one node. The order matters: what is unknown after the height did not land at or below it; history that
         the node drops meanwhile counts as not searched."""
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}])
@@ -109,7 +94,7 @@ class SendChain:
             return None, None
         if found[0] is not None:
             return found[0], None
-        return None, Proof(height, first, nonce) if _is_count(height) and _is_count(first) else None
+        return None, Proof(height, first, nonce) if is_count(height) and is_count(first) else None
 
     async def _nonce(self, account: str) -> bytes | None:
         """Ask for a nonce. Empty: there is no such nonce account. None: the node did not say."""
@@ -140,34 +125,5 @@ class SendChain:
         return value_of(await self._call(method, params))
 
 
-def value_of(answer: NodeAnswer) -> Any:
-    if answer.kind is not AnswerKind.RESULT:
-        return None
-    try:
-        return orjson.loads(answer.value())
-    except (orjson.JSONDecodeError, msgspec.DecodeError):  # Of a large answer only the ends were checked.
-        return None
-
-
 def base64_text(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
-
-
-def _is_count(found: Any) -> bool:
-    """Return whether it can be a slot or a height, with room to add to it in a column of the store."""
-    return type(found) is int and 0 <= found < 1 << 62
-
-
-def _seen(row: Any) -> SendStatus | None:
-    """Read a row. Raises ValueError, or what Python raises, where it is no status."""
-    if row is None:
-        return None
-    level, confirmations = row.get("confirmationStatus"), row.get("confirmations")
-    if level is None:  # Old nodes mark finality by a missing count.
-        level = "finalized" if confirmations is None else "processed"
-    slot = row["slot"]
-    if not _is_count(slot) or slot == 0 or not (confirmations is None or _is_count(confirmations)):
-        raise ValueError("no status of a signature")
-    error = row.get("err")
-    text = None if error is None else orjson.dumps(error).decode()[:_ERROR_TEXT_MAX]
-    return SendStatus(slot, text, level in ("confirmed", "finalized"), level == "finalized", confirmations)

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, unique
 
+from actors.upstream.signature_status import SignatureStatus
+
 RESEND_SLOTS = 8
 BROADCASTS_MAX = 3  # The first, and two more.
 WINDOW_SLOTS = 30
@@ -117,22 +119,6 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class SendStatus:
-    """The status of a signature, as nodes told it. error: of a transaction that landed and failed."""
-
-    slot: int
-    error: str | None
-    confirmed: bool
-    finalized: bool
-    confirmations: int | None = None
-
-    @property
-    def counts(self) -> bool:
-        """Return whether it can be relied on: what is only processed may vanish with its fork."""
-        return self.confirmed or self.finalized
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
     """The other answers of a node that does not know the signature.
 
@@ -165,7 +151,7 @@ def began(
     blockhash_known: bool,
     slot: int,
     now_ms: int,
-    landed: SendStatus | None = None,
+    landed: SignatureStatus | None = None,
 ) -> Race:
     """Make a new race. newest_height: at processed commitment; blockhash_known: that node had this blockhash.
     landed: the status of the signature before anything is sent.
@@ -181,7 +167,7 @@ def next_step(
     race: Race,
     slot: int | None,
     now_ms: int,
-    seen: SendStatus | None = None,
+    seen: SignatureStatus | None = None,
     proofs: Sequence[Proof] = (),
     nodes: int = 1,
 ) -> RaceStep:
@@ -233,7 +219,7 @@ def window_opens(race: Race, slot: int, now_ms: int) -> Race:
     return replace(race, broadcasts=0, window_slot=slot, last_slot=slot, window_at_ms=now_ms)
 
 
-def ended(race: Race, step: RaceStep, seen: SendStatus | None, now_ms: int) -> Race:
+def ended(race: Race, step: RaceStep, seen: SignatureStatus | None, now_ms: int) -> Race:
     match step:
         case RaceStep.CONFIRM | RaceStep.FAIL:
             assert seen is not None and seen.counts, race

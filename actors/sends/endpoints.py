@@ -28,11 +28,11 @@ from actors.sends.api import (
     status_body,
     unheard_body,
 )
-from actors.sends.chain import SendChain, value_of
+from actors.sends.chain import SendChain
 from actors.sends.once import SendMarks, SentOnce
 from actors.units import base58_text
 from actors.upstream import replies
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, NodeAnswer, value_of
 
 logger = logging.getLogger(__name__)
 

@@ -25,10 +25,9 @@ from cryptography.x509.oid import NameOID
 from actors.background import Background
 from actors.clock import Clock
 from actors.methods.signed_transactions import SignedTransaction
-from actors.sends.chain import value_of
 from actors.sends.leaders import SLOTS_AHEAD, Schedule, next_leaders, ports_of
 from actors.sends.legs import LEG_MS, TPU_QUIC, Submission
-from actors.upstream.replies import Node
+from actors.upstream.replies import Node, value_of
 
 logger = logging.getLogger(__name__)
 

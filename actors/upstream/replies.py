@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
+import orjson
 
 from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
@@ -285,6 +286,16 @@ def concerns_one_node(code: int, message: str) -> bool:
     if code == _BEHIND_CODE:
         return "unhealthy" in message or "behind" in message
     return code == _NO_SLOT_YET_CODE and _NO_SLOT_YET_TEXT in message
+
+
+def value_of(answer: NodeAnswer) -> Any:
+    """Return the result as Python values; None where the answer is no result."""
+    if answer.kind is not AnswerKind.RESULT:
+        return None
+    try:
+        return orjson.loads(answer.value())
+    except (orjson.JSONDecodeError, msgspec.DecodeError):  # Of a large answer only the ends were checked.
+        return None
 
 
 def is_purged_block(code: int, message: str) -> bool:

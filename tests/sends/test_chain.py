@@ -5,7 +5,6 @@ import base64
 import json
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from solders.hash import Hash
@@ -158,27 +157,6 @@ async def test_a_simulation_checks_the_signatures(here: Here) -> None:
     raw[5] ^= 1
     bad = orjson.loads((await chain.simulate(bytes(raw), "processed")).value())
     assert bad["value"]["err"] is not None
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        "x",
-        [],
-        7,
-        {"err": None},
-        {"slot": "7"},
-        {"slot": 0},
-        {"slot": -1},
-        {"slot": True},
-        {"slot": 1 << 63},
-        {"slot": 7, "confirmationStatus": "confirmed", "confirmations": "many"},
-    ],
-    ids=str,
-)
-async def test_a_status_that_is_none_ends_no_race(row: object) -> None:
-    """A racer that fell over it would follow no race any more, and the store has no column for it."""
-    assert await SendChain(Scripted(getSignatureStatuses={"value": [row]})).statuses([b"s" * 64]) is None
 
 
 async def test_slots_that_no_column_can_hold_are_no_slots() -> None:

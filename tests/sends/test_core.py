@@ -24,7 +24,6 @@ from actors.sends.core import (
     Race,
     RaceState,
     RaceStep,
-    SendStatus,
     began,
     broadcast_begins,
     charge,
@@ -34,13 +33,14 @@ from actors.sends.core import (
     next_step,
     window_opens,
 )
+from actors.upstream.signature_status import SignatureStatus
 from tests.sends.making import NOW, a_race, a_ticket
 
 HASH = b"h" * 32
-PROCESSED = SendStatus(105, None, confirmed=False, finalized=False)
-CONFIRMED = SendStatus(105, None, confirmed=True, finalized=False)
-ERRED = SendStatus(105, '{"InstructionError":[0,{"Custom":1}]}', confirmed=True, finalized=False)
-FINAL = SendStatus(105, None, confirmed=False, finalized=True)
+PROCESSED = SignatureStatus(105, None, confirmed=False, finalized=False)
+CONFIRMED = SignatureStatus(105, None, confirmed=True, finalized=False)
+ERRED = SignatureStatus(105, '{"InstructionError":[0,{"Custom":1}]}', confirmed=True, finalized=False)
+FINAL = SignatureStatus(105, None, confirmed=False, finalized=True)
 
 
 def broadcasts(slots: list[int | None]) -> tuple[Race, list[int | None]]:
@@ -89,7 +89,7 @@ def test_without_a_slot_there_is_a_first_broadcast_and_no_other() -> None:
     ("seen", "step"),
     [(PROCESSED, RaceStep.WAIT), (CONFIRMED, RaceStep.CONFIRM), (FINAL, RaceStep.CONFIRM), (ERRED, RaceStep.FAIL)],
 )
-def test_only_what_is_confirmed_ends_a_race(seen: SendStatus, step: RaceStep) -> None:
+def test_only_what_is_confirmed_ends_a_race(seen: SignatureStatus, step: RaceStep) -> None:
     """A processed entry can vanish with its fork; and while it stands there is nothing to send again."""
     assert next_step(a_race(), 110, NOW, seen) is step
 
@@ -190,7 +190,7 @@ def test_a_new_window_broadcasts_again() -> None:
     ],
 )
 def test_each_outcome_has_its_charge(
-    step: RaceStep, seen: SendStatus | None, sent: bool, first: bool, credits: int
+    step: RaceStep, seen: SignatureStatus | None, sent: bool, first: bool, credits: int
 ) -> None:
     """Decisions: landing 50 and base 2; one landing charge for a race, base for the others; nothing if not sent.
 
@@ -318,11 +318,11 @@ class RaceMachine(RuleBasedStateMachine):
             assert self.lands is None, "told failed, and it lands"
             assert charges == ((2, 2) if self.race.sent else (0, 0))
 
-    def _seen(self) -> SendStatus | None:
+    def _seen(self) -> SignatureStatus | None:
         if self.lands is None or self.lands > self.slot:
             return None
         age = self.slot - self.lands
-        return SendStatus(self.lands, "err" if self.fails else None, age >= 2, age >= FINAL_SLOTS)
+        return SignatureStatus(self.lands, "err" if self.fails else None, age >= 2, age >= FINAL_SLOTS)
 
 
 TestRaceMachine = RaceMachine.TestCase

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from actors.sends.core import Proof, RaceState, SendStatus
+from actors.sends.core import Proof, RaceState
+from actors.upstream.signature_status import SignatureStatus
 from tests.sends.world import World, audit, broadcasts_of, turns
 
 
@@ -69,7 +70,7 @@ async def test_a_race_that_is_old_is_only_proven() -> None:
 
 
 async def test_recovery_finds_what_a_dead_racer_still_leases() -> None:
-    """A restart does not wait for the lease of the race: its caller asks getSendStatus meanwhile."""
+    """A restart does not wait for the lease of the race: its caller asks getSignatureStatus meanwhile."""
     world = World()
     await world.call(world.make())
     world.start()
@@ -112,7 +113,7 @@ async def test_a_race_that_recovery_falls_over_stops_no_other(monkeypatch: pytes
     world.start()
     right = world.recovery._chain.search
 
-    async def search(signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
+    async def search(signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, list[Proof]]:
         if signature == bad.transaction.signature:
             raise AssertionError("a bug")
         return await right(signature, nonce_account)

@@ -13,7 +13,6 @@ from actors.sends.core import (
     Race,
     RaceState,
     RaceStep,
-    SendStatus,
     Ticket,
     broadcast_begins,
     ended,
@@ -21,13 +20,14 @@ from actors.sends.core import (
 )
 from actors.sends.store import KeptRace, LegReport, PostgresRaceStore, RaceStore, RacesUnavailable
 from actors.storage.connections import connect_postgres
+from actors.upstream.signature_status import SignatureStatus
 from tests.databases import as_role
 from tests.sends.making import NOW, a_race, a_ticket
 from tests.sends.memory_store import MemoryRaceStore
 
 MANY = 1_000
 ACCOUNT = a_ticket().pubkey
-CONFIRMED = SendStatus(105, None, confirmed=True, finalized=False)
+CONFIRMED = SignatureStatus(105, None, confirmed=True, finalized=False)
 
 
 @pytest.fixture(params=["memory", "postgres"])

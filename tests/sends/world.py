@@ -23,10 +23,11 @@ from actors.methods.signed_transactions import SignedTransaction, signed_transac
 from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import Present
-from actors.sends.core import Proof, Race, SendStatus
+from actors.sends.core import Proof, Race
 from actors.sends.legs import LEG_NAMES, Submission
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
+from actors.upstream.signature_status import SignatureStatus
 from tests.sends.memory_store import MemoryRaceStore
 
 SLOT_SECONDS = 0.4
@@ -178,12 +179,12 @@ class World:
         if can_land and self.random.random() >= self.drop_share:
             sent.slot = lands if sent.slot is None else min(sent.slot, lands)
 
-    def seen(self, signature: bytes) -> SendStatus | None:
+    def seen(self, signature: bytes) -> SignatureStatus | None:
         sent = self.sent.get(signature)
         if sent is None or sent.slot is None or sent.slot > self.slot:
             return None
         age = self.slot - sent.slot
-        return SendStatus(
+        return SignatureStatus(
             sent.slot,
             '"Custom"' if sent.fails else None,
             age >= CONFIRMED_SLOTS,
@@ -205,11 +206,11 @@ class WorldChain:
         del blockhash
         return Present(self._world.slot, self._world.slot, True) if self._is_here() else None
 
-    async def statuses(self, signatures: list[bytes], history: bool = False) -> list[SendStatus | None] | None:
+    async def statuses(self, signatures: list[bytes], history: bool = False) -> list[SignatureStatus | None] | None:
         await asyncio.sleep(0)
         return [self._world.seen(signature) for signature in signatures] if self._is_here() else None
 
-    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
+    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, list[Proof]]:
         del nonce_account
         if not self._is_here():
             return None, []

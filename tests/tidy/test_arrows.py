@@ -64,7 +64,7 @@ OPEN = {
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
     # What a node's answer means, and the state that health is told from.
-    "upstream": {"node_health", "replies"},
+    "upstream": {"node_health", "replies", "signature_status"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.

@@ -14,12 +14,11 @@ from typing import Any
 
 import orjson
 
-from actors.deposits.x402.states import Heights, Sighting
-from actors.units import base58_text
-from actors.upstream.replies import AnswerKind, Node, NodeAnswer
+from actors.deposits.x402.states import Heights
+from actors.upstream.replies import AnswerKind, Node, NodeAnswer, value_of
+from actors.upstream.signature_status import SignatureStatus, signature_statuses, surest
 from actors.x402_types import BlockhashHint
 
-STATUSES_MAX = 256  # Of one getSignatureStatuses.
 _QUICK_MS, _WORK_MS = 1_000, 1_500
 # JSON-RPC errors of sendTransaction that mean that this node did not pass the transaction on: preflight, signature,
 # parameters. After any other error it may have done so.
@@ -76,7 +75,7 @@ class PaymentNetwork:
         answer = await self._call("simulateTransaction", [_base64(transaction), config], _WORK_MS)
         if answer.kind is AnswerKind.ERROR:
             return Tried(Trial.BAD, answer.error_message[:200])
-        found = _value(answer)
+        found = value_of(answer)
         if not isinstance(found, dict) or not isinstance(found.get("value"), dict):
             return Tried(Trial.NO_ANSWER)
         error = found["value"].get("err")
@@ -92,38 +91,24 @@ class PaymentNetwork:
             return Sent.REFUSED
         return Sent.UNKNOWN
 
-    async def sightings(self, signatures: list[bytes], history: bool) -> list[Sighting | None] | None:
-        """Look up each signature; None for an unknown one. Returns None when the node did not answer.
+    async def statuses(self, signatures: list[bytes], history: bool) -> list[SignatureStatus | None] | None:
+        """Ask the nodes for the status of each signature (upstream/signature_status.py)."""
+        return await signature_statuses(self._node, signatures, history, _QUICK_MS)
 
-        history: also look for signatures older than a minute or two. A node without history then answers with an error.
-        """
-        assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
-        texts = [base58_text(signature) for signature in signatures]
-        found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": history}], _QUICK_MS)
-        try:
-            rows = found["value"]
-            return [_sighting(row) for row in rows] if len(rows) == len(signatures) else None
-        except (TypeError, KeyError, ValueError):
-            return None
-
-    async def search(self, signatures: list[bytes]) -> tuple[list[Sighting | None], list[Heights]]:
-        """Ask every node separately. Returns the best sighting of each signature, and the heights of those nodes."""
+    async def search(self, signatures: list[bytes]) -> tuple[list[SignatureStatus | None], list[Heights]]:
+        """Ask every node separately. Returns the surest status of each signature, and the heights of those nodes."""
         looks = await asyncio.gather(*(each._look(signatures) for each in self._single_nodes))
-        rows = [
-            [sighting for sighting in found if sighting is not None]
-            for found in zip(*(found for found, _ in looks), strict=True)
-        ]
-        seen = [max(row, key=lambda one: (one.finalized, one.confirmed), default=None) for row in rows]
+        seen = [surest(found) for found in zip(*(found for found, _ in looks), strict=True)]
         return seen, [heights for _, heights in looks if heights is not None]
 
-    async def _look(self, signatures: list[bytes]) -> tuple[list[Sighting | None], Heights | None]:
+    async def _look(self, signatures: list[bytes]) -> tuple[list[SignatureStatus | None], Heights | None]:
         """Ask one node for its height, then the signatures, then its oldest slot; the order matters.
 
         The height comes first: a signature that is unknown afterwards did not land at or below it. The oldest slot
         comes last: history that the node removed meanwhile then counts as not searched.
         """
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}], _QUICK_MS)
-        found = await self.sightings(signatures, history=True)
+        found = await self.statuses(signatures, history=True)
         first = await self._ask("getFirstAvailableBlock", [], _QUICK_MS)
         if found is None:
             return [None] * len(signatures), None
@@ -141,16 +126,7 @@ class PaymentNetwork:
 
     async def _ask(self, method: str, params: list[Any], timeout_ms: int) -> Any:
         """Return the result as Python values; None when the call failed."""
-        return _value(await self._call(method, params, timeout_ms))
-
-
-def _value(answer: NodeAnswer) -> Any:
-    if answer.kind is not AnswerKind.RESULT:
-        return None
-    try:
-        return orjson.loads(answer.value())
-    except orjson.JSONDecodeError:
-        return None
+        return value_of(await self._call(method, params, timeout_ms))
 
 
 def _trial_of(error: Any) -> Trial:
@@ -170,17 +146,6 @@ def _trial_of(error: Any) -> Trial:
 
 def _names(error: Any, variant: str) -> bool:
     return isinstance(error, dict) and variant in error
-
-
-def _sighting(row: Any) -> Sighting | None:
-    if row is None:
-        return None
-    level = row.get("confirmationStatus")
-    if level is None:  # Old nodes mark finality by a missing count.
-        level = "finalized" if row.get("confirmations") is None else "processed"
-    error = row.get("err")
-    text = None if error is None else orjson.dumps(error).decode()[:200]
-    return Sighting(int(row["slot"]), text, level in ("confirmed", "finalized"), level == "finalized")
 
 
 def _base64(transaction: bytes) -> str:

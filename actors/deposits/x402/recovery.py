@@ -23,7 +23,6 @@ from actors.deposits.x402.states import (
     Heights,
     PaymentState,
     Record,
-    Sighting,
     Step,
     has_failed,
     most_telling,
@@ -32,6 +31,7 @@ from actors.deposits.x402.states import (
 from actors.deposits.x402.store import PaymentStore, PaymentsUnavailable
 from actors.errors import Err
 from actors.units import base58_text
+from actors.upstream.signature_status import SignatureStatus
 
 logger = logging.getLogger(__name__)
 
@@ -101,23 +101,23 @@ class PaymentRecovery:
         # Before the node is asked: a signature that is none would spoil the answer for all others.
         records = [record for record in due if await self._is_proven(record)]
         signed = [record for record in records if record.signature]
-        seen: list[Sighting | None] = []
+        seen: list[SignatureStatus | None] = []
         told: list[Heights] = []
         if signed:
-            found = await self._network.sightings([record.signature for record in signed], history=True)
+            found = await self._network.statuses([record.signature for record in signed], history=True)
             if found is None:
                 # They are due again when their lease ends. A node without transaction history never answers this.
                 logger.warning("the node does not give the status of %d open payments", len(signed))
                 return len(due)
             seen = found
-        sightings = {record.message_hash: sighting for record, sighting in zip(signed, seen, strict=True)}
-        unseen = [record for record in signed if sightings[record.message_hash] is None]
+        statuses = {record.message_hash: status for record, status in zip(signed, seen, strict=True)}
+        unseen = [record for record in signed if statuses[record.message_hash] is None]
         if unseen:
             # A node that does not know a signature proves it for its own blocks only, so each is asked separately.
             again, told = await self._network.search([record.signature for record in unseen])
-            sightings |= {record.message_hash: sighting for record, sighting in zip(unseen, again, strict=True)}
+            statuses |= {record.message_hash: status for record, status in zip(unseen, again, strict=True)}
         for record in records:
-            await self._take(record, sightings.get(record.message_hash), most_telling(record, told))
+            await self._take(record, statuses.get(record.message_hash), most_telling(record, told))
         return len(due)
 
     async def _is_proven(self, record: Record) -> bool:
@@ -132,10 +132,10 @@ class PaymentRecovery:
         await self._keep(replace(record, state=PaymentState.UNPROVEN, reason=fault))
         return False
 
-    async def _take(self, record: Record, sighting: Sighting | None, heights: Heights | None) -> None:
-        step = next_step(record, sighting, heights, self._limits.wait_for_finalized, self._clock.now_ms())
-        if sighting is not None:
-            record = replace(record, fee_lost=has_failed(sighting))
+    async def _take(self, record: Record, status: SignatureStatus | None, heights: Heights | None) -> None:
+        step = next_step(record, status, heights, self._limits.wait_for_finalized, self._clock.now_ms())
+        if status is not None:
+            record = replace(record, fee_lost=has_failed(status))
         name = base58_text(record.signature) or record.message_hash.hex()
         match step:
             case Step.WAIT:
@@ -144,17 +144,15 @@ class PaymentRecovery:
                 await self._network.send(record.transaction)
                 await self._keep(record)
             case Step.CREDIT:
-                assert sighting is not None, record
-                await self._settler.landed(record, sighting)
+                assert status is not None, record
+                await self._settler.landed(record, status)
             case Step.FINISH:
-                slot = record.slot if sighting is None else sighting.slot
+                slot = record.slot if status is None else status.slot
                 await self._keep(replace(record, state=PaymentState.FINAL, slot=slot))
             case Step.FAIL:
-                reason = "never landed" if sighting is None else f"landed and failed: {sighting.error}"
+                reason = "never landed" if status is None else f"landed and failed: {status.error}"
                 logger.info("payment %s: %s", name, reason)
-                await self._keep(
-                    replace(record, state=PaymentState.FAILED, reason=reason, fee_lost=sighting is not None)
-                )
+                await self._keep(replace(record, state=PaymentState.FAILED, reason=reason, fee_lost=status is not None))
             case Step.TAKE_BACK:
                 await self._take_back(record, name)
             case Step.GIVE_UP:

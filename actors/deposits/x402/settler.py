@@ -29,13 +29,13 @@ from actors.deposits.x402.states import (
     PaymentKind,
     PaymentState,
     Record,
-    Sighting,
     has_failed,
     has_landed,
 )
 from actors.deposits.x402.store import PaymentStore, PaymentsUnavailable
 from actors.errors import Err
 from actors.units import base58_text
+from actors.upstream.signature_status import SignatureStatus
 from actors.x402_types import BlockhashHint, Lack, NotSettled, Settled
 
 logger = logging.getLogger(__name__)
@@ -268,13 +268,13 @@ class Settler:
             await self._move_quietly(replace(record, state=PaymentState.FAILED, reason="the node refused it"))
             return _rejected(record, "the network refused the transaction")
         while True:
-            seen = await self._network.sightings([record.signature], history=False)
-            sighting = seen[0] if seen else None
-            if sighting is not None and has_failed(sighting):
-                await self._move_quietly(replace(record, slot=sighting.slot, fee_lost=True))  # Open until it is final.
-                return _rejected(record, f"the transaction landed and failed: {sighting.error}")
-            if sighting is not None and has_landed(sighting, self._limits.wait_for_finalized):
-                return await self.landed(record, sighting)
+            seen = await self._network.statuses([record.signature], history=False)
+            status = seen[0] if seen else None
+            if status is not None and has_failed(status):
+                await self._move_quietly(replace(record, slot=status.slot, fee_lost=True))  # Open until it is final.
+                return _rejected(record, f"the transaction landed and failed: {status.error}")
+            if status is not None and has_landed(status, self._limits.wait_for_finalized):
+                return await self.landed(record, status)
             if self._clock.monotonic() + _POLL_SECONDS > give_up_at:
                 logger.warning(
                     "payment %s is pending: the network has not confirmed it yet", base58_text(record.signature)
@@ -282,16 +282,16 @@ class Settler:
                 return _pending(record)
             await self._sleep(_POLL_SECONDS)
 
-    async def landed(self, record: Record, sighting: Sighting) -> Settled | NotSettled:
+    async def landed(self, record: Record, status: SignatureStatus) -> Settled | NotSettled:
         """Credit a payment of the standard path. Repeating it changes nothing: a transfer is credited once.
 
         The record was made here, or x402/proof.py has checked it."""
-        record = replace(record, slot=sighting.slot, fee_lost=False)  # It may have failed in a fork that is gone.
+        record = replace(record, slot=status.slot, fee_lost=False)  # It may have failed in a fork that is gone.
         settled = _settled(record)
         if record.kind is not PaymentKind.STANDARD:
             await self._move_quietly(replace(record, state=PaymentState.FINAL))
             return settled
-        transfer = PaidTransfer(record.signature, TRANSFER_INDEX, record.amount_base_units, sighting.slot)
+        transfer = PaidTransfer(record.signature, TRANSFER_INDEX, record.amount_base_units, status.slot)
         try:
             reply = await self._accounts.ask(CreditDeposit(record.payer, transfer))
         except OwnerUnavailable:

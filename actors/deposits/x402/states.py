@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
 
+from actors.upstream.signature_status import SignatureStatus
+
 ABANDON_MS = 60_000  # A process that has not signed by then has died: signing takes milliseconds.
 # One of several nodes may keep less history than another. After this time, an unknown signature proves nothing.
 PROVABLE_MS = 30 * 60_000
@@ -76,16 +78,6 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """The status of a signature at a node. error: of a transaction that landed and failed."""
-
-    slot: int
-    error: str | None
-    confirmed: bool
-    finalized: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Heights:
     """Of one node that did not know a signature: its final block height before that answer, and the oldest slot of its
     history after it."""
@@ -107,21 +99,21 @@ class Step(Enum):
 
 
 def next_step(
-    record: Record, sighting: Sighting | None, heights: Heights | None, wait_for_finalized: bool, now_ms: int
+    record: Record, status: SignatureStatus | None, heights: Heights | None, wait_for_finalized: bool, now_ms: int
 ) -> Step:
-    """Choose the next step. sighting None: no node knows the signature. heights None: unknown, so nothing expires."""
+    """Choose the next step. status None: no node knows the signature. heights None: unknown, so nothing expires."""
     if record.state is PaymentState.CLAIMED:
         return Step.ABANDON if now_ms - record.created_at_ms >= ABANDON_MS else Step.WAIT
-    if sighting is None:
+    if status is None:
         return _unseen(record, heights, now_ms)
     if record.state is PaymentState.CREDITED:
-        if not sighting.finalized:
+        if not status.finalized:
             return Step.WAIT
-        return Step.FINISH if sighting.error is None else Step.TAKE_BACK
-    if sighting.error is not None:
+        return Step.FINISH if status.error is None else Step.TAKE_BACK
+    if status.error is not None:
         # A payment that failed in one fork may still succeed in another, so only a final failure ends it.
-        return Step.FAIL if sighting.finalized else Step.WAIT
-    if not has_landed(sighting, wait_for_finalized):
+        return Step.FAIL if status.finalized else Step.WAIT
+    if not has_landed(status, wait_for_finalized):
         return Step.WAIT
     return Step.CREDIT if record.kind is PaymentKind.STANDARD else Step.FINISH
 
@@ -132,15 +124,15 @@ def most_telling(record: Record, told: Sequence[Heights]) -> Heights | None:
     return min(late or told, key=lambda heights: heights.first_slot, default=None)
 
 
-def has_landed(sighting: Sighting, wait_for_finalized: bool) -> bool:
+def has_landed(status: SignatureStatus, wait_for_finalized: bool) -> bool:
     """Return whether the payment succeeded, at the commitment that settlement waits for."""
-    reached = sighting.finalized if wait_for_finalized else sighting.confirmed or sighting.finalized
-    return reached and sighting.error is None
+    reached = status.finalized if wait_for_finalized else status.confirmed or status.finalized
+    return reached and status.error is None
 
 
-def has_failed(sighting: Sighting) -> bool:
+def has_failed(status: SignatureStatus) -> bool:
     """Return whether it failed at confirmed commitment, which is enough for the answer to the payer."""
-    return sighting.error is not None and (sighting.confirmed or sighting.finalized)
+    return status.error is not None and (status.confirmed or status.finalized)
 
 
 def _unseen(record: Record, heights: Heights | None, now_ms: int) -> Step:

@@ -4,9 +4,10 @@ import orjson
 import pytest
 
 from actors.deposits.x402.network import PaymentNetwork, Sent, Trial
-from actors.deposits.x402.states import Heights, Sighting
+from actors.deposits.x402.states import Heights
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from actors.upstream.signature_status import SignatureStatus
 from actors.x402_types import BlockhashHint
 
 NOTHING = (replies.TIMED_OUT, replies.UNREACHABLE, replies.GARBAGE, replies.OVERSIZED)
@@ -79,34 +80,11 @@ async def test_sends(answer, sent):
     assert await PaymentNetwork(Node(answer)).send(b"tx") is sent
 
 
-async def test_sightings_come_in_the_order_asked():
-    """Of nodes old and new; with history where a payment may be minutes old, as not every node keeps any."""
-    rows = [
-        None,
-        {"slot": 5, "confirmations": 1, "err": None, "confirmationStatus": "processed"},
-        {"slot": 5, "confirmations": 9, "err": None, "confirmationStatus": "confirmed"},
-        {"slot": 5, "confirmations": None, "err": {"x": 1}, "confirmationStatus": "finalized"},
-        {"slot": 5, "confirmations": None, "err": None},
-        {"slot": 5, "confirmations": 3, "err": None},
-    ]
-    node = Node(result({"context": {"slot": 9}, "value": rows}))
-    found = await PaymentNetwork(node).sightings([bytes([number]) * 64 for number in range(6)], history=True)
-    assert found == [
-        None,
-        Sighting(5, None, confirmed=False, finalized=False),
-        Sighting(5, None, confirmed=True, finalized=False),
-        Sighting(5, '{"x":1}', confirmed=True, finalized=True),
-        Sighting(5, None, confirmed=True, finalized=True),
-        Sighting(5, None, confirmed=False, finalized=False),
-    ]
-    assert node.asked[0][1][1] == {"searchTransactionHistory": True}
-
-
 @pytest.mark.parametrize("answer", [*NOTHING, error(-32603), result({"value": []}), result(3)])
 async def test_a_silent_node_says_nothing_about_a_payment(answer):
     """None is not "unknown signature": nothing may follow from it."""
     network = PaymentNetwork(Node(answer))
-    assert await network.sightings([b"s" * 64], history=False) is None
+    assert await network.statuses([b"s" * 64], history=False) is None
     assert await network.latest_blockhash() is None
     assert await network.lamports("x") is None
 
@@ -137,7 +115,7 @@ async def test_a_search_never_mixes_nodes():
     assert pool.asked == []
     knowing = [Node(result(9), known, result(0)) for known in (SEEN, FINAL, UNSEEN)]
     found, _ = await PaymentNetwork(pool, knowing).search([b"s" * 64])
-    assert found == [Sighting(5, None, confirmed=True, finalized=True)]
+    assert found == [SignatureStatus(5, None, confirmed=True, finalized=True)]
 
 
 async def test_the_newest_blockhash_and_a_balance():

@@ -185,7 +185,7 @@ def _kill_at(world: PaymentWorld, step: str, moment: str) -> None:
         "sign": (world.settler, "_signed", 1),
         "keep signed": (world.store, "move", 1),
         "send": (world.network, "send", 1),
-        "see": (world.network, "sightings", 1),
+        "see": (world.network, "statuses", 1),
         "credit": (world.accounts, "ask", 1),
         "keep credited": (world.store, "move", 2),
     }[step]
@@ -214,7 +214,7 @@ def _kill_at(world: PaymentWorld, step: str, moment: str) -> None:
 
 def _revive(world: PaymentWorld) -> None:
     for holder in (world.store, world.network, world.accounts):
-        for name in ("claim", "simulate", "move", "send", "sightings", "ask"):
+        for name in ("claim", "simulate", "move", "send", "statuses", "ask"):
             holder.__dict__.pop(name, None)
     world.recovery = world.new_recovery(world.new_settler())
 

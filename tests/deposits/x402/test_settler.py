@@ -13,8 +13,9 @@ from actors.accounts.api import TakeBackDeposit
 from actors.deposits.usdc import transfers
 from actors.deposits.x402.network import Trial, Tried
 from actors.deposits.x402.settler import TRANSFER_INDEX, Settler
-from actors.deposits.x402.states import PaymentState, Sighting
+from actors.deposits.x402.states import PaymentState
 from actors.upstream import replies
+from actors.upstream.signature_status import SignatureStatus
 from actors.x402_types import Lack, NotSettled, Settled
 from devnode.encoding.addresses import USDC_MINT
 from tests.deposits.memory_stores import MemoryPaymentStore
@@ -160,13 +161,13 @@ async def test_a_payment_is_worth_what_it_brought_whoever_credited_it(world):
     """Its call may cost so much: the watcher may have been first, and an operator may have given it to another."""
     assert (await world.settler.pay(world.standard(), 10_000, "")).worth == 10_000
     (record,) = world.store.records.values()
-    sighting = Sighting(7, None, confirmed=True, finalized=True)
-    later = await world.settler.landed(record, sighting)
+    status = SignatureStatus(7, None, confirmed=True, finalized=True)
+    later = await world.settler.landed(record, status)
     assert (later.credits_added, later.worth) == (0, 10_000)
     someone = replace(record, payer=bytes(32))
-    assert (await world.settler.landed(someone, sighting)).worth == 0
+    assert (await world.settler.landed(someone, status)).worth == 0
     await world.accounts.ask(TakeBackDeposit(record.payer, record.signature, TRANSFER_INDEX, "never final"))
-    assert (await world.settler.landed(record, sighting)).worth == 0
+    assert (await world.settler.landed(record, status)).worth == 0
 
 
 async def test_a_blockhash_that_the_node_has_not_seen_yet_is_waited_for(world):

@@ -13,28 +13,28 @@ from actors.deposits.x402.states import (
     PaymentKind,
     PaymentState,
     Record,
-    Sighting,
     Step,
     has_failed,
     has_landed,
     most_telling,
     next_step,
 )
+from actors.upstream.signature_status import SignatureStatus
 
 RECORD = Record(
     b"h" * 32, PaymentKind.STANDARD, PaymentState.SENT, b"p" * 32, 100_000, b"tx", b"s" * 64, 1_000, 0, slot=500
 )
 CREDITED = replace(RECORD, state=PaymentState.CREDITED)
-PROCESSED = Sighting(501, None, confirmed=False, finalized=False)
-CONFIRMED = Sighting(501, None, confirmed=True, finalized=False)
-FINAL = Sighting(501, None, confirmed=True, finalized=True)
-FAILED = Sighting(501, "no", confirmed=True, finalized=False)
-FAILED_FOR_GOOD = Sighting(501, "no", confirmed=True, finalized=True)
+PROCESSED = SignatureStatus(501, None, confirmed=False, finalized=False)
+CONFIRMED = SignatureStatus(501, None, confirmed=True, finalized=False)
+FINAL = SignatureStatus(501, None, confirmed=True, finalized=True)
+FAILED = SignatureStatus(501, "no", confirmed=True, finalized=False)
+FAILED_FOR_GOOD = SignatureStatus(501, "no", confirmed=True, finalized=True)
 EARLY, LATE = Heights(1_000, 0), Heights(1_001, 400)
 
 
 @pytest.mark.parametrize(
-    ("record", "sighting", "heights", "step"),
+    ("record", "status", "heights", "step"),
     [
         (RECORD, PROCESSED, LATE, Step.WAIT),
         (RECORD, CONFIRMED, EARLY, Step.CREDIT),
@@ -53,9 +53,9 @@ EARLY, LATE = Heights(1_000, 0), Heights(1_001, 400)
         (CREDITED, None, LATE, Step.TAKE_BACK),
     ],
 )
-def test_steps(record, sighting, heights, step):
+def test_steps(record, status, heights, step):
     """The table of the module, for a payment that is credited here."""
-    assert next_step(record, sighting, heights, False, 0) is step
+    assert next_step(record, status, heights, False, 0) is step
 
 
 @pytest.mark.parametrize("kind", [PaymentKind.SPONSORED, PaymentKind.SELF_PAID])
@@ -99,11 +99,11 @@ def test_a_claim_whose_settler_died_is_abandoned_in_time():
 def test_a_failure_is_told_when_the_network_agrees_on_it():
     """Processed commitment at one node is not enough."""
     assert has_failed(FAILED) and has_failed(FAILED_FOR_GOOD)
-    assert not has_failed(Sighting(1, "no", confirmed=False, finalized=False)) and not has_failed(CONFIRMED)
+    assert not has_failed(SignatureStatus(1, "no", confirmed=False, finalized=False)) and not has_failed(CONFIRMED)
 
 
-sightings = st.none() | st.builds(
-    Sighting, st.integers(0, 999), st.none() | st.just("no"), confirmed=st.booleans(), finalized=st.booleans()
+statuss = st.none() | st.builds(
+    SignatureStatus, st.integers(0, 999), st.none() | st.just("no"), confirmed=st.booleans(), finalized=st.booleans()
 )
 heights = st.none() | st.builds(Heights, st.integers(0, 2_000), st.integers(0, 999))
 
@@ -111,26 +111,23 @@ heights = st.none() | st.builds(Heights, st.integers(0, 2_000), st.integers(0, 9
 @given(
     kind=st.sampled_from(list(PaymentKind)),
     state=st.sampled_from([PaymentState.CLAIMED, PaymentState.SENT, PaymentState.CREDITED]),
-    sighting=sightings,
+    status=statuss,
     height=heights,
     wait=st.booleans(),
     now=st.integers(0, 10**9),
 )
-def test_no_step_moves_money_on_a_guess(kind, state, sighting, height, wait, now):
+def test_no_step_moves_money_on_a_guess(kind, state, status, height, wait, now):
     """Credited only after success; taken back only after a final failure or expiry."""
-    step = next_step(replace(RECORD, kind=kind, state=state), sighting, height, wait, now)
+    step = next_step(replace(RECORD, kind=kind, state=state), status, height, wait, now)
     if step is Step.CREDIT:
         assert (
-            sighting is not None
-            and sighting.error is None
-            and kind is PaymentKind.STANDARD
-            and state is PaymentState.SENT
+            status is not None and status.error is None and kind is PaymentKind.STANDARD and state is PaymentState.SENT
         )
     if step is Step.TAKE_BACK:
         assert state is PaymentState.CREDITED
-        if sighting is None:
+        if status is None:
             assert height is not None and height.finalized > RECORD.last_valid_height
         else:
-            assert sighting.finalized and sighting.error is not None
+            assert status.finalized and status.error is not None
     if step is Step.SEND_AGAIN:
-        assert state is not PaymentState.CLAIMED and sighting is None
+        assert state is not PaymentState.CLAIMED and status is None
