@@ -11,11 +11,12 @@ import logging
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from actors.actor_settings import differences
+from actors.actor_settings import differences, fingerprint, part_of
 from actors.background import Background
+from actors.config import Config
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,17 @@ def place(
         logger.warning("%s is replaced: it has other settings (%s)", name, differences(found, fingerprint))
         ray.kill(handle, no_restart=True)
     raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
+
+
+def place_with_settings(
+    actor_class: type, name: str, config: Config, uses: Iterable[str], *more: Any, calls_at_once: int | None = None
+) -> Reference:
+    """Place an actor with the part of the settings that it uses; it is replaced when one of them changes.
+
+    more: what its constructor takes after its settings and their fingerprint.
+    """
+    mine = fingerprint(config, uses)
+    return place(actor_class, name, mine, part_of(config, uses), mine, *more, calls_at_once=calls_at_once)
 
 
 def remove_others(prefix: str, names: Collection[str]) -> None:

@@ -41,7 +41,6 @@ from actors.accounts.gathered_asks import GatheredAsks
 from actors.accounts.host import USES, AccountShardActor
 from actors.accounts.key_locations import KeyLocations
 from actors.accounts.undelivered import UNDELIVERED_MAX
-from actors.actor_settings import fingerprint, part_of
 from actors.background import Background
 from actors.calls import (
     REPLICA_ID_BYTES,
@@ -82,8 +81,9 @@ def place_shards(config: Config) -> list[Any]:
     """Handles of all shard actors, placing those that do not exist yet. Needs a connected Ray."""
     names = _names(config)
     hosting.remove_others(SHARD_ACTOR_NAME.format(index=""), names)
-    mine, part = fingerprint(config, USES), part_of(config, USES)
-    return [hosting.place(AccountShardActor, name, mine, part, mine, index) for index, name in enumerate(names)]
+    return [
+        hosting.place_with_settings(AccountShardActor, name, config, USES, index) for index, name in enumerate(names)
+    ]
 
 
 def find_shards(config: Config) -> list[Any]:

@@ -32,10 +32,8 @@ from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
-from actors.storage.connections import checked_redis, connect_postgres
-from actors.telemetry import logs
-from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import report_for_ever
+from actors.storage.connections import checked_redis, configured_postgres
+from actors.telemetry.metrics_page import ReportingActor
 from actors.units import owned_shards
 
 logger = logging.getLogger(__name__)
@@ -70,13 +68,13 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
     return LinkServer(secret, handlers, replicas.gone, replicas.is_fenced)
 
 
-class AccountShardActor(hosting.StartingActor):
+class AccountShardActor(ReportingActor):
     """Owns the virtual shards v with v % actors == index. Starts with its first request, so a restarted owner takes
     the next epoch as soon as a replica asks for its address."""
 
     def __init__(self, config: Config, fingerprint: str, index: int) -> None:
-        super().__init__(fingerprint)
-        self._config, self._index = config, index
+        super().__init__(config, fingerprint, SHARD_ACTOR_NAME.format(index=index), serves_calls=True)
+        self._index = index
         self._shard: AccountShard | None = None
         self._address: tuple[str, int] | None = None
 
@@ -100,17 +98,11 @@ class AccountShardActor(hosting.StartingActor):
         assert self._shard is not None
         return self._shard
 
-    async def _open(self) -> None:
+    async def _assemble(self) -> None:
         config, storage = self._config, self._config.storage
-        assert storage.postgres_url is not None and storage.redis_url is not None
-        assert storage.cluster_secret is not None
-        name = SHARD_ACTOR_NAME.format(index=self._index)
-        logs.set_up(config.telemetry, name, config.telemetry.log_dir)
+        assert storage.redis_url is not None and storage.cluster_secret is not None
         clock = LedgerClock(SystemClock())
-        metrics = Metrics()
-        pool = await connect_postgres(
-            storage.postgres_url.get_secret_value(), connections_max=storage.postgres_pool_size, application=name
-        )
+        pool = await configured_postgres(storage, storage.postgres_pool_size, self._name)
         shard = AccountShard(
             config.accounts,
             config.identity,
@@ -119,18 +111,16 @@ class AccountShardActor(hosting.StartingActor):
             # By the same clock: a wall clock that is set must not let Redis forget nonces.
             RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
-            f"{name} of process {os.getpid()}",
+            f"{self._name} of process {os.getpid()}",
             owned_shards(self._index, config.accounts.shard_actors),
-            metrics=metrics,
+            metrics=self._metrics,
         )
         await shard.start()
         server = serve_links(shard, storage.cluster_secret.get_secret_value().encode())
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard
-        hosting.tune_gc()
         self._watcher = asyncio.create_task(self._watch(shard))
-        self._reporting = asyncio.create_task(report_for_ever(config, name, metrics, serves_calls=True))
 
     async def _watch(self, shard: AccountShard) -> None:
         """End this process when its shards have a newer owner; Ray starts a new one."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from actors import hosting
-from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
+from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS
 from actors.background import Background
 from actors.clock import Clock, SystemClock
 from actors.config import Config
@@ -29,7 +29,7 @@ from actors.sends.notices import SignatureNotices
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
-from actors.storage.connections import connect_postgres
+from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 
@@ -83,13 +83,8 @@ class SendRacerActor(ReportingActor):
 
     async def _assemble(self) -> None:
         config = self._config
-        assert config.storage.postgres_url is not None
         self._clock = clock = SystemClock()
-        pool = await connect_postgres(
-            config.storage.postgres_url.get_secret_value(),
-            connections_max=_CONNECTIONS_MAX,
-            application=RACER_ACTOR_NAME,
-        )
+        pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, RACER_ACTOR_NAME)
         node, single_nodes = await self._open_nodes(config)
         store, chain = PostgresRaceStore(pool), SendChain(node, single_nodes)
         self._engine = _engine(config, clock)
@@ -151,8 +146,7 @@ def _legs(
 
 def place_racer(config: Config, open_settling: OpenSettling, open_nodes: OpenNodes) -> Any:
     """Return the handle of the one racer, which is started where there is none. Needs a connected Ray."""
-    mine = fingerprint(config, USES)
-    arguments = part_of(config, USES), mine, open_settling, open_nodes
+    openers = open_settling, open_nodes
     # A call of each race waits in the actor, and statuses and health must still be answered.
     calls = 2 * RACES_MAX
-    return hosting.place(SendRacerActor, RACER_ACTOR_NAME, mine, *arguments, calls_at_once=calls)
+    return hosting.place_with_settings(SendRacerActor, RACER_ACTOR_NAME, config, USES, *openers, calls_at_once=calls)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from actors import hosting
-from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
+from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.signals.actor import SignalClassifier
@@ -21,7 +21,7 @@ from actors.signals.geyser_source import GeyserSource
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.log import RedisSignalLog
 from actors.signals.positions import WALLETS_SLICE, slices_of
-from actors.storage.connections import checked_redis, connect_postgres
+from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
@@ -49,7 +49,7 @@ class SignalClassifierActor(ReportingActor):
 
     async def _assemble(self) -> None:
         config, clock = self._config, SystemClock()
-        assert config.storage.redis_url is not None and config.storage.postgres_url is not None
+        assert config.storage.redis_url is not None
         redis = await checked_redis(config.storage.redis_url.get_secret_value())
         log = RedisSignalLog(redis, config.signals.stream_entries_max)
         node, slices = await self._open_node(config), slices_of(self._index, config.signals.classifiers)
@@ -58,9 +58,7 @@ class SignalClassifierActor(ReportingActor):
         stream = None
         if url is not None:
             stream = GeyserSource(url, programs, None if token is None else token.get_secret_value())
-        pool = await connect_postgres(
-            config.storage.postgres_url.get_secret_value(), connections_max=2, application=self._name
-        )
+        pool = await configured_postgres(config.storage, 2, self._name)
         history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
             *(f"{self._index}/{config.signals.classifiers}", slices, stream),
@@ -103,8 +101,7 @@ def place_classifiers(config: Config, open_node: OpenNode) -> Sequence[Any]:
     """Return the handles of all classifiers, which are started where they do not run. Needs a connected Ray."""
     names = [f"{ACTOR_PREFIX}{index}" for index in range(config.signals.classifiers)]
     hosting.remove_others(ACTOR_PREFIX, names)
-    mine, part = fingerprint(config, USES), part_of(config, USES)
     return [
-        hosting.place(SignalClassifierActor, name, mine, part, mine, index, open_node)
+        hosting.place_with_settings(SignalClassifierActor, name, config, USES, index, open_node)
         for index, name in enumerate(names)
     ]

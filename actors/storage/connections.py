@@ -22,6 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
 from actors.clock import Clock, SystemClock
+from actors.config import StorageConfig
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,13 @@ async def connect_postgres(
                     "start it, or correct DATABASE_URL"
                 ) from error
             await asyncio.sleep(pause_seconds)
+
+
+async def configured_postgres(storage: StorageConfig, connections_max: int, application: str) -> asyncpg.Pool:
+    """As connect_postgres, by the settings of an actor."""
+    assert storage.postgres_url is not None
+    url = storage.postgres_url.get_secret_value()
+    return await connect_postgres(url, connections_max=connections_max, application=application)
 
 
 async def checked_postgres(url: str, *, connections_max: int, application: str) -> asyncpg.Pool:

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from actors import hosting
 from actors.accounts.api import OwnersClient
-from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
+from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.errors import Refusal
-from actors.storage.connections import connect_postgres
+from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 from actors.webhooks.actor import WebhookDispatcher
@@ -74,13 +74,9 @@ class WebhookDispatcherActor(ReportingActor):
 
     async def _assemble(self) -> None:
         config = self._config
-        assert config.storage.postgres_url is not None and config.storage.cluster_secret is not None
+        assert config.storage.cluster_secret is not None
         clock, settings = SystemClock(), config.webhooks
-        pool = await connect_postgres(
-            config.storage.postgres_url.get_secret_value(),
-            connections_max=_CONNECTIONS_MAX,
-            application=DISPATCHER_ACTOR_NAME,
-        )
+        pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, DISPATCHER_ACTOR_NAME)
         store = PostgresWebhookStore(pool)
         rules = egress_rules(config)
         sender = WebhookSender(rules, GuardedResolver(rules, settings.name_servers), clock, settings.ca_file)
@@ -126,6 +122,5 @@ def egress_rules(config: Config) -> EgressRules:
 
 def place_dispatcher(config: Config, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed) -> Any:
     """Return the handle of the one dispatcher, which is started where there is none. Needs a connected Ray."""
-    mine = fingerprint(config, USES)
-    arguments = part_of(config, USES), mine, open_owners, open_node, open_feed
-    return hosting.place(WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, mine, *arguments)
+    openers = open_owners, open_node, open_feed
+    return hosting.place_with_settings(WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, config, USES, *openers)

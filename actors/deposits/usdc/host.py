@@ -10,7 +10,7 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import OwnersClient
-from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS, fingerprint, part_of
+from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import WATCHER_ACTOR_NAME, WatcherCommand
@@ -23,7 +23,7 @@ from actors.deposits.usdc.operator_commands import OperatorCommands
 from actors.deposits.usdc.store import PostgresDepositStore
 from actors.deposits.usdc.subscription import DepositSubscription
 from actors.deposits.usdc.transfers import deposit_account
-from actors.storage.connections import connect_postgres
+from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of
@@ -78,13 +78,9 @@ class DepositWatcherActor(ReportingActor):
 
     async def _assemble(self) -> None:
         config, payments = self._config, self._config.payments
-        assert config.storage.postgres_url is not None and payments.deposit_wallet is not None
+        assert payments.deposit_wallet is not None
         clock = SystemClock()
-        pool = await connect_postgres(
-            config.storage.postgres_url.get_secret_value(),
-            connections_max=_CONNECTIONS_MAX,
-            application=WATCHER_ACTOR_NAME,
-        )
+        pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, WATCHER_ACTOR_NAME)
         self._store = PostgresDepositStore(pool)
         await self._store.prepare()
         self._account = deposit_account(payments.deposit_wallet, mint_of(payments))
@@ -113,6 +109,5 @@ class DepositWatcherActor(ReportingActor):
 
 def place_watcher(config: Config, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:
     """Return the handle of the one watcher, which is started where there is none. Needs a connected Ray."""
-    mine = fingerprint(config, USES)
-    arguments = part_of(config, USES), mine, open_accounts, open_node
-    return hosting.place(DepositWatcherActor, WATCHER_ACTOR_NAME, mine, *arguments)
+    openers = open_accounts, open_node
+    return hosting.place_with_settings(DepositWatcherActor, WATCHER_ACTOR_NAME, config, USES, *openers)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import hosting
-from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
+from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
@@ -88,5 +88,4 @@ def stream_urls(config: Config) -> list[StreamUrl]:
 
 def place_hub(config: Config, open_node: OpenNode) -> Any:
     """The handle of the one hub, which is started where there is none. Needs a connected Ray."""
-    mine = fingerprint(config, USES)
-    return hosting.place(StreamHubActor, HUB_ACTOR_NAME, mine, part_of(config, USES), mine, open_node)
+    return hosting.place_with_settings(StreamHubActor, HUB_ACTOR_NAME, config, USES, open_node)
