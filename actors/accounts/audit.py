@@ -26,23 +26,20 @@ from actors.accounts.audit_database import (
     PostgresUrlOption,
     SettingsDirOption,
     XdgOption,
-    database,
     folder_of,
+    reading,
     report_console,
 )
-from actors.accounts.checkpoint import Checkpoint, CheckpointError, Checkpoints, CheckpointWriter, open_checkpoints
+from actors.accounts.audit_report import AuditReport, exit_where_unreadable
+from actors.accounts.checkpoint import Checkpoint, Checkpoints, CheckpointWriter, open_checkpoints
 from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.stored import stored_head
-from actors.local_servers.child_processes import ChildFailed
-from actors.local_servers.datadir import DataDirError
-from actors.units import UNITS_PER_USDC, base58_text, routing_bytes, usdc_text, virtual_shard
+from actors.units import UNITS_PER_USDC, routing_bytes, usdc_text, virtual_shard
 
-FAULTS_SHOWN = 50
 _ROWS_AHEAD = 2_000
-_EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
 _PAST_ALL = b"\xff" * 33  # Later than every public key.
 
 # Faults that one pass over an account's entries finds only if it keeps them all; the database sorts instead.
@@ -137,7 +134,7 @@ _ACROSS = {
 
 
 @dataclass(slots=True)
-class LedgerReport:
+class LedgerReport(AuditReport):
     accounts: int = 0
     entries: Counter[int] = field(default_factory=Counter)  # By type.
     credits: Counter[int] = field(default_factory=Counter)
@@ -145,18 +142,8 @@ class LedgerReport:
     received_base_units: int = 0  # Of USDC, by all transfers that became credits.
     earned: int = 0  # Credits for them, at the rate of each one's day.
     assigned: int = 0  # Of these, by the operator: entries of type adjustment.
-    faults: list[tuple[str, str]] = field(default_factory=list)  # Account and sentence; the first FAULTS_SHOWN.
-    faults_total: int = 0
     checkpoint_at: int | None = None  # Time of the checkpoint that was compared with, Unix seconds.
     written: Path | None = None  # A new checkpoint.
-
-    def add(self, pubkey: bytes, faults: list[str]) -> None:
-        self.note(base58_text(pubkey), faults)
-
-    def note(self, name: str, faults: list[str]) -> None:
-        self.faults_total += len(faults)
-        room = FAULTS_SHOWN - len(self.faults)
-        self.faults += [(name, fault) for fault in faults[:room]]
 
 
 class _Rows:
@@ -229,28 +216,28 @@ async def _audit(
                 writer.account(row["pubkey"], ChainLink(row["seq"], row["head_hash"]))
         for rows, what in ((entries, "entries"), (batches, "batches")):
             for pubkey in await rows.of(_PAST_ALL, lambda _: None):
-                report.add(pubkey, [f"it has {what} and no account"])
+                report.add(pubkey, f"it has {what} and no account")
         if earlier is not None:
             _add_gone(earlier.link_of(_PAST_ALL)[1], report)
         await _audit_facts(connection, {} if earlier is None else earlier.shards, writer, report)
         await _audit_deposits(connection, report)
         for what, query in _ACROSS.items():
             async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
-                report.add(row[0], [f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}"])
+                report.add(row[0], f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}")
 
 
 def _add_gone(pubkeys: list[bytes], report: LedgerReport) -> None:
     for pubkey in pubkeys:
-        report.add(pubkey, ["the account was there at the checkpoint, and is gone"])
+        report.add(pubkey, "the account was there at the checkpoint, and is gone")
 
 
 async def _audit_facts(
     connection: asyncpg.Connection, then: Mapping[int, ChainLink], writer: CheckpointWriter | None, report: LedgerReport
 ) -> None:
     async for pubkey, faults in audit_facts.differing_rows(connection):
-        report.add(pubkey, faults) if pubkey else report.note(name_of(REFERRALS), faults)
+        report.add(pubkey or name_of(REFERRALS), *faults)
     async for shard, link, faults in audit_facts.chains(connection, then):
-        report.note(name_of(shard), faults)
+        report.add(name_of(shard), *faults)
         if writer is not None:
             writer.shard(shard, link)
 
@@ -265,7 +252,7 @@ async def _audit_deposits(connection: asyncpg.Connection, report: LedgerReport) 
     report.received_base_units, report.earned, report.assigned = row
     granted = report.credits[EntryType.DEPOSIT] + report.assigned
     if granted != report.earned:
-        report.note("all", [f"credits granted for deposits: {granted}, by what was received {report.earned}"])
+        report.add("all", f"credits granted for deposits: {granted}, by what was received {report.earned}")
 
 
 async def _audit_account(
@@ -286,14 +273,14 @@ async def _audit_account(
         left[batch_row["id"]] = batch_row["remaining"]
 
     for stray in await entries.of(pubkey, feed):
-        report.add(stray, ["it has entries and no account"])
+        report.add(stray, "it has entries and no account")
     for stray in await batches.of(pubkey, keep):
-        report.add(stray, ["it has batches and no account"])
+        report.add(stray, "it has batches and no account")
     report.accounts += 1
     report.balance += row["balance"]
-    report.add(pubkey, recount.close(stored_head(row), left))
+    report.add(pubkey, *recount.close(stored_head(row), left))
     if row["virtual_shard"] != virtual_shard(routing_bytes(pubkey)):
-        report.add(pubkey, [f"it stands in shard {row['virtual_shard']}, which is not its own"])
+        report.add(pubkey, f"it stands in shard {row['virtual_shard']}, which is not its own")
 
 
 def show(report: LedgerReport, console: Console) -> None:
@@ -314,14 +301,12 @@ def show(report: LedgerReport, console: Console) -> None:
         if report.written is not None:
             console.print(f"Checkpoint written to {report.written}. Keep it and its key away from the database.")
         return
-    faults = Table("account", "what differs", title=f"{report.faults_total} differences")
-    for pubkey, fault in report.faults:
-        faults.add_row(pubkey, fault)
-    console.print(faults)
-    console.print(
+    report.show_faults(
+        "account",
         "Next: suspend these accounts (`python serve_app.py accounts suspend PUBKEY`), keep a copy of the database as "
         "it is, and restore the last backup that passes this audit beside it. Never edit the ledger: a correction is a "
-        "new entry."
+        "new entry.",
+        console,
     )
 
 
@@ -333,12 +318,8 @@ def _document(report: LedgerReport) -> dict[str, Any]:
 
 
 async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints) -> LedgerReport:
-    async with database(postgres_url, data_dir) as url:
-        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "ledger audit"})
-        try:
-            return await audit(connection, checkpoints)
-        finally:
-            await connection.close()
+    async with reading(postgres_url, data_dir, "ledger audit") as connection:
+        return await audit(connection, checkpoints)
 
 
 def main(
@@ -355,21 +336,11 @@ def main(
 ) -> None:
     """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
     console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
-    try:
-        with open_checkpoints(earlier, later, key) as checkpoints:
-            report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
-    except (DataDirError, ChildFailed, CheckpointError) as error:
-        console.print(str(error))
-        raise typer.Exit(_EXIT_UNREADABLE) from None
-    except asyncpg.UndefinedTableError:
-        console.print("This database has no accounts yet: start the product once, or name another with --postgres-url.")
-        raise typer.Exit(_EXIT_UNREADABLE) from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
-        console.print(f"The database cannot be read: {type(error).__name__}. Check --postgres-url or --data-dir.")
-        raise typer.Exit(_EXIT_UNREADABLE) from None
+    no_tables = "This database has no accounts yet: start the product once, or name another with --postgres-url."
+    with exit_where_unreadable(console, no_tables), open_checkpoints(earlier, later, key) as checkpoints:
+        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
     console.print_json(data=_document(report)) if as_json else show(report, console)
-    if report.faults_total:
-        raise typer.Exit(_EXIT_FAULTS)
+    report.exit()
 
 
 if __name__ == "__main__":

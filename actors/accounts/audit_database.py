@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
+import asyncpg
 import typer
 from rich.console import Console
 
@@ -46,6 +47,17 @@ def folder_of(given: Path | None, of_settings: Path | None, xdg_data_home: str) 
 def report_console() -> Console:
     """Return the console of reports and tables; where the output is no terminal, no line is cut or wrapped."""
     return Console(highlight=False, width=None if Console().is_terminal else _WIDE)
+
+
+@asynccontextmanager
+async def reading(postgres_url: str | None, data_dir: Path, application: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to the database. application: shown in pg_stat_activity."""
+    async with database(postgres_url, data_dir) as url:
+        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": application})
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
 
 @asynccontextmanager

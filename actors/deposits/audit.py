@@ -13,7 +13,7 @@ proven at this node and is named too, unless its entry of the ledger is in the c
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,25 +30,22 @@ from actors.accounts.audit_database import (
     PostgresUrlOption,
     SettingsDirOption,
     XdgOption,
-    database,
     folder_of,
+    reading,
     report_console,
 )
-from actors.accounts.checkpoint import Checkpoint, CheckpointError, CoveredDeposits, open_checkpoints
+from actors.accounts.audit_report import AuditFailed, AuditReport, exit_where_unreadable
+from actors.accounts.checkpoint import Checkpoint, CoveredDeposits, open_checkpoints
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.deposits.usdc.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.usdc.core import FindingStatus
 from actors.deposits.usdc.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
-from actors.local_servers.child_processes import ChildFailed
-from actors.local_servers.datadir import DataDirError
-from actors.units import UNITS_PER_USDC, base58_text, usdc_text
+from actors.units import UNITS_PER_USDC, usdc_text
 from actors.upstream.api import Nodes
 from actors.upstream.replies import AnswerKind, Node
 
-FAULTS_SHOWN = 50
 _READS_AT_ONCE = 32
-_EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
 _INDEX_BYTES = 4
 # A payment with a call is credited before it is final: its slot may be somewhat above the newest final one. 60 s.
 _SLOTS_AHEAD_MAX = 150
@@ -62,12 +59,8 @@ _REST = (
 )
 
 
-class AuditFailed(Exception):
-    """One sentence that says what could not be read."""
-
-
 @dataclass(slots=True)
-class DepositsReport:
+class DepositsReport(AuditReport):
     transfers: int = 0  # Into the deposit account, final.
     received: int = 0  # Base units of those transfers.
     credited: int = 0  # Base units of credited transfers, assigned ones included.
@@ -77,13 +70,6 @@ class DepositsReport:
     older: int = 0  # Credited transfers that the node no longer has, and that a checkpoint covers.
     young: int = 0  # Payments with a call, newer than the watcher's last reading.
     taken_back: int = 0  # Credits.
-    faults: list[tuple[str, str]] = field(default_factory=list)  # (signature, sentence), the first FAULTS_SHOWN.
-    faults_total: int = 0
-
-    def add(self, signature: bytes, fault: str) -> None:
-        self.faults_total += 1
-        if len(self.faults) < FAULTS_SHOWN:
-            self.faults.append((base58_text(signature), fault))
 
 
 async def audit(
@@ -301,27 +287,25 @@ def show(report: DepositsReport, console: Console) -> None:
     if report.faults_total == 0:
         console.print("The books and the chain agree: every transfer is credited or listed, once, to the unit.")
         return
-    faults = Table("transaction", "what differs", title=f"{report.faults_total} differences")
-    for signature, fault in report.faults:
-        faults.add_row(signature, fault)
-    console.print(faults)
-    console.print(
-        "Next: `python serve_app.py deposits explain SIGNATURE` credits what is due; the ledger's own audit is"
+    report.show_faults(
+        "transaction",
+        "Next: `python serve_app.py deposits explain SIGNATURE` credits what is due; the ledger's own audit is\n"
+        "`python -m actors.accounts.audit`. Never edit the books: a correction is a new entry.",
+        console,
     )
-    console.print("`python -m actors.accounts.audit`. Never edit the books: a correction is a new entry.")
 
 
 async def run(
     postgres_url: str | None, data_dir: Path, node_url: str, start_slot: int, earlier: Checkpoint | None
 ) -> DepositsReport:
     nodes = Nodes(UpstreamConfig(node_url=node_url, cache_bytes_max=0), SystemClock(), lambda *_: None)
-    async with database(postgres_url, data_dir) as url:
-        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "deposits audit"})
+    async with reading(postgres_url, data_dir, "deposits audit") as connection:
         try:
             await nodes.probe()
             return await audit(connection, nodes, start_slot, earlier)
+        except (ChainUnavailable, UnknownPosition) as error:
+            raise AuditFailed(f"The node cannot be read: {error}. Check --node-url.") from error
         finally:
-            await connection.close()
             await nodes.close()
 
 
@@ -337,25 +321,12 @@ def main(
 ) -> None:
     """Compare every transfer on the chain with the books; exit 1 on any difference, 2 if one cannot be read."""
     console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
-    try:
+    no_tables = "This database has no deposits yet: start the product once, or name another."
+    with exit_where_unreadable(console, no_tables), open_checkpoints(against, None, key) as checkpoints:
         url = None if data_dir is not None else postgres_url
-        with open_checkpoints(against, None, key) as checkpoints:
-            report = asyncio.run(run(url, folder, node_url, start_slot, checkpoints.earlier))
-    except (DataDirError, ChildFailed, AuditFailed, CheckpointError) as error:
-        console.print(str(error))
-        raise typer.Exit(_EXIT_UNREADABLE) from None
-    except (ChainUnavailable, UnknownPosition) as error:
-        console.print(f"The node cannot be read: {error}. Check --node-url.")
-        raise typer.Exit(_EXIT_UNREADABLE) from None
-    except asyncpg.UndefinedTableError:
-        console.print("This database has no deposits yet: start the product once, or name another.")
-        raise typer.Exit(_EXIT_UNREADABLE) from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
-        console.print(f"The database cannot be read: {type(error).__name__}. Check --postgres-url or --data-dir.")
-        raise typer.Exit(_EXIT_UNREADABLE) from None
+        report = asyncio.run(run(url, folder, node_url, start_slot, checkpoints.earlier))
     show(report, console)
-    if report.faults_total:
-        raise typer.Exit(_EXIT_FAULTS)
+    report.exit()
 
 
 if __name__ == "__main__":

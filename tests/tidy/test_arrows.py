@@ -67,9 +67,9 @@ OPEN = {
     "upstream": {"node_health", "replies", "signature_status"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
-    # Database and checkpoints for the audit that compares deposits with the chain; events, for who delivers them.
+    # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.
     # The vocabulary and limits of usage, for the page that tells it. Commands for work that no call waits for.
-    "accounts": {"audit_database", "checkpoint", "operations", "outbox", "usage"},
+    "accounts": {"audit_database", "audit_report", "checkpoint", "operations", "outbox", "usage"},
     # What open streams pay with and are ended by, and the ports of what is paid for.
     "metering": {"meters", "minutes", "standing_watch"},
     # Generated messages: a format, not rules.
