@@ -6,9 +6,10 @@ Pure. Not here: the fields of each record (curve_account.py, configs.py, events.
 """
 
 from functools import cache
+from inspect import get_annotations
 from itertools import groupby
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from solders.pubkey import Pubkey
 
@@ -21,6 +22,36 @@ _SIGNED = {"i64": 8, "i128": 16}
 # Of the types with one size, as `struct` names them.
 _FORMATS = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q", "bool": "?", "key": f"{KEY_BYTES}s"}
 _EMPTY: dict[str, Any] = {"bool": False, "key": Pubkey.default(), "string": "", "shares": ()}
+
+
+# Types of fields, each with its name in `Fields`.
+Key = Annotated[Pubkey, "key"]
+Text = Annotated[str, "string"]
+Flag = Annotated[bool, "bool"]
+U8 = Annotated[int, "u8"]
+U16 = Annotated[int, "u16"]
+U64 = Annotated[int, "u64"]
+I64 = Annotated[int, "i64"]
+I128 = Annotated[int, "i128"]
+Shares = Annotated[tuple[tuple[Pubkey, int], ...], "shares"]
+
+
+class BorshRecord:
+    """Base of a dataclass whose fields have the types above, in the order of the bytes."""
+
+    __slots__ = ()
+    FIELDS: ClassVar[Fields]
+
+    def __init_subclass__(cls) -> None:
+        annotated = get_annotations(cls).items()
+        cls.FIELDS = tuple((name, kind.__metadata__[0]) for name, kind in annotated if hasattr(kind, "__metadata__"))
+
+
+class EventRecord(BorshRecord):
+    """Base of an event as Anchor encodes it."""
+
+    __slots__ = ()
+    DISCRIMINATOR: ClassVar[bytes]
 
 
 class Overflow(OverflowError):

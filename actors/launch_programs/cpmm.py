@@ -6,14 +6,13 @@ Pure. Not here: its other instructions.
 
 from dataclasses import asdict, dataclass
 from enum import Enum, unique
-from typing import ClassVar
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys, Slot
-from actors.launch_programs.borsh import Fields, decode, encode
+from actors.launch_programs.borsh import U8, U16, U64, BorshRecord, EventRecord, Flag, Key, decode, encode
 
 CPMM = Pubkey.from_string("CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C")
 POOL_FEE_RECEIVER = Pubkey.from_string("DNXgeM9EiiaAbaWvwjHj9fQQLAX5ZsfHyvmYUNRAdNC8")
@@ -22,18 +21,6 @@ LOCKED_LIQUIDITY = 100
 CPMM_POOL_BYTES = 637
 _POOL_DISCRIMINATOR = bytes.fromhex("f7ede3f5d7c3de46")
 _CONFIG_DISCRIMINATOR = bytes.fromhex("daf42168cbcb2b6f")
-_POOL_FIELDS: Fields = (
-    *(("amm_config", "key"), ("pool_creator", "key"), ("vault_0", "key"), ("vault_1", "key"), ("lp_mint", "key")),
-    *(("mint_0", "key"), ("mint_1", "key"), ("program_0", "key"), ("program_1", "key"), ("observation", "key")),
-    *(("auth_bump", "u8"), ("status", "u8"), ("lp_decimals", "u8"), ("decimals_0", "u8"), ("decimals_1", "u8")),
-    *(("lp_supply", "u64"), ("protocol_fees_0", "u64"), ("protocol_fees_1", "u64")),
-    *(("fund_fees_0", "u64"), ("fund_fees_1", "u64"), ("open_time", "u64"), ("recent_epoch", "u64")),
-)
-_CONFIG_FIELDS: Fields = (
-    *(("bump", "u8"), ("disable_create_pool", "bool"), ("index", "u16"), ("trade_fee_rate", "u64")),
-    *(("protocol_fee_rate", "u64"), ("fund_fee_rate", "u64"), ("create_pool_fee", "u64")),
-    *(("protocol_owner", "key"), ("fund_owner", "key")),
-)
 _CONFIG_BYTES = 236
 
 
@@ -67,87 +54,82 @@ CPMM_SLOTS: dict[CpmmKind, tuple[Slot, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CpmmPool:
-    amm_config: Pubkey
-    pool_creator: Pubkey
-    vault_0: Pubkey
-    vault_1: Pubkey
-    lp_mint: Pubkey
-    mint_0: Pubkey
-    mint_1: Pubkey
-    program_0: Pubkey
-    program_1: Pubkey
-    observation: Pubkey
-    auth_bump: int
-    status: int
-    lp_decimals: int
-    decimals_0: int
-    decimals_1: int
-    lp_supply: int
-    protocol_fees_0: int = 0
-    protocol_fees_1: int = 0
-    fund_fees_0: int = 0
-    fund_fees_1: int = 0
-    open_time: int = 0
-    recent_epoch: int = 0
+class CpmmPool(BorshRecord):
+    amm_config: Key
+    pool_creator: Key
+    vault_0: Key
+    vault_1: Key
+    lp_mint: Key
+    mint_0: Key
+    mint_1: Key
+    program_0: Key
+    program_1: Key
+    observation: Key
+    auth_bump: U8
+    status: U8
+    lp_decimals: U8
+    decimals_0: U8
+    decimals_1: U8
+    lp_supply: U64
+    protocol_fees_0: U64 = 0
+    protocol_fees_1: U64 = 0
+    fund_fees_0: U64 = 0
+    fund_fees_1: U64 = 0
+    open_time: U64 = 0
+    recent_epoch: U64 = 0
 
 
 @dataclass(frozen=True, slots=True)
-class CpmmConfig:
-    bump: int
-    disable_create_pool: bool
-    index: int
-    trade_fee_rate: int  # Of a million.
-    protocol_fee_rate: int = 0  # Of the trade fee.
-    fund_fee_rate: int = 0
-    create_pool_fee: int = 0
-    protocol_owner: Pubkey = addresses.ZERO_KEY
-    fund_owner: Pubkey = addresses.ZERO_KEY
+class CpmmConfig(BorshRecord):
+    bump: U8
+    disable_create_pool: Flag
+    index: U16
+    trade_fee_rate: U64  # Of a million.
+    protocol_fee_rate: U64 = 0  # Of the trade fee.
+    fund_fee_rate: U64 = 0
+    create_pool_fee: U64 = 0
+    protocol_owner: Key = addresses.ZERO_KEY
+    fund_owner: Key = addresses.ZERO_KEY
 
 
 @dataclass(frozen=True, slots=True)
-class CpmmSwapEvent:
+class CpmmSwapEvent(EventRecord):
     """A swap, as a log line; older events end with base_input."""
 
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("40c6cde8260871e2")
-    FIELDS: ClassVar[Fields] = (
-        *(("pool", "key"), ("input_vault_before", "u64"), ("output_vault_before", "u64"), ("input_amount", "u64")),
-        *(("output_amount", "u64"), ("input_transfer_fee", "u64"), ("output_transfer_fee", "u64")),
-        *(("base_input", "bool"), ("input_mint", "key"), ("output_mint", "key"), ("trade_fee", "u64")),
-    )
-    pool: Pubkey
-    input_vault_before: int
-    output_vault_before: int
-    input_amount: int
-    output_amount: int
-    input_transfer_fee: int
-    output_transfer_fee: int
-    base_input: bool
-    input_mint: Pubkey = addresses.ZERO_KEY
-    output_mint: Pubkey = addresses.ZERO_KEY
-    trade_fee: int = 0
+    DISCRIMINATOR = bytes.fromhex("40c6cde8260871e2")
+    pool: Key
+    input_vault_before: U64
+    output_vault_before: U64
+    input_amount: U64
+    output_amount: U64
+    input_transfer_fee: U64
+    output_transfer_fee: U64
+    base_input: Flag
+    input_mint: Key = addresses.ZERO_KEY
+    output_mint: Key = addresses.ZERO_KEY
+    trade_fee: U64 = 0
 
 
 def decode_cpmm_pool(data: bytes) -> CpmmPool | None:
     if len(data) < CPMM_POOL_BYTES or data[:8] != _POOL_DISCRIMINATOR:
         return None
-    values = decode(_POOL_FIELDS, data, 8)
+    values = decode(CpmmPool.FIELDS, data, 8)
     return None if values is None else CpmmPool(**values)
 
 
 def encode_cpmm_pool(pool: CpmmPool) -> bytes:
-    return (_POOL_DISCRIMINATOR + encode(_POOL_FIELDS, asdict(pool))).ljust(CPMM_POOL_BYTES, b"\x00")
+    return (_POOL_DISCRIMINATOR + encode(CpmmPool.FIELDS, asdict(pool))).ljust(CPMM_POOL_BYTES, b"\x00")
 
 
 def decode_cpmm_config(data: bytes) -> CpmmConfig | None:
     if len(data) < _CONFIG_BYTES or data[:8] != _CONFIG_DISCRIMINATOR:
         return None
-    values = decode(_CONFIG_FIELDS, data, 8)
+    values = decode(CpmmConfig.FIELDS, data, 8)
     return None if values is None else CpmmConfig(**values)
 
 
 def encode_cpmm_config(config: CpmmConfig) -> bytes:
-    return (_CONFIG_DISCRIMINATOR + encode(_CONFIG_FIELDS, asdict(config))).ljust(_CONFIG_BYTES, b"\x00")
+    return (_CONFIG_DISCRIMINATOR + encode(CpmmConfig.FIELDS, asdict(config))).ljust(_CONFIG_BYTES, b"\x00")
 
 
 # Addresses.

@@ -11,30 +11,9 @@ from dataclasses import dataclass
 from solders.pubkey import Pubkey
 
 from actors.launch_programs.addresses import WSOL_MINT, ZERO_KEY
-from actors.launch_programs.borsh import Fields, decode, encode
+from actors.launch_programs.borsh import U8, U64, BorshRecord, Flag, Key, decode, encode
 
 DISCRIMINATOR = bytes.fromhex("17b7f83760d8ac60")
-FIELDS: Fields = (
-    ("virtual_token_reserves", "u64"),
-    ("virtual_quote_reserves", "u64"),
-    ("real_token_reserves", "u64"),
-    ("real_quote_reserves", "u64"),
-    ("token_total_supply", "u64"),
-    ("complete", "bool"),
-    ("creator", "key"),
-    ("is_mayhem_mode", "bool"),
-    ("is_cashback_coin", "bool"),
-    ("quote_mint", "key"),
-    ("creator_fee_bps", "u64"),
-    ("can_edit_creator_fee", "bool"),
-    ("is_holder_reward", "bool"),
-    ("creator_fee_bucket", "u64"),
-    ("protocol_fee_bucket", "u64"),
-    ("depth", "u8"),
-    ("initial_virtual_quote_reserves", "u64"),
-    ("post_complete_base_out", "u64"),
-    ("post_complete_quote_in", "u64"),
-)
 CURVE_BYTES = 166  # The present layout.
 CURVE_BYTES_MIN = 49  # The first layout.
 CURVE_BYTES_WITH_QUOTE = 115  # v2 trades extend a shorter account to this size.
@@ -42,26 +21,26 @@ CURVE_BYTES_EXTENDED = 151  # extend_account extends a shorter account to this s
 
 
 @dataclass(frozen=True, slots=True)
-class BondingCurve:
-    virtual_token_reserves: int
-    virtual_quote_reserves: int
-    real_token_reserves: int
-    real_quote_reserves: int
-    token_total_supply: int
-    complete: bool = False
-    creator: Pubkey = ZERO_KEY
-    is_mayhem_mode: bool = False
-    is_cashback_coin: bool = False
-    quote_mint: Pubkey = ZERO_KEY
-    creator_fee_bps: int = 0  # The coin's own rate; 0: the rate of the schedule.
-    can_edit_creator_fee: bool = False
-    is_holder_reward: bool = False
-    creator_fee_bucket: int = 0
-    protocol_fee_bucket: int = 0
-    depth: int = 0
-    initial_virtual_quote_reserves: int = 0
-    post_complete_base_out: int = 0
-    post_complete_quote_in: int = 0
+class BondingCurve(BorshRecord):
+    virtual_token_reserves: U64
+    virtual_quote_reserves: U64
+    real_token_reserves: U64
+    real_quote_reserves: U64
+    token_total_supply: U64
+    complete: Flag = False
+    creator: Key = ZERO_KEY
+    is_mayhem_mode: Flag = False
+    is_cashback_coin: Flag = False
+    quote_mint: Key = ZERO_KEY
+    creator_fee_bps: U64 = 0  # The coin's own rate; 0: the rate of the schedule.
+    can_edit_creator_fee: Flag = False
+    is_holder_reward: Flag = False
+    creator_fee_bucket: U64 = 0
+    protocol_fee_bucket: U64 = 0
+    depth: U8 = 0
+    initial_virtual_quote_reserves: U64 = 0
+    post_complete_base_out: U64 = 0
+    post_complete_quote_in: U64 = 0
 
     @property
     def is_migrated(self) -> bool:
@@ -101,12 +80,12 @@ def decode_curve(data: bytes) -> BondingCurve | None:
         return None
     # Missing fields are zero. Accounts have always grown by whole fields.
     padded = data if len(data) >= CURVE_BYTES else data + bytes(CURVE_BYTES - len(data))
-    values = decode(FIELDS, padded, 8)
+    values = decode(BondingCurve.FIELDS, padded, 8)
     return None if values is None else BondingCurve(**values)
 
 
 def encode_curve(curve: BondingCurve, size: int = CURVE_BYTES) -> bytes:
     """Encode a curve in exactly `size` bytes: an older account keeps its length and does not store newer fields."""
     assert size >= CURVE_BYTES_MIN, size
-    data = DISCRIMINATOR + encode(FIELDS, {name: getattr(curve, name) for name, _ in FIELDS})
+    data = DISCRIMINATOR + encode(BondingCurve.FIELDS, {name: getattr(curve, name) for name, _ in BondingCurve.FIELDS})
     return data[:size].ljust(size, b"\x00")

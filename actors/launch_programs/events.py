@@ -7,12 +7,23 @@ Pure. Not here: the meaning of an event for a subscriber.
 
 import base64
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
-
-from solders.pubkey import Pubkey
+from typing import Any, get_args
 
 from actors.launch_programs.addresses import ZERO_KEY
-from actors.launch_programs.borsh import Fields, decode, encode, fixed_size
+from actors.launch_programs.borsh import (
+    I64,
+    U8,
+    U16,
+    U64,
+    EventRecord,
+    Flag,
+    Key,
+    Shares,
+    Text,
+    decode,
+    encode,
+    fixed_size,
+)
 from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
 
 SELF_CPI_PREFIX = bytes.fromhex("e445a52e51cb9a1d")  # Anchor's prefix of an event in an instruction.
@@ -20,189 +31,143 @@ LOG_PREFIX = "Program data: "
 
 
 @dataclass(frozen=True, slots=True)
-class CreateEvent:
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("1b72a94ddeeb6376")
-    FIELDS: ClassVar[Fields] = (
-        *(("name", "string"), ("symbol", "string"), ("uri", "string")),
-        *(("mint", "key"), ("bonding_curve", "key"), ("user", "key"), ("creator", "key")),
-        *(("timestamp", "i64"), ("virtual_token_reserves", "u64"), ("virtual_sol_reserves", "u64")),
-        *(("real_token_reserves", "u64"), ("token_total_supply", "u64")),
-        *(("token_program", "key"), ("is_mayhem_mode", "bool"), ("is_cashback_enabled", "bool")),
-        *(("quote_mint", "key"), ("virtual_quote_reserves", "u64")),
-        *(("creator_fee_bps", "u64"), ("is_holder_reward", "bool"), ("depth", "u8")),
-    )
-    name: str
-    symbol: str
-    uri: str
-    mint: Pubkey
-    bonding_curve: Pubkey
-    user: Pubkey
-    creator: Pubkey = ZERO_KEY
-    timestamp: int = 0
-    virtual_token_reserves: int = 0
-    virtual_sol_reserves: int = 0
-    real_token_reserves: int = 0
-    token_total_supply: int = 0
-    token_program: Pubkey = ZERO_KEY
-    is_mayhem_mode: bool = False
-    is_cashback_enabled: bool = False
-    quote_mint: Pubkey = ZERO_KEY
-    virtual_quote_reserves: int = 0
-    creator_fee_bps: int = 0
-    is_holder_reward: bool = False
-    depth: int = 0
+class CreateEvent(EventRecord):
+    DISCRIMINATOR = bytes.fromhex("1b72a94ddeeb6376")
+    name: Text
+    symbol: Text
+    uri: Text
+    mint: Key
+    bonding_curve: Key
+    user: Key
+    creator: Key = ZERO_KEY
+    timestamp: I64 = 0
+    virtual_token_reserves: U64 = 0
+    virtual_sol_reserves: U64 = 0
+    real_token_reserves: U64 = 0
+    token_total_supply: U64 = 0
+    token_program: Key = ZERO_KEY
+    is_mayhem_mode: Flag = False
+    is_cashback_enabled: Flag = False
+    quote_mint: Key = ZERO_KEY
+    virtual_quote_reserves: U64 = 0
+    creator_fee_bps: U64 = 0
+    is_holder_reward: Flag = False
+    depth: U8 = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TradeEvent:
+class TradeEvent(EventRecord):
     """A trade. sol_amount is without fees; for a token quote it is 0, and quote_amount has the amount."""
 
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("bddb7fd34ee661ee")
-    FIELDS: ClassVar[Fields] = (
-        *(("mint", "key"), ("sol_amount", "u64"), ("token_amount", "u64"), ("is_buy", "bool"), ("user", "key")),
-        *(("timestamp", "i64"), ("virtual_sol_reserves", "u64"), ("virtual_token_reserves", "u64")),
-        *(("real_sol_reserves", "u64"), ("real_token_reserves", "u64")),
-        *(("fee_recipient", "key"), ("fee_basis_points", "u64"), ("fee", "u64")),
-        *(("creator", "key"), ("creator_fee_basis_points", "u64"), ("creator_fee", "u64")),
-        *(("track_volume", "bool"), ("total_unclaimed_tokens", "u64"), ("total_claimed_tokens", "u64")),
-        *(("current_sol_volume", "u64"), ("last_update_timestamp", "i64"), ("ix_name", "string")),
-        *(("mayhem_mode", "bool"), ("cashback_fee_basis_points", "u64"), ("cashback", "u64")),
-        *(("buyback_fee_basis_points", "u64"), ("buyback_fee", "u64"), ("shareholders", "shares")),
-        *(("quote_mint", "key"), ("quote_amount", "u64")),
-        *(("virtual_quote_reserves", "u64"), ("real_quote_reserves", "u64")),
-        *(("holder_rewards_bps", "u64"), ("holder_rewards", "u64"), ("creator_fee_unclaimed", "u64")),
-    )
-    mint: Pubkey
-    sol_amount: int
-    token_amount: int
-    is_buy: bool
-    user: Pubkey
-    timestamp: int = 0
-    virtual_sol_reserves: int = 0
-    virtual_token_reserves: int = 0
-    real_sol_reserves: int = 0
-    real_token_reserves: int = 0
-    fee_recipient: Pubkey = ZERO_KEY
-    fee_basis_points: int = 0
-    fee: int = 0
-    creator: Pubkey = ZERO_KEY
-    creator_fee_basis_points: int = 0
-    creator_fee: int = 0
-    track_volume: bool = False
-    total_unclaimed_tokens: int = 0
-    total_claimed_tokens: int = 0
-    current_sol_volume: int = 0
-    last_update_timestamp: int = 0
-    ix_name: str = ""
-    mayhem_mode: bool = False
-    cashback_fee_basis_points: int = 0
-    cashback: int = 0
-    buyback_fee_basis_points: int = 0
-    buyback_fee: int = 0
-    shareholders: tuple[tuple[Pubkey, int], ...] = ()
-    quote_mint: Pubkey = ZERO_KEY
-    quote_amount: int = 0
-    virtual_quote_reserves: int = 0
-    real_quote_reserves: int = 0
-    holder_rewards_bps: int = 0
-    holder_rewards: int = 0
-    creator_fee_unclaimed: int = 0
+    DISCRIMINATOR = bytes.fromhex("bddb7fd34ee661ee")
+    mint: Key
+    sol_amount: U64
+    token_amount: U64
+    is_buy: Flag
+    user: Key
+    timestamp: I64 = 0
+    virtual_sol_reserves: U64 = 0
+    virtual_token_reserves: U64 = 0
+    real_sol_reserves: U64 = 0
+    real_token_reserves: U64 = 0
+    fee_recipient: Key = ZERO_KEY
+    fee_basis_points: U64 = 0
+    fee: U64 = 0
+    creator: Key = ZERO_KEY
+    creator_fee_basis_points: U64 = 0
+    creator_fee: U64 = 0
+    track_volume: Flag = False
+    total_unclaimed_tokens: U64 = 0
+    total_claimed_tokens: U64 = 0
+    current_sol_volume: U64 = 0
+    last_update_timestamp: I64 = 0
+    ix_name: Text = ""
+    mayhem_mode: Flag = False
+    cashback_fee_basis_points: U64 = 0
+    cashback: U64 = 0
+    buyback_fee_basis_points: U64 = 0
+    buyback_fee: U64 = 0
+    shareholders: Shares = ()
+    quote_mint: Key = ZERO_KEY
+    quote_amount: U64 = 0
+    virtual_quote_reserves: U64 = 0
+    real_quote_reserves: U64 = 0
+    holder_rewards_bps: U64 = 0
+    holder_rewards: U64 = 0
+    creator_fee_unclaimed: U64 = 0
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteEvent:
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("5f72619cd42e9808")
-    FIELDS: ClassVar[Fields] = (
-        *(("user", "key"), ("mint", "key"), ("bonding_curve", "key"), ("timestamp", "i64"), ("quote_mint", "key")),
-    )
-    user: Pubkey
-    mint: Pubkey
-    bonding_curve: Pubkey
-    timestamp: int = 0
-    quote_mint: Pubkey = ZERO_KEY
+class CompleteEvent(EventRecord):
+    DISCRIMINATOR = bytes.fromhex("5f72619cd42e9808")
+    user: Key
+    mint: Key
+    bonding_curve: Key
+    timestamp: I64 = 0
+    quote_mint: Key = ZERO_KEY
 
 
 @dataclass(frozen=True, slots=True)
-class CompletePumpAmmMigrationEvent:
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("bde95db95c94ea94")
-    FIELDS: ClassVar[Fields] = (
-        *(("user", "key"), ("mint", "key"), ("mint_amount", "u64"), ("sol_amount", "u64")),
-        *(("pool_migration_fee", "u64"), ("bonding_curve", "key"), ("timestamp", "i64")),
-        *(("pool", "key"), ("quote_mint", "key")),
-    )
-    user: Pubkey
-    mint: Pubkey
-    mint_amount: int
-    sol_amount: int
-    pool_migration_fee: int
-    bonding_curve: Pubkey
-    timestamp: int
-    pool: Pubkey
-    quote_mint: Pubkey = ZERO_KEY
+class CompletePumpAmmMigrationEvent(EventRecord):
+    DISCRIMINATOR = bytes.fromhex("bde95db95c94ea94")
+    user: Key
+    mint: Key
+    mint_amount: U64
+    sol_amount: U64
+    pool_migration_fee: U64
+    bonding_curve: Key
+    timestamp: I64
+    pool: Key
+    quote_mint: Key = ZERO_KEY
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePoolEvent:
+class CreatePoolEvent(EventRecord):
     """An event of the AMM: a new pool, of a migrated coin or of any user."""
 
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("b1310cd2a076a774")
-    FIELDS: ClassVar[Fields] = (
-        *(("timestamp", "i64"), ("index", "u16"), ("creator", "key"), ("base_mint", "key"), ("quote_mint", "key")),
-        *(("base_mint_decimals", "u8"), ("quote_mint_decimals", "u8")),
-        *(("base_amount_in", "u64"), ("quote_amount_in", "u64")),
-        *(("pool_base_amount", "u64"), ("pool_quote_amount", "u64")),
-        *(("minimum_liquidity", "u64"), ("initial_liquidity", "u64"), ("lp_token_amount_out", "u64")),
-        *(("pool_bump", "u8"), ("pool", "key"), ("lp_mint", "key")),
-        *(("user_base_token_account", "key"), ("user_quote_token_account", "key"), ("coin_creator", "key")),
-        *(("is_mayhem_mode", "bool"), ("creator_fee_bps", "u64")),
-        *(("can_edit_creator_fee", "bool"), ("is_holder_reward", "bool")),
-    )
-    timestamp: int
-    index: int
-    creator: Pubkey
-    base_mint: Pubkey
-    quote_mint: Pubkey
-    base_mint_decimals: int
-    quote_mint_decimals: int
-    base_amount_in: int
-    quote_amount_in: int
-    pool_base_amount: int
-    pool_quote_amount: int
-    minimum_liquidity: int
-    initial_liquidity: int
-    lp_token_amount_out: int
-    pool_bump: int
-    pool: Pubkey
-    lp_mint: Pubkey
-    user_base_token_account: Pubkey
-    user_quote_token_account: Pubkey
-    coin_creator: Pubkey = ZERO_KEY
-    is_mayhem_mode: bool = False
-    creator_fee_bps: int = 0
-    can_edit_creator_fee: bool = False
-    is_holder_reward: bool = False
+    DISCRIMINATOR = bytes.fromhex("b1310cd2a076a774")
+    timestamp: I64
+    index: U16
+    creator: Key
+    base_mint: Key
+    quote_mint: Key
+    base_mint_decimals: U8
+    quote_mint_decimals: U8
+    base_amount_in: U64
+    quote_amount_in: U64
+    pool_base_amount: U64
+    pool_quote_amount: U64
+    minimum_liquidity: U64
+    initial_liquidity: U64
+    lp_token_amount_out: U64
+    pool_bump: U8
+    pool: Key
+    lp_mint: Key
+    user_base_token_account: Key
+    user_quote_token_account: Key
+    coin_creator: Key = ZERO_KEY
+    is_mayhem_mode: Flag = False
+    creator_fee_bps: U64 = 0
+    can_edit_creator_fee: Flag = False
+    is_holder_reward: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendAccountEvent:
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("6161d7905d92167c")
-    FIELDS: ClassVar[Fields] = (
-        *(("account", "key"), ("user", "key"), ("current_size", "u64"), ("new_size", "u64"), ("timestamp", "i64")),
-    )
-    account: Pubkey
-    user: Pubkey
-    current_size: int
-    new_size: int
-    timestamp: int
+class ExtendAccountEvent(EventRecord):
+    DISCRIMINATOR = bytes.fromhex("6161d7905d92167c")
+    account: Key
+    user: Key
+    current_size: U64
+    new_size: U64
+    timestamp: I64
 
 
 @dataclass(frozen=True, slots=True)
-class InitUserVolumeAccumulatorEvent:
-    DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("86240d48e86582d8")
-    FIELDS: ClassVar[Fields] = (("payer", "key"), ("user", "key"), ("timestamp", "i64"))
-    payer: Pubkey
-    user: Pubkey
-    timestamp: int
+class InitUserVolumeAccumulatorEvent(EventRecord):
+    DISCRIMINATOR = bytes.fromhex("86240d48e86582d8")
+    payer: Key
+    user: Key
+    timestamp: I64
 
 
 Event = (
@@ -216,29 +181,12 @@ Event = (
     | ExtendAccountEvent
     | InitUserVolumeAccumulatorEvent
 )
-_TYPES: tuple[type[Event], ...] = (
-    PoolBuyEvent,
-    PoolSellEvent,
-    CreateEvent,
-    TradeEvent,
-    CompleteEvent,
-    CompletePumpAmmMigrationEvent,
-    CreatePoolEvent,
-    ExtendAccountEvent,
-    InitUserVolumeAccumulatorEvent,
-)
+_TYPES: tuple[type[Event], ...] = get_args(Event)
 _BY_DISCRIMINATOR: dict[bytes, type[Event]] = {event.DISCRIMINATOR: event for event in _TYPES}
 # The number of fields in the first version of an event; shorter data is not an event.
 _FIELDS_MIN = {CreateEvent: 6, TradeEvent: 8, CompleteEvent: 4, CompletePumpAmmMigrationEvent: 8, CreatePoolEvent: 19}
 _FIELDS_MIN |= {PoolBuyEvent: 20, PoolSellEvent: 20}
 _FIRST_FIELDS = {kind: kind.FIELDS[: _FIELDS_MIN.get(kind, len(kind.FIELDS))] for kind in _TYPES}
-
-
-class EventRecord(Protocol):
-    """Any event that Anchor would encode."""
-
-    DISCRIMINATOR: ClassVar[bytes]
-    FIELDS: ClassVar[Fields]
 
 
 def encode_event(event: EventRecord) -> bytes:
