@@ -7,6 +7,7 @@ Pure. The only module that reads a node's error texts. gateway/calls/outcomes.py
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is replaced.
 """
 
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from enum import IntEnum, unique
 from types import MappingProxyType
@@ -20,7 +21,15 @@ from actors.errors import Err, Refusal
 
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
 _VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
-_RESULT_HEAD = b'{"jsonrpc":"2.0","result":'
+_PARSED_BYTES_MAX = 4 << 20  # Nothing longer is parsed: that would hold the event loop, by 15 ms for each MiB at worst.
+# The two ends of a large result: its members in any order and spacing, and nothing else beside them.
+_ENDS_BYTES = 256
+_START = re.compile(
+    rb"""\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?P<id>[0-9]+)\s*,\s*)?"""
+    rb"""(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"result"\s*:"""
+)
+_END_WITH_ID = re.compile(rb""",\s*"id"\s*:\s*(?P<id>[0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z""")
+_END = re.compile(rb"\}\s*\Z")
 _MADE_HEAD = b'{"jsonrpc":"2.0","id":' + MADE_ID + b","
 _MADE_RESULT_HEAD = _MADE_HEAD + b'"result":'
 _MADE_ID = (len(_MADE_HEAD) - 1 - len(MADE_ID), len(_MADE_HEAD) - 1)  # The place of the id in answers made here.
@@ -206,9 +215,11 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
     """
     if body.endswith(b"\n"):  # Agave ends its bodies with a line feed.
         body = body[:-1]
-    tail = _ID_TAIL % request_id
-    if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body, tail, request_id, node, lease)) is not None:
-        return trusted
+    if len(body) > _VALIDATED_BYTES_MAX:
+        if (place := _place_by_the_ends(body, request_id)) is not None:
+            return NodeAnswer(AnswerKind.RESULT, body, *place, node=node, lease=lease)
+        if len(body) > _PARSED_BYTES_MAX:
+            return GARBAGE
     try:
         if not body.isascii():
             body.decode()
@@ -221,7 +232,7 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
         return GARBAGE
     code, message = (0, "") if error is None else (error.code, error.message)
     kind = AnswerKind.RESULT if error is None else AnswerKind.ERROR
-    if body.endswith(tail):
+    if body.endswith(_ID_TAIL % request_id):
         end = len(body) - 1
         place = end - len(request_id), end
     elif body.startswith(_ID_HEAD % request_id):
@@ -308,17 +319,20 @@ def is_unavailable_block(code: int, message: str) -> bool:
     return code == _UNAVAILABLE_BLOCK_CODE and message.startswith(_UNAVAILABLE_BLOCK_TEXT)
 
 
-def _judge_ends(body: bytes, tail: bytes, request_id: bytes, node: str, lease: Lease | None) -> NodeAnswer | None:
-    """Judge a large result in one of the two usual layouts by its two ends. Its length was checked by HTTP.
+def _place_by_the_ends(body: bytes, request_id: bytes) -> tuple[int, int] | None:
+    """Find the id of a large result, whose length was checked by HTTP, without reading what is between its two ends.
 
-    None: another layout, or another id; the whole body is then parsed.
+    None: another layout, an error, or another id.
     """
-    kind = AnswerKind.RESULT
-    if body.startswith(_RESULT_HEAD) and body.endswith(tail):
-        return NodeAnswer(kind, body, len(body) - 1 - len(request_id), len(body) - 1, node=node, lease=lease)
-    if body.startswith(_ID_HEAD % request_id + b'"result":') and body.endswith(b"}"):
-        return NodeAnswer(kind, body, *_id_at_the_start(request_id), node=node, lease=lease)
-    return None
+    ends_from = len(body) - _ENDS_BYTES
+    start = _START.match(body, 0, _ENDS_BYTES)
+    if start is None:
+        return None
+    if start["id"] is None:
+        named = _END_WITH_ID.search(body, ends_from)
+    else:
+        named = start if _END.search(body, ends_from) else None
+    return named.span("id") if named is not None and named["id"] == request_id else None
 
 
 def _id_at_the_start(request_id: bytes) -> tuple[int, int]:

@@ -1,3 +1,6 @@
+import itertools
+import json
+
 import msgspec
 import orjson
 import pytest
@@ -84,18 +87,39 @@ def test_the_absent_half_may_be_null():
     assert judge(b'{"jsonrpc":"2.0","result":null,"error":{"code":1,"message":""},"id":1}').kind is AnswerKind.ERROR
 
 
-@pytest.mark.parametrize("head_first", [True, False])
-def test_large_results_are_judged_by_their_ends(head_first):
+@pytest.mark.parametrize("spaced", [True, False])
+@pytest.mark.parametrize("order", list(itertools.permutations(["jsonrpc", "id", "result"])))
+def test_large_results_are_judged_by_their_ends(order, spaced):
     """A body over a quarter of a megabyte is not read through, but its id and its end are still checked."""
     value = b'["' + b"x" * 300_000 + b'"]'
-    whole = b'{"jsonrpc":"2.0","id":1,"result":%b}' if head_first else b'{"jsonrpc":"2.0","result":%b,"id":1}'
-    body = whole % value
+    parts = {"jsonrpc": b'"2.0"', "id": b"1", "result": value}
+    colon, comma = (b" : ", b",\n  ") if spaced else (b":", b",")
+    body = b"{%b}" % comma.join(b'"%b"%b%b' % (name.encode(), colon, parts[name]) for name in order)
     answer = judge(body)
     assert answer.kind is AnswerKind.RESULT
-    assert answer.reply(b'"z"') == body.replace(b'"id":1', b'"id":"z"')
+    assert answer.reply(b'"z"') == body.replace(b'"id"%b1' % colon, b'"id"%b"z"' % colon)
     assert answer.value() == value
     assert judge(body[:-1]).kind is AnswerKind.GARBAGE
-    assert judge(body.replace(b'"id":1', b'"id":3')).kind is AnswerKind.GARBAGE
+    assert judge(body.replace(b'"id"%b1' % colon, b'"id"%b3' % colon)).kind is AnswerKind.GARBAGE
+
+
+@pytest.mark.threat(15)
+@pytest.mark.parametrize("order", list(itertools.permutations(["jsonrpc", "id", "result"])))
+def test_a_huge_answer_is_never_parsed(order, monkeypatch):
+    """Threat 15: a parser that reads a body of many megabytes answers nobody else meanwhile. So whatever order a node
+    writes its members in, the ends decide, and a huge body of another form is no answer."""
+
+    class Refusing:
+        def decode(self, body):
+            raise AssertionError(len(body))
+
+    parts = {"jsonrpc": "2.0", "id": 1, "result": ["x" * 5_000_000]}
+    body = json.dumps({name: parts[name] for name in order}).encode()
+    monkeypatch.setattr(replies, "_DECODER", Refusing())
+    assert judge(body).kind is AnswerKind.RESULT
+    error = b'{"jsonrpc":"2.0","error":{"code":1,"message":"%b"},"id":1}' % (b"x" * 5_000_000)
+    assert judge(error).kind is AnswerKind.GARBAGE
+    assert judge(body.replace(b'"id": 1', b'"id": 3')).kind is AnswerKind.GARBAGE
 
 
 @pytest.mark.parametrize(
