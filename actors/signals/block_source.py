@@ -1,8 +1,8 @@
 """The chain as confirmed blocks, fetched by JSON-RPC: the fallback without a stream, and the way to catch up.
 
-Implements: blocks by getBlocks and getBlock, as Agave answers them. A confirmed block is practically never lost, so
-each is told as final. A shell around one node. Blocks of which the node has no record are told as SlotsGone, never
-passed over.
+Implements: blocks by getBlocksWithLimit and getBlock, as Agave answers them. A confirmed block is practically never
+lost, so each is told as final. A shell around one node. Blocks of which the node has no record are told as SlotsGone,
+never passed over.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from actors.upstream.replies import AnswerKind, Node
 
 POLL_SECONDS = 0.4  # A slot.
 _BLOCKS_MAX = 200  # Asked for at once; a node allows far more.
+_APART_MAX = 300  # Slots; nodes of one pool are fewer apart, unless one of them has told an absurd slot.
 _ASK_MS = 10_000
 _CONFIRMED = {"commitment": "confirmed"}
 _BLOCK = {
@@ -62,15 +63,21 @@ class BlockSource:
         while self._until is None or following <= self._until:
             if following > self._head:
                 self._head = await self._slot()
-            if following > self._head:
-                await self._sleep(POLL_SECONDS)
-                continue
-            last = min(self._head, following + _BLOCKS_MAX - 1, self._head if self._until is None else self._until)
-            for slot in await self._slots(following, last):
+            if following > self._head + _APART_MAX:
+                raise SourceUnavailable(f"getSlot: {self._head}, when slot {following} was expected")
+            # The place moves over blocks that a node lists, and never to a slot that is only told: of several nodes the
+            # next one may be behind, and one absurd slot would pass over all blocks to come.
+            slots = [] if following > self._head else await self._slots(following)
+            for slot in slots:
+                if self._until is not None and slot > self._until:
+                    return
                 told = await self._block(slot)
                 for start in range(0, len(told), BATCH_MAX):
                     yield told[start : start + BATCH_MAX]
-            following = last + 1
+                following = slot + 1
+            if not slots:
+                self._head = following - 1  # As far as the blocks go; it is asked again.
+                await self._sleep(POLL_SECONDS)
 
     async def _block(self, slot: int) -> list[Update]:
         block = await self._ask("getBlock", [slot, _BLOCK], skipped=_SKIPPED)
@@ -100,13 +107,14 @@ class BlockSource:
         slot = await self._ask("getSlot", [_CONFIRMED])
         if not isinstance(slot, int):
             raise SourceUnavailable("getSlot: not a slot")
-        return max(slot, self._head)
+        return slot
 
-    async def _slots(self, first: int, last: int) -> list[int]:
-        found = await self._ask("getBlocks", [first, last, _CONFIRMED])
-        if not isinstance(found, list) or not all(isinstance(slot, int) for slot in found):
-            raise SourceUnavailable("getBlocks: not a list of slots")
-        return sorted(slot for slot in found if first <= slot <= last)
+    async def _slots(self, first: int) -> list[int]:
+        """List the next slots that have a block. Empty: there is none yet, or the node that was asked is behind."""
+        found = await self._ask("getBlocksWithLimit", [first, _BLOCKS_MAX, _CONFIRMED])
+        if not isinstance(found, list) or not all(isinstance(slot, int) and slot >= first for slot in found):
+            raise SourceUnavailable("getBlocksWithLimit: not a list of slots")
+        return sorted(found)
 
     async def _ask(self, method: str, params: list[Any], skipped: tuple[int, ...] = ()) -> Any:
         answer = await self._node.call(method, orjson.dumps(params), _ASK_MS)

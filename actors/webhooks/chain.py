@@ -26,7 +26,8 @@ from actors.webhooks.transactions import from_block, from_stream
 logger = logging.getLogger(__name__)
 
 CATCH_UP_SLOTS_MAX = 9_000  # An hour; older transactions are not delivered, and webhooks are told.
-_SLOTS_AT_ONCE = 50  # Of one getBlocks.
+_BLOCKS_AT_ONCE = 50
+_APART_MAX = 300  # Slots; nodes of one pool are fewer apart, unless one of them has told an absurd slot.
 _OVERLAP_SLOTS = 8  # The stream begins so many slots before the last one read: slots are confirmed out of order.
 _EVENTS_AT_ONCE_MAX = 500
 _FLUSH_SECONDS = 0.2
@@ -116,20 +117,30 @@ class ChainFollower:
         """Queue the events of every confirmed block after the last slot."""
         newest = await self._newest()
         assert self._slot is not None
+        if self._slot > newest + _APART_MAX:  # Nothing is queued twice, so going back costs nothing.
+            logger.error(
+                "webhooks: the place was slot %d, and the chain is at %d: followed from there", self._slot, newest
+            )
+            self._slot = newest
         if newest - self._slot > CATCH_UP_SLOTS_MAX:
             first, last = self._slot + 1, newest - CATCH_UP_SLOTS_MAX
+            if not await self._blocks_from(last + 1):
+                raise NodeSilent(f"getSlot: {newest}, and there is no such block")
             logger.error("webhooks: slots %d to %d are not delivered, as they are too long ago", first, last)
             await self._queue(gap_events(self._watched, first, last, self._clock.now_ms()), last)
             self._slot = last
-        while self._slot < newest:
-            last = min(self._slot + _SLOTS_AT_ONCE, newest)
-            slots = await self._ask("getBlocks", [self._slot + 1, last, {"commitment": "confirmed"}])
-            if not isinstance(slots, list):
-                raise NodeSilent("getBlocks")
+        # The place moves over blocks that a node lists, and never to a slot that is only told: of several nodes the
+        # next one may be behind, and one absurd slot would pass over all blocks to come.
+        while self._slot < newest and (slots := await self._blocks_from(self._slot + 1)):
             for slot in slots:
                 await self._read_block(slot)
-            self._slot = max(self._slot, last)
-            await self._queue([], last)
+
+    async def _blocks_from(self, first: int) -> list[int]:
+        """List the next slots that have a block. Empty: there is none yet, or the node that was asked is behind."""
+        slots = await self._ask("getBlocksWithLimit", [first, _BLOCKS_AT_ONCE, {"commitment": "confirmed"}])
+        if not isinstance(slots, list) or not all(type(slot) is int and slot >= first for slot in slots):
+            raise NodeSilent("getBlocksWithLimit")
+        return sorted(slots)
 
     async def _read_block(self, slot: int) -> None:
         options = {

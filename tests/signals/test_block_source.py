@@ -1,5 +1,8 @@
 """Blocks by JSON-RPC tell what the stream tells; what is gone is said."""
 
+import asyncio
+from collections import Counter
+
 import pytest
 
 from actors.signals.block_source import BlockSource
@@ -8,7 +11,7 @@ from actors.signals.events import SignalEvent
 from actors.signals.geyser_source import GeyserSource
 from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable
 from actors.upstream.client import NodeClient
-from actors.upstream.replies import TIMED_OUT, NodeAnswer
+from actors.upstream.replies import TIMED_OUT, NodeAnswer, made
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
 from tests.signals.test_geyser_source import collect, each
@@ -61,6 +64,40 @@ class _Answers:
 async def test_a_node_that_does_not_answer_is_told_as_away() -> None:
     with pytest.raises(SourceUnavailable):
         await anext(BlockSource(_Answers({}), PROGRAMS).updates(5))
+
+
+class _Told:
+    """A node whose answers to getSlot are these, in turn; then its own."""
+
+    def __init__(self, node: NodeClient, *slots: int) -> None:
+        self._node, self._slots, self.calls = node, list(slots), Counter[str]()
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        self.calls[method] += 1
+        if method == "getSlot" and self._slots:
+            return made(b"%d" % self._slots.pop(0))
+        return await self._node.call(method, params, timeout_ms)
+
+
+async def test_an_absurd_slot_passes_over_no_block(chain: Process, node: NodeClient) -> None:
+    """The place moves over listed blocks alone: a slot that a node only tells, because it is wrong or because the next
+    node is behind it, hides nothing. And the node is asked no more often for it."""
+    start = chain_calls.rpc(chain.url, "getSlot", {"commitment": "confirmed"})
+    told = _Told(node, 10**12)
+    seen: list[int] = []
+    async with asyncio.timeout(30):
+        async for update in each(BlockSource(told, PROGRAMS).updates(start)):
+            seen += [update.slot] if isinstance(update, SlotSeen) else []
+            if len(seen) == 12:
+                break
+    assert seen == chain_calls.rpc(chain.url, "getBlocksWithLimit", start, 12, {"commitment": "confirmed"})
+    assert told.calls["getBlocksWithLimit"] <= 2 * len(seen)
+
+
+async def test_an_absurd_slot_at_the_start_is_given_up(node: NodeClient) -> None:
+    """Without a place to go on from, the newest slot is the beginning; when it turns out wrong, the source ends."""
+    with pytest.raises(SourceUnavailable, match="expected"):
+        await anext(BlockSource(_Told(node, 10**12), PROGRAMS).updates(None))
 
 
 async def test_blocks_that_were_deleted_are_gone_and_not_passed_over(node: NodeClient) -> None:

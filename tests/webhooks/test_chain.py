@@ -10,6 +10,7 @@ import pytest
 from solders.pubkey import Pubkey
 
 from actors.clock import SystemClock
+from actors.upstream.replies import NodeAnswer, made
 from actors.webhooks.chain import ChainFollower
 from devnode.geyser.calls import Calls
 from devnode.geyser.service import Service
@@ -153,3 +154,43 @@ def _as_sent(transaction: object) -> tuple[str, dict[str, object]]:
     import base64
 
     return base64.b64encode(bytes(transaction)).decode(), {"encoding": "base64", "skipPreflight": True}  # type: ignore[call-overload]
+
+
+class Told:
+    """A node that tells one absurd slot."""
+
+    def __init__(self, node: Here) -> None:
+        self._node, self.lies = node, 1
+        self.has_lied = asyncio.Event()
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        if method == "getSlot" and self.lies:
+            self.lies -= 1
+            self.has_lied.set()
+            return made(b"1000000000000")
+        return await self._node.call(method, params, timeout_ms)
+
+
+@pytest.mark.parametrize("at_the_start", [True, False])
+async def test_an_absurd_slot_hides_no_event_and_tells_no_gap(
+    world: WebhookWorld, local: LocalNode, target: Receiver, at_the_start: bool
+) -> None:
+    """The place moves over listed blocks alone, and goes back to the chain from a place that is far beyond it."""
+    watch = Watch(world, local, None)
+    told = Told(watch.here)
+    told.lies = int(at_the_start)
+    customer, receiver = await world.gateway.customer(50), Pubkey.new_unique()
+    await world.register(customer, target.url, filter_type="account", filter_value=str(receiver))
+    watch.follower = ChainFollower(world.store, told, SystemClock(), None, sleep=lambda _: asyncio.sleep(0))
+    watch.follower.start()
+    try:
+        await watch.until_following()
+        told.lies = 1
+        told.has_lied.clear()
+        async with asyncio.timeout(30):
+            await told.has_lied.wait()
+        local.call("sendTransaction", *_as_sent(local.transfer(local.wallet(), receiver, 5_000_000)))
+        ((_, _, body),) = await watch.until(1)
+        assert body["event"] == "transaction"
+    finally:
+        await watch.follower.stop()
