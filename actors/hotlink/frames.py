@@ -36,6 +36,7 @@ and its user writes no new frames until it is not; frames that had to be written
 import asyncio
 import hashlib
 import logging
+import socket
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -51,6 +52,10 @@ FRAME_BYTES_MAX = 16 << 20
 OUTBOX_BYTES_MAX = 1 << 20
 BEAT_SECONDS = 5.0  # Also the time that a connection has for its greeting.
 SILENT_BEATS_MAX = 4  # A peer that sends nothing for so many beats counts as dead, after 20 to 25 seconds.
+# A machine or a link that is lost is noticed by the system, which busy or stopped peers do not mislead: their system
+# acknowledges for them. Seconds until probes begin, between two, and how many go unanswered; and milliseconds in which
+# bytes that were sent must be acknowledged. macOS has no such limit, and only the beats.
+_PROBES = (("TCP_KEEPIDLE", 1), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 4_000))
 TAG_BYTES = 16
 
 _LENGTH = struct.Struct(">I")
@@ -212,6 +217,8 @@ class FrameConnection(asyncio.Protocol, ABC):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not subclass asyncio's.
         self._transport.set_write_buffer_limits(high=OUTBOX_BYTES_MAX)
+        if (connection := transport.get_extra_info("socket")) is not None:
+            _probe(connection)
         self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
 
     def data_received(self, data: bytes) -> None:
@@ -263,3 +270,12 @@ class FrameConnection(asyncio.Protocol, ABC):
             self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
             if not self.full:
                 self.write([_HEARTBEAT])
+
+
+def _probe(connection: Any) -> None:
+    """Let the system end the connection about four seconds after the peer's machine is out of reach."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES:
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

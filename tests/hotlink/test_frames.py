@@ -106,8 +106,8 @@ class Transport:
 
     def set_write_buffer_limits(self, high: int) -> None: ...
 
-    def get_extra_info(self, name: str) -> str:
-        return name
+    def get_extra_info(self, name: str) -> str | None:
+        return None if name == "socket" else name
 
     def take(self) -> list[bytes]:
         """The frames written since, and forget them."""

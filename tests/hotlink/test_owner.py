@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from typing import Any, cast
 
 import msgspec
@@ -78,6 +79,22 @@ async def test_a_proof_is_answered_with_the_owners_and_answers_follow() -> None:
     assert answer[0] == ECHO.number
     assert msgspec.msgpack.decode(answer[1:]) == [7, [[0, ["A"]], [1, ["B"]]]]
     stranger.writer.close()
+    await owner.server.stop()
+
+
+async def test_the_system_watches_for_the_loss_of_the_peers_machine() -> None:
+    """A machine that is cut off sends no end of a connection, and its owners are another machine's soon."""
+    owner = await Owner().start()
+    link = linked(owner)
+    await asyncio.wait_for(link.call(ECHO, Ask("a"), 10_000), 10)
+    for connection in (link._connection, next(iter(owner.server._connections))):
+        assert connection is not None
+        used = connection._transport.get_extra_info("socket")
+        assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4_000
+            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 3
+    await link.stop()
     await owner.server.stop()
 
 

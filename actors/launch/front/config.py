@@ -55,6 +55,12 @@ ONE_CLIENT_A_CONNECTION = "tune.h2.be.max-concurrent-streams 1"
 # delays only the notice of a replica that hangs: two checks of 3 s, and the pauses before them.
 _CHECK_SECONDS = 3
 _CHECK = f"    timeout check {_CHECK_SECONDS}s"
+# A replica's machine that is lost answers nothing at all. What was sent to it fails after four seconds, and not only at
+# the end of the time for an answer. A replica that is busy is not lost: its machine acknowledges for it.
+_LOST_MACHINES = (
+    *("    option srvtcpka", "    srvtcpka-idle 1s", "    srvtcpka-intvl 1s", "    srvtcpka-cnt 3"),
+    "    default-server tcp-ut 4s",
+)
 _LOOPBACK = "127.0.0.1"
 _PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
 
@@ -245,6 +251,7 @@ def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
     yield f"    timeout client {IDLE_SECONDS}s"
     yield f"    timeout http-keep-alive {IDLE_SECONDS}s"
     yield f"    timeout server {_ANSWER_SECONDS}s"
+    yield from _LOST_MACHINES
     # A WebSocket on which neither side says anything. The replica pings every 25 s.
     yield f"    timeout tunnel {IDLE_SECONDS}s"
     # For all headers and the first 15 kB of the body together (option http-buffer-request).

@@ -169,6 +169,13 @@ def test_a_busy_replica_has_time_for_a_health_check(tmp_path: Path) -> None:
         assert section(text, backend).count("timeout check 3s") == 1
 
 
+def test_what_was_sent_to_a_lost_machine_fails_soon(by_serve: str) -> None:
+    """A machine that is cut off answers nothing, and a call that was sent to it would wait for the longest answer."""
+    lines = section(rewrite(by_serve, told(), _FILES_MAX), "defaults")
+    assert {"option srvtcpka", "srvtcpka-idle 1s", "srvtcpka-intvl 1s", "srvtcpka-cnt 3"} <= set(lines)
+    assert "default-server tcp-ut 4s" in lines
+
+
 def test_only_a_refused_connection_is_tried_again(by_serve: str) -> None:
     """No byte of a paid call reaches two replicas: another one is tried when the connection could not be made, and not
     when a replica broke off."""
