@@ -67,21 +67,6 @@ class SocketHandler(Protocol):
         """The connection ends: called once, when either side begins to close it."""
 
 
-class _Nobody:
-    """In the place of a handler that was told of the end."""
-
-    def opened(self, socket: "WebSocket") -> None: ...
-
-    def message(self, text: bytes) -> None: ...
-
-    def writable(self) -> None: ...
-
-    def closed(self) -> None: ...
-
-
-_NOBODY = _Nobody()
-
-
 def text_frame(*parts: bytes) -> bytes:
     """Encode one text message made of these parts. A server's frames have no mask."""
     size = sum(map(len, parts))
@@ -287,7 +272,7 @@ class WebSocket(asyncio.Protocol):
         # Cycles, which a flood of handshakes would leave to the garbage collector: 61 objects a connection, whose
         # collection holds the loop. A protocol and its generator hold each other, as do a handler and its socket.
         self._protocol.parser.close()
-        self._handler = _NOBODY
+        del self._handler  # Which is told of nothing after the end.
 
     def pause_writing(self) -> None:
         self.is_full = True
