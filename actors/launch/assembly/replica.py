@@ -113,19 +113,24 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     if yellowstone is not None:
         yellowstone.open(door)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
-    reporting, memory = asyncio.create_task(_report(config, metrics)), FreeMemory()
-    memory.start()
+    reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     first = (door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, memory.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
+    last = (meters.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
 
 
 async def _report(config: Config, metrics: Metrics) -> None:
+    """And give free memory back meanwhile."""
+    memory = FreeMemory()
+    memory.start()
     # With the address: another machine may have the same process id.
-    await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
+    try:
+        await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
+    finally:
+        await memory.stop()
 
 
 def _offered(config: Config, served: Sequence[Page]) -> OfferedParts:
