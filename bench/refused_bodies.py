@@ -22,7 +22,6 @@ from actors.gateway.calls.admission import PLANS, admit
 from actors.gateway.doors.mcp import messages as mcp_messages
 from bench import scenario
 
-_BYTES_MAX = 262_144
 _KEY = b'"So11111111111111111111111111111111111111112"'
 _ROUNDS = 5
 

@@ -7,8 +7,9 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -19,6 +20,9 @@ from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from tests.databases import as_role, bring_up, drop, of_database
+
+if TYPE_CHECKING:
+    from tests.devnode.local_node import LocalNode
 
 # A slow machine is no reason to fail: properties are about answers, not about time. Each run draws new examples.
 hypothesis.settings.register_profile(
@@ -182,3 +186,27 @@ def redis_url(redis_server: EmbeddedRedis) -> str:
     with redis.Redis.from_url(redis_server.url) as client:
         client.flushall()
     return redis_server.url
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator["LocalNode"]:
+    """The embedded chain inside the test, sealed step by step."""
+    from tests.devnode.local_node import LocalNode  # Here, as most runs need no chain.
+
+    node = LocalNode(tmp_path)
+    yield node
+    node.close()
+
+
+@contextmanager
+def a_server_of_its_own() -> Iterator[tuple[EmbeddedPostgres, Supervisor]]:
+    """A PostgreSQL that no other test uses."""
+    path = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
+    path.chmod(0o711)
+    try:
+        with DataDir(path) as data, Supervisor() as supervisor:
+            server = EmbeddedPostgres(data)
+            supervisor.start(server.child)
+            yield server, supervisor
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

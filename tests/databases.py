@@ -1,6 +1,8 @@
 """Statements that tests run with a role of their choice, beside the product's own."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 from pydantic import SecretStr
@@ -8,6 +10,7 @@ from pydantic import SecretStr
 from actors.config import Config, StorageConfig
 from actors.launch.assembly.migrations import migrate_all
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.storage.connections import connect_postgres
 
 
 def of_database(url: str, name: str) -> str:
@@ -22,6 +25,17 @@ async def as_role(url: str, *statements: str) -> None:
             await connection.execute(statement)
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def emptied(url: str, owner_url: str, *statements: str, connections_max: int = 8) -> AsyncIterator[asyncpg.Pool]:
+    """A pool with the product's role, after statements of the tables' owner, as TRUNCATE."""
+    await as_role(owner_url, *statements)
+    pool = await connect_postgres(url, connections_max=connections_max, application="tests")
+    try:
+        yield pool
+    finally:
+        pool.terminate()  # Closing waits for what a failed test has not given back.
 
 
 async def drop(url: str, name: str) -> None:

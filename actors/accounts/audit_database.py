@@ -51,7 +51,7 @@ def report_console() -> Console:
 
 @asynccontextmanager
 async def reading(postgres_url: str | None, data_dir: Path, application: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to the database. application: shown in pg_stat_activity."""
+    """Open a connection to the database. application: shown in pg_stat_activity."""
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": application})
         try:
@@ -62,7 +62,8 @@ async def reading(postgres_url: str | None, data_dir: Path, application: str) ->
 
 @asynccontextmanager
 async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[str]:
-    """URL of the database: the given one, the one that a running instance has on this folder, or one started here."""
+    """Give the URL of the database: the given one, that of a running instance on this folder, or of a server started
+    here."""
     if postgres_url is not None:
         yield postgres_url
         return

@@ -54,7 +54,7 @@ USES = (
 
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
-    """The owner's side of the hot links, over TCP."""
+    """Make the server of the owner's hot links, over TCP."""
     replicas = Replicas(shard)
     handlers = {
         HOLD: each(replicas.hold),
@@ -79,7 +79,7 @@ class AccountShardActor(ReportingActor):
         self._address: tuple[str, int] | None = None
 
     async def address(self) -> tuple[str, int]:
-        """Host and port of the hot link."""
+        """Return host and port of the hot link."""
         await self._ready()
         assert self._address is not None
         return self._address

@@ -31,6 +31,7 @@ TAKE_TRANSACTIONS = frozenset(
 
 
 def of_class(method_class: MethodClass) -> tuple[MethodRow, ...]:
+    """Return the methods of this class, by name."""
     return tuple(row for row in METHODS.values() if row.method_class is method_class)
 
 

@@ -95,10 +95,6 @@ def cursor_key(text: str) -> tuple[int, int]:
     return parsed
 
 
-def is_after(cursor: str, other: str) -> bool:
-    return cursor_key(cursor) > cursor_key(other)
-
-
 def seen_key(event: SignalEvent) -> str:
     identity = "\n".join(event.identity).encode()
     return _SEEN + hashlib.sha256(identity).hexdigest()[:40]

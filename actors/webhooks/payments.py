@@ -1,8 +1,8 @@
 """Pays for deliveries: a credit of the account is held before a request, and posted or released after it.
 
 Implements: money rules 1 to 3; decisions, "webhook delivery price"; threat 68. A shell; the owners of accounts decide.
-An operation is named by the event, so an event is charged once, however often it is sent. Everything that waits goes to
-an owner in one message. The holds of a dispatcher that is killed end by their time; its successor makes them anew.
+An operation is named by the event, so an event is charged once, however often it is sent. All jobs that wait go to
+an owner in one message. The holds of a dispatcher that is killed expire; its successor makes new ones.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class DeliveryPayments:
         self._begin_until: dict[int, float] = {}  # By job that is held.
 
     async def hold(self, jobs: Sequence[Job]) -> set[int]:
-        """Hold a credit for each of these that costs something. Gives the jobs that may be sent."""
+        """Hold the price of each job that is not free. Returns the ids of the jobs that may be sent."""
         until = self._clock.monotonic() + BEGIN_SECONDS
         wanted = _by_account(jobs)
         commands = [
@@ -60,15 +60,15 @@ class DeliveryPayments:
         return job.is_free or self._clock.monotonic() < self._begin_until.get(job.id, 0.0)
 
     async def settle(self, delivered: Sequence[Job], undelivered: Sequence[Job]) -> set[int]:
-        """Charge for what was delivered, and release what was held for the others. Gives the jobs that are charged, or
-        free."""
+        """Charge for the delivered jobs, and release the holds of the others. Returns the ids of the jobs that are
+        charged or free."""
         for job in (*delivered, *undelivered):
             self._begin_until.pop(job.id, None)
         free = {job.id for job in delivered if job.is_free}
         return free | await self.charge(_by_account(delivered), _by_account(undelivered))
 
     async def charge(self, owing: Owing, released: Owing | None = None) -> set[int]:
-        """Charge each event once for ever. Gives the jobs that are charged."""
+        """Charge each event once for ever. Returns the ids of the jobs that are charged."""
         released = released or {}
         accounts = list({**owing, **released})
         commands = [
@@ -93,7 +93,7 @@ class DeliveryPayments:
 
 
 def _by_account(jobs: Sequence[Job]) -> dict[bytes, list[tuple[int, str]]]:
-    """The jobs that cost something."""
+    """Return id and webhook of the jobs that are not free, by account."""
     found: dict[bytes, list[tuple[int, str]]] = {}
     for job in jobs:
         if not job.is_free:

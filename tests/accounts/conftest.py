@@ -1,7 +1,7 @@
 """Fixtures of the accounts context: both stores, and an owner of all accounts over memory stores."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import asyncpg
 import pytest
@@ -9,10 +9,9 @@ import pytest
 from actors.accounts.actor import AccountShard
 from actors.accounts.store import AccountStore, PostgresAccountStore
 from actors.clock import ManualClock
-from actors.storage.connections import connect_postgres
 from tests.accounts.memory_store import MemoryAccountStore
 from tests.accounts.shards import World
-from tests.databases import as_role
+from tests.databases import emptied
 
 TABLES = (
     "accounts, credit_batches, ledger, account_debits, account_operations, shard_owner, account_deposits,"
@@ -26,14 +25,8 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@asynccontextmanager
-async def empty_database(url: str, owner_url: str) -> AsyncIterator[asyncpg.Pool]:
-    await as_role(owner_url, f"TRUNCATE {TABLES}")
-    pool = await connect_postgres(url, connections_max=4, application="tests")
-    try:
-        yield pool
-    finally:
-        pool.terminate()  # Closing waits for what a failed test has not given back.
+def empty_database(url: str, owner_url: str) -> AbstractAsyncContextManager[asyncpg.Pool]:
+    return emptied(url, owner_url, f"TRUNCATE {TABLES}", connections_max=4)
 
 
 @pytest.fixture

@@ -21,8 +21,6 @@ from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, opened,
 from tests.accounts.test_store import SHARDS, posted
 from tests.databases import tamper
 
-NO_FLAGS: list[str] = []
-
 
 async def filled(pool: asyncpg.Pool) -> None:
     """Two accounts with grants, debits, a refund and a void."""

@@ -3,12 +3,9 @@
 import asyncio
 import os
 import secrets
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -22,11 +19,11 @@ from actors.clock import SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.identity.credentials import parse_api_key
 from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.storage.connections import connect_postgres
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import SHARDS, answered
+from tests.conftest import a_server_of_its_own
 from tests.databases import bring_up
 from tests.identity.memory_store import MemoryIdentityStore
 
@@ -37,15 +34,8 @@ OPENING = 100_000
 @pytest.fixture
 def own_server() -> Iterator[tuple[EmbeddedPostgres, Supervisor]]:
     """A PostgreSQL that no other test uses, because it is killed."""
-    path = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
-    path.chmod(0o711)
-    try:
-        with DataDir(path) as data, Supervisor() as supervisor:
-            server = EmbeddedPostgres(data)
-            supervisor.start(server.child)
-            yield server, supervisor
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with a_server_of_its_own() as started:
+        yield started
 
 
 class Replicas:

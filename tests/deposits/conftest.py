@@ -10,6 +10,7 @@ from actors.storage.connections import connect_postgres
 from tests.databases import as_role
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.token_making import Shop
+from tests.deposits.x402_world import PaymentWorld, a_payment_world
 
 TABLES = "deposit_cursor, deposit_inbox, deposits, deposit_gaps"
 
@@ -35,3 +36,10 @@ async def deposit_store(request: pytest.FixtureRequest) -> AsyncIterator[Deposit
         yield store
     finally:
         await pool.close()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[PaymentWorld]:
+    made = await a_payment_world(tmp_path)
+    yield made
+    await made.close()

@@ -1,27 +1,11 @@
 """A relayed payment that is brought again: the result of the first time, and nothing settled twice."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 
 from actors.upstream import replies
-from actors.x402_types import Lack, NotSettled, Settled
+from actors.x402_types import Lack, Settled
 
-from .x402_world import USDC, PaymentWorld, a_payment_world
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[PaymentWorld]:
-    made = await a_payment_world(tmp_path)
-    yield made
-    await made.close()
-
-
-def lack(found: Settled | NotSettled) -> Lack:
-    assert isinstance(found, NotSettled), found
-    return found.lack
+from .x402_world import USDC, lack
 
 
 async def test_the_relay_answers_a_retry_as_the_first_time_and_settles_nothing_again(world):

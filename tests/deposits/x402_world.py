@@ -26,6 +26,7 @@ from actors.deposits.x402.store import PaymentStore, PaymentsUnavailable
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from actors.x402_types import Lack, NotSettled, Settled
 from devnode.encoding.addresses import USDC_MINT
 from tests.accounts.memory_store import MemoryAccountStore
 from tests.deposits.memory_stores import MemoryPaymentStore
@@ -255,3 +256,9 @@ def with_limits(**changes: Any) -> SettlementLimits:
 
 async def _for_ever(seconds: float) -> None:
     await asyncio.Event().wait()
+
+
+def lack(found: Settled | NotSettled) -> Lack:
+    assert isinstance(found, NotSettled), found
+    assert found.message
+    return found.lack

@@ -11,17 +11,9 @@ import pytest
 
 from .faulty import Faulty
 from .leaders import LedNode
-from .local_node import LocalNode
 from .pad import Pad
 
 START_SECONDS_MAX = 90
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[LocalNode]:
-    node = LocalNode(tmp_path)
-    yield node
-    node.close()
 
 
 @pytest.fixture

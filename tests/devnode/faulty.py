@@ -74,11 +74,6 @@ class Faulty:
         while self.slot(level) < slot:
             pass
 
-    def wait_until_building(self, slot: int) -> None:
-        """The slot that is really being built, whatever the node shows."""
-        while self.once() < slot:
-            pass
-
     def balance(self, pubkey: Pubkey) -> int:
         lamports: int = self.call("getBalance", str(pubkey), PROCESSED)["value"]
         return lamports

@@ -6,9 +6,9 @@ import pytest
 
 from actors.clock import ManualClock
 from actors.hotlink.owner import StartOver
-from actors.hotlink.replica import Link, LinkGivenUp
+from actors.hotlink.replica import LinkGivenUp
 
-from .test_link import COMMIT, ECHO, Ask, Owner, Told
+from .test_link import COMMIT, ECHO, Ask, Owner, Told, linked
 
 FIRST, SECOND = b"name-one", b"name-two"
 
@@ -27,19 +27,10 @@ class Fenced(Owner):
         return peer in self.given_up
 
 
-def linked_as(owner: Owner, clock: ManualClock) -> Link:
-    async def resolve() -> tuple[str, int]:
-        return "127.0.0.1", owner.port
-
-    link = Link(b"secret", (ECHO, COMMIT), resolve, FIRST, clock)
-    link.start()
-    return link
-
-
 async def test_an_answered_frame_says_how_long_the_replica_is_not_given_up() -> None:
     """Four seconds from when it was sent, not from when it was answered; an unanswered one says nothing."""
     owner, clock = await Fenced().start(), ManualClock()
-    link = linked_as(owner, clock)
+    link = linked(owner, peer=FIRST, clock=clock)
     assert link.heard_until == 0
     await link.call(ECHO, Ask("a"), 5_000)
     first = link.heard_until
@@ -61,7 +52,7 @@ async def test_an_replica_hears_that_it_was_given_up_before_any_answer() -> None
     """Else an answer on the new connection would let it believe that it was in touch all the time."""
     owner, clock = await Fenced().start(), ManualClock()
     owner.given_up = {FIRST}
-    link = linked_as(owner, clock)
+    link = linked(owner, peer=FIRST, clock=clock)
     heard: list[float] = []
 
     def given_up() -> None:
@@ -87,7 +78,7 @@ async def test_a_request_of_a_given_up_replica_is_refused_alone() -> None:
         return [StartOver() if item.text == "old" else reply for item, reply in zip(items, handler(items), strict=True)]
 
     owner.server.handlers[ECHO.number] = refusing, decoder
-    link = linked_as(owner, ManualClock())
+    link = linked(owner, peer=FIRST, clock=ManualClock())
     old, new = link.call(ECHO, Ask("old"), 5_000), link.call(ECHO, Ask("new"), 5_000)
     assert await new == Told("NEW")
     with pytest.raises(LinkGivenUp):
@@ -100,7 +91,7 @@ async def test_a_request_of_a_given_up_replica_is_refused_alone() -> None:
 async def test_starting_over_sends_again_what_is_unanswered() -> None:
     """On a new connection under the new name; whether it is still served is for its handler to say."""
     owner, clock = await Fenced().start(), ManualClock()
-    link = linked_as(owner, clock)
+    link = linked(owner, peer=FIRST, clock=clock)
     waiting = link.call(COMMIT, Ask("kept"), 20_000)
     await asyncio.wait_for(owner.asked[0].wait(), 5)
     link.start_over(SECOND)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.clock import Clock, SystemClock
 from actors.hotlink import owner as owner_module
 from actors.hotlink import replica as replica_module
 from actors.hotlink.frames import AskAgain, MessageKind
@@ -64,11 +65,13 @@ async def owner_that_tells_who_is_gone() -> tuple[Owner, asyncio.Queue[bytes]]:
     return await owner.start(), gone
 
 
-def linked(owner: Owner, secret: bytes = b"secret", peer: bytes = bytes(PEER_BYTES)) -> Link:
+def linked(
+    owner: Owner, secret: bytes = b"secret", peer: bytes = bytes(PEER_BYTES), clock: Clock | None = None
+) -> Link:
     async def resolve() -> tuple[str, int]:
         return "127.0.0.1", owner.port
 
-    link = Link(secret, (ECHO, COMMIT), resolve, peer)
+    link = Link(secret, (ECHO, COMMIT), resolve, peer, clock or SystemClock())
     link.start()
     return link
 

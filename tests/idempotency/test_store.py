@@ -10,7 +10,7 @@ from actors.clock import ManualClock
 from actors.idempotency.core import KEPT_MS, LEASE_MS, KeyRecord, began
 from actors.idempotency.store import IdempotencyStore, KeysUnavailable, PostgresIdempotencyStore, forget_for_ever
 from actors.storage.connections import connect_postgres
-from tests.databases import as_role
+from tests.databases import emptied
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 
 NOW = 1_700_000_000_000
@@ -22,10 +22,8 @@ async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: st
     if request.param == "memory":
         yield MemoryIdempotencyStore()
         return
-    pool = await connect_postgres(postgres_url, connections_max=8, application="test")
-    await as_role(owner_url, "TRUNCATE idempotency_keys, idempotency_counts")
-    yield PostgresIdempotencyStore(pool)
-    await pool.close()
+    async with emptied(postgres_url, owner_url, "TRUNCATE idempotency_keys, idempotency_counts") as pool:
+        yield PostgresIdempotencyStore(pool)
 
 
 def a_record(number: int = 0, scope: bytes = b"a", key: str = "key", now_ms: int = NOW) -> KeyRecord:

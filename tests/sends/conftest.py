@@ -2,8 +2,7 @@
 
 import base64
 import socket
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import orjson
 import pytest
@@ -93,13 +92,6 @@ def signed(transaction: VersionedTransaction) -> SignedTransaction:
 
 def text(transaction: SignedTransaction) -> str:
     return base64.b64encode(transaction.raw).decode()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[LocalNode]:
-    node = LocalNode(tmp_path)
-    yield node
-    node.close()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from actors.sends.core import (
 from actors.sends.store import KeptRace, LegReport, PostgresRaceStore, RaceStore, RacesUnavailable
 from actors.storage.connections import connect_postgres
 from actors.upstream.signature_status import SignatureStatus
-from tests.databases import as_role
+from tests.databases import emptied
 from tests.sends.making import NOW, a_race, a_ticket
 from tests.sends.memory_store import MemoryRaceStore
 
@@ -35,10 +35,8 @@ async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: st
     if request.param == "memory":
         yield MemoryRaceStore()
         return
-    pool = await connect_postgres(postgres_url, connections_max=8, application="test")
-    await as_role(owner_url, "TRUNCATE send_races CASCADE")
-    yield PostgresRaceStore(pool)
-    await pool.close()
+    async with emptied(postgres_url, owner_url, "TRUNCATE send_races CASCADE") as pool:
+        yield PostgresRaceStore(pool)
 
 
 async def opened(store: RaceStore, race: Race, ticket: Ticket, look_at_ms: int) -> Race:

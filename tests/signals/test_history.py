@@ -7,12 +7,15 @@ import pytest
 
 from actors.signals.history import DAY_MS, HistoryQuery, PostgresSignalHistory, SignalHistory
 from actors.signals.log import NO_CURSOR, LogEntry, SignalGap
-from actors.storage.connections import connect_postgres
-from tests.databases import as_role
+from tests.databases import emptied
 from tests.signals.memory_store import MemorySignalHistory
 from tests.signals.test_log import signal
 
 NOW = 20_000 * DAY_MS
+NO_SIGNALS = (
+    "TRUNCATE signals",
+    "UPDATE signals_archived SET cursor_ms = 0, cursor_seq = 0, kept_from_ms = 0",
+)
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -20,12 +23,8 @@ async def history(request: pytest.FixtureRequest, postgres_url: str, owner_url: 
     if request.param == "memory":
         yield MemorySignalHistory()
         return
-    pool = await connect_postgres(postgres_url, connections_max=4, application="test")
-    await as_role(
-        owner_url, "TRUNCATE signals", "UPDATE signals_archived SET cursor_ms = 0, cursor_seq = 0, kept_from_ms = 0"
-    )
-    yield PostgresSignalHistory(pool)
-    await pool.close()
+    async with emptied(postgres_url, owner_url, *NO_SIGNALS) as pool:
+        yield PostgresSignalHistory(pool)
 
 
 def entry(number: int, day: int = 0, change: str = "event", kind: str = "newPair") -> LogEntry:

@@ -19,11 +19,11 @@ from actors.signals.hub import SignalHub
 from actors.signals.log import RedisSignalLog
 from actors.signals.positions import slices_of
 from actors.signals.replays import Replays
-from actors.storage.connections import connect_postgres
 from actors.upstream.client import NodeClient
-from tests.databases import as_role
+from tests.databases import emptied
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
+from tests.signals.test_history import NO_SIGNALS
 from tests.signals.test_hub import ACCOUNT, Client
 
 PAIRS = SignalFilter(kinds=frozenset(["newPair"]))
@@ -43,14 +43,9 @@ class Stores:
 
 @pytest.fixture
 async def stores(redis_url: str, postgres_url: str, owner_url: str) -> AsyncIterator[Stores]:
-    pool, redis = await connect_postgres(postgres_url, connections_max=4, application="test"), Redis.from_url(redis_url)
-    await as_role(
-        owner_url, "TRUNCATE signals", "UPDATE signals_archived SET cursor_ms = 0, cursor_seq = 0, kept_from_ms = 0"
-    )
-    await redis.flushall()
-    yield Stores(redis, PostgresSignalHistory(pool))
-    await redis.aclose()
-    await pool.close()
+    async with emptied(postgres_url, owner_url, *NO_SIGNALS) as pool, Redis.from_url(redis_url) as redis:
+        await redis.flushall()
+        yield Stores(redis, PostgresSignalHistory(pool))
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -13,14 +12,6 @@ import redis.asyncio
 from actors.clock import ManualClock
 from actors.storage import connections
 from actors.storage.connections import StoreUnreachable
-
-
-@pytest.fixture
-async def pool(owner_url: str) -> AsyncIterator[asyncpg.Pool]:
-    opened = await connections.connect_postgres(owner_url, connections_max=4, application="tests")
-    await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    yield opened
-    await opened.close()
 
 
 async def test_a_pool_works_and_says_who_it_is(pool: asyncpg.Pool) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,14 +19,6 @@ DUCKS = Layout(
     "CREATE OR REPLACE FUNCTION quack() RETURNS text LANGUAGE sql AS 'SELECT ''quack''';",
     "",
 )
-
-
-@pytest.fixture
-async def pool(owner_url: str) -> AsyncIterator[asyncpg.Pool]:
-    opened = await connections.connect_postgres(owner_url, connections_max=4, application="tests")
-    await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    yield opened
-    await opened.close()
 
 
 def test_a_layout_is_read_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.storage.connections import connect_postgres
 from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.store import WebhookStore
-from tests.databases import as_role
+from tests.databases import emptied
 
 from .memory_store import MemoryWebhookStore
 from .outside import Receiver, receiver
-from .world import WebhookWorld, a_webhook_world
+from .world import NO_WEBHOOKS, WebhookWorld, a_webhook_world
 
 JOBS_MAX = 40  # Of one webhook, in `store`.
 PAUSED_JOBS = 6  # The same of an account that is paused.
@@ -38,9 +37,6 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[WebhookStore]:
     if request.param == "memory":
         yield MemoryWebhookStore(JOBS_MAX, PAUSED_JOBS)
         return
-    tables = "webhooks, webhook_events, webhook_debts, webhook_cursor, account_events"
-    await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {tables} CASCADE")
-    url = request.getfixturevalue("postgres_url")
-    pool = await connect_postgres(url, connections_max=3, application="test")
-    yield PostgresWebhookStore(pool, JOBS_MAX, PAUSED_JOBS)
-    await pool.close()
+    urls = (request.getfixturevalue(name) for name in ("postgres_url", "owner_url"))
+    async with emptied(*urls, NO_WEBHOOKS) as pool:
+        yield PostgresWebhookStore(pool, JOBS_MAX, PAUSED_JOBS)

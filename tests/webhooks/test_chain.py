@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import grpc
 import pytest
@@ -23,13 +22,6 @@ from .outside import Receiver
 from .world import WebhookWorld
 
 SYSTEM = "1" * 32
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[LocalNode]:
-    node = LocalNode(tmp_path)
-    yield node
-    node.close()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 
 from actors.pages import Page
-from actors.storage.connections import connect_postgres
 from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import WebhookCommand
 from actors.webhooks.commands import WebhookCommands
@@ -24,10 +23,11 @@ from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
 from actors.webhooks.standings import Standings
 from actors.webhooks.targets import EgressRules
-from tests.databases import as_role
+from tests.databases import emptied
 from tests.gateway.world import Wallet, World, a_world
 
 DAY_MS = 86_400_000
+NO_WEBHOOKS = "TRUNCATE webhooks, webhook_events, webhook_debts, webhook_cursor, account_events CASCADE"
 RULES = EgressRules(allow_loopback=True)
 
 
@@ -145,14 +145,15 @@ class LatePages:
 
 @contextlib.asynccontextmanager
 async def a_webhook_world(postgres_url: str, owner_url: str, **settings: Any) -> AsyncIterator[WebhookWorld]:
-    await as_role(owner_url, "TRUNCATE webhooks, webhook_events, webhook_debts, webhook_cursor, account_events CASCADE")
-    pool = await connect_postgres(postgres_url, connections_max=6, application="test")
     late = LatePages()
-    async with a_world(pages=late.pages(), identity={"address_requests_per_minute": 10_000}, **settings) as gateway:
+    limits = {"address_requests_per_minute": 10_000}
+    async with (
+        emptied(postgres_url, owner_url, NO_WEBHOOKS) as pool,
+        a_world(pages=late.pages(), identity=limits, **settings) as gateway,
+    ):
         world = WebhookWorld(gateway, pool, late)
         try:
             yield world
         finally:
             await world.dispatcher.stop()
             await world.sender.close()
-    await pool.close()

@@ -33,10 +33,6 @@ class GeyserWindow:
             return None
         return self._begins_at
 
-    @property
-    def bytes_kept(self) -> int:
-        return self._bytes
-
     def add_status(self, slot: int, status: int, body: bytes) -> None:
         """Take a status of a slot. body: its update, without names of filters."""
         self.last_slot = max(self.last_slot, slot)

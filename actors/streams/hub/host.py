@@ -58,7 +58,7 @@ class StreamHubActor(ReportingActor):
 
 
 def serve_links(hub: StreamHub, secret: bytes, source: WindowSource | None = None) -> LinkServer:
-    """The hub's side of the hot links, over TCP."""
+    """Make the server of the hub's hot links, over TCP."""
     handlers = {CHANGE: each(hub.change), POLL: each(hub.poll)}
     if source is not None:
         handlers |= {WINDOW: each(source.ask_window), BLOCK: each(source.ask_block)}
@@ -66,19 +66,19 @@ def serve_links(hub: StreamHub, secret: bytes, source: WindowSource | None = Non
 
 
 def keeps_window(config: Config) -> bool:
-    """Whether the hub keeps past slots of the Yellowstone stream."""
+    """Return whether the hub keeps past slots of the Yellowstone stream."""
     return config.upstream.yellowstone_url is not None and config.geyser.replay_slots > 0
 
 
 def open_source(config: Config) -> WindowSource | None:
-    """The source of the window of the Yellowstone stream. None: none is kept."""
+    """Open the source of the window of the Yellowstone stream. None: no window is kept."""
     if not keeps_window(config):
         return None
     return WindowSource(open_feeds(config, SystemClock()), config.geyser, int.from_bytes(os.urandom(6), "big") + 1)
 
 
 def stream_urls(config: Config) -> list[StreamUrl]:
-    """The nodes that have a WebSocket URL."""
+    """Return the nodes that have a WebSocket URL."""
     return [
         StreamUrl(str(node.name), node.ws_url.get_secret_value(), is_spare=node.weight == 0)
         for node in config.upstream.named_nodes
@@ -87,5 +87,5 @@ def stream_urls(config: Config) -> list[StreamUrl]:
 
 
 def place_hub(config: Config, open_node: OpenNode) -> Any:
-    """The handle of the one hub, which is started where there is none. Needs a connected Ray."""
+    """Return the handle of the one hub, which is started where there is none. Needs a connected Ray."""
     return hosting.place_with_settings(StreamHubActor, HUB_ACTOR_NAME, config, USES, open_node)

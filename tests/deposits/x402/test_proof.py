@@ -16,9 +16,8 @@ from solders.transaction import VersionedTransaction
 from actors.deposits.x402.rules import Payment, check_standard
 from actors.deposits.x402.states import PaymentKind, PaymentState, Record
 from actors.deposits.x402.store import PostgresPaymentStore
-from actors.storage.connections import connect_postgres
 from actors.x402_types import Settled
-from tests.databases import as_role
+from tests.databases import as_role, emptied
 from tests.deposits.x402_making import half_signed, message_of
 from tests.deposits.x402_world import PaymentWorld, a_payment_world
 
@@ -34,12 +33,11 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield made
         await made.close()
         return
-    pool = await connect_postgres(request.getfixturevalue("postgres_url"), connections_max=4, application="test")
-    await as_role(request.getfixturevalue("owner_url"), "TRUNCATE x402_payments")
-    made = await a_payment_world(tmp_path, store=PostgresPaymentStore(pool))
-    yield made
-    await made.close()
-    await pool.close()
+    urls = (request.getfixturevalue(name) for name in ("postgres_url", "owner_url"))
+    async with emptied(*urls, "TRUNCATE x402_payments") as pool:
+        made = await a_payment_world(tmp_path, store=PostgresPaymentStore(pool))
+        yield made
+        await made.close()
 
 
 def row_of(world: PaymentWorld, whole: VersionedTransaction) -> Record:

@@ -1,8 +1,6 @@
 """Open payments are carried to their end by whoever is left; what never became final is taken back."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import base58
 import msgspec
@@ -14,13 +12,6 @@ from actors.deposits.x402.states import PaymentKind, PaymentState, Record
 from actors.upstream import replies
 from actors.x402_types import Settled
 from tests.deposits.x402_world import USDC, ChainNode, PaymentWorld, a_payment_world
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[PaymentWorld]:
-    made = await a_payment_world(tmp_path)
-    yield made
-    await made.close()
 
 
 def the_record(world: PaymentWorld) -> Record:

@@ -1,9 +1,7 @@
 """Settling over a real chain: once, whoever asks; honest when the network is silent; nobody credited for nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import base58
 import pytest
@@ -19,24 +17,11 @@ from actors.upstream.signature_status import SignatureStatus
 from actors.x402_types import Lack, NotSettled, Settled
 from devnode.encoding.addresses import USDC_MINT
 from tests.deposits.memory_stores import MemoryPaymentStore
-from tests.deposits.x402_world import USDC, FailingPayments, PaymentWorld, a_payment_world, with_limits
+from tests.deposits.x402_world import USDC, FailingPayments, a_payment_world, lack, with_limits
 
 REFUSED = replies.judge(
     b'{"jsonrpc":"2.0","error":{"code":-32003,"message":"Transaction signature verification failure"},"id":1}'
 )
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[PaymentWorld]:
-    made = await a_payment_world(tmp_path)
-    yield made
-    await made.close()
-
-
-def lack(found: Settled | NotSettled) -> Lack:
-    assert isinstance(found, NotSettled), found
-    assert found.message
-    return found.lack
 
 
 async def test_a_payment_is_settled_and_credited_to_its_payer(world):

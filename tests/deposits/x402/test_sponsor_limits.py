@@ -10,7 +10,7 @@ from solders.instruction import Instruction
 from actors.deposits.x402.sponsor_limits import Budgets, Standing, Unsponsored, refusal, telling_address
 from actors.upstream import replies
 from actors.x402_types import Lack, NotSettled, Settled
-from tests.deposits.x402_world import USDC, a_payment_world, with_limits
+from tests.deposits.x402_world import USDC, a_payment_world, lack, with_limits
 
 BUDGETS = Budgets(attempts_per_minute=20, failures_per_hour=60, failures_per_address_per_hour=5)
 
@@ -159,11 +159,6 @@ async def test_attempts_that_come_at_once_are_counted_too(tmp_path):
     assert len(world.sponsor.signed) <= 3
     assert [lack(one) for one in found if isinstance(one, NotSettled)].count(Lack.TOO_MANY) >= 9
     await world.close()
-
-
-def lack(found):
-    assert isinstance(found, NotSettled), found
-    return found.lack
 
 
 def newcomer(world):

@@ -10,7 +10,7 @@ from actors.deposits.x402.sponsor_limits import Standing
 from actors.deposits.x402.states import PaymentKind, PaymentState, Record
 from actors.deposits.x402.store import PaymentStore, PaymentsUnavailable, PostgresPaymentStore
 from actors.storage.connections import connect_postgres
-from tests.databases import as_role
+from tests.databases import emptied
 from tests.deposits.memory_stores import MemoryPaymentStore
 
 RECORD = Record(b"h" * 32, PaymentKind.STANDARD, PaymentState.CLAIMED, b"p" * 32, 100_000, b"half", b"", 1_000, 5_000)
@@ -25,10 +25,8 @@ async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: st
     if request.param == "memory":
         yield MemoryPaymentStore()
         return
-    pool = await connect_postgres(postgres_url, connections_max=4, application="test")
-    await as_role(owner_url, "TRUNCATE x402_payments")
-    yield PostgresPaymentStore(pool)
-    await pool.close()
+    async with emptied(postgres_url, owner_url, "TRUNCATE x402_payments") as pool:
+        yield PostgresPaymentStore(pool)
 
 
 async def test_a_payment_is_claimed_once(store):

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from solders.pubkey import Pubkey
@@ -78,46 +79,44 @@ async def test_a_frozen_chain_does_not_move(local: LocalNode, monkeypatch: pytes
     assert local.chain.levels.building.slot == slot
 
 
-async def test_beats_keep_to_the_deadline(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Late slots are sealed at once; after a long stop the missed slots are dropped."""
+def late(local: LocalNode) -> dict[int, Callable[[], object]]:
+    return {2: lambda: local.clock.advance(1.0), 6: lambda: local.clock.advance(3_600)}
+
+
+def skipping(local: LocalNode) -> dict[int, Callable[[], object]]:
+    return {2: lambda: local.node.faults.do_once(Once(skip_slots=2))}
+
+
+@pytest.mark.parametrize(
+    ("happens", "waited"),
+    [
+        # Late slots are sealed at once; after a long stop the missed slots are dropped.
+        (late, [0.4, 0.4, 0.0, 0.0, 0.2, 0.4, 0.0, 0.4, 0.4]),
+        # A slot without a block takes as long as a slot with one.
+        (skipping, [0.4, 0.4, 1.2, 0.4]),
+    ],
+)
+async def test_beats_keep_to_the_deadline(
+    local: LocalNode,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[LocalNode], dict[int, Callable[[], object]]],
+    waited: list[float],
+) -> None:
     pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(round(seconds, 3))
         local.clock.advance(seconds)
-        if len(waits) == 2:
-            local.clock.advance(1.0)
-        if len(waits) == 6:
-            local.clock.advance(3_600)
-        if len(waits) == 9:
+        happens(local).get(len(waits), lambda: None)()
+        if len(waits) == len(waited):
             raise asyncio.CancelledError
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
         await pacemaker.run()
     await pacemaker.written()
-    assert waits == [0.4, 0.4, 0.0, 0.0, 0.2, 0.4, 0.0, 0.4, 0.4]
-
-
-async def test_skipped_slots_take_their_time(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot without a block takes as long as a slot with one."""
-    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(round(seconds, 3))
-        local.clock.advance(seconds)
-        if len(waits) == 2:
-            local.node.faults.do_once(Once(skip_slots=2))
-        if len(waits) == 4:
-            raise asyncio.CancelledError
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    with pytest.raises(asyncio.CancelledError):
-        await pacemaker.run()
-    await pacemaker.written()
-    assert waits == [0.4, 0.4, 1.2, 0.4]
+    assert waits == waited
 
 
 async def test_a_fork_that_will_be_lost_never_reaches_the_journal(local: LocalNode) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.accounts.ledger import Entry
 from actors.accounts.usage import UsageLine
 from actors.errors import Err, Refusal
 from actors.gateway.pages.usage import UsageQuestion, parse_usage, usage_csv
@@ -105,61 +104,41 @@ async def test_usage_tells_an_account_its_own_calls_and_nobody_elses() -> None:
         assert (await world.http.get("/account/usage?by=pubkey", headers={"x-api-key": "no"})).status_code == 401
 
 
-async def test_a_flood_of_questions_by_one_account_is_told_to_wait() -> None:
-    """Two questions of an account at a time; another account is answered meanwhile, and so are paid calls."""
+@pytest.mark.parametrize(
+    ("paths", "refused"),
+    [
+        (["/account/usage"] * 8, 6),  # Two questions of an account at a time.
+        # Deep listings are made one at a time for all accounts of an owner.
+        (["/account/ledger?offset=1000000", "/account/history?offset=1000000"] * 6, 4),
+    ],
+    ids=["usage", "listings"],
+)
+async def test_a_flood_by_one_account_is_told_to_wait(
+    monkeypatch: pytest.MonkeyPatch, paths: list[str], refused: int
+) -> None:
+    """Another account is answered meanwhile, and so are other pages and paid calls."""
     async with a_world() as world:
         alice, bob = await world.customer(10), await world.customer(10)
         keys = {"x-api-key": alice.api_key}, {"x-api-key": bob.api_key}
-        usage, gate = world.store.usage, asyncio.Event()
-        read = usage.read
+        page, gate = paths[0].partition("?")[0], asyncio.Event()
+        of_usage = page == "/account/usage"
+        store, name = (world.store.usage, "read") if of_usage else (world.store, "entries")
+        read = getattr(store, name)
 
-        async def slow(pubkey: bytes, *rest: object) -> list[UsageLine]:
+        async def slow(pubkey: bytes, *rest: Any) -> Any:
             if pubkey == alice.pubkey:
                 await gate.wait()
             return await read(pubkey, *rest)
 
-        usage.read = slow
-        flood = [asyncio.create_task(world.http.get("/account/usage", headers=keys[0])) for _ in range(8)]
-        refused = []
-        for done in asyncio.as_completed(flood):
-            refused.append(await done)
-            if len(refused) == 6:
-                break
-        assert {answer.status_code for answer in refused} == {429}
-        assert {answer.headers["retry-after"] for answer in refused} == {"1"}
-        assert (await world.http.get("/account/usage", headers=keys[1])).status_code == 200
+        monkeypatch.setattr(store, name, slow)
+        flood = [asyncio.create_task(world.http.get(path, headers=keys[0])) for path in paths]
+        told = [await done for _, done in zip(range(refused), asyncio.as_completed(flood), strict=False)]
+        assert {(answer.status_code, answer.headers["retry-after"]) for answer in told} == {(429, "1")}
+        assert (await world.http.get(page, headers=keys[1])).status_code == 200
+        if not of_usage:
+            assert (await world.http.get("/account/usage", headers=keys[0])).status_code == 200
         assert "result" in (await world.http.post("/", json=call("getSlot"), headers=keys[0])).json()
         gate.set()
-        answers = await asyncio.gather(*flood)
-        assert sorted(answer.status_code for answer in answers) == [200] * 2 + [429] * 6
-        assert (await world.http.get("/account/usage", headers=keys[0])).status_code == 200
-
-
-async def test_a_flood_of_listings_by_one_account_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deep listings are made one at a time for all accounts of an owner, so one account may queue only a few."""
-    async with a_world() as world:
-        alice, bob = await world.customer(10), await world.customer(10)
-        keys = {"x-api-key": alice.api_key}, {"x-api-key": bob.api_key}
-        entries, gate = world.store.entries, asyncio.Event()
-
-        async def slow(pubkey: bytes, *rest: Any) -> list[Entry]:
-            if pubkey == alice.pubkey:
-                await gate.wait()
-            return await entries(pubkey, *rest)
-
-        monkeypatch.setattr(world.store, "entries", slow)
-        paths = ["/account/ledger?offset=1000000", "/account/history?offset=1000000"] * 6
-        flood = [asyncio.create_task(world.http.get(path, headers=keys[0])) for path in paths]
-        refused = []
-        for done in asyncio.as_completed(flood):
-            refused.append(await done)
-            if len(refused) == 4:
-                break
-        assert {answer.status_code for answer in refused} == {429}
-        assert {answer.headers["retry-after"] for answer in refused} == {"1"}
-        assert (await world.http.get("/account/ledger", headers=keys[1])).status_code == 200
-        assert (await world.http.get("/account/usage", headers=keys[0])).status_code == 200
-        gate.set()
-        answers = await asyncio.gather(*flood)
-        assert sorted(answer.status_code for answer in answers) == [200] * 8 + [429] * 4
-        assert (await world.http.get("/account/ledger", headers=keys[0])).status_code == 200
+        statuses = sorted(answer.status_code for answer in await asyncio.gather(*flood))
+        assert statuses == [200] * (len(paths) - refused) + [429] * refused
+        assert (await world.http.get(page, headers=keys[0])).status_code == 200

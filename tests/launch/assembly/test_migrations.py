@@ -1,9 +1,6 @@
 """Every context that keeps something finds its tables."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -13,11 +10,10 @@ from pydantic import SecretStr
 from actors.config import Config, StorageConfig
 from actors.launch.assembly.migrations import CONTEXTS, excess_rights, migrate_all
 from actors.local_servers import postgres_roles
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.storage.connections import connect_postgres
 from actors.storage.schema import SchemaMismatch
+from tests.conftest import a_server_of_its_own
 from tests.databases import as_role
 from tests.tidy.sources import ROOT
 
@@ -94,15 +90,8 @@ def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedPostgres]:
     """A PostgreSQL with an administrator and without the product's roles."""
     monkeypatch.setattr(postgres_roles, "ACCESS_RULES", "local all all trust\n")
     monkeypatch.setattr(postgres_roles, "statements", lambda *_: "SELECT 1\n")
-    path = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
-    path.chmod(0o711)
-    try:
-        with DataDir(path) as data, Supervisor() as supervisor:
-            server = EmbeddedPostgres(data)
-            supervisor.start(server.child)
-            yield server
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with a_server_of_its_own() as (server, _):
+        yield server
 
 
 async def test_roles_sql_makes_two_roles_that_work(own_server: EmbeddedPostgres):

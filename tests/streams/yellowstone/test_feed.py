@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,6 @@ from tests.streams.geyser_world import (
     traffic,
     until_slot,
 )
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
-    async with geyser_world(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.parametrize("cuts", [1, 4])

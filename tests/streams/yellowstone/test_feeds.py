@@ -1,27 +1,16 @@
 """Which clients share a subscription at the node, and what is its own."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import grpc
-import pytest
 from solders.keypair import Keypair
 
 from actors.geyser_proto import api, geyser_pb2
 from tests.streams.geyser_world import (
     GeyserWorld,
     Request,
-    geyser_world,
     shown,
     traffic,
     until_slot,
 )
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
-    async with geyser_world(tmp_path) as made:
-        yield made
 
 
 async def test_equal_subscriptions_share_one_at_the_node(world: GeyserWorld) -> None:

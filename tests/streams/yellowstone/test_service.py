@@ -1,6 +1,5 @@
 """Yellowstone through the service, over real connections: the same updates as from the node, and what they cost."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from tests.streams.geyser_world import (
     traffic,
     until_slot,
 )
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
-    async with geyser_world(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.parametrize("level", [geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED])

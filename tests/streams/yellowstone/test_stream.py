@@ -25,12 +25,6 @@ from tests.streams.geyser_world import (
 )
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
-    async with geyser_world(tmp_path) as made:
-        yield made
-
-
 async def test_a_request_that_replaces_another_leaves_nothing_out_and_repeats_nothing(world: GeyserWorld) -> None:
     """Replace, not merge: each update comes once, under the names of the old request or of the new."""
     payer = world.local.wallet()
