@@ -143,6 +143,9 @@ class FakeChain:
     def _getSlot(self, _config: Any) -> int:
         return self.slot - self.lag
 
+    def _getBlocksWithLimit(self, first: int, limit: int, _config: Any) -> list[int]:
+        return list(range(max(first, self.first_slot), self.slot - self.lag + 1))[:limit]
+
     def _getFirstAvailableBlock(self) -> int:
         return self.first_slot
 

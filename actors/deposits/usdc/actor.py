@@ -124,7 +124,7 @@ class DepositWatcher:
         now = self._clock.now()
         # Read before the pages: they hold everything up to this slot, less what a node that is a little behind lacks.
         noting = cursor is None or now >= self._read_slot_at
-        read_slot = max(0, await self._chain.slot() - _LAG_SLOTS) if noting else 0
+        read_slot = await self._read_slot() if noting else 0
         try:
             newest, ran_out = await self._list(cursor, known)
         except UnknownPosition:
@@ -138,6 +138,15 @@ class DepositWatcher:
         await self._store.move_cursor(self._account.address, moved, gap, self._clock.now_ms())
         if noting:
             self._read_slot_at = now + _READ_SLOT_SECONDS
+
+    async def _read_slot(self) -> int:
+        """Return the slot up to which the pages are whole; 0: not known. It never goes back, so one absurd slot would
+        end the notice of gaps for ever: a block has to be there."""
+        slot = max(0, await self._chain.slot() - _LAG_SLOTS)
+        if await self._chain.has_block_from(slot):
+            return slot
+        logger.warning("deposits: the node tells slot %d, and has no block of about then", slot + _LAG_SLOTS)
+        return 0
 
     async def _list_by_slots(self, cursor: Cursor | None) -> tuple[Seen | None, bool]:
         try:

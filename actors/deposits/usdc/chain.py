@@ -88,6 +88,13 @@ class DepositChain:
             raise ChainUnavailable("getSlot: not a slot")
         return found
 
+    async def has_block_from(self, slot: int) -> bool:
+        """Return whether there is a final block in this slot or after it."""
+        found = await self._ask("getBlocksWithLimit", [slot, 1, {"commitment": "finalized"}])
+        if not isinstance(found, list):
+            raise ChainUnavailable("getBlocksWithLimit: not a list of slots")
+        return bool(found)
+
     async def first_slot(self) -> int:
         """Return the oldest block that the node still has."""
         found = await self._ask("getFirstAvailableBlock", [])

@@ -142,6 +142,22 @@ async def test_a_quiet_account_has_no_gap(world: World) -> None:
     assert (await world.store.totals(ACCOUNT.address)).gaps == []
 
 
+async def test_an_absurd_slot_does_not_end_the_notice_of_gaps(world: World) -> None:
+    """A node once tells a slot of which there is no block. It is not taken for the place up to which all was read."""
+    world.chain.pay(("alice", 10_000))
+    told = world.chain._getSlot
+    world.chain._getSlot = lambda _config: 10**12  # type: ignore[method-assign]
+    await world.watcher().round()
+    read_until = world.chain.slot
+    world.chain._getSlot = told  # type: ignore[method-assign]
+    world.chain.slot += 100
+    world.chain.first_slot = world.chain.slot
+    world.chain.pay(("bob", 10_000))
+    await world.watcher().round()
+    assert world.accounts.balances == {ALICE: 1_000, BOB: 1_000}
+    assert (await world.store.totals(ACCOUNT.address)).gaps == [Gap(read_until, world.chain.first_slot)]
+
+
 async def test_pages_of_two_nodes_that_do_not_fit_are_asked_again(world: World) -> None:
     """The first page came from a node that is ahead; the node of the next page does not know where it ended."""
     for _ in range(PAGE_MAX + 5):
