@@ -151,6 +151,17 @@ class Receiver:
 
         self.behaviour = behaviour
 
+    def waits(self) -> asyncio.Event:
+        """Answer no request before the event that this returns is set."""
+        released = asyncio.Event()
+
+        async def behaviour(request: web.Request) -> web.StreamResponse:
+            await released.wait()
+            return web.Response(status=204)
+
+        self.behaviour = behaviour
+        return released
+
 
 @contextlib.asynccontextmanager
 async def receiver(context: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:

@@ -5,7 +5,6 @@ import datetime
 import json
 
 import pytest
-from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
 from actors.signals.api import LoggedSignal
@@ -82,14 +81,8 @@ async def test_a_webhook_that_failed_for_a_week_or_is_gone_is_disabled(world: We
 @pytest.mark.threat(27)
 async def test_a_receiver_that_hangs_delays_nobody(world: WebhookWorld, target: Receiver, other: Receiver) -> None:
     """Threats 27 and 28: while eight requests hang, another webhook gets all its events."""
-    hanging, released = await world.gateway.customer(500), asyncio.Event()
-    quick = await world.gateway.customer(500)
-
-    async def hang(request: web.Request) -> web.StreamResponse:
-        await released.wait()
-        return web.Response(status=204)
-
-    target.behaviour = hang
+    hanging, quick = [await world.gateway.customer(500) for _ in range(2)]
+    released = target.waits()
     await world.register(hanging, target.url)
     await world.register(quick, other.url)
     await world.queue(hanging.text, 100)
@@ -117,13 +110,8 @@ async def test_fifty_slow_webhooks_of_one_account_leave_the_others_their_places(
 ) -> None:
     """Threats 27 and 28: receivers that are slow and succeed hold a place each second of their time. Eight
     requests to each are under way, none waits for a place, and another account gets all its events meanwhile."""
-    slow, quick, released = await world.gateway.customer(5_000), await world.gateway.customer(500), asyncio.Event()
-
-    async def answer_late(request: web.Request) -> web.StreamResponse:
-        await released.wait()
-        return web.Response(status=204)
-
-    target.behaviour = answer_late
+    slow, quick = await world.gateway.customer(5_000), await world.gateway.customer(500)
+    released = target.waits()
     monkeypatch.setattr("actors.webhooks.sender._CONNECT_SECONDS_MAX", 120.0)  # A busy machine is no slow receiver.
     await world.have_patience(120.0)
     for _ in range(50):

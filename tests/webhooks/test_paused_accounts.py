@@ -2,8 +2,6 @@
 
 import asyncio
 
-from aiohttp import web
-
 from actors.accounts.api import SetStatus
 from actors.webhooks.store import Dropped, WebhookStore
 
@@ -67,13 +65,7 @@ async def test_credits_spent_meanwhile_leave_nothing_unpaid(world: WebhookWorld,
     customer = await world.gateway.customer(120)
     await world.register(customer, target.url)
     await world.queue(customer.text, 100)
-    released = asyncio.Event()
-
-    async def slow(_: web.Request) -> web.Response:
-        await released.wait()
-        return web.Response(status=204)
-
-    target.behaviour = slow
+    released = target.waits()
     await world.dispatcher.claim_once()
     while len(target.delivered) < 8:  # noqa: ASYNC110 - the receiver is on real sockets.
         await asyncio.sleep(0.01)

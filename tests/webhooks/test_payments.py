@@ -46,13 +46,8 @@ async def test_a_failure_releases_what_was_held(world: WebhookWorld, target: Rec
 
 
 async def test_a_killed_dispatcher_leaves_holds_that_expire(world: WebhookWorld, target: Receiver) -> None:
-    customer, hanging = await world.gateway.customer(10), asyncio.Event()
-
-    async def hang(_: web.Request) -> web.Response:
-        await hanging.wait()
-        return web.Response(status=204)
-
-    target.behaviour = hang
+    customer = await world.gateway.customer(10)
+    target.waits()
     await world.register(customer, target.url)
     await world.queue(customer.text)
     await world.dispatcher.claim_once()
@@ -66,13 +61,7 @@ async def test_a_killed_dispatcher_leaves_holds_that_expire(world: WebhookWorld,
 
 async def test_a_job_that_waited_too_long_for_its_request_is_held_anew(world: WebhookWorld, target: Receiver) -> None:
     """No request begins whose hold may end before its charge."""
-    customer, released = await world.gateway.customer(200), asyncio.Event()
-
-    async def wait(_: web.Request) -> web.Response:
-        await released.wait()
-        return web.Response(status=204)
-
-    target.behaviour = wait
+    customer, released = await world.gateway.customer(200), target.waits()
     await world.register(customer, target.url)
     await world.queue(customer.text, 20)
     await world.dispatcher.claim_once()

@@ -77,7 +77,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await asyncio.gather(nodes.probe(), accounts.connected())
     nodes.start()
     deposits = await watch_deposits(config)
-    sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
+    sends, methods = await assemble_sends(config, nodes, RedisSendMarks(redis_client))
     payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, meters, standing, replica_id, metrics, [signals.kind])
     yellowstone = assemble_yellowstone(config, accounts, streaming, meters, clock, metrics)

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.accounts.api import AccountsClient
 from actors.accounts.client import ShardedAccounts, find_shards
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import SystemClock
@@ -41,7 +40,6 @@ async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
 async def assemble_sends(
     config: Config,
     nodes: Nodes,
-    accounts: AccountsClient,
     marks: SendMarks | None,
     place: Callable[..., Any] = place_racer,
 ) -> tuple[SendsClient, SendMethods]:

@@ -18,7 +18,7 @@ async def test_the_racer_follows_its_settings() -> None:
         placed.append(arguments)
 
     anything: Any = Anything()
-    client, methods = await assemble_sends(Config(), anything, anything, None, place=place)
+    client, methods = await assemble_sends(Config(), anything, None, place=place)
     await client.stop()
     assert placed == [(Config(), open_settling, open_nodes)]
     assert set(methods.caller_handlers()) | set(methods.handlers()) == {
