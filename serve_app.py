@@ -26,17 +26,15 @@ def _application(config: "Config") -> Any:
 def build(arguments: dict[str, str]) -> Any:
     """Build the application for `serve run serve_app:app` and `serve deploy`.
 
-    Raises ConfigError when a store, the node or a secret that a cluster must share is not configured.
+    Raises RayServeException when a store, the node or a secret that a cluster must share is not configured, a store
+    does not answer, or a running cluster cannot take over a change.
     """
-    from actors.config_loader import load
     from actors.launch.assembly.migrations import migrate_all
-    from actors.launch.local_run.sponsor_setup import with_sponsor
-    from actors.launch.local_run.stores import require_cluster_settings
+    from actors.launch.operator.deployment import cluster_config, refusals_for_serve
 
-    file = arguments.get("config")
-    config = with_sponsor(load(os.environ, Path(file) if file else None).config, None, None)
-    require_cluster_settings(config)
-    return _application(asyncio.run(migrate_all(config)))
+    with refusals_for_serve():
+        config = asyncio.run(migrate_all(cluster_config(arguments, os.environ)))
+    return _application(config)
 
 
 def app(arguments: dict[str, str]) -> Any:

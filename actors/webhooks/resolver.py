@@ -35,7 +35,7 @@ class GuardedResolver(AbstractResolver):
         self._rules = rules
         self._resolver = dns.asyncresolver.Resolver(configure=not name_servers)
         if name_servers:
-            self._resolver.nameservers = [_server(text) for text in name_servers]
+            self._resolver.nameservers = [name_server(text) for text in name_servers]
         self._resolver.lifetime, self._resolver.timeout = _SECONDS_MAX, _SECONDS_MAX / 2
 
     async def addresses(self, host: str) -> list[str]:
@@ -94,6 +94,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _server(text: str) -> "dns.nameserver.Nameserver":
+def name_server(text: str) -> "dns.nameserver.Nameserver":
+    """text: "address" or "address:port". Raises ValueError."""
     address, _, port = text.partition(":") if text.count(":") == 1 else (text, "", "")
-    return dns.nameserver.Do53Nameserver(address, int(port or 53))
+    return dns.nameserver.Do53Nameserver(str(ipaddress.ip_address(address)), int(port or 53))

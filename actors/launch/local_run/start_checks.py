@@ -5,6 +5,7 @@ same checks of settings. Not here: the rules for one setting alone (config.py).
 """
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from itertools import combinations
 from urllib.parse import urlsplit
@@ -12,10 +13,12 @@ from urllib.parse import urlsplit
 import redis.asyncio
 
 from actors.config import Config, ConfigError, environment_name
+from actors.identity.client_addresses import TrustedProxies
 from actors.launch.front.tls_edge_config import certificate_mistake
 from actors.local_servers.ports import NeededPort
 from actors.storage.connections import StoreUnreachable, connect_postgres, connect_redis
 from actors.telemetry.metrics_page import metrics_port
+from actors.webhooks.resolver import name_server
 
 _PORT_MAX = 65_535
 _INTERNAL = "LEDGER_SERVE__INTERNAL_PORT_FIRST"
@@ -32,13 +35,13 @@ def network_of(config: Config) -> str:
 
 def require_whole(config: Config) -> None:
     """Raise ConfigError with a line for each URL or wallet without which the product cannot serve."""
-    _raise([*_url_mistakes(config), *_wallet_mistakes(config)])
+    _raise([*_url_mistakes(config), *_wallet_mistakes(config), *_webhook_mistakes(config), *_proxy_mistakes(config)])
 
 
 def require_startable(config: Config) -> None:
     """Do as require_whole, look at the certificate, and compare the ports of a local run with each other."""
-    mistakes = [*_url_mistakes(config), *_wallet_mistakes(config), *_certificate_mistakes(config)]
-    _raise([*mistakes, *_port_mistakes(config)])
+    mistakes = [*_url_mistakes(config), *_wallet_mistakes(config), *_webhook_mistakes(config), *_proxy_mistakes(config)]
+    _raise([*mistakes, *_certificate_mistakes(config), *_port_mistakes(config)])
 
 
 def _raise(mistakes: list[str]) -> None:
@@ -83,6 +86,29 @@ def _wallet_mistakes(config: Config) -> Iterator[str]:
             f"{environment_name('payments.deposit_wallet')} to the public key of a wallet of yours. For a node whose "
             f"money is worth nothing, set {environment_name('payments.network')}=devnet"
         )
+
+
+def _webhook_mistakes(config: Config) -> Iterator[str]:
+    """Without this check the dispatcher would end again and again, and the run would go on without webhooks."""
+    path = config.webhooks.ca_file
+    if path is not None:
+        try:
+            ssl.create_default_context(cafile=path)
+        except OSError as error:  # Of a file that is not there, and of one without certificates.
+            yield f"webhooks.ca_file: {path} cannot be used ({error.strerror or error}); give a PEM file that exists"
+    for text in config.webhooks.name_servers:
+        try:
+            name_server(text)
+        except ValueError:
+            yield f"webhooks.name_servers: {text!r} is not an address or address:port; correct it"
+
+
+def _proxy_mistakes(config: Config) -> Iterator[str]:
+    """Without this check each replica would fail at its start."""
+    try:
+        TrustedProxies(config.identity.trusted_proxies)
+    except ValueError as error:
+        yield f"{error}; correct {environment_name('identity.trusted_proxies')}"
 
 
 def _certificate_mistakes(config: Config) -> Iterator[str]:
@@ -130,13 +156,13 @@ def _meet(one: str, other: str) -> bool:
     return one == other or one in _ANY_ADDRESS or other in _ANY_ADDRESS
 
 
-async def require_own_stores(config: Config) -> None:
+async def require_own_stores(config: Config, deadline_seconds: float = 30.0) -> None:
     """Ask the operator's own PostgreSQL and Redis for a sign of life. Raises StoreUnreachable, for both at once."""
     waits = []
     if config.storage.postgres_url is not None:
-        waits.append(_reach_postgres(config.storage.postgres_url.get_secret_value()))
+        waits.append(_reach_postgres(config.storage.postgres_url.get_secret_value(), deadline_seconds))
     if config.storage.redis_url is not None:
-        waits.append(_reach_redis(config.storage.redis_url.get_secret_value()))
+        waits.append(_reach_redis(config.storage.redis_url.get_secret_value(), deadline_seconds))
     faults = [fault for fault in await asyncio.gather(*waits, return_exceptions=True) if fault is not None]
     for fault in faults:
         if not isinstance(fault, StoreUnreachable):
@@ -145,9 +171,9 @@ async def require_own_stores(config: Config) -> None:
         raise StoreUnreachable("\n".join(map(str, faults)))
 
 
-async def _reach_postgres(url: str) -> None:
-    await (await connect_postgres(url, connections_max=1, application=_APPLICATION)).close()
+async def _reach_postgres(url: str, seconds: float) -> None:
+    await (await connect_postgres(url, connections_max=1, application=_APPLICATION, deadline_seconds=seconds)).close()
 
 
-async def _reach_redis(url: str) -> None:
-    await (await connect_redis(url)).aclose()
+async def _reach_redis(url: str, seconds: float) -> None:
+    await (await connect_redis(url, deadline_seconds=seconds)).aclose()

@@ -108,3 +108,22 @@ def test_a_cluster_is_told_of_malformed_urls_too() -> None:
     given = {"DATABASE_URL": "foo", "REDIS_URL": "redis://h", "LEDGER_STORAGE__CLUSTER_SECRET": "ours"}
     with pytest.raises(ConfigError, match=r"storage\.postgres_url: wanted postgresql"):
         stores.require_cluster_settings(load(given | NODE | {"LEDGER_PAYMENTS__DEPOSIT_WALLET": WALLET}).config)
+
+
+def test_what_an_actor_or_a_replica_could_not_start_with_is_told_before(tmp_path: Path) -> None:
+    """Rule: told before anything is started or replaced. The dispatcher would end again and again with such a file or
+    address, and a replica with such a proxy."""
+    lines = mistakes(
+        {
+            "LEDGER_WEBHOOKS__CA_FILE": str(tmp_path / "none.pem"),
+            "LEDGER_WEBHOOKS__NAME_SERVERS": "10.0.0.2:53,dns.example,10.0.0.3:x",
+            "LEDGER_IDENTITY__TRUSTED_PROXIES": "10.0.0.0/8,proxy",
+        }
+    )
+    wanted = ("none.pem cannot be used", "'dns.example'", "'10.0.0.3:x'", "'proxy' is neither")
+    assert [part in line for part, line in zip(wanted, lines, strict=True)] == [True] * 4, lines
+    (tmp_path / "empty.pem").write_text("")
+    (told,) = mistakes({"LEDGER_WEBHOOKS__CA_FILE": str(tmp_path / "empty.pem")})
+    assert "webhooks.ca_file" in told
+    made = own_certificate(tmp_path, [], "Test", 30, SystemClock().now()).ca_file
+    assert mistakes({"LEDGER_WEBHOOKS__CA_FILE": str(made)}) == []
