@@ -36,7 +36,7 @@ from tests.databases import bring_up
 
 ROOT = Path(__file__).parents[2]
 STORES, TESTS = "10.77.0.1", "10.77.0.2"
-_POSTGRES, _REDIS, _CHAIN, _CHAIN_ITSELF, _REDIS_OF_RAY = 5432, 6379, 8899, 8898, 6390
+POSTGRES, REDIS, CHAIN, _CHAIN_ITSELF, _REDIS_OF_RAY = 5432, 6379, 8899, 8898, 6390
 OTHER = 10_000  # Above a store's port: another port of the same store, as another URL of it.
 _RAY, HTTP, GRPC = 6379, 8080, 8082
 _START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
@@ -145,21 +145,21 @@ class Machines:
         asyncio.run(bring_up(postgres))
         self.owner_url = postgres.migrations_url
         stores = {
-            _POSTGRES: f"unix@{_socket_of(postgres.url)}",
-            _REDIS: f"unix@{_socket_of(redis.url)}",
-            _CHAIN: f"{STORES}:{_CHAIN_ITSELF}",
+            POSTGRES: f"unix@{_socket_of(postgres.url)}",
+            REDIS: f"unix@{_socket_of(redis.url)}",
+            CHAIN: f"{STORES}:{_CHAIN_ITSELF}",
         }
         for port, server in stores.items():
             self._doors[port] = self._open_door(port, server)
             self._doors[port + OTHER] = self._open_door(port + OTHER, server)
-        self._open_door(_REDIS_OF_RAY, stores[_REDIS])
+        self._open_door(_REDIS_OF_RAY, stores[REDIS])
         ready = self.folder / "chain.json"
         self._beside(
             *(sys.executable, "-m", "devnode", "--host", STORES, "--http-port", str(_CHAIN_ITSELF)),
             *("--slot-ms", "200", "--grpc-port", "10000", "--ready-file", str(ready)),
         )
         _await(ready.exists, _START_SECONDS, "the embedded chain")
-        self.product_postgres = re.sub(r"@/(\w+)\?.*", rf"@{STORES}:{_POSTGRES}/\1", postgres.url)
+        self.product_postgres = re.sub(r"@/(\w+)\?.*", rf"@{STORES}:{POSTGRES}/\1", postgres.url)
 
     def _open_door(self, port: int, server: str) -> "subprocess.Popen[bytes]":
         """Pass TCP from this port of the stores' address on to a server."""
@@ -193,10 +193,10 @@ class Machines:
                 (place / entry.name).symlink_to(entry)
         self._shared = {
             "DATABASE_URL": self.product_postgres,
-            "REDIS_URL": f"redis://{STORES}:{_REDIS}/0",
+            "REDIS_URL": f"redis://{STORES}:{REDIS}/0",
             "LEDGER_STORAGE__CLUSTER_SECRET": "s" * 40,
-            "LEDGER_UPSTREAM__NODE_URL": f"http://{STORES}:{_CHAIN}",
-            "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://{STORES}:{_CHAIN}",
+            "LEDGER_UPSTREAM__NODE_URL": f"http://{STORES}:{CHAIN}",
+            "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://{STORES}:{CHAIN}",
             "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://{STORES}:10000",
             "LEDGER_PAYMENTS__NETWORK": "devnet",
             "LEDGER_PAYMENTS__DEPOSIT_WALLET": "4Nd1mBQtrMJVYVfKf2PJy9NZUZdTAsp7D4xWLs4gDB4T",
@@ -214,6 +214,15 @@ class Machines:
         commands = [*self._cluster["setup_commands"][1:], *self._cluster["head_setup_commands"]]
         for command in commands:
             subprocess.run(["bash", "-c", self._here(command)], env=self._environment(), check=True, timeout=20)
+
+    def settings(self) -> dict[str, str]:
+        """/etc/ledger-gateway.env as it is now."""
+        return dict(self._shared)
+
+    def restore(self, settings: Mapping[str, str]) -> None:
+        """Write /etc/ledger-gateway.env, and deploy nothing."""
+        self._shared = dict(settings)
+        self._write_shared()
 
     def _write_shared(self) -> None:
         lines = "".join(f"{name}={value}\n" for name, value in self._shared.items())

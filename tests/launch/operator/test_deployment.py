@@ -1,7 +1,6 @@
 """Guards what a deployment on a cluster takes over: the settings of now, or none of them, with a reason."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 import yaml
 from ray.serve.exceptions import RayServeException
 
+from actors.clock import ManualClock
 from actors.config import Config, ConfigError
 from actors.config_loader import load
 from actors.launch.front import installation as front
@@ -28,14 +28,14 @@ SETTINGS = {
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Machine"]:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Machine":
     """A machine whose Ray was started with SETTINGS, and whose stores answer."""
 
     async def answering(config: Config, seconds: float) -> None:
         assert config.storage.postgres_url is not None and seconds > 0
 
     monkeypatch.setattr(deployment, "require_own_stores", answering)
-    yield Machine(tmp_path)
+    return Machine(tmp_path)
 
 
 class Machine:
@@ -118,24 +118,14 @@ class Dashboard:
     """Serve's own client, in place of a running Serve: what it answers, one after the other."""
 
     def __init__(self, *answers: Any) -> None:
-        self.answers, self.deployed = list(answers), None
+        self.answers = list(answers)
+        self.deployed: Any = None
 
     def deploy_applications(self, description: Any) -> None:
         self.deployed = description
 
     def get_serve_details(self) -> Any:
         return {"applications": {"ledger-gateway": self.answers.pop(0)}}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.now_seconds += seconds
 
 
 WORKING = {"status": "DEPLOYING", "message": ""}
@@ -154,14 +144,18 @@ def test_each_deployment_is_a_new_one_for_serve() -> None:
 
 
 async def test_the_outcome_is_waited_for_and_told() -> None:
-    clock = Clock()
+    clock = ManualClock()
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+
     good = Dashboard(WORKING, WORKING, {"status": "RUNNING", "message": ""})
-    assert await deploy(good, {"applications": []}, clock, clock.sleep) == (True, "")  # type: ignore[arg-type]
+    assert await deploy(good, {"applications": []}, clock, sleep) == (True, "")
     assert good.deployed == {"applications": []} and good.answers == []
     bad = Dashboard(WORKING, {"status": "DEPLOY_FAILED", "message": "do this\n"})
-    assert await deploy(bad, {}, clock, clock.sleep) == (False, "do this")  # type: ignore[arg-type]
+    assert await deploy(bad, {}, clock, sleep) == (False, "do this")
     slow = Dashboard(*[WORKING] * 10_000)
-    taken_over, why = await deploy(slow, {}, clock, clock.sleep)  # type: ignore[arg-type]
+    taken_over, why = await deploy(slow, {}, clock, sleep)
     assert not taken_over and "serve status" in why
 
 
