@@ -14,6 +14,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -67,6 +68,7 @@ from actors.units import owner_index_of
 
 logger = logging.getLogger(__name__)
 
+_PLACED_AT_ONCE = 8
 _VOID_WAIT_MS = 30_000
 _CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _NOTICE_WAIT_MS = 30_000
@@ -81,9 +83,13 @@ def place_shards(config: Config) -> list[Any]:
     """Handles of all shard actors, placing those that do not exist yet. Needs a connected Ray."""
     names = _names(config)
     hosting.remove_others(SHARD_ACTOR_NAME.format(index=""), names)
-    return [
-        hosting.place_with_settings(AccountShardActor, name, config, USES, index) for index, name in enumerate(names)
-    ]
+
+    def place(index: int) -> Any:
+        return hosting.place_with_settings(AccountShardActor, names[index], config, USES, index)
+
+    # Several at once: each call waits for a new process, and accounts without an owner for the last of them.
+    with ThreadPoolExecutor(_PLACED_AT_ONCE) as threads:
+        return list(threads.map(place, range(len(names))))
 
 
 def find_shards(config: Config) -> list[Any]:

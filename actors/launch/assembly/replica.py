@@ -27,6 +27,7 @@ from actors.identity.store import RedisIdentityStore
 from actors.launch.assembly.deposit_watcher import watch_deposits
 from actors.launch.assembly.documents import discovery, with_documents
 from actors.launch.assembly.payments import assemble_payments
+from actors.launch.assembly.placing import place_beside_owners
 from actors.launch.assembly.sending import assemble_sends
 from actors.launch.assembly.signalling import assemble_signals
 from actors.launch.assembly.streaming import assemble_streams, offers_streams
@@ -66,6 +67,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
     replica_id = os.urandom(REPLICA_ID_BYTES)
+    await place_beside_owners(config)
     accounts, metrics = await _open_accounts(config, replica_id), Metrics()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)

@@ -48,7 +48,7 @@ async def assemble_streams(
     place: Callable[..., Any] = place_hub,
 ) -> Streaming:
     """kinds: subscriptions of other contexts. meters, watch: of all streams of the replica."""
-    if not offers_streams(config) and not keeps_window(config):
+    if not needs_hub(config):
         return Streaming(None, None, [])
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     handle = await asyncio.to_thread(place, config, open_node)
@@ -70,6 +70,10 @@ async def assemble_streams(
     sockets = StreamSockets(config.streams, meters, watch, [*native_kinds(feed), *kinds])
     metrics.watch("websockets_open", "Open WebSockets of clients.", lambda: len(sockets))
     return Streaming(sockets, link, [feed.stop, link.stop])
+
+
+def needs_hub(config: Config) -> bool:
+    return offers_streams(config) or keeps_window(config)
 
 
 def offers_streams(config: Config) -> bool:

@@ -1,0 +1,35 @@
+"""Places the actors beside the owners of accounts, all at once, before a replica opens its parts.
+
+Implements: launch/README.md, "A new deployment". Wiring. Each part of a replica places its own actor again, and finds
+it then. Placed one after the other, a deployment that replaces several would wait for one new process after the other,
+and with another number of owners, replicas of before refuse calls all that time. The owners come after these, as late
+as possible: the actors here look for them by name when they need them.
+"""
+
+import asyncio
+
+from actors.config import Config
+from actors.deposits.usdc.host import place_watcher
+from actors.launch.assembly.deposit_watcher import open_accounts, open_node
+from actors.launch.assembly.sending import open_nodes, open_settling
+from actors.launch.assembly.streaming import needs_hub
+from actors.launch.assembly.webhooks import open_feed
+from actors.sends.host import place_racer
+from actors.signals.host import place_classifiers
+from actors.streams.hub.host import place_hub
+from actors.webhooks.host import place_dispatcher
+
+
+async def place_beside_owners(config: Config) -> None:
+    """Start or replace all of them that a replica with these settings uses. Needs a connected Ray."""
+    # In threads: each call blocks while a new process starts.
+    placing = [
+        asyncio.to_thread(place_dispatcher, config, open_accounts, open_node, open_feed),
+        asyncio.to_thread(place_classifiers, config, open_node),
+        asyncio.to_thread(place_racer, config, open_settling, open_nodes),
+    ]
+    if config.payments.deposit_wallet is not None:
+        placing.append(asyncio.to_thread(place_watcher, config, open_accounts, open_node))
+    if needs_hub(config):
+        placing.append(asyncio.to_thread(place_hub, config, open_node))
+    await asyncio.gather(*placing)

@@ -1,0 +1,87 @@
+"""A deployment waits for one new process, not for one after the other, and for the owners of accounts last."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from actors import hosting
+from actors.accounts.client import place_shards
+from actors.config import Config, PaymentsConfig, UpstreamConfig
+from actors.launch.assembly import placing, replica
+from actors.telemetry import logs
+
+WHOLE = Config(
+    payments=PaymentsConfig(deposit_wallet="So11111111111111111111111111111111111111112"),
+    upstream=UpstreamConfig(node_url="http://node.example", node_ws_url="ws://node.example"),
+)
+ALL = {"place_dispatcher", "place_classifiers", "place_racer", "place_watcher", "place_hub"}
+
+
+def placed_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
+    """The names of those that are placed from now on. Each waits until this number of them is being placed."""
+    placed: list[str] = []
+    meeting = threading.Barrier(number)
+
+    def stand_in(name: str) -> Any:
+        def place(config: Config, *_: Any) -> None:
+            meeting.wait(timeout=20)
+            placed.append(name)
+
+        return place
+
+    for name in ALL:
+        monkeypatch.setattr(placing, name, stand_in(name))
+    return placed
+
+
+async def test_all_are_placed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = placed_at_once(monkeypatch, len(ALL))
+    await placing.place_beside_owners(WHOLE)
+    assert sorted(placed) == sorted(ALL)
+
+
+async def test_what_is_not_configured_is_not_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a wallet nobody pays in, and without a WebSocket of a node there are no streams."""
+    placed = placed_at_once(monkeypatch, 3)
+    await placing.place_beside_owners(Config(upstream=UpstreamConfig(node_url="http://node.example")))
+    assert set(placed) == ALL - {"place_watcher", "place_hub"}
+
+
+class Enough(Exception):
+    """The order is known."""
+
+
+async def test_owners_are_placed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another number of owners, replicas of before refuse calls from then on until the new ones serve."""
+    order: list[str] = []
+
+    async def beside(config: Config) -> None:
+        order.append("beside")
+
+    async def owners(config: Config, replica_id: bytes) -> Any:
+        order.append("owners")
+        raise Enough
+
+    monkeypatch.setattr(replica, "place_beside_owners", beside)
+    monkeypatch.setattr(replica, "_open_accounts", owners)
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    storage = WHOLE.storage.model_copy(update={"redis_url": "not asked"})
+    with pytest.raises(Enough):
+        await replica.assemble(WHOLE.model_copy(update={"storage": storage}))
+    assert order == ["beside", "owners"]
+
+
+def test_several_owners_are_placed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And their references stand in the order of their indices."""
+    meeting = threading.Barrier(3)
+
+    def place(plain_class: type, name: str, config: Config, uses: Any, *arguments: Any) -> str:
+        meeting.wait(timeout=20)
+        return f"{name} {arguments[-1]}"
+
+    monkeypatch.setattr(hosting, "place_with_settings", place)
+    monkeypatch.setattr(hosting, "remove_others", lambda prefix, names: None)
+    accounts = WHOLE.accounts.model_copy(update={"shard_actors": 3})
+    found = place_shards(WHOLE.model_copy(update={"accounts": accounts}))
+    assert found == [f"account-shard-{index} {index}" for index in range(3)]
