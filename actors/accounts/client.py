@@ -83,13 +83,10 @@ def place_shards(config: Config) -> list[Any]:
     """Handles of all shard actors, placing those that do not exist yet. Needs a connected Ray."""
     names = _names(config)
     hosting.remove_others(SHARD_ACTOR_NAME.format(index=""), names)
-
-    def place(index: int) -> Any:
-        return hosting.place_with_settings(AccountShardActor, names[index], config, USES, index)
-
     # Several at once: each call waits for a new process, and accounts without an owner for the last of them.
+    place = functools.partial(hosting.place_with_settings, AccountShardActor)
     with ThreadPoolExecutor(_PLACED_AT_ONCE) as threads:
-        return list(threads.map(place, range(len(names))))
+        return list(threads.map(lambda index: place(names[index], config, USES, index), range(len(names))))
 
 
 def find_shards(config: Config) -> list[Any]:
