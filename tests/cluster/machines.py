@@ -36,7 +36,7 @@ from tests.databases import bring_up
 
 ROOT = Path(__file__).parents[2]
 STORES, TESTS = "10.77.0.1", "10.77.0.2"
-POSTGRES, REDIS, CHAIN, _CHAIN_ITSELF, _REDIS_OF_RAY = 5432, 6379, 8899, 8898, 6390
+POSTGRES, REDIS, CHAIN, _CHAIN_ITSELF, _REDIS_OF_RAY = 5432, 6379, 8899, 8890, 6390
 OTHER = 10_000  # Above a store's port: another port of the same store, as another URL of it.
 _RAY, HTTP, GRPC = 6379, 8080, 8082
 _START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
