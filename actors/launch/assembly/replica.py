@@ -65,8 +65,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     """Assemble the ASGI application of a replica, and the function that closes all its parts. Needs a connected Ray."""
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
-    clock = SystemClock()
-    replica_id = os.urandom(REPLICA_ID_BYTES)
+    clock, replica_id = SystemClock(), os.urandom(REPLICA_ID_BYTES)
     await place_beside_owners(config)
     accounts, metrics = await _open_accounts(config, replica_id), Metrics()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
