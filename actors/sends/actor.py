@@ -91,17 +91,7 @@ class SendRacer:
         landed = seen[0] if seen else None
         self._learn(present.slot)
         now_ms = self._clock.now_ms()
-        race = core.began(
-            signature,
-            transaction.raw,
-            transaction.blockhash,
-            transaction.nonce_account,
-            present.height,
-            present.knows,
-            present.slot,
-            now_ms,
-            landed,
-        )
+        race = core.began(transaction, present, now_ms, landed)
         ticket = Ticket(
             wanted.operation, wanted.pubkey, wanted.epoch, wanted.method, wanted.landing, wanted.base, signature, now_ms
         )

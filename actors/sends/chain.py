@@ -8,12 +8,11 @@ what follows from an answer.
 import asyncio
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from actors.sends.core import Proof
+from actors.sends.core import Present, Proof
 from actors.units import base58_text
 from actors.upstream.replies import Node, NodeAnswer, value_of
 from actors.upstream.signature_status import SignatureStatus, is_count, signature_statuses, surest
@@ -21,15 +20,6 @@ from actors.upstream.signature_status import SignatureStatus, is_count, signatur
 _QUICK_MS, _WORK_MS = 1_500, 5_000
 _TRIES = 3
 _NONCE_FROM, _NONCE_TO = 40, 72  # The stored nonce in the data of a nonce account: version, state, authority, nonce.
-
-
-@dataclass(frozen=True, slots=True)
-class Present:
-    """Where the chain is. knows: whether the node that was asked knows the blockhash."""
-
-    slot: int
-    height: int
-    knows: bool
 
 
 class SendChain:

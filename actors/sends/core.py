@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, unique
 
+from actors.methods.signed_transactions import SignedTransaction
 from actors.upstream.signature_status import SignatureStatus
 
 RESEND_SLOTS = 8
@@ -142,25 +143,24 @@ class RaceStep(Enum):
     GIVE_UP = "give up"
 
 
-def began(
-    signature: bytes,
-    transaction: bytes,
-    blockhash: bytes,
-    nonce_account: str | None,
-    newest_height: int,
-    blockhash_known: bool,
-    slot: int,
-    now_ms: int,
-    landed: SignatureStatus | None = None,
-) -> Race:
-    """Make a new race. newest_height: at processed commitment; blockhash_known: that node had this blockhash.
-    landed: the status of the signature before anything is sent.
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Where the chain is, at processed commitment. knows: whether the node that was asked knows the blockhash."""
+
+    slot: int
+    height: int
+    knows: bool
+
+
+def began(signed: SignedTransaction, present: Present, now_ms: int, landed: SignatureStatus | None = None) -> Race:
+    """Make a new race. landed: the status of the signature before anything is sent.
 
     A blockhash that the node knows is not newer than its newest block, so 150 more blocks bound its life.
     """
-    last = newest_height + BLOCKHASH_BLOCKS + (0 if blockhash_known else UNSEEN_BLOCKS)
+    slot, last = present.slot, present.height + BLOCKHASH_BLOCKS + (0 if present.knows else UNSEEN_BLOCKS)
     started = slot if landed is None else max(slot, landed.slot + 1)
-    return Race(signature, transaction, blockhash, nonce_account, last, now_ms, started, now_ms, slot, slot)
+    of_chain = signed.signature, signed.raw, signed.blockhash, signed.nonce_account
+    return Race(*of_chain, last, now_ms, started, now_ms, slot, slot)
 
 
 def next_step(

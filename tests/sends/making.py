@@ -3,13 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
-from actors.sends.core import Race, Ticket, began
+from actors.methods.signed_transactions import SignedTransaction
+from actors.sends.core import Present, Race, Ticket, began
 
 NOW = 1_000_000
+PRESENT = Present(100, 1_000, True)
+
+
+def a_transaction(signature: bytes = b"s" * 64) -> SignedTransaction:
+    return SignedTransaction(b"raw", signature, b"h" * 32, None, frozenset())
 
 
 def a_race(number: int = 1, **changes: Any) -> Race:
-    race = began(bytes([number]) * 64, b"raw", b"h" * 32, None, 1_000, True, 100, NOW)
+    race = began(a_transaction(bytes([number]) * 64), PRESENT, NOW)
     return replace(race, **changes)
 
 

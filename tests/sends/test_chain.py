@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
-from actors.sends.chain import Present, SendChain
-from actors.sends.core import Proof
+from actors.sends.chain import SendChain
+from actors.sends.core import Present, Proof
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from devnode.chain.chain import Source

@@ -20,6 +20,7 @@ from actors.sends.core import (
     UNPROVEN_SLOTS,
     WINDOW_SECONDS_MAX,
     WINDOW_SLOTS,
+    Present,
     Proof,
     Race,
     RaceState,
@@ -34,7 +35,7 @@ from actors.sends.core import (
     window_opens,
 )
 from actors.upstream.signature_status import SignatureStatus
-from tests.sends.making import NOW, a_race, a_ticket
+from tests.sends.making import NOW, PRESENT, a_race, a_ticket, a_transaction
 
 HASH = b"h" * 32
 PROCESSED = SignatureStatus(105, None, confirmed=False, finalized=False)
@@ -131,7 +132,7 @@ def test_of_several_nodes_two_have_to_prove_an_expiry(proofs: list[Proof], hours
 
 def test_a_blockhash_that_our_node_has_not_seen_may_be_newer() -> None:
     """The client's node may be ahead, so the proof takes longer."""
-    unseen = began(b"s" * 64, b"raw", HASH, None, 1_000, False, 100, NOW)
+    unseen = began(a_transaction(), replace(PRESENT, knows=False), NOW)
     assert unseen.last_valid_height == a_race().last_valid_height + 150
 
 
@@ -214,7 +215,7 @@ def test_a_landing_before_the_race_began_costs_base(slot: int, credits: int) -> 
 def test_what_has_landed_when_a_race_begins_has_landed_before_it(landed_in: int) -> None:
     """Whatever slot the node tells: the node that knows the signature may be ahead of the one that tells the slot."""
     seen = replace(CONFIRMED, slot=landed_in)
-    race = began(b"s" * 64, b"raw", HASH, None, 1_000, True, 100, NOW, seen)
+    race = began(a_transaction(), PRESENT, NOW, seen)
     assert charge(ended(race, RaceStep.CONFIRM, seen, NOW), a_ticket(first=True)) == 2
 
 
@@ -243,7 +244,7 @@ class RaceMachine(RuleBasedStateMachine):
         self.slot, self.now_ms, self.fails = START, NOW, fails
         lag = 0 if known else 120
         self.expires = START + BLOCKHASH_BLOCKS - age
-        self.race = began(b"s" * 64, b"raw", b"h" * 32, None, START - lag, known, START, NOW)
+        self.race = began(a_transaction(), Present(START, START - lag, known), NOW)
         self.stored = self.race
         self.lands: int | None = None
         self.left: list[int] = []  # Slots of broadcasts in this window.

@@ -22,8 +22,7 @@ from actors.clock import ManualClock
 from actors.methods.signed_transactions import SignedTransaction, signed_transaction
 from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
-from actors.sends.chain import Present
-from actors.sends.core import Proof, Race
+from actors.sends.core import Present, Proof, Race
 from actors.sends.legs import LEG_NAMES, Submission
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
