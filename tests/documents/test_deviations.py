@@ -91,14 +91,15 @@ class NoDeposits:
 def _answer(method: str, params: bytes) -> Any:
     """As the product's own parts answer; nodes answer anything."""
     if method.startswith("bulk/"):
-        items = msgspec.json.decode(params, type=BulkQuestion).items
+        asked = msgspec.json.decode(params, type=BulkQuestion)
         name, field, value = {
             "bulk/getBalances": ("address", "lamports", 0),
             "bulk/getTokenBalances": ("owner", "tokens", []),
             "bulk/getTransactions": ("signature", "transaction", None),
         }[method]
-        rows = [{name: item, field: value} for item in items]
-        return replies.made_of_pieces(orjson.dumps({"results": rows, "errors": []}), len(rows), len(rows))
+        rows = [{name: item, field: value} for item in asked.items]
+        body = {"commitment": asked.commitment, "results": rows, "errors": []}
+        return replies.made_of_pieces(orjson.dumps(body), len(rows), len(rows))
     return replies.made(b'["a"]')
 
 
