@@ -19,10 +19,12 @@ _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 @dataclass
 class Record:
     """What the clients saw. failed: when each call failed for good, in seconds since the start, and why; once: when it
-    failed for the first time, and was asked again."""
+    failed for the first time, and was asked again. unknown: how often a client asked and was told nothing: the answer
+    may have been lost on its way."""
 
     calls: int = 0
     answered: int = 0
+    unknown: int = 0
     slowest_seconds: float = 0.0
     failed: list[tuple[float, str]] = field(default_factory=list)
     once: list[tuple[float, str]] = field(default_factory=list)
@@ -40,7 +42,8 @@ class Record:
         reasons = dict(Counter(reason for _, reason in self.once + self.failed))
         return (
             f"{self.calls} calls, {len(self.failed)} failed within {self.window_seconds:.1f} s, {self.asked_again} "
-            f"asked again within {_window(self.once):.1f} s, the slowest took {self.slowest_seconds:.1f} s; {reasons}"
+            f"asked again within {_window(self.once):.1f} s, {self.unknown} unknown, the slowest took "
+            f"{self.slowest_seconds:.1f} s; {reasons}"
         )
 
 
@@ -94,7 +97,11 @@ class Callers:
                     self.record.answered += 1
                     return None
                 return f"{'' if answer.status in _AGAIN else 'final '}{answer.status}"
+        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:  # Nothing was asked.
+            return type(error).__name__
         except TimeoutError:
+            self.record.unknown += 1
             return "timeout"
         except (aiohttp.ClientError, ValueError, OSError) as error:
+            self.record.unknown += 1
             return type(error).__name__
