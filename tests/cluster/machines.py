@@ -319,7 +319,6 @@ class Machines:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
 
-
     @contextlib.contextmanager
     def without_link(self, machine: int) -> Iterator[None]:
         """Cut the machine's link: nothing is told to anybody, packets are lost."""
