@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import socket
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
+_HEAD_RESOURCE = "node:__internal_head__"  # Ray gives it to the head's node alone.
 _PLACE_TRIES = 3
 _PULSE_SECONDS = 5.0
 _STARTING_PULSES = 3
@@ -63,9 +65,14 @@ def place(
     The actor is detached and always restarted: it outlives the process that placed it, and a new process loads its
     state from the stores. An actor with other settings or of another version, as its `fingerprint` method shows, is
     replaced. It reserves no CPU in Ray's accounting. Blocks for as long as a new process takes to start.
+
+    On a cluster it starts on the machine that `seat` names, and on another one where that is lost.
     """
     import ray
     from ray.exceptions import RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    node = seat(name, ray.nodes())
 
     for _ in range(_PLACE_TRIES):
         handle = (
@@ -79,6 +86,7 @@ def place(
                 max_task_retries=0,
                 num_cpus=0,
                 max_concurrency=calls_at_once,
+                scheduling_strategy=None if node is None else NodeAffinitySchedulingStrategy(node, soft=True),
             )
             .remote(*arguments)
         )
@@ -91,6 +99,21 @@ def place(
         logger.warning("%s is replaced: it has other settings (%s)", name, differences(found, fingerprint))
         ray.kill(handle, no_restart=True)
     raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
+
+
+def seat(name: str, nodes: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the id of the node that an actor starts on. None: any.
+
+    nodes: as of `ray.nodes()`. The workers take turns by the number at the end of the name, so that the actors of a
+    kind are apart; each kind begins at another worker. The head is left to Ray's own processes where there is a worker.
+    """
+    workers = sorted(
+        str(node["NodeID"]) for node in nodes if node["Alive"] and _HEAD_RESOURCE not in node.get("Resources", {})
+    )
+    if not workers:
+        return None
+    kind = name.rstrip("0123456789")
+    return workers[(zlib.crc32(kind.encode()) + int(name[len(kind) :] or 0)) % len(workers)]
 
 
 def place_with_settings(
