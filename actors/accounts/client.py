@@ -114,7 +114,8 @@ class ShardedAccounts:
         """replica: the eight bytes that this process's operation ids begin with, until it has to start over."""
         self._replica, self._random_bytes = replica, random_bytes
         self._monotonic = (clock or SystemClock()).monotonic
-        self.clocks_disagree = False  # As `committing` found it last: an owner lets nothing expire for now.
+        # As `committing` found them last. An owner whose clock is in doubt lets nothing expire for now.
+        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()
         self.on_start_over: Callable[[bytes], None] | None = None  # Told the replica id that goes on from here.
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -163,15 +164,26 @@ class ShardedAccounts:
         return all(link.connected for link in self._links)
 
     async def committing(self) -> bool:
-        """Whether every owner's last group commit succeeded. Raises OwnerUnavailable when one does not answer."""
-        if not self.reachable:
-            return False
-        try:
-            states = await asyncio.gather(*(hosting.ask(handle, "health", wait_seconds=2) for handle in self._handles))
-        except hosting.ActorUnreachable as error:
-            raise OwnerUnavailable(str(error)) from error
-        self.clocks_disagree = any(state.get("clock_doubt") is not None for state in states)
-        return all(state["committing"] for state in states)
+        """Whether at least half of the owners are linked, answer, and committed their last group.
+
+        Afterwards `owners_away` has the numbers of the others. Their accounts alone are refused.
+        """
+
+        async def state_of(handle: hosting.Reference) -> dict[str, Any] | None:
+            try:
+                found: dict[str, Any] = await hosting.ask(handle, "health", wait_seconds=2)
+            except hosting.ActorUnreachable:
+                return None
+            return found
+
+        states = await asyncio.gather(*map(state_of, self._handles))
+        self.clocks_disagree = any(state.get("clock_doubt") is not None for state in states if state is not None)
+        serving = [
+            link.connected and state is not None and bool(state["committing"])
+            for link, state in zip(self._links, states, strict=True)
+        ]
+        self.owners_away = tuple(number for number, serves in enumerate(serving) if not serves)
+        return sum(serving) > 0 and 2 * sum(serving) >= len(serving)
 
     async def hold(self, request: HoldRequest) -> HoldReply:
         if self._locations:

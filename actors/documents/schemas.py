@@ -240,6 +240,7 @@ _STATUS: dict[str, Schema] = {
             "solanaBlockHeight": COUNT,
             "uptime": COUNT,
             "nodeVersion": STRING,
+            "account_owners_away": {"type": "array", "items": COUNT},
             "clocks_disagree": BOOLEAN,
             "sponsor_balance_low": BOOLEAN,
             "retry_after_secs": COUNT,

@@ -11,10 +11,11 @@ failure changes nothing.
 | From          | To       | When                                                                                    |
 |---------------|----------|-----------------------------------------------------------------------------------------|
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
-| any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
+| any           | starting | the ledger cannot commit for most accounts, so paid calls could not be recorded         |
 | starting, ok  | degraded | a primary node failed 3 probes in a row (no answer, or it calls itself unhealthy or     |
 |               |          | behind), or lags above the limit; or Redis, the block engine or the stream source is    |
-|               |          | down; or a classifier of signals has no source of blocks                                |
+|               |          | down; or a classifier of signals has no source of blocks; or an owner of accounts is    |
+|               |          | away, and at least half of them are not                                                 |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -38,15 +39,17 @@ class Status(Enum):
 class Services:
     """The services that this one needs, as last seen."""
 
-    ledger_committing: bool  # PostgreSQL is reachable and its last commit succeeded.
+    ledger_committing: bool  # PostgreSQL is reachable, and the last commits of at least half of the owners succeeded.
     redis_reachable: bool
     relay_reachable: bool = True  # Also where no block engine is configured. Calls go on without it.
     streams_reachable: bool = True  # The source of the Yellowstone stream; also where none is configured.
     signals_read: bool = True  # Every classifier of signals has a source; also where there are no signals.
+    owners_away: tuple[int, ...] = ()  # Numbers of the owners of accounts whose accounts are not served now.
 
     @property
     def all_up(self) -> bool:
-        return self.stores_up and self.relay_reachable and self.streams_reachable and self.signals_read
+        sources_up = self.relay_reachable and self.streams_reachable and self.signals_read
+        return self.stores_up and sources_up and not self.owners_away
 
     @property
     def stores_up(self) -> bool:

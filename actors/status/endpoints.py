@@ -59,6 +59,8 @@ def health_document(
             "nodeVersion": health.figures.version,
         }
         document |= {name: value for name, value in figures.items() if value is not None}
+    if health.services.owners_away:
+        document["account_owners_away"] = list(health.services.owners_away)
     if clocks_disagree:
         document["clocks_disagree"] = True
     if sponsor_low is not None:

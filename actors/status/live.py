@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import redis.exceptions
 
-from actors.accounts.api import OwnerUnavailable
 from actors.background import Background
 from actors.clock import Clock
 from actors.config import Config, UpstreamConfig
@@ -27,10 +26,12 @@ _WATCH_SECONDS = 1.0
 
 
 class Owners(Protocol):
-    """The owners of accounts. committing: whether the ledger commits; raises OwnerUnavailable."""
+    """The owners of accounts. committing: whether the ledger commits for at least half of them; finds owners_away."""
 
     @property
     def clocks_disagree(self) -> bool: ...
+    @property
+    def owners_away(self) -> tuple[int, ...]: ...
     async def committing(self) -> bool: ...
 
 
@@ -159,17 +160,12 @@ class LivePages:
     async def look(self) -> None:
         """Check the stores and sources once."""
         parts = self._parts
-        committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
+        committing, reachable = await asyncio.gather(parts.owners.committing(), self._redis_answers())
         relay = parts.sends is None or parts.sends.relay_reachable
         streaming = parts.grpc is None or parts.grpc.is_up
         signals = parts.signals is None or parts.signals.are_read
-        self._current.looked(Services(committing, reachable, relay, streaming, signals))
-
-    async def _ledger_commits(self) -> bool:
-        try:
-            return await self._parts.owners.committing()
-        except OwnerUnavailable:
-            return False
+        away = parts.owners.owners_away
+        self._current.looked(Services(committing, reachable, relay, streaming, signals, away))
 
     async def _redis_answers(self) -> bool:
         try:

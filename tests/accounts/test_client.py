@@ -49,6 +49,7 @@ class Owner:
         self.seen: list[Any] = []
         self.told: list[UndeliveredNotice] = []
         self.silent = False
+        self.is_committing = True
         self.clock_doubt: str | None = None
         self.notices: asyncio.Queue[DeliveredNotice] = asyncio.Queue()
         self.ended: asyncio.Queue[SettleRequest] = asyncio.Queue()
@@ -80,7 +81,7 @@ class Owner:
                         raise RayError("the test says so")
                     return [OwnerReply(True) for _ in arguments[0]]
                 if name == "health":
-                    return {"committing": True, "clock_doubt": owner.clock_doubt}
+                    return {"committing": owner.is_committing, "clock_doubt": owner.clock_doubt}
                 return OwnerReply(True)
 
         return Method
@@ -151,6 +152,18 @@ async def test_one_owner_with_a_doubtful_clock_is_enough_to_say_so() -> None:
         owners[1].clock_doubt = doubt
         assert await accounts.committing()
         assert accounts.clocks_disagree is (doubt is not None)
+    await end(accounts, owners)
+
+
+async def test_half_of_the_owners_are_enough_and_the_others_are_named() -> None:
+    """Decisions, "health transitions"."""
+    accounts, owners = await world(3)
+    await accounts.connected()
+    for dead, committing in (((1,), True), ((0, 1), False)):
+        for number, owner in enumerate(owners):
+            owner.is_committing = number not in dead
+        assert await accounts.committing() is committing
+        assert accounts.owners_away == dead
     await end(accounts, owners)
 
 

@@ -85,7 +85,7 @@ class Devnode:
 class Stores:
     """Everything but the nodes is well."""
 
-    clocks_disagree = False
+    clocks_disagree, owners_away = False, ()
 
     async def committing(self) -> bool:
         return True

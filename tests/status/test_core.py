@@ -117,6 +117,13 @@ def test_a_ledger_that_commits_again_ends_the_start() -> None:
     assert after(FAILED, FAILED, FAILED, UP, start=down).status is Status.DEGRADED
 
 
+def test_an_owner_that_is_away_degrades_and_the_others_serve() -> None:
+    """Decisions, "health transitions": a balancer must not take out a machine that serves most accounts."""
+    health = after(replace(UP, owners_away=(2,)), start=HEALTHY)
+    assert health.status is Status.DEGRADED and health.paid_traffic_ready
+    assert after(UP, GOOD, GOOD, GOOD, start=health).status is Status.OK
+
+
 def test_paid_traffic_needs_somebody_who_answers() -> None:
     """Without any node every paid call would fail."""
     gone = after(FAILED, FAILED, FAILED, start=HEALTHY)

@@ -1,5 +1,7 @@
 """The public documents: every promised field is there and is correct."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -265,6 +267,12 @@ def test_subscriptions_follow_the_door() -> None:
     complete = capabilities_document(Doors(websocket=True, signals=True), SERVED)["subscriptions"]
     assert complete["not_enabled"] == [] and "subscribeSignal" in complete["available"]
     assert opened["service_profile"]["services"]["yellowstone_grpc"] is True
+
+
+def test_owners_that_are_away_are_named() -> None:
+    away = OK.after_services(replace(UP, owners_away=(1, 3)))
+    found = health_document(away, NOW, STARTED, Doors())
+    assert (found["status"], found["account_owners_away"]) == ("degraded", [1, 3])
 
 
 def test_clocks_that_disagree_are_a_flag_beside_the_status() -> None:
