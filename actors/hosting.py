@@ -175,6 +175,18 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
 
 
+async def ask_each(handles: Iterable[Any], method: str, wait_seconds: float) -> list[Any]:
+    """Ask all of them at once. None stands for the answer of one that is unreachable."""
+
+    async def asked(handle: Any) -> Any:
+        try:
+            return await ask(handle, method, wait_seconds=wait_seconds)
+        except ActorUnreachable:
+            return None
+
+    return list(await asyncio.gather(*map(asked, handles)))
+
+
 class StartingActor(ABC):
     """An actor that starts with its first call. Each of its methods begins with `await self._ready()`.
 

@@ -114,8 +114,7 @@ class ShardedAccounts:
         """replica: the eight bytes that this process's operation ids begin with, until it has to start over."""
         self._replica, self._random_bytes = replica, random_bytes
         self._monotonic = (clock or SystemClock()).monotonic
-        # As `committing` found them last. An owner whose clock is in doubt lets nothing expire for now.
-        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()
+        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()  # As `committing` found them last.
         self.on_start_over: Callable[[bytes], None] | None = None  # Told the replica id that goes on from here.
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -160,7 +159,6 @@ class ShardedAccounts:
 
     @property
     def reachable(self) -> bool:
-        """Whether every owner has a live link; the status pages ask."""
         return all(link.connected for link in self._links)
 
     async def committing(self) -> bool:
@@ -168,22 +166,12 @@ class ShardedAccounts:
 
         Afterwards `owners_away` has the numbers of the others. Their accounts alone are refused.
         """
-
-        async def state_of(handle: hosting.Reference) -> dict[str, Any] | None:
-            try:
-                found: dict[str, Any] = await hosting.ask(handle, "health", wait_seconds=2)
-            except hosting.ActorUnreachable:
-                return None
-            return found
-
-        states = await asyncio.gather(*map(state_of, self._handles))
-        self.clocks_disagree = any(state.get("clock_doubt") is not None for state in states if state is not None)
-        serving = [
-            link.connected and state is not None and bool(state["committing"])
-            for link, state in zip(self._links, states, strict=True)
-        ]
-        self.owners_away = tuple(number for number, serves in enumerate(serving) if not serves)
-        return sum(serving) > 0 and 2 * sum(serving) >= len(serving)
+        states = await hosting.ask_each(self._handles, "health", wait_seconds=2)
+        self.clocks_disagree = any(state.get("clock_doubt") is not None for state in states if state)
+        owners = list(zip(self._links, states, strict=True))
+        serve = [bool(link.connected and state and state["committing"]) for link, state in owners]
+        self.owners_away = tuple(number for number, serves in enumerate(serve) if not serves)
+        return any(serve) and 2 * sum(serve) >= len(serve)
 
     async def hold(self, request: HoldRequest) -> HoldReply:
         if self._locations:
