@@ -255,9 +255,8 @@ class ActorClient:
 def tune_gc() -> None:
     """Make garbage collection rare, and exclude all present objects from it. Call it at the end of a process's start.
 
-    A request makes few reference cycles, and by default the collector runs every few requests. A WebSocket handshake
-    makes many: a flood of them filled the youngest generation with 43,000 objects of 50,000 that were garbage, and
-    their collection held the loop for 15 to 24 ms. With 10,000 it takes about 5 ms.
+    A request makes few reference cycles, and by default the collector runs every few requests. Where a
+    flood makes many, one pass over 50,000 young objects holds the loop for 15 to 24 ms, and one over 10,000 for 5 ms.
     """
     gc.collect()
     gc.freeze()
