@@ -17,7 +17,7 @@ SHARED = (
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("methods",),  # The vocabulary of JSON-RPC methods: what there is, what it costs, which parameters it takes.
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
-    ("identity", "idempotency", "upstream", "hotlink", "geyser_proto", "launch_programs"),
+    ("identity", "idempotency", "ownership", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
     ("metering",),
     (
@@ -63,6 +63,8 @@ OPEN = {
     "identity": {"client_addresses", "challenge", "credentials", "endpoints", "signatures", "store", "wallet"},
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
+    # Holders of slices, their even spread and their moves, for every kind of actor that scales.
+    "ownership": {"moves", "spread", "store"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "signature_status"},
     # A transport: both ends of it, and the form of what travels.

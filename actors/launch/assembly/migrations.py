@@ -19,7 +19,8 @@ from actors.storage.schema import Layout, check_schema, migrate, read_layout
 logger = logging.getLogger(__name__)
 
 CONTEXTS = (
-    *("actors.accounts", "actors.deposits", "actors.idempotency", "actors.sends", "actors.signals", "actors.webhooks"),
+    *("actors.ownership", "actors.accounts", "actors.deposits", "actors.idempotency", "actors.sends", "actors.signals"),
+    "actors.webhooks",
 )
 _APPLICATION = "ledger-gateway migrations"
 # Rights by which the current role could change the ledger or the rules of its tables.

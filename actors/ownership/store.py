@@ -1,0 +1,76 @@
+"""Who holds each slice of each kind's work, and how many actors of a kind an operator wants: the port, and PostgreSQL.
+
+Implements: design, "Owners, for every kind of actor". Decides nothing. The check that an owner's own writes make stands
+in functions.sql: ownership_check() for one slice, ownership_still() for all that an owner holds.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import asyncpg
+
+from actors.config import StorageConfig
+from actors.ownership.api import Owned, OwnershipUnavailable
+from actors.storage.connections import away_as, configured_postgres
+
+
+class OwnershipStore(Protocol):
+    """Every method raises OwnershipUnavailable."""
+
+    async def claim(self, kind: str, slices: Sequence[int], holder: str) -> int:
+        """Take these slices, whoever holds them. Gives the new epoch, one for all of them, above all earlier ones.
+
+        When this returns, every write by an epoch before has either been made or never will be. Claiming twice is
+        harmless: the second epoch is newer.
+        """
+        ...
+
+    async def holders(self, kind: str) -> Mapping[int, Owned]:
+        """Return the owner of each slice that was ever claimed."""
+        ...
+
+    async def wanted(self, kind: str, setting: int) -> int:
+        """Return how many actors of a kind there shall be. setting: the number in the settings.
+
+        An operator's command wins as long as the setting is the one that it was given under. Another setting ends the
+        command for good.
+        """
+        ...
+
+    async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
+        """Keep an operator's command. It is carried out by whoever places the actors next."""
+        ...
+
+
+class PostgresOwnership:
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def claim(self, kind: str, slices: Sequence[int], holder: str) -> int:
+        with away_as(OwnershipUnavailable):
+            return int(await self._pool.fetchval("SELECT ownership_claim($1, $2, $3)", kind, list(slices), holder))
+
+    async def holders(self, kind: str) -> Mapping[int, Owned]:
+        with away_as(OwnershipUnavailable):
+            rows = await self._pool.fetch("SELECT slice, holder, epoch FROM ownership WHERE kind = $1", kind)
+        return {row["slice"]: Owned(row["holder"], row["epoch"]) for row in rows}
+
+    async def wanted(self, kind: str, setting: int) -> int:
+        with away_as(OwnershipUnavailable):
+            return int(await self._pool.fetchval("SELECT ownership_wanted($1, $2)", kind, setting))
+
+    async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
+        assert wanted > 0, wanted
+        with away_as(OwnershipUnavailable):
+            await self._pool.execute("SELECT ownership_set_wanted($1, $2, $3)", kind, wanted, setting)
+
+
+@asynccontextmanager
+async def opened_ownership(storage: StorageConfig, application: str) -> AsyncIterator[PostgresOwnership]:
+    """Connect for a short task, such as placing actors. Raises StoreUnreachable."""
+    pool = await configured_postgres(storage, 1, application)
+    try:
+        yield PostgresOwnership(pool)
+    finally:
+        pool.terminate()

@@ -1,0 +1,36 @@
+"""The store of ownership in memory: what PostgreSQL keeps, in one process."""
+
+from collections.abc import Mapping, Sequence
+
+from actors.ownership.api import Owned, SliceLost
+
+
+class MemoryOwnership:
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._owned: dict[str, dict[int, Owned]] = {}
+        self._commands: dict[str, tuple[int, int]] = {}
+
+    async def claim(self, kind: str, slices: Sequence[int], holder: str) -> int:
+        self._epoch += 1
+        self._owned.setdefault(kind, {}).update({number: Owned(holder, self._epoch) for number in slices})
+        return self._epoch
+
+    async def holders(self, kind: str) -> Mapping[int, Owned]:
+        return dict(self._owned.get(kind, {}))
+
+    async def wanted(self, kind: str, setting: int) -> int:
+        wanted, seen = self._commands.get(kind, (setting, setting))
+        if seen != setting:
+            del self._commands[kind]
+            return setting
+        return wanted
+
+    async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
+        self._commands[kind] = (wanted, setting)
+
+    def check(self, kind: str, slice_number: int, epoch: int) -> None:
+        """As ownership_check() in functions.sql."""
+        owned = self._owned.get(kind, {}).get(slice_number)
+        if owned is None or owned.epoch != epoch:
+            raise SliceLost(f"slice {slice_number} of {kind}")
