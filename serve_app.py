@@ -53,7 +53,7 @@ def app(arguments: dict[str, str]) -> Any:
 
 def _product_commands() -> Any:
     from actors.accounts.client import place_shards
-    from actors.launch.assembly.migrations import migrate_all
+    from actors.launch.assembly.migrations import migrate_all, planned_steps, try_out
     from actors.launch.local_run.run import Parts
     from actors.launch.operator.command_line import command_group
 
@@ -62,6 +62,8 @@ def _product_commands() -> Any:
             application=_application,
             place_owners=place_shards,
             migrate=lambda config: asyncio.run(migrate_all(config)),
+            planned_steps=lambda config: asyncio.run(planned_steps(config)),
+            try_out=lambda config: asyncio.run(try_out(config)),
         )
     )
 

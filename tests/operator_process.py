@@ -66,7 +66,7 @@ def main(data_dir: Path) -> None:
     hosting.connect(operator.find_instance(data_dir / "run").ray_address)
     leave, hosting.disconnect = hosting.disconnect, lambda: None
     hosting.connect = lambda address: None
-    commands = make_cli(Parts(application=None, place_owners=None, migrate=None))  # type: ignore[arg-type]
+    commands = make_cli(Parts(None, None, None, None, None))  # type: ignore[arg-type]
     answers = sys.stdout
     for line in sys.stdin:
         printed, code = io.StringIO(), 0

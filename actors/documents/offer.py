@@ -13,7 +13,6 @@ from actors.methods.forms import MethodDocument
 from actors.methods.prices import Availability, SubscriptionRow
 
 TITLE = "Ledger Gateway"
-VERSION = "0.1.0"
 SUMMARY = "A prepaid gateway to Solana: JSON-RPC over HTTP, WebSocket and MCP, and gRPC; paid in credits or by x402."
 
 

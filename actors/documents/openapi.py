@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.documents import guide
-from actors.documents.offer import SUMMARY, TITLE, VERSION, Offer
+from actors.documents.offer import SUMMARY, TITLE, Offer
 from actors.documents.operation import Access, Operation
 from actors.documents.operations import TAGS, operations_of
 from actors.documents.schemas import SCHEMAS, Schema, ref
 from actors.methods.prices import STREAMS
+from actors.release import RELEASE
 
 _SEGMENT: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
 # A header has no spaces around it, and may have them inside.
@@ -81,7 +82,7 @@ def document(offer: Offer) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": TITLE,
-            "version": VERSION,
+            "version": RELEASE,
             "summary": SUMMARY,
             "description": (
                 "A request without any credential is answered with 402 and the terms of payment, where other services "

@@ -6,9 +6,10 @@ documents. The results of nodes are passed through, so their schemas admit anyth
 
 from typing import Any
 
-from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
+from actors.documents.offer import SUMMARY, TITLE, Method, Offer
 from actors.errors import Err
 from actors.methods.forms import nullable
+from actors.release import RELEASE
 
 _ERRORS = (
     Err.INVALID_PARAMS,
@@ -27,7 +28,7 @@ def document(offer: Offer) -> dict[str, Any]:
         "openrpc": "1.3.2",
         "info": {
             "title": TITLE,
-            "version": VERSION,
+            "version": RELEASE,
             "description": f"{SUMMARY} Parameters travel in an array. GET /pricing has all prices, in credits.",
         },
         "servers": [{"name": "HTTP", "url": f"{offer.public_url}/rpc"}],

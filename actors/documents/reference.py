@@ -12,12 +12,13 @@ from typing import Any
 
 from actors.documents import forms, guide, openapi
 from actors.documents.guide import Chapter
-from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
+from actors.documents.offer import SUMMARY, TITLE, Method, Offer
 from actors.documents.operation import Operation
 from actors.documents.operations import TAGS, operations_of
 from actors.documents.schemas import ref
 from actors.errors import Err
 from actors.methods.forms import Parameter
+from actors.release import RELEASE
 
 _STYLE = """
 :root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--soft:#57606a;--line:#d0d7de;--card:#f6f8fa;--link:#0550ae}
@@ -64,7 +65,7 @@ def page(offer: Offer) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         f'<title>{escape(TITLE)}: reference</title><link rel="icon" href="data:,"><style>{_STYLE}</style></head><body>',
         '<a class="skip" href="#main">Skip to the content</a>',
-        f"<header><h1>{escape(TITLE)}</h1><p>{escape(SUMMARY)} Version {escape(VERSION)}.</p></header>",
+        f"<header><h1>{escape(TITLE)}</h1><p>{escape(SUMMARY)} Version {escape(RELEASE)}.</p></header>",
         '<nav aria-label="Sections"><ul>',
         *(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in links),
         "</ul></nav><main id=main>",

@@ -23,6 +23,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 
 from actors.clock import Clock, SystemClock
 from actors.config import StorageConfig
+from actors.storage.running_releases import ReleaseTooOld, application_name, refuse_old_release
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ async def connect_postgres(
 ) -> asyncpg.Pool:
     """Connect to PostgreSQL, trying until the deadline, and return the pool.
 
-    application: shown in pg_stat_activity. Raises StoreUnreachable. Close it with `await pool.close()`.
+    application: shown in pg_stat_activity, with this release. Raises StoreUnreachable, and ReleaseTooOld. Close it with
+    `await pool.close()`.
     """
     clock = clock or SystemClock()
     where = describe_url(url)
@@ -67,6 +69,8 @@ async def connect_postgres(
     while True:
         try:
             return await _open_pool(url, connections_max, application, where)
+        except ReleaseTooOld:
+            raise
         except _POSTGRES_HOPELESS as error:
             raise StoreUnreachable(
                 f"PostgreSQL at {where}: {error}; check DATABASE_URL and the user's rights"
@@ -125,9 +129,10 @@ async def _make_pool(url: str, connections_max: int, application: str) -> asyncp
         command_timeout=STATEMENT_SECONDS,
         statement_cache_size=_STATEMENTS_CACHED,
         max_inactive_connection_lifetime=_CONNECTION_IDLE_SECONDS,
+        init=refuse_old_release,
         reset=_reset,
         server_settings={
-            "application_name": application[:63],
+            "application_name": application_name(application),
             # The server ends a statement a little earlier than the client, because its error message is clearer.
             "statement_timeout": str(round((STATEMENT_SECONDS - 1) * 1000)),
             "idle_in_transaction_session_timeout": str(round(STATEMENT_SECONDS * 1000)),

@@ -10,13 +10,14 @@ import pytest
 import redis.asyncio
 
 from actors.clock import ManualClock
+from actors.release import RELEASE
 from actors.storage import connections
 from actors.storage.connections import StoreUnreachable
 
 
 async def test_a_pool_works_and_says_who_it_is(pool: asyncpg.Pool) -> None:
     """The operator sees in the database which part of the product holds a connection."""
-    assert await pool.fetchval("SELECT current_setting('application_name')") == "tests"
+    assert await pool.fetchval("SELECT current_setting('application_name')") == f"tests @{RELEASE}"
 
 
 async def test_a_statement_that_hangs_becomes_an_exception(pool: asyncpg.Pool) -> None:

@@ -1,6 +1,5 @@
-"""Tables, functions and rights of the contexts, brought to a real database."""
+"""The SQL files of contexts, and what a real database says about them."""
 
-import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,26 +8,32 @@ import asyncpg
 import pytest
 
 from actors.launch.assembly.migrations import CONTEXTS
-from actors.storage import connections, schema
-from actors.storage.connections import StoreUnreachable
-from actors.storage.schema import Layout, SchemaMismatch, check_schema, migrate, read_layout
-
-DUCKS = Layout(
-    "ducks",
-    "CREATE TABLE ducks (name text PRIMARY KEY);",
-    "CREATE OR REPLACE FUNCTION quack() RETURNS text LANGUAGE sql AS 'SELECT ''quack''';",
-    "",
-)
+from actors.release import RELEASE
+from actors.storage.migrating import migrate
+from actors.storage.schema import check_schema, read_layout, read_migrations, read_records
+from actors.storage.schema_plan import ContextRecord, DatabaseRecords, Layout, SchemaMismatch
+from tests.storage.ducks import DUCKS, WEIGHT, at
 
 
 def test_a_layout_is_read_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three files with fixed names; nothing else in the folder counts, and one that is missing is empty."""
+    """Three files with fixed names, and migrations; nothing else in the folder counts, and what is missing is empty."""
     package = tmp_path / "pond"
-    package.mkdir()
+    (package / "migrations").mkdir(parents=True)
     for name in ("schema.sql", "functions.sql", "queries.sql"):
         (package / name).write_text(f"-- {name}")
+    (package / "migrations/0001_first.sql").write_text("-- First: x\nSELECT 1;")
     monkeypatch.syspath_prepend(tmp_path)
-    assert read_layout("pond") == Layout("pond", "-- schema.sql", "-- functions.sql", "")
+    found = read_layout("pond")
+    assert replace(found, migrations=()) == Layout("pond", "-- schema.sql", "-- functions.sql", "")
+    assert [each.name for each in found.migrations] == ["0001_first"]
+
+
+def test_a_folder_without_migrations_has_none(tmp_path: Path) -> None:
+    assert read_migrations(tmp_path) == ()
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "migrations/0001_first.sql").write_text("-- First: x\nSELECT 1;")
+    (tmp_path / "migrations/README.md").write_text("not SQL")
+    assert [each.name for each in read_migrations(tmp_path)] == ["0001_first"]
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -40,75 +45,42 @@ def test_each_function_stands_in_one_place(context: str) -> None:
     assert "ALTER TABLE" not in layout.schema, "a table is made whole where it is made"
 
 
-async def test_tables_are_made_once_and_functions_at_every_start(pool: asyncpg.Pool) -> None:
-    """A function may change with any version; tables may not, and what is in them stays."""
-    assert await migrate(pool, [DUCKS]) == ("ducks",)
-    await pool.execute("INSERT INTO ducks VALUES ('donald')")
-    await pool.execute("CREATE OR REPLACE FUNCTION quack() RETURNS text LANGUAGE sql AS 'SELECT ''moo'''")
-    assert await migrate(pool, [DUCKS]) == ()
-    assert await pool.fetchval("SELECT quack()") == "quack"
-    newer = replace(DUCKS, functions=DUCKS.functions.replace("'quack'", "'QUACK'"))
-    assert await migrate(pool, [newer]) == ()
-    assert await pool.fetchval("SELECT quack() || name FROM ducks") == "QUACKdonald"
+async def test_records_are_those_of_the_migrations(pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as connection:
+        assert await read_records(connection) == DatabaseRecords({})
+        layout = at(1, 2)
+        await migrate(pool, [layout])
+        record = ContextRecord(layout.checksums, layout.functions_checksum, RELEASE, "0.1.0")
+        assert await read_records(connection) == DatabaseRecords({"ducks": record})
 
 
-async def test_many_processes_may_migrate_at_once(pool: asyncpg.Pool) -> None:
-    """One of them makes the tables, the others wait and find them."""
-    results = await asyncio.gather(*(migrate(pool, [DUCKS]) for _ in range(8)))
-    assert sorted(results) == [()] * 7 + [("ducks",)]
-
-
-async def test_a_lock_that_is_never_let_go_is_told(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits says for which lock; and the connection goes back as it was."""
-    monkeypatch.setattr(schema, "_LOCK_WAIT_SECONDS", 0.05)
-    async with pool.acquire() as holder:
-        await holder.execute("SELECT pg_advisory_lock($1)", schema._LOCK)
-        with pytest.raises(StoreUnreachable, match="another process has held the schema lock"):
-            await migrate(pool, [DUCKS])
-        await holder.execute("SELECT pg_advisory_unlock($1)", schema._LOCK)
-    assert await migrate(pool, [DUCKS]) == ("ducks",)
-
-
-async def test_migrating_leaves_the_connections_as_they_were(pool: asyncpg.Pool, owner_url: str) -> None:
-    """The time limit of statements, which is off while files are applied, is on again."""
-    single = await connections.connect_postgres(owner_url, connections_max=1, application="tests")
-    before = await single.fetchval("SHOW statement_timeout")
-    await migrate(single, [DUCKS])
-    assert await single.fetchval("SHOW statement_timeout") == before != "0"
-    await single.close()
-
-
-async def test_a_context_that_fails_leaves_nothing(pool: asyncpg.Pool) -> None:
-    """A context is brought over whole or not at all, is not recorded, and the lock is let go."""
-    with pytest.raises(asyncpg.DivisionByZeroError):
-        await migrate(pool, [replace(DUCKS, functions="SELECT 1/0;")])
-    assert await pool.fetchval("SELECT to_regclass('ducks')") is None
-    assert await migrate(pool, [DUCKS]) == ("ducks",)
-
-
-async def test_tables_of_another_version_are_refused(pool: asyncpg.Pool) -> None:
-    """The database would silently differ from the file. A comment changes no table."""
-    await migrate(pool, [DUCKS])
-    assert await migrate(pool, [replace(DUCKS, schema=f"-- Birds.\n{DUCKS.schema}\n")]) == ()
-    other = replace(DUCKS, schema="CREATE TABLE ducks (name text PRIMARY KEY, weight_grams integer);")
-    with pytest.raises(SchemaMismatch, match=r"another version .*--fresh"):
-        await migrate(pool, [other])
-    with pytest.raises(SchemaMismatch, match="another version"):
-        await check_schema(pool, [other])
-    await check_schema(pool, [DUCKS])
+async def test_a_database_of_the_first_release_is_at_number_1(pool: asyncpg.Pool) -> None:
+    """0.1.0 kept the checksums of tables and functions, and knew no numbers."""
+    await pool.execute("CREATE TABLE schema_version (context text, tables text, functions text)")
+    await pool.execute("INSERT INTO schema_version VALUES ('ducks', 't', 'f')")
+    async with pool.acquire() as connection:
+        assert await read_records(connection) == DatabaseRecords(
+            {"ducks": ContextRecord({1: "t"}, "f", "0.1.0", "0.1.0")}
+        )
 
 
 async def test_a_database_of_an_older_layout_is_refused(pool: asyncpg.Pool) -> None:
-    """Earlier versions kept a list of applied files; the text says what to do."""
+    """Versions before 0.1.0 kept a list of applied files; the text says what to do."""
     await pool.execute("CREATE TABLE schema_files (name text)")
     with pytest.raises(SchemaMismatch, match=r"another version .*--fresh"):
-        await migrate(pool, [DUCKS])
-
-
-async def test_a_database_without_tables_is_told(pool: asyncpg.Pool) -> None:
-    """The product's role cannot make them; the text says which role can."""
-    with pytest.raises(SchemaMismatch, match="POSTGRES_MIGRATIONS_URL"):
         await check_schema(pool, [DUCKS])
-    await migrate(pool, [DUCKS])
+
+
+async def test_a_process_starts_on_what_it_knows_or_what_has_room_for_it(pool: asyncpg.Pool) -> None:
+    """A release before, this one, and one after it, on one database that this one has expanded."""
+    with pytest.raises(SchemaMismatch, match="no tables of ducks yet"):
+        await check_schema(pool, [DUCKS])
+    await migrate(pool, [at(1)], release="0.1.0")
+    await migrate(pool, [at(1, 2)], release="0.2.0")
+    await check_schema(pool, [at(1)], "0.1.0")
+    await check_schema(pool, [at(1, 2)], "0.2.0")
+    with pytest.raises(SchemaMismatch, match=r"0003_no_name .* missing"):
+        await check_schema(pool, [at(1, 2, 3)], "0.3.0")
     with pytest.raises(SchemaMismatch, match="functions of ducks"):
-        await check_schema(pool, [replace(DUCKS, functions="")])
+        await check_schema(pool, [replace(at(1, 2), functions="")], "0.2.0")
+    assert WEIGHT in at(1, 2).migrations

@@ -8,7 +8,7 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
-    *("addresses", "units", "clock", "errors", "config", "config_loader"),
+    *("release", "addresses", "units", "clock", "errors", "config", "config_loader"),
     *("x402_types", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "free_memory", "hosting"),

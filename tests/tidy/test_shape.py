@@ -158,6 +158,7 @@ def test_an_installed_package_has_every_folder() -> None:
         path.parent for top in ("actors", "devnode", "ledger_gateway") for path in (ROOT / top).rglob("__init__.py")
     }
     assert set(settings["packages"]) == {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    with_sql = {path.parent for path in (ROOT / "actors").rglob("*.sql")}
-    listed = {name for name, files in settings["package-data"].items() if "*.sql" in files}
-    assert listed == {".".join(folder.relative_to(ROOT).parts) for folder in with_sql}
+    for pattern in ("*.sql", "migrations/*.sql"):
+        with_sql = {name for name in settings["packages"] if list((ROOT / name.replace(".", "/")).glob(pattern))}
+        listed = {name for name, files in settings["package-data"].items() if pattern in files}
+        assert listed == with_sql

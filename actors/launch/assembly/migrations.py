@@ -7,14 +7,16 @@ server, roles.sql creates both.
 """
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 
 from actors.config import Config
 from actors.storage.connections import connect_postgres, describe_url
-from actors.storage.schema import Layout, check_schema, migrate, read_layout
+from actors.storage.migrating import migrate, plans_of
+from actors.storage.schema import check_schema, read_layout
+from actors.storage.schema_plan import Layout, MigrationStep, SchemaMismatch
 
 logger = logging.getLogger(__name__)
 
@@ -47,35 +49,74 @@ async def migrate_all(config: Config) -> Config:
     Many processes may call it at once. Raises StoreUnreachable and SchemaMismatch. Logs a warning when the product's
     role has too many rights.
     """
-    storage = config.storage
-    assert storage.postgres_url is not None
-    layouts = [read_layout(context) for context in CONTEXTS]
-    url, owner_url = storage.postgres_url.get_secret_value(), storage.postgres_migrations_url
-    pool = await connect_postgres(url, connections_max=1, application=_APPLICATION)
-    try:
+    layouts = _layouts()
+    async with _as_product(config) as pool:
         product: str = await pool.fetchval("SELECT current_user::text")
-        if owner_url is not None:
-            await _migrate_as_owner(owner_url.get_secret_value(), layouts, product)
-        else:
-            # Either one role has both duties, or another run has made the tables and this role may not make any.
-            with suppress(asyncpg.InsufficientPrivilegeError):
-                await migrate(pool, layouts)
+        # Without a second role, either one has both duties, or another run has made the tables and this role may not.
+        with suppress(*(() if config.storage.postgres_migrations_url else (asyncpg.InsufficientPrivilegeError,))):
+            await _migrate_as_owner(config, layouts, product)
         await check_schema(pool, layouts)
         excess = await excess_rights(pool)
-    finally:
-        await pool.close()
     if excess:
-        logger.warning("%s", _advice(describe_url(url), product, excess))
-    return config.model_copy(update={"storage": storage.model_copy(update={"postgres_migrations_url": None})})
+        logger.warning("%s", _advice(describe_url(_url(config)), product, excess))
+    storage = config.storage.model_copy(update={"postgres_migrations_url": None})
+    return config.model_copy(update={"storage": storage})
 
 
-async def _migrate_as_owner(url: str, layouts: Sequence[Layout], product: str) -> None:
+async def planned_steps(config: Config) -> tuple[MigrationStep, ...]:
+    """Return the steps that migrate_all would make. Changes nothing, and needs only the product's rights.
+
+    Raises StoreUnreachable and SchemaMismatch.
+    """
+    async with _as_product(config) as pool, pool.acquire() as connection:
+        plans = await plans_of(connection, _layouts())
+    return tuple(step for each in plans for step in each.steps)
+
+
+async def try_out(config: Config) -> tuple[MigrationStep, ...]:
+    """Make the steps in one transaction that is rolled back, and return them, but for those outside transactions.
+
+    Raises what migrate_all raises, and SchemaMismatch for a role that may not make tables.
+    """
+    async with _as_product(config) as pool:
+        product: str = await pool.fetchval("SELECT current_user::text")
+        try:
+            return await _migrate_as_owner(config, _layouts(), product, is_dry_run=True)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise SchemaMismatch(
+                f"a dry run needs the role that owns the tables ({error}): set LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL"
+            ) from error
+
+
+async def _migrate_as_owner(
+    config: Config, layouts: Sequence[Layout], product: str, *, is_dry_run: bool = False
+) -> tuple[MigrationStep, ...]:
+    owner_url = config.storage.postgres_migrations_url
+    url = _url(config) if owner_url is None else owner_url.get_secret_value()
     pool = await connect_postgres(url, connections_max=1, application=_APPLICATION)
     try:
         owner = await pool.fetchval("SELECT current_user::text")
-        await migrate(pool, layouts, None if owner == product else product)
+        return await migrate(pool, layouts, None if owner == product else product, is_dry_run=is_dry_run)
     finally:
         await pool.close()
+
+
+@asynccontextmanager
+async def _as_product(config: Config) -> AsyncIterator[asyncpg.Pool]:
+    pool = await connect_postgres(_url(config), connections_max=1, application=_APPLICATION)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def _url(config: Config) -> str:
+    assert config.storage.postgres_url is not None
+    return config.storage.postgres_url.get_secret_value()
+
+
+def _layouts() -> list[Layout]:
+    return [read_layout(context) for context in CONTEXTS]
 
 
 async def excess_rights(pool: asyncpg.Pool) -> list[str]:

@@ -44,7 +44,7 @@ from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
 from actors.local_servers.private_files import write_private
 from actors.storage.connections import StoreUnreachable
-from actors.storage.schema import SchemaMismatch
+from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 from actors.telemetry.metrics_page import metrics_url, place_metrics_page
 
 logger = logging.getLogger(__name__)
@@ -64,6 +64,9 @@ class Parts:
     application: Callable[[Config], Any]  # The bound Serve application.
     place_owners: Callable[[Config], Any]  # Starts the actors that own accounts.
     migrate: Callable[[Config], Config]  # Brings the database to this version's tables; returns the settings for Ray.
+    # What `migrate` would do, and the same in a transaction that is rolled back.
+    planned_steps: Callable[[Config], tuple[MigrationStep, ...]]
+    try_out: Callable[[Config], tuple[MigrationStep, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Not here: the work of the commands (run.py, accounts/audit.py).
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +31,7 @@ from actors.launch.operator.money_commands import add_deposits, add_referrals
 from actors.launch.operator.sponsor_commands import add_sponsor
 from actors.launch.operator.tables import is_for_a_terminal, print_table
 from actors.storage.connections import StoreUnreachable
-from actors.storage.schema import SchemaMismatch
+from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 
 _OWN_JSON = frozenset(("run", "audit"))  # `run` has --ready-file; `audit` prints its report by itself.
 
@@ -173,17 +173,41 @@ def _print_settings(rows: list[dict[str, Any]]) -> None:
 
 def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
     @cli.command()
-    def migrate(config: ConfigFileOption = None) -> None:
+    def migrate(
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Make the changes in a transaction that is rolled back.")
+        ] = False,
+        config: ConfigFileOption = None,
+    ) -> None:
         """Create or update the tables of your own PostgreSQL, with LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL."""
         try:
             loaded = settings(Options(None, False, config, None, {})).config
             if loaded.storage.postgres_url is None:
                 fail("set DATABASE_URL to your PostgreSQL; every start updates the embedded one")
-            parts.migrate(loaded)
+            steps = parts.planned_steps(loaded)
+            _print_plan(steps)
+            if dry_run:
+                tried = parts.try_out(loaded)
+            else:
+                parts.migrate(loaded)
         except (ConfigError, StoreUnreachable, SchemaMismatch) as error:
             fail(str(error))
-        print_document({"migrated": True})
-        say("The tables are those of this version. Next: a start of this version needs only DATABASE_URL.")
+        plan = [{"context": step.context, "change": step.name, "what": step.what} for step in steps]
+        if print_document({"migrated": not dry_run, "plan": plan}):
+            return
+        if dry_run:
+            left_out = len(steps) - len(tried)
+            say(f"Tried out, and rolled back: {len(tried)} changes" + (f"; {left_out} not tried." if left_out else "."))
+        else:
+            say("The tables are those of this version. Next: a start of this version needs only DATABASE_URL.")
+
+
+def _print_plan(steps: Sequence[MigrationStep]) -> None:
+    """Print what will change, before it does; functions and rights are applied anew in any case."""
+    if not steps:
+        say("The database has all tables and functions of this version.")
+    for step in steps:
+        say(f"  {step.context:12} {step.name:28} {step.what}")
 
 
 def _shown(field: str, value: Any) -> str:

@@ -26,7 +26,7 @@ from actors.launch.local_run.sponsor_setup import with_sponsor
 from actors.launch.local_run.start_checks import require_own_stores
 from actors.launch.local_run.stores import require_cluster_settings
 from actors.storage.connections import StoreUnreachable
-from actors.storage.schema import SchemaMismatch
+from actors.storage.schema_plan import SchemaMismatch
 
 _LINE = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.*)")
 _ALIASES = ("DATABASE_URL", "REDIS_URL")

@@ -12,7 +12,7 @@ from actors.launch.assembly.migrations import CONTEXTS, excess_rights, migrate_a
 from actors.local_servers import postgres_roles
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.storage.connections import connect_postgres
-from actors.storage.schema import SchemaMismatch
+from actors.storage.schema_plan import SchemaMismatch
 from tests.conftest import a_server_of_its_own
 from tests.databases import as_role
 from tests.tidy.sources import ROOT

@@ -19,7 +19,7 @@ def _unused(*_: Any) -> Any:
     raise AssertionError("nothing may be started")
 
 
-PARTS = Parts(_unused, _unused, _unused)
+PARTS = Parts(_unused, _unused, _unused, _unused, _unused)
 
 
 @pytest.fixture(autouse=True)

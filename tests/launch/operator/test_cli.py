@@ -1,5 +1,6 @@
 """Guards the command line: what it prints, what it hides, and what it says when something is wrong."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,19 @@ from typer.testing import CliRunner
 from actors.config import Config, environment_name
 from actors.launch.local_run.run import Parts
 from actors.launch.operator.cli import make_cli
-from actors.storage.schema import SchemaMismatch
+from actors.storage.schema_plan import MigrationStep, SchemaChange, SchemaMismatch
+from tests.storage.ducks import WEIGHT
 
 
 def _unused(*_: Any) -> Any:
     raise AssertionError("nothing may be started by these commands")
 
 
-CLI = make_cli(Parts(_unused, _unused, _unused))
+def _no_steps(_: Config) -> tuple[MigrationStep, ...]:
+    return ()
+
+
+CLI = make_cli(Parts(_unused, _unused, _unused, _unused, _unused))
 runner = CliRunner(env={"COLUMNS": "240"})
 
 
@@ -88,15 +94,34 @@ def test_migrate_brings_ones_own_database_up_and_never_the_embedded_one(monkeypa
 
     monkeypatch.setenv("DATABASE_URL", "postgresql://product@db.example/ledger")
     monkeypatch.setenv("LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL", "postgresql://owner:hunter2@db.example/ledger")
-    done = runner.invoke(make_cli(Parts(_unused, _unused, migrate)), ["migrate"])
+    done = runner.invoke(make_cli(Parts(_unused, _unused, migrate, _no_steps, _unused)), ["migrate"])
     assert done.exit_code == 0 and "needs only DATABASE_URL" in done.output and len(seen) == 1
     assert "hunter2" not in done.output + runner.invoke(CLI, ["config", "--show"]).output
 
     def refuse(_: Config) -> Config:
         raise SchemaMismatch("another version: do this")
 
-    done = runner.invoke(make_cli(Parts(_unused, _unused, refuse)), ["migrate"])
+    done = runner.invoke(make_cli(Parts(_unused, _unused, refuse, _no_steps, _unused)), ["migrate"])
     assert done.exit_code == 1 and "another version: do this" in done.output
+
+
+def test_a_plan_is_shown_before_it_is_carried_out_or_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a dry run changes nothing; what it could not try is said, not counted as tried."""
+    monkeypatch.setenv("DATABASE_URL", "postgresql://product@db.example/ledger")
+    plan = (
+        MigrationStep("ponds", SchemaChange.TABLES),
+        MigrationStep("ducks", SchemaChange.MIGRATION, WEIGHT),
+        MigrationStep("ducks", SchemaChange.FUNCTIONS),
+    )
+    cli = make_cli(Parts(_unused, _unused, _unused, lambda _: plan, lambda _: plan[:2]))
+    done = runner.invoke(cli, ["migrate", "--dry-run"])
+    assert done.exit_code == 0 and "rolled back: 2 changes; 1 not tried" in done.output
+    assert "ponds        tables" in done.output and "0002_weight" in done.output and "expand: " in done.output
+    done = runner.invoke(cli, ["migrate", "--dry-run", "--json"])
+    document = json.loads(done.output)
+    assert document["migrated"] is False and [step["change"] for step in document["plan"]][1] == "0002_weight"
+    cli = make_cli(Parts(_unused, _unused, lambda config: config, lambda _: plan, _unused))
+    assert json.loads(runner.invoke(cli, ["migrate", "--json"]).output)["migrated"] is True
 
 
 def test_options_before_a_command_are_not_lost(tmp_path: Path) -> None:

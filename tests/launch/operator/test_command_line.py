@@ -18,7 +18,7 @@ def _unused(*_: Any) -> Any:
     raise AssertionError("nothing may be started by these commands")
 
 
-PARTS = Parts(_unused, _unused, _unused)
+PARTS = Parts(_unused, _unused, _unused, _unused, _unused)
 runner = CliRunner(env={"COLUMNS": "80"})
 
 

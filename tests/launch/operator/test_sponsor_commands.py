@@ -24,7 +24,7 @@ def _unused(*_: Any) -> Any:
     raise AssertionError("nothing may be started by these commands")
 
 
-CLI = make_cli(Parts(_unused, _unused, _unused))
+CLI = make_cli(Parts(_unused, _unused, _unused, _unused, _unused))
 runner = CliRunner(env={"COLUMNS": "240"})
 
 

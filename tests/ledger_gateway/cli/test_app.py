@@ -41,7 +41,7 @@ def test_every_command_of_the_product_is_mounted_and_named() -> None:
     def unused(*_: object) -> object:
         raise AssertionError
 
-    group = typer.main.get_command(make_cli(Parts(unused, unused, unused)))  # type: ignore[arg-type]
+    group = typer.main.get_command(make_cli(Parts(unused, unused, unused, unused, unused)))  # type: ignore[arg-type]
     assert set(group.commands) == set(FIRST_LINES)  # type: ignore[attr-defined]
     assert set(app._MODULES) == set(app._FIRST_LINES)
     for name in app._MODULES:

@@ -15,6 +15,7 @@ from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
 from actors.methods.forms import params_schema
 from actors.methods.prices import MethodClass
+from actors.release import RELEASE
 
 VERSIONS = ("2025-03-26", "2025-06-18")
 LATEST_VERSION = VERSIONS[-1]
@@ -28,7 +29,7 @@ _INSTRUCTIONS = (
     "Authorization: Bearer, or a wallet's signature. GET /pricing has all prices, and POST /quote tells the price of a "
     "call before it is made. The tools by the price of a call:"
 )
-_SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": "0.1.0"}
+_SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": RELEASE}
 
 
 def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:

@@ -1,0 +1,229 @@
+-- First: the tables of release 0.1.0. Databases of that release are found by the checksum of this file.
+
+-- Tables of accounts: the owner of each shard, the state of each account, and every movement of credits.
+-- Amounts are whole credits and base units of USDC; *_ms are Unix milliseconds; *_at are Unix seconds. Numbers of kinds
+-- are in ledger.py and account.py. The owner of an account writes it in groups, through accounts_write() and
+-- accounts_write_entry() in functions.sql. No other program may change these tables.
+
+CREATE TABLE shard_owner (
+    virtual_shard integer PRIMARY KEY,
+    epoch         bigint NOT NULL,
+    owner         text   NOT NULL
+);
+
+-- Each takeover takes one number for all its shards. No two takeovers have the same number.
+CREATE SEQUENCE shard_epoch;
+
+CREATE TABLE accounts (
+    pubkey              bytea   PRIMARY KEY,
+    virtual_shard       integer NOT NULL,
+    created_at          bigint  NOT NULL,
+    status              text    NOT NULL,
+    api_key_hash        bytea   UNIQUE,
+    key_prefix          text,
+    ref_code            text,
+    -- The worth of the referral code when the account captured it, in 1/10,000 of each deposit; NULL without a code.
+    ref_bonus_bps       integer,
+    requests_per_second integer,
+    concurrency         integer,
+    last_deposit        jsonb,
+    balance             bigint  NOT NULL DEFAULT 0 CHECK (balance >= 0),
+    total_consumed      bigint  NOT NULL DEFAULT 0,
+    last_batch          integer NOT NULL DEFAULT 0,
+    seq                 bigint  NOT NULL DEFAULT 0,
+    last_ms             bigint  NOT NULL DEFAULT 0,
+    head_hash           bytea   NOT NULL
+) WITH (fillfactor = 70);  -- Room on the page: the figures change with every call, the indexed columns never do.
+
+CREATE TABLE credit_batches (
+    pubkey     bytea   NOT NULL,
+    id         integer NOT NULL,
+    source     text    NOT NULL,
+    credits    bigint  NOT NULL CHECK (credits > 0),
+    remaining  bigint  NOT NULL CHECK (remaining BETWEEN 0 AND credits),
+    created_at bigint  NOT NULL,
+    expires_at bigint  NOT NULL,
+    PRIMARY KEY (pubkey, id)
+) WITH (fillfactor = 70);
+
+-- The expiry of a batch never changes, so this index costs the updates of every call nothing.
+CREATE INDEX credit_batches_expires_at ON credit_batches (expires_at);
+
+-- Append-only. Partitioned by month of at_ms; accounts_partition() makes the partitions ahead of time.
+CREATE TABLE ledger (
+    pubkey       bytea    NOT NULL,
+    at_ms        bigint   NOT NULL,
+    seq          bigint   NOT NULL,
+    type         smallint NOT NULL,
+    outcome      smallint NOT NULL,
+    amount       bigint   NOT NULL,
+    balance      bigint   NOT NULL,
+    operation_id bytea    NOT NULL,
+    method       text     NOT NULL,
+    description  text     NOT NULL,
+    parcels      text     NOT NULL,
+    hash         bytea    NOT NULL,
+    PRIMARY KEY (pubkey, at_ms, seq)
+) PARTITION BY RANGE (at_ms);
+
+-- The product's role has no right to update or delete entries. The trigger stops the slip of a stronger role's hand.
+CREATE FUNCTION ledger_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the ledger is append-only: a correction is a new entry';
+END $$;
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON ledger
+    FOR EACH ROW EXECUTE FUNCTION ledger_is_append_only();
+
+-- Operations that were debited, each once for ever and among all accounts. The ledger is partitioned by month, so that no
+-- index of it can say that, and a clock says which month an entry belongs to.
+-- at_ms: of the entry; it finds the entry's partition.
+CREATE TABLE account_debits (
+    operation bytea  PRIMARY KEY,
+    at_ms     bigint NOT NULL
+);
+
+-- Charges whose answers have not reached their clients yet, as far as the owner knew when it wrote its last group: one
+-- row of each replica at each owner. The next owner voids those of a replica that does not link to it.
+CREATE TABLE account_edges (
+    home        integer NOT NULL,  -- The owner had the virtual shards home, home + owners, home + 2 * owners, ...
+    edge        bytea   NOT NULL,
+    owners      integer NOT NULL,
+    epoch       bigint  NOT NULL,
+    undelivered bytea   NOT NULL,  -- The second half (8 bytes) of each charge's operation; the first half is the replica.
+    PRIMARY KEY (home, edge)
+) WITH (fillfactor = 50, toast_tuple_target = 8160);  -- Rewritten with every group, on its own page.
+
+-- Operations that must be unique for ever, whatever month they were made in: voids, refunds, adjustments.
+CREATE TABLE account_operations (
+    pubkey    bytea    NOT NULL,
+    kind      smallint NOT NULL,
+    operation bytea    NOT NULL,
+    at_ms     bigint   NOT NULL,
+    amount    bigint   NOT NULL,
+    PRIMARY KEY (pubkey, kind, operation)
+);
+
+-- Calls and credits of each account by method and hour: a rollup of the ledger, made by accounts_roll_usage() from its
+-- entries and nothing else. A refund takes its call out of the hour in which the call was charged.
+CREATE TABLE account_usage (
+    pubkey  bytea   NOT NULL,
+    hour    integer NOT NULL,  -- Since 1970, of the database's entries.
+    method  text    NOT NULL,
+    calls   bigint  NOT NULL,
+    credits bigint  NOT NULL,
+    PRIMARY KEY (pubkey, hour, method)
+) WITH (fillfactor = 70);  -- The figures of the present hour change often, the indexed columns never do.
+
+-- How far the rollup of each account is: the newest entry that is in it.
+CREATE TABLE account_usage_marks (
+    pubkey bytea  PRIMARY KEY,
+    at_ms  bigint NOT NULL,
+    seq    bigint NOT NULL
+) WITH (fillfactor = 70);
+
+CREATE TABLE referral_codes (
+    code       text    PRIMARY KEY,
+    bonus_bps  integer NOT NULL CHECK (bonus_bps BETWEEN 1 AND 10000),
+    created_at bigint  NOT NULL,
+    expires_at bigint,           -- NULL: never.
+    note       text    NOT NULL
+);
+
+-- Token transfers that became credits, each once among all accounts. operation: 64 bytes of signature, four of the
+-- transfer's number in its transaction.
+CREATE TABLE account_deposits (
+    operation        bytea   PRIMARY KEY,
+    pubkey           bytea   NOT NULL,
+    base_units       bigint  NOT NULL CHECK (base_units > 0),
+    credits_per_usdc bigint  NOT NULL,
+    credits          bigint  NOT NULL CHECK (credits > 0),
+    bonus            bigint  NOT NULL CHECK (bonus >= 0),
+    slot             bigint  NOT NULL,
+    at_ms            bigint  NOT NULL,
+    assigned         boolean NOT NULL,
+    -- Of a payment that never became final: the credits taken back, and those that the account did not have any more.
+    returned_ms      bigint,
+    taken            bigint CHECK (taken >= 0),
+    uncollected      bigint CHECK (uncollected >= 0)
+);
+
+-- Events for webhooks. Each is written together with the change that it tells. told: taken, in the transaction in which
+-- the taker keeps it.
+CREATE TABLE account_events (
+    id            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    virtual_shard integer NOT NULL,
+    pubkey        bytea   NOT NULL,
+    kind          text    NOT NULL,
+    subject       bytea   NOT NULL,  -- With kind and account it names one event, such as the end of this batch.
+    at_ms         bigint  NOT NULL,
+    body          jsonb   NOT NULL,
+    told          boolean NOT NULL DEFAULT false,
+    UNIQUE (pubkey, kind, subject)
+);
+CREATE INDEX account_events_untold ON account_events (id) WHERE NOT told;
+
+-- Facts about accounts that change rarely: an account was opened or its profile changed, a batch was made, a deposit was
+-- credited or taken back, a referral code was made or ended. Append-only, and written by the transaction that makes the
+-- fact true. The facts of a shard are a hash chain, so that none can be changed or removed alone (README.md).
+CREATE TABLE account_facts (
+    virtual_shard integer NOT NULL,  -- -1: facts about referral codes.
+    seq           bigint  NOT NULL,  -- In its shard, from 1 without gaps.
+    kind          text    NOT NULL,  -- facts.Kind
+    pubkey        bytea   NOT NULL,  -- Empty in facts about referral codes.
+    body          text    NOT NULL,  -- JSON. The hash covers these very bytes.
+    hash          bytea   NOT NULL,
+    PRIMARY KEY (virtual_shard, seq)
+);
+
+-- The newest fact of each shard.
+CREATE TABLE account_fact_heads (
+    virtual_shard integer PRIMARY KEY,
+    seq           bigint  NOT NULL,
+    hash          bytea   NOT NULL
+);
+
+-- Rows of a group: one argument of a row type costs less than an array for each column.
+
+-- State of an account after its newest entry. seq_before: the sequence that the tables must have it at.
+CREATE TYPE accounts_head AS (
+    pubkey     bytea,
+    seq_before bigint,
+    seq        bigint,
+    balance    bigint,
+    consumed   bigint,
+    last_batch integer,
+    last_ms    bigint,
+    hash       bytea
+);
+
+-- A line of the ledger: its columns, in their order there.
+CREATE TYPE accounts_entry AS (
+    pubkey       bytea,
+    at_ms        bigint,
+    seq          bigint,
+    type         smallint,
+    outcome      smallint,
+    amount       bigint,
+    balance      bigint,
+    operation_id bytea,
+    method       text,
+    description  text,
+    parcels      text,
+    hash         bytea
+);
+
+-- Credits that are left in a batch.
+CREATE TYPE accounts_left AS (
+    pubkey    bytea,
+    id        integer,
+    remaining bigint
+);
+
+-- A fact that is to be appended.
+CREATE TYPE accounts_fact AS (
+    virtual_shard integer,
+    kind          text,
+    pubkey        bytea,
+    body          jsonb
+);
