@@ -6,19 +6,11 @@ Not here: reading anything; each context gets its branch.
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors import addresses
+from actors.provider_config import BlockEngineConfig, Branch, NodeConfig
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
@@ -27,10 +19,6 @@ _Port = Annotated[int, Field(ge=0, le=65535)]
 
 class ConfigError(Exception):
     """The settings are wrong; the text has one line for each mistake, with the field's full name."""
-
-
-class Branch(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
 class ServeConfig(Branch):
@@ -111,26 +99,6 @@ class GatewayConfig(Branch):
     socket_messages_per_second_max: int = Field(200, ge=10, le=100_000, description="frames of a WebSocket in a second")
     account_handshakes_per_second: int = Field(100, ge=1, description="WebSocket handshakes of an account, per replica")
     address_handshakes_per_second: int = Field(300, ge=1, description="the same of a client address; more get 429")
-
-
-class NodeConfig(Branch):
-    """One of several nodes. Its URLs may contain keys, so they are secrets; logs and answers show its name."""
-
-    name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="name in logs and in X-Node")
-    url: SecretStr = Field(description="JSON-RPC URL")
-    ws_url: SecretStr | None = Field(None, description="WebSocket URL; the first node's speeds up deposits")
-    weight: int = Field(1, ge=0, le=1_000, description="share of the calls; 0: only when no other node can answer")
-    roles: tuple[Literal["read", "send", "archive"], ...] = Field(
-        ("read", "send"), min_length=1, description="kinds of calls; archive: blocks and transactions go there first"
-    )
-
-    @field_validator("url", "ws_url")
-    @classmethod
-    def _is_a_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        schemes = ("http", "https") if info.field_name == "url" else ("ws", "wss")
-        if value is not None and not _is_url(value.get_secret_value(), schemes):
-            raise ValueError(f"wanted a URL that begins with {schemes[0]}:// or {schemes[1]}://")
-        return value
 
 
 class UpstreamConfig(Branch):
@@ -258,16 +226,46 @@ class PaymentsConfig(Branch):
 
 
 class SendsConfig(Branch):
+    racers: int = Field(1, ge=1, le=16, description="actors that race sends; they share 256 slices of the signatures")
     block_engine_url: str | None = Field(None, description="block engine for the leg jito and bundles; None: neither")
     block_engine_auth: SecretStr | None = Field(None, description="UUID that raises the engine's limit")
     block_engine_requests_per_second: float = Field(1.0, gt=0, le=10_000, description="that the engine takes of us")
     tip_floor_url: str | None = Field(None, description="of the tip floor, where the engine itself does not serve it")
+    block_engines: tuple[BlockEngineConfig, ...] = Field(
+        (), max_length=16, description="several block engines, each with a rate; replaces block_engine_url"
+    )
     tpu: bool = Field(True, description="whether transactions also go straight to the leaders, over QUIC")
     tpu_private_leaders: bool = Field(
         False, description="leaders at private addresses are used too; always so with nodes that are at private ones"
     )
+    tpu_identity_key: SecretStr | None = Field(
+        None, description="secret key of the identity shown to leaders, with its stake; without one a new one is made"
+    )
+    tpu_identity_file: Path | None = Field(None, description="file with that key, as solana-keygen writes it")
     open_sends_max: int = Field(500, ge=1, le=100_000, description="sends without outcome; then CONCURRENCY_LIMITED")
     fault_file: Path | None = Field(None, description="for tests: names the step at which the racer kills itself")
+
+    @model_validator(mode="after")
+    def _has_one_form_of_engines(self) -> "SendsConfig":
+        if self.block_engines and self.block_engine_url is not None:
+            raise ValueError("give either block_engine_url or block_engines, not both")
+        of_one = {"block_engine_auth", "block_engine_requests_per_second"} & self.model_fields_set
+        if self.block_engines and of_one:
+            raise ValueError(f"{sorted(of_one)[0]} is of block_engine_url; give it in each of block_engines")
+        urls = [engine.url.get_secret_value().rstrip("/") for engine in self.block_engines]
+        if len(set(urls)) != len(urls):
+            raise ValueError("two of block_engines have the same URL; their rates could not be told apart")
+        if self.tpu_identity_key is not None and self.tpu_identity_file is not None:
+            raise ValueError("give either tpu_identity_key or tpu_identity_file, not both")
+        return self
+
+    @property
+    def engines(self) -> tuple[BlockEngineConfig, ...]:
+        """Return every block engine; block_engine_url alone is a list of one. Empty: there is none."""
+        if self.block_engines or self.block_engine_url is None:
+            return self.block_engines
+        one = {"requests_per_second": self.block_engine_requests_per_second, "auth": self.block_engine_auth}
+        return (BlockEngineConfig(url=SecretStr(self.block_engine_url), **one),)
 
 
 class StreamsConfig(Branch):
@@ -364,26 +362,6 @@ class Config(Branch):
 def environment_name(field: str) -> str:
     """Return the environment variable that sets `branch.field`."""
     return ENVIRONMENT_PREFIX + field.upper().replace(".", "__")
-
-
-def shown_url(url: str) -> str:
-    """Return scheme, host and port: user, password, path and query of a provider's URL may be its key."""
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "(not a URL)"
-    hidden = "/..." if parts.path.strip("/") or parts.query or parts.fragment else ""
-    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{port}{hidden}"
-
-
-def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
-    except ValueError:
-        return False
 
 
 def _text(value: Any) -> Any:

@@ -14,10 +14,13 @@ from typing import Any, get_origin
 
 from pydantic import ValidationError
 
-from actors.config import ENVIRONMENT_PREFIX, Config, ConfigError, NodeConfig
+from actors.config import ENVIRONMENT_PREFIX, Config, ConfigError
+from actors.provider_config import BlockEngineConfig, NodeConfig
 
 # Usual names of these variables, beside LEDGER_STORAGE__...
 _ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
+# Lists of objects with a URL: JSON, or URLs with commas between them.
+_LISTS = (tuple[NodeConfig, ...], tuple[BlockEngineConfig, ...])
 # Of the commands of clients, whose names begin as settings do: one machine may have both.
 _OF_CLIENTS = frozenset(f"LEDGER_GATEWAY_{name}" for name in ("URL", "API_KEY", "KEYPAIR", "PROFILE", "NODE_URL"))
 
@@ -100,12 +103,12 @@ def _kind(branch: str, field: str) -> Any:
 
 def _parsed(kind: Any, value: str) -> Any:
     """Convert a variable's text to the form of its field. Raises ValueError for malformed JSON."""
-    if kind == tuple[NodeConfig, ...] and value.lstrip().startswith("["):
+    if kind in _LISTS and value.lstrip().startswith("["):
         return json.loads(value)
     if get_origin(kind) is not tuple:
         return value
     parts = [part.strip() for part in value.split(",") if part.strip()]
-    return [{"url": part} for part in parts] if kind == tuple[NodeConfig, ...] else parts
+    return [{"url": part} for part in parts] if kind in _LISTS else parts
 
 
 def _causes(error: ValidationError) -> list[Any]:

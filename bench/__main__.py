@@ -25,6 +25,7 @@ SCENARIOS = {
     "usage": ("usage", "main", "the query of GET /account/usage on ten million ledger entries"),
     "sends": ("sends", "main", "sendAndConfirm through the product, under losses and kills"),
     "races": ("races", "main", "races over three legs beside races over each leg alone"),
+    "racers": ("racers", "main", "several racers: many sends in flight, and moves, kills and cuts under load"),
     "landing-fees": ("landing_fees", "main", "how soon a transaction lands with each suggested fee"),
     "trades": ("trades", "main", "time to build executeSnipe and executeSell at a fixed rate"),
     "streams": ("streams", "main", "WebSocket subscriptions: memory, sharing, fan-out"),

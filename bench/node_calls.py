@@ -16,7 +16,8 @@ import typer
 import uvloop
 
 from actors.clock import SystemClock
-from actors.config import NodeConfig, UpstreamConfig
+from actors.config import UpstreamConfig
+from actors.provider_config import NodeConfig
 from actors.upstream.api import Nodes
 from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges

@@ -19,12 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from actors.calls import SettleReply, SettleRequest
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
+from actors.ownership.held import HeldSlices
+from actors.ownership.store import PostgresOwnership
 from actors.sends.actor import SendRacer
 from actors.sends.api import RaceResult, WantedRace
 from actors.sends.chain import SendChain
 from actors.sends.core import WINDOW_SLOTS, RaceState
 from actors.sends.engine import BlockEngineClient
 from actors.sends.legs import LEG_NAMES, JitoLeg, Leg, LocalRpcLeg
+from actors.sends.slices import KIND, SLICES
 from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
 from actors.storage.connections import connect_postgres
@@ -57,7 +60,7 @@ class Round:
 class Racers:
     """Four racers over one chain and one store."""
 
-    def __init__(self, node: NodeClient, url: str, store: PostgresRaceStore) -> None:
+    def __init__(self, node: NodeClient, url: str, store: PostgresRaceStore, held: HeldSlices) -> None:
         clock = SystemClock()
         self._chain, self._sends = SendChain(node), 0
         self.made: dict[str, SendRacer] = {}
@@ -75,7 +78,7 @@ class Racers:
 
         for racer in (ALL_LEGS, *LEG_NAMES):
             legs = [leg(name, racer) for name in (LEG_NAMES if racer == ALL_LEGS else (racer,))]
-            self.made[racer] = SendRacer(self._chain, legs, store, _NoLedger(), clock, open_max=1_000_000)
+            self.made[racer] = SendRacer(self._chain, legs, store, _NoLedger(), clock, held, open_max=1_000_000)
 
     async def start(self) -> list[asyncio.Task[None]]:
         """Return the loops that follow the chain, once every QUIC leg is connected."""
@@ -120,11 +123,13 @@ def compare(rounds: Sequence[Round]) -> dict[str, dict[str, Any]]:
 async def race_all(rounds: int, drop_share: float, seed: int, url: str, urls: stores.Stores) -> list[Round]:
     await urls.migrate()
     pool = await connect_postgres(urls.postgres, connections_max=16, application="bench races")
+    held = HeldSlices()  # All four write as one racer: each has transactions of its own.
+    held.took(range(SLICES), await PostgresOwnership(pool).claim(KIND, range(SLICES), "bench"))
     node = NodeClient(UpstreamConfig(node_url=url), url)
     async with aiohttp.ClientSession() as session:
         payer = Payer(session, url)
         await payer.fund()
-        racers = Racers(node, url, PostgresRaceStore(pool))
+        racers = Racers(node, url, PostgresRaceStore(pool, held), held)
         watches = await racers.start()
         await lose(session, url, seed, drop_share, _RUN_SLOTS)
         found = []

@@ -135,3 +135,37 @@ def test_variables_of_clients_are_no_settings() -> None:
     assert all(name not in source for source in loaded.sources.values() for name in VARIABLES)
     with pytest.raises(ConfigError, match="LEDGER_GATEWAY_REPLICAS"):
         load({"LEDGER_GATEWAY_REPLICAS": "2"})
+
+
+def test_block_engines_are_one_or_several(tmp_path: Path) -> None:
+    """TOML tables, a JSON array, or plain URLs; the simple form is a list of one, with its rate and its secret."""
+    path = tmp_path / "settings.toml"
+    path.write_text('[[sends.block_engines]]\nurl = "https://a"\nrequests_per_second = 5\nauth = "uuid"\n')
+    (engine,) = load({}, path).config.sends.engines
+    assert (engine.url.get_secret_value(), engine.requests_per_second) == ("https://a", 5.0)
+    several = load({"LEDGER_SENDS__BLOCK_ENGINES": '[{"url": "https://a"}, {"url": "https://b"}]'}).config.sends
+    plain = load({"LEDGER_SENDS__BLOCK_ENGINES": "https://a, https://b"}).config.sends
+    assert several.engines == plain.engines and len(plain.engines) == 2
+    simple = {"LEDGER_SENDS__BLOCK_ENGINE_URL": "https://a", "LEDGER_SENDS__BLOCK_ENGINE_AUTH": "uuid"}
+    one = load(simple | {"LEDGER_SENDS__BLOCK_ENGINE_REQUESTS_PER_SECOND": "5"}).config.sends
+    assert one.engines == (engine,)
+    assert load({}).config.sends.engines == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"LEDGER_SENDS__BLOCK_ENGINE_URL": "https://c"}, "give either block_engine_url or block_engines"),
+        ({"LEDGER_SENDS__BLOCK_ENGINE_AUTH": "uuid"}, "block_engine_auth is of block_engine_url; give it in each"),
+        ({"LEDGER_SENDS__BLOCK_ENGINES": "https://a, https://a/"}, "the same URL"),
+        ({"LEDGER_SENDS__BLOCK_ENGINES": "a"}, "wanted a URL"),
+        (
+            {"LEDGER_SENDS__TPU_IDENTITY_KEY": "k", "LEDGER_SENDS__TPU_IDENTITY_FILE": "f"},
+            "give either tpu_identity_key or tpu_identity_file",
+        ),
+        ({"LEDGER_SENDS__RACERS": "17"}, "less than or equal to 16"),
+    ],
+)
+def test_settings_of_sends_that_contradict_each_other_are_refused(more: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load({"LEDGER_SENDS__BLOCK_ENGINES": "https://a"} | more)

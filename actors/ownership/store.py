@@ -12,7 +12,7 @@ import asyncpg
 
 from actors.config import StorageConfig
 from actors.ownership.api import Owned, OwnershipUnavailable
-from actors.storage.connections import away_as, configured_postgres
+from actors.storage.connections import away_as, checked_postgres
 
 
 class OwnershipStore(Protocol):
@@ -68,8 +68,10 @@ class PostgresOwnership:
 
 @asynccontextmanager
 async def opened_ownership(storage: StorageConfig, application: str) -> AsyncIterator[PostgresOwnership]:
-    """Connect for a short task, such as placing actors. Raises StoreUnreachable."""
-    pool = await configured_postgres(storage, 1, application)
+    """Open the store for a task, such as placing actors. A server that does not answer is tried again by each call."""
+    assert storage.postgres_url is not None
+    url = storage.postgres_url.get_secret_value()
+    pool = await checked_postgres(url, connections_max=1, application=application)
     try:
         yield PostgresOwnership(pool)
     finally:

@@ -1,29 +1,33 @@
-"""The racer: carries races to their end, from the first broadcast to the end of every hold.
+"""A racer: carries races to their end, from the first broadcast to the end of every hold.
 
 Implements: interface, "sendAndConfirm outcome"; decisions, "expired send" and "same bytes sent again";
 threat 18; design, "What must survive what" ("a sender in the middle of a race").
 The shell: it waits and stores. core.py decides each step. A race is stored before its first byte leaves, so a racer
-that is killed anywhere is continued by the next one (recovery.py).
+that is killed anywhere is continued by the next one (recovery.py). A racer carries the races of the slices that it
+holds; a race whose slice moves away ends here without an outcome, and its callers ask the next racer.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from actors.background import Background
 from actors.clock import Clock
 from actors.methods.signed_transactions import SignedTransaction, signed_transaction
+from actors.ownership.api import SliceLost
+from actors.ownership.held import HeldSlices
 from actors.sends import core
-from actors.sends.api import RaceRefused, RaceResult, WantedRace
+from actors.sends.api import RaceRefused, RaceResult, SliceMoved, WantedRace
 from actors.sends.broadcasts import Broadcasts, RunningRace
 from actors.sends.chain import SendChain
 from actors.sends.core import Race, RaceState, RaceStep, Ticket
 from actors.sends.fault_switch import Reached, pass_by
 from actors.sends.hold_endings import HoldEndings, Settles
-from actors.sends.legs import Leg
+from actors.sends.legs import LEG_MS, Leg
 from actors.sends.notices import SignatureNotices
+from actors.sends.slices import slice_of
 from actors.sends.statistics import LandingStatistics
 from actors.sends.store import KeptRace, RaceStore, RacesUnavailable
 from actors.telemetry.metrics import Metrics
@@ -37,14 +41,15 @@ _POLL_SECONDS_WITH_NOTICES = 0.4  # A slot: notices tell of landings, the slot s
 _MORE_NOTICES_SECONDS = 0.01  # Many transactions are confirmed by one block; one look is for all of them.
 _IDLE_SECONDS = 0.8  # Two slots.
 _LAG_SLOTS_MAX = 512  # Four times what makes a node unhealthy.
-RACES_MAX = 5_000  # At once.
+RACES_MAX = 5_000  # At once, of one racer.
 OPEN_MAX = 500  # Of one account, whose outcome or charge is open.
 # Until recovery looks at a race that is being driven here: the longest window, and time to store its end.
 LEASE_MS = (core.WINDOW_SECONDS_MAX + 6) * 1000
+FINISH_SECONDS = LEG_MS / 1000 + 1  # A broadcast under way has ended by then, and its reports are stored.
 
 
 class SendRacer:
-    """One for the whole cluster. Its rate limits, connections and statistics are the cluster's."""
+    """held: the slices whose races it carries; another racer's are refused as moved."""
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class SendRacer:
         store: RaceStore,
         accounts: Settles,
         clock: Clock,
+        held: HeldSlices,
         *,
         notices: SignatureNotices | None = None,
         metrics: Metrics | None = None,
@@ -61,7 +67,7 @@ class SendRacer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._chain, self._legs, self._store, self._clock, self._sleep = chain, legs, store, clock, sleep
-        self._notices = notices or SignatureNotices(None)
+        self._held, self._notices = held, notices or SignatureNotices(None)
         self._metrics, self._open_max, self._reached = metrics or Metrics(), open_max, reached
         self._running: dict[bytes, RunningRace] = {}
         self._background = Background(logger, "a step of a send failed")
@@ -73,11 +79,13 @@ class SendRacer:
 
     # --- what the doors ask
 
-    async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused:
+    async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused | SliceMoved:
         """Carry a signed transaction to its outcome, or to the end of its window. From here on the hold is the racer's:
         it ends however the caller fares."""
         transaction = signed_transaction(wanted.transaction)
         signature = transaction.signature
+        if not self._held.serves(slice_of(signature)):
+            return SliceMoved()
         if len(self._running) >= RACES_MAX:
             return RaceRefused("too many sends are under way")
         present, seen = await asyncio.gather(
@@ -103,9 +111,12 @@ class SendRacer:
                 return RaceRefused("too many sends of this account have no outcome yet", crowded=True)
             self._reached("stored")
             if stored.state.open:
-                return await self._result(ticket, await self._take_part(stored, transaction, landed))
+                running = await self._take_part(stored, transaction, landed)
+                return SliceMoved(in_doubt=True) if running.moved else await self._result(ticket, running)
             await self.endings.settle_all(stored)
             return await self._result(ticket)
+        except SliceLost:
+            return SliceMoved(in_doubt=True)
         except RacesUnavailable as error:
             # Not a refusal: it may be on its way, or be stored, and then a racer that starts now sends it.
             logger.warning("the outcome of send %s waits for the store: %s", _name(race), error)
@@ -116,8 +127,10 @@ class SendRacer:
         kept = await self._store.find(signature, pubkey)
         return None if kept is None else await self._told(kept)
 
-    async def has_sent(self, signature: bytes) -> bool:
+    async def has_sent(self, signature: bytes) -> bool | SliceMoved:
         """Return whether a leg took it in the window that is open here, or it has landed. Raises RacesUnavailable."""
+        if not self._held.serves(slice_of(signature)):
+            return SliceMoved()
         running = self._running.get(signature)
         if running is not None:
             return running.sent_here
@@ -166,14 +179,29 @@ class SendRacer:
     def drives(self, signature: bytes) -> bool:
         return signature in self._running
 
+    async def finish(self, slices: Collection[int]) -> None:
+        """Do nothing more for the races of these slices, and wait until their broadcasts under way are reported, so
+        that the next racer finds what was sent. What takes longer than a leg may take is not waited for."""
+        leaving = [each for each in self._running.values() if slice_of(each.race.signature) in slices]
+        for each in leaving:
+            each.moved = True
+            each.ticked.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_SECONDS):
+                for each in leaving:
+                    await each.done.wait()
+                    await each.quiet()
+
     async def _drive(self, running: RunningRace) -> None:
         try:
-            while running.race.state.open:
+            while running.race.state.open and not running.moved:
                 running.ticked.clear()
                 with contextlib.suppress(RacesUnavailable):  # Nothing leaves; the next tick tries again.
                     if await self._step(running):
                         break
                 await running.ticked.wait()
+        except SliceLost:
+            running.moved = True
         finally:
             del self._running[running.race.signature]
             self._notices.drop(running.race.signature)
@@ -190,7 +218,7 @@ class SendRacer:
             if await self._store.broadcast(race, after, race.window_at_ms + LEASE_MS):
                 self._reached("claimed")
                 running.race = replace(after, sent=running.race.sent)
-                self._background.start(self.broadcasts.send(running, after.retries + 1))
+                running.sends(self._background.start(self.broadcasts.send(running, after.retries + 1)))
                 return False
             running.race = await self._store.race(race.signature) or running.race
             return False

@@ -1,27 +1,16 @@
-"""What the doors ask of the racer, and what they get.
+"""What the doors ask of a racer, and what they get.
 
 Implements: interface, "sendAndConfirm result"; decisions, `getSendStatus`.
-Vocabulary and the client. Nothing is decided here.
+Vocabulary. Nothing is decided here. Not here: the client (client.py).
 """
 
-import logging
 from typing import Any
 
 import msgspec
 
-from actors import hosting
-from actors.addresses import TIP_ACCOUNTS
 from actors.sends.core import Race, RaceState, Ticket
-from actors.sends.engine import EngineAnswer, EngineAway, EngineCall
 from actors.sends.store import LegReport
 
-logger = logging.getLogger(__name__)
-
-RACER_ACTOR_NAME = "send-racer"
-_RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s of its class.
-_STATUS_SECONDS = 4.0
-_HAS_SENT_SECONDS = 1.0  # A send waits for it, and its bytes grow old.
-_WAY_SECONDS = 0.5  # To the racer and back, beside the time that a question has at the engine.
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
 _NO_PROOF = "the outcome could not be proven; nothing is charged"
@@ -57,48 +46,15 @@ class RaceResult(msgspec.Struct, frozen=True):
     confirmations: int | None = None
 
 
+class SliceMoved(msgspec.Struct, frozen=True):
+    """Another racer has the slice of this signature. in_doubt: this one may have stored the call before, so the call
+    may go on there, and a refusal by the next racer does not mean that nothing was stored."""
+
+    in_doubt: bool = False
+
+
 class RacerUnreachable(Exception):
     """The racer did not answer in time; whether it has the call is not known."""
-
-
-class SendsClient(hosting.ActorClient):
-    """Asks the racer on behalf of one replica."""
-
-    async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused:
-        """Raises RacerUnreachable."""
-        found: RaceResult | RaceRefused = await self._ask("race", _RACE_SECONDS, wanted)
-        return found
-
-    async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
-        """Raises RacerUnreachable."""
-        found: RaceResult | None = await self._ask("status", _STATUS_SECONDS, signature, pubkey)
-        return found
-
-    async def has_sent(self, signature: bytes) -> bool:
-        """Return whether a race has sent it, in its present window or before it landed. Raises RacerUnreachable."""
-        return bool(await self._ask("has_sent", _HAS_SENT_SECONDS, signature))
-
-    async def ask_engine(self, call: EngineCall) -> EngineAnswer | EngineAway:
-        """Raises RacerUnreachable."""
-        wait_seconds = call.timeout_ms / 1000 + _WAY_SECONDS
-        found: EngineAnswer | EngineAway = await self._ask("ask_engine", wait_seconds, call)
-        return found
-
-    @property
-    def tip_accounts(self) -> tuple[str, ...]:
-        """As the engine told them last, or those of mainnet."""
-        return self.state.get("relay", {}).get("tip_accounts") or TIP_ACCOUNTS
-
-    @property
-    def relay_reachable(self) -> bool:
-        """False only where the racer says so. While the racer itself is silent, nobody knows."""
-        return bool(self.state.get("relay", {}).get("reachable", True))
-
-    async def _ask(self, method: str, wait_seconds: float, *arguments: Any) -> Any:
-        try:
-            return await hosting.ask(self._handle, method, *arguments, wait_seconds=wait_seconds)
-        except hosting.ActorUnreachable as error:
-            raise RacerUnreachable(str(error)) from error
 
 
 def unheard_body(signature_text: str, landing: int) -> dict[str, Any]:

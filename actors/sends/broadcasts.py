@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from actors.clock import Clock
 from actors.methods.signed_transactions import SignedTransaction
+from actors.ownership.api import SliceLost
 from actors.sends.core import Race
 from actors.sends.fault_switch import Reached
 from actors.sends.legs import Leg, Submission
@@ -29,15 +30,28 @@ _UNSTORED_MAX = 5_000  # Broadcasts; above it the oldest are lost, and only the 
 @dataclass(slots=True)
 class RunningRace:
     """A race whose window is open. reports: a leg that is under way has no end yet. done: set when the outcome is known
-    or the window is over; callers wait for it. sent_here: a leg has taken it since this process drives the race."""
+    or the window is over; callers wait for it. sent_here: a leg has taken it since this process drives the race.
+    moved: another racer goes on with it."""
 
     race: Race
     transaction: SignedTransaction
     reports: list[LegReport] = field(default_factory=list)
     seen: SignatureStatus | None = None
     sent_here: bool = False
+    moved: bool = False
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
+    _sending: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def sends(self, broadcast: "asyncio.Task[None]") -> None:
+        """Keep a broadcast under way until it has ended."""
+        self._sending.add(broadcast)
+        broadcast.add_done_callback(self._sending.discard)
+
+    async def quiet(self) -> None:
+        """Wait until no broadcast is under way."""
+        if self._sending:
+            await asyncio.wait(self._sending)
 
 
 class Broadcasts:
@@ -67,6 +81,8 @@ class Broadcasts:
             name = base58_text(running.race.signature)
             logger.warning("reports of the legs for %s are not stored yet: %s", name, error)
             self._unstored.append((running.race.signature, reports))
+        except SliceLost:
+            _drop(running.race.signature)
         self._reached("reported")
 
     async def store_again(self) -> None:
@@ -78,6 +94,8 @@ class Broadcasts:
             except RacesUnavailable:
                 self._unstored.appendleft((signature, reports))
                 raise
+            except SliceLost:
+                _drop(signature)
 
     async def _send(self, leg: Leg, running: RunningRace, number: int) -> LegReport:
         place = len(running.reports)
@@ -96,3 +114,8 @@ class Broadcasts:
         self._statistics.leg_reported(self._clock.now_ms(), leg.name, done.submitted_ms, done.acknowledged_ms)
         self._metrics.send_legs.add((leg.name, report.result))
         return report
+
+
+def _drop(signature: bytes) -> None:
+    """The race is another racer's, which does not hear of these reports: what it may charge for them is not charged."""
+    logger.warning("reports of the legs for %s are lost: another racer has its race", base58_text(signature))

@@ -1,14 +1,16 @@
-"""The block engine: bundles and single transactions, its rate limit, its tip accounts and its tip floor.
+"""One block engine: bundles and single transactions, its rate limit, its tip accounts and its tip floor.
 
 Implements: interface, "Bundle relay"; the JSON-RPC of Jito's block engine.
-The shell around it. One process of the cluster holds this, because the engine counts requests for each address of ours.
-A request over the rate waits for a moment, then it is refused here: above the limit the engine goes on to give ids for
-bundles that never land.
+The shell around it. The engine counts the requests of all racers together, so each racer has a share of the rate, on a
+lease (leases.py). A request over the share waits for a moment, then it is refused here: above the limit the engine goes
+on to give ids for bundles that never land. Not here: several engines (regions.py).
 """
 
 import asyncio
 import contextlib
+import hashlib
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,20 +47,28 @@ class EngineUnavailable(Exception):
 
 
 class EngineCall(msgspec.Struct, frozen=True):
-    """A customer's question. params: a JSON array, as the engine takes it. bundle_only: of sendTransaction."""
+    """A customer's question. params: a JSON array, as the engine takes it. bundle_only: of sendTransaction. bundle_id:
+    of the bundle that it sends or asks for, where it is about one."""
 
     method: str
     params: bytes
     timeout_ms: int
     bundle_only: bool = False
+    bundle_id: str = ""
+
+    @property
+    def sends(self) -> bool:
+        return self.method in _PATHS
 
 
 class EngineAway(msgspec.Struct, frozen=True):
-    """No answer to a customer's question. busy: it was not asked, to keep its rate. late: it did not answer in time."""
+    """No answer to a customer's question. busy: it was not asked, to keep its rate. late: it did not answer in time.
+    may_have_it: the engine may have taken the request nevertheless."""
 
     reason: str
     busy: bool = False
     late: bool = False
+    may_have_it: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +82,52 @@ class EngineAnswer:
 
 @dataclass(slots=True)
 class RateBucket:
-    """Requests that may leave: so many a second, and a second's worth at once. Times are seconds of one clock."""
+    """Requests that may leave: so many a second, and a second's worth at once. Times are seconds of one clock. until:
+    nothing may leave from then on."""
 
     per_second: float
     level: float = field(init=False)
     at: float = 0.0
+    until: float = math.inf
 
     def __post_init__(self) -> None:
-        assert self.per_second > 0, self.per_second
+        assert self.per_second >= 0, self.per_second
         self.level = self._most
 
     @property
     def _most(self) -> float:
-        return max(1.0, self.per_second)
+        return max(1.0, self.per_second) if self.per_second > 0 else 0.0
 
     def wait_seconds(self, now: float) -> float:
-        """Takes one and returns 0 where one may leave now; else the time until one may, and takes nothing."""
-        self.level = min(self._most, self.level + max(0.0, now - self.at) * self.per_second)
-        self.at = now
-        if self.level < 1 - 1e-9:
-            return (1 - self.level) / self.per_second
-        self.level = max(0.0, self.level - 1)
-        return 0.0
+        """Return the time until one may leave: 0 is now, infinity never at this rate. Takes nothing."""
+        self._fill(now)
+        if now >= self.until or self.per_second <= 0:
+            return math.inf
+        return 0.0 if self.level >= 1 - 1e-9 else (1 - self.level) / self.per_second
+
+    def take(self, now: float) -> float:
+        """Take one and return 0 where one may leave now; else as wait_seconds."""
+        wait = self.wait_seconds(now)
+        if wait == 0:
+            self.level = max(0.0, self.level - 1)
+        return wait
+
+    def change(self, per_second: float, now: float, until: float) -> None:
+        """Go on with another rate. What has gathered stays, as far as the new rate lets it."""
+        self._fill(now)
+        self.per_second, self.until = per_second, until
+        self.level = min(self.level, self._most)
+
+    def _fill(self, now: float) -> None:
+        """Nothing gathers while no rate is valid."""
+        gathered = max(0.0, min(now, self.until) - self.at) * self.per_second
+        self.level, self.at = min(self._most, self.level + gathered), max(now, self.at)
 
 
 class BlockEngineClient:
     """url: of the engine; tip_floor_url: None where it is served by the engine itself, as by devnode's. auth: the UUID
-    that raises its limit, never logged."""
+    that raises its limit, never logged. requests_per_second: that the engine takes of all racers. leased: nothing is
+    asked before `lease`."""
 
     def __init__(
         self,
@@ -108,12 +137,14 @@ class BlockEngineClient:
         tip_floor_url: str | None = None,
         auth: str | None = None,
         requests_per_second: float = 1.0,
+        leased: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._url, self._clock, self._sleep = url.rstrip("/"), clock, sleep
         self._tip_floor_url = tip_floor_url or f"{self._url}/api/v1/bundles/tip_floor"
         self._headers = {"Content-Type": "application/json"} | ({"x-jito-auth": auth} if auth else {})
-        self._bucket = RateBucket(requests_per_second)
+        self.rate_milli = max(1, round(requests_per_second * 1000))
+        self._bucket = RateBucket(0.0 if leased else requests_per_second)
         self._waiting = 0
         self._session: aiohttp.ClientSession | None = None
         self._tip_accounts: tuple[str, ...] = TIP_ACCOUNTS
@@ -125,6 +156,29 @@ class BlockEngineClient:
     def host(self) -> str:
         """For logs: the URL may hold a key."""
         return urlsplit(self._url).hostname or ""
+
+    @property
+    def key(self) -> str:
+        """Return a name of the engine for leases, equal in all racers."""
+        return hashlib.sha256(self._url.encode()).hexdigest()[:32]
+
+    @property
+    def leased_per_second(self) -> float:
+        """Return the rate that is this racer's now."""
+        return self._bucket.per_second if self._clock.monotonic() < self._bucket.until else 0.0
+
+    def lease(self, milli: int, until: float) -> None:
+        """Go on with this share of the rate, in thousandths of a request a second, until that time."""
+        self._bucket.change(milli / 1000, self._clock.monotonic(), until)
+
+    def shrink(self, milli: int) -> None:
+        """Use no more than this share from now on."""
+        if milli / 1000 < self._bucket.per_second:
+            self._bucket.change(milli / 1000, self._clock.monotonic(), self._bucket.until)
+
+    def wait_seconds(self, now: float) -> float:
+        """Return how long a request would wait for the rate."""
+        return self._bucket.wait_seconds(now)
 
     @property
     def known_tip_accounts(self) -> tuple[str, ...]:
@@ -150,10 +204,10 @@ class BlockEngineClient:
                     await self._ask_tip_accounts(_PROBE_MS)
             await self._sleep(_AWAY_SECONDS)
 
-    async def answer(self, call: EngineCall) -> EngineAnswer | EngineAway:
+    async def answer(self, call: EngineCall, wait_ms: int | None = None) -> EngineAnswer | EngineAway:
         """Answer a customer's question: tip accounts and tip floor from what is kept, the others as the engine has it.
 
-        A question waits for the rate limit for half of its time at most. Raises nothing.
+        wait_ms: for the rate; None: half of the question's time. Raises nothing.
         """
         method = call.method
         try:
@@ -162,10 +216,11 @@ class BlockEngineClient:
             if method == "tipFloor":
                 return _made(await self.tip_floor(call.timeout_ms))
             path = _PATHS.get(method, f"/api/v1/{method}") + ("?bundleOnly=true" if call.bundle_only else "")
-            return await self.call(path, method, call.params, call.timeout_ms, call.timeout_ms // 2)
+            wait_ms = call.timeout_ms // 2 if wait_ms is None else wait_ms
+            return await self.call(path, method, call.params, call.timeout_ms, wait_ms)
         except EngineUnavailable as error:
             logger.warning("%s of a customer: %s", method, error)
-            return EngineAway(str(error), busy=error.retry_seconds > 0, late=error.late)
+            return EngineAway(str(error), error.retry_seconds > 0, error.late, error.sent)
 
     async def send_transaction(self, raw: bytes, timeout_ms: int, wait_ms: int = 0) -> EngineAnswer:
         params = [base64_text(raw), {"encoding": "base64"}]
@@ -228,7 +283,7 @@ class BlockEngineClient:
             raise EngineUnavailable("too many requests wait for the block engine", retry_seconds=1.0)
         self._waiting += 1
         try:
-            while (pause := self._bucket.wait_seconds(self._clock.monotonic())) > 0:
+            while (pause := self._bucket.take(self._clock.monotonic())) > 0:
                 waited += pause
                 if waited * 1000 > wait_ms:
                     raise EngineUnavailable("the rate limit of the block engine is reached", retry_seconds=pause)

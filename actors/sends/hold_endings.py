@@ -37,7 +37,8 @@ class HoldEndings:
         self._metrics = metrics
 
     async def settle_all(self, race: Race) -> None:
-        """End all holds of a race, as it is stored, that have not ended. Raises RacesUnavailable."""
+        """End all holds of a race, as it is stored, that have not ended. Raises RacesUnavailable, and SliceLost: then
+        another racer ends what is left, by the same charges."""
         after = b""
         while tickets := await self._store.waiting(race.signature, after, _AT_ONCE):
             await asyncio.gather(*(self._settle(race, ticket) for ticket in tickets))
@@ -68,7 +69,7 @@ class HoldEndings:
             # The hold was voided, or it expired and the credits are spent: in the customer's favour.
             logger.warning("the charge of send %s was refused by the ledger", name)
         charged = charged if settled.ok else 0
-        await self._store.end_ticket(ticket.operation, charged)
+        await self._store.end_ticket(ticket, charged)
         outcome = Outcome.ANSWERED if charged else Outcome.RELEASED
         self._metrics.call_ended(ticket.method, outcome, charged, None)  # The replica leaves the count to the racer.
         if charged:

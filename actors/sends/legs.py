@@ -12,7 +12,7 @@ import orjson
 from actors.clock import Clock
 from actors.methods.signed_transactions import SignedTransaction
 from actors.sends.chain import base64_text
-from actors.sends.engine import BlockEngineClient, EngineUnavailable, error_of
+from actors.sends.engine import EngineAnswer, EngineUnavailable, error_of
 from actors.upstream.replies import NOT_SENT, AnswerKind, Node, RefusedAnswer
 
 LEG_MS = 2_000  # After it, a leg that has not said anything has not acknowledged.
@@ -74,12 +74,25 @@ class LocalRpcLeg:
         pass
 
 
+class TransactionEngine(Protocol):
+    """A block engine, or several as one."""
+
+    @property
+    def known_tip_accounts(self) -> tuple[str, ...]: ...
+
+    async def send_transaction(self, raw: bytes, timeout_ms: int) -> EngineAnswer:
+        """Raises EngineUnavailable."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class JitoLeg:
     """Takes what pays a tip: the engine refuses everything else, and each request counts against its rate."""
 
     name = JITO
 
-    def __init__(self, engine: BlockEngineClient, clock: Clock) -> None:
+    def __init__(self, engine: TransactionEngine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
 
     def takes(self, transaction: SignedTransaction) -> bool:

@@ -2,18 +2,21 @@
 
 Implements: threat 18; decisions, "expired send"; interface, "sendAndConfirm outcome" (`unknown`: the charge is
 pending until recovery proves the result).
-The shell: core.py decides what proves an outcome. Repeating any of it changes nothing, so two racers may run it.
+The shell: core.py decides what proves an outcome. Repeating any of it changes nothing. Each racer recovers the races of
+the slices that it serves.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from actors.clock import Clock
+from actors.ownership.api import SliceLost
 from actors.sends import core
 from actors.sends.actor import SendRacer
 from actors.sends.chain import SendChain
 from actors.sends.core import Race, RaceStep
+from actors.sends.slices import SLICES
 from actors.sends.store import RaceStore, RacesUnavailable
 
 logger = logging.getLogger(__name__)
@@ -36,16 +39,21 @@ class RaceRecovery:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._racer, self._chain, self._store, self._clock, self._sleep = racer, chain, store, clock, sleep
+        self._fresh: set[int] = set()
 
-    async def take_over(self) -> int:
-        """Take the next step of every race that is not settled, also of those that are due later. Gives their number.
-        Raises RacesUnavailable.
+    def begin(self, slices: Collection[int]) -> None:
+        """These slices were taken: the next round takes their races over."""
+        self._fresh.update(slices)
 
-        For the start, when a former racer still holds some, and for a wall clock that was set back: then every
-        race would be due too late.
+    async def take_over(self, slices: Collection[int] = range(SLICES)) -> int:
+        """Take the next step of every race of these slices that is not settled, also of those that are due later. Gives
+        the number of all that are due. Raises RacesUnavailable.
+
+        For slices that were taken, whose former racer still has a lease of some races, and for a wall clock that was
+        set back: then every race would be due too late.
         """
         found, now_ms = 0, self._clock.now_ms()
-        await self._store.hasten(now_ms)
+        await self._store.hasten(now_ms, slices)
         while races := await self._store.due(now_ms, now_ms + _LOOK_AGAIN_MS, _AT_ONCE):
             await self._carry_on(races)
             found += len(races)
@@ -61,16 +69,16 @@ class RaceRecovery:
 
     async def run(self) -> None:
         """Until cancelled. A store that is away is asked again."""
-        beats, taken_over, ahead_ms = 0, False, self._ahead_ms()
+        beats, ahead_ms = 0, self._ahead_ms()
         while True:
             try:
                 earlier_ms, ahead_ms = ahead_ms, self._ahead_ms()
                 if ahead_ms < earlier_ms - _JUMP_MS:
-                    taken_over = False
-                if not taken_over:
-                    found = await self.take_over()
-                    taken_over = True
-                    logger.info("recovery found %d sends to finish", found)
+                    self.begin(range(SLICES))
+                if fresh := set(self._fresh):
+                    found = await self.take_over(fresh)
+                    self._fresh -= fresh
+                    logger.info("recovery found %d sends to finish in %d slices", found, len(fresh))
                 await self.carry_on()
                 if beats % _FORGET_BEATS == 0:
                     await self._store.forget(self._clock.now_ms() - _KEEP_MS)
@@ -95,6 +103,8 @@ class RaceRecovery:
             await self._take(race, slot)
         except RacesUnavailable:
             raise
+        except SliceLost:
+            logger.info("another racer finishes a send: its slice has moved")
         except Exception:  # A bug with one race must not stop the others.
             logger.exception("recovery of one send failed")
 

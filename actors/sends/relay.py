@@ -7,7 +7,9 @@ engine tells its tip accounts; a call without a tip is refused, and its hold rel
 """
 
 import base64
+import hashlib
 import logging
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
@@ -15,6 +17,7 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.methods.bundles import BundleQuestion, BundleStatusQuestion, RelayedSendQuestion
+from actors.methods.transactions import whole_transaction
 from actors.sends.api import RacerUnreachable
 from actors.sends.engine import EngineAnswer, EngineAway, EngineCall
 from actors.sends.tips import lacking_tip
@@ -60,7 +63,9 @@ class RelayMethods:
         lack = lacking_tip(map(base64.b64decode, texts), self._engine.tip_accounts)
         if lack:
             return replies.refused(Refusal(Err.INVALID_PARAMS, f"the bundle has no tip: {lack}"))
-        return await self._ask(EngineCall("sendBundle", orjson.dumps([texts, _BASE64]), timeout_ms))
+        identifier = _bundle_id(map(base64.b64decode, texts))
+        params = orjson.dumps([texts, _BASE64])
+        return await self._ask(EngineCall("sendBundle", params, timeout_ms, bundle_id=identifier))
 
     async def _send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=RelayedSendQuestion)
@@ -68,11 +73,12 @@ class RelayMethods:
         if lack:
             return replies.refused(Refusal(Err.INVALID_PARAMS, f"the transaction has no tip: {lack}"))
         sent = orjson.dumps([asked.transaction, _BASE64])
-        return await self._ask(EngineCall("sendTransaction", sent, timeout_ms, asked.bundle_only))
+        identifier = _bundle_id((base64.b64decode(asked.transaction),)) if asked.bundle_only else ""
+        return await self._ask(EngineCall("sendTransaction", sent, timeout_ms, asked.bundle_only, identifier))
 
     async def _statuses(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         bundle_ids = msgspec.json.decode(params, type=BundleStatusQuestion).bundle_ids
-        return await self._ask(EngineCall(method, orjson.dumps([bundle_ids]), timeout_ms))
+        return await self._ask(EngineCall(method, orjson.dumps([bundle_ids]), timeout_ms, bundle_id=bundle_ids[0]))
 
     async def _ask(self, call: EngineCall) -> NodeAnswer:
         try:
@@ -93,3 +99,10 @@ class RelayMethods:
             return answer
         fields = {name: getattr(answer, name) for name in NodeAnswer.__struct_fields__}
         return RelayedAnswer(**fields, http=found.status, bundle_id=found.bundle_id)
+
+
+def _bundle_id(transactions: Iterable[bytes]) -> str:
+    """Compute the id that the engine gives a bundle. It only chooses who is asked: the racer, and the region, that sent
+    a bundle know its state. The id that customers get is the engine's own."""
+    signatures = (str(whole_transaction(raw).signatures[0]) for raw in transactions)
+    return hashlib.sha256(",".join(signatures).encode()).hexdigest()

@@ -46,6 +46,17 @@ CREATE INDEX send_tickets_open ON send_tickets (pubkey) WHERE charged IS NULL;
 -- One ticket of a race pays for the landing.
 CREATE UNIQUE INDEX send_tickets_first ON send_tickets (signature) WHERE first;
 
+-- Who may ask a block engine how often. Rows of one engine that are valid never add up to more than its rate. racer: its
+-- name. process: a name of its own for each process. milli: thousandths of a request a second.
+CREATE TABLE send_leases (
+    engine  text        NOT NULL,
+    process text        NOT NULL,
+    racer   text        NOT NULL,
+    milli   bigint      NOT NULL CHECK (milli >= 0),
+    until   timestamptz NOT NULL,
+    PRIMARY KEY (engine, process)
+);
+
 -- What each leg did with each broadcast. Times are milliseconds of Unix time; NULL: it did not come to that.
 CREATE TABLE send_reports (
     signature       bytea   NOT NULL REFERENCES send_races ON DELETE CASCADE,

@@ -1,22 +1,27 @@
 """What must survive of races: the races, the tickets of the calls that share them, and what each leg did.
 
-Implements: threat 18 (journalled before the first byte leaves); design, "What must survive what". The port, and
-PostgreSQL. Decides nothing: a change names the state that it follows, and is refused in any other.
+Implements: threat 18 (journalled before the first byte leaves); design, "What must survive what" and "Owners, for every
+kind of actor". The port, and PostgreSQL. Decides nothing: a change names the state that it follows, and is refused in
+any other; and it carries the epoch of its slice, and is refused once another racer has claimed that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Protocol
 
 import asyncpg
 
+from actors.ownership.api import FENCED_SQLSTATE, SliceLost
+from actors.ownership.held import HeldSlices
 from actors.sends.core import HOLD_MS, LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
+from actors.sends.slices import slice_of
 from actors.storage.connections import away_as
 
 _RACE_COLUMNS = tuple(field.name for field in fields(Race))
 _TICKET_COLUMNS = tuple(field.name for field in fields(Ticket))
 _RACES, _TICKETS = ", ".join(_RACE_COLUMNS), ", ".join(_TICKET_COLUMNS)
-_REPORTS = "broadcast, leg, submitted_ms, acknowledged_ms, error, refused"
+_REPORTS = "broadcast, leg, submitted_ms, acknowledged_ms, error, refused"  # In the order of LegReport's fields.
 
 
 class RacesUnavailable(Exception):
@@ -60,6 +65,9 @@ class KeptRace:
 
 
 class RaceStore(Protocol):
+    """What one racer reads and writes. Every write may raise SliceLost: it changed nothing, as its race is another
+    racer's. What is due, hastened or forgotten is of the slices that this racer serves alone."""
+
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
         """Store a new race with its first ticket, or add the ticket to the race of this signature. Gives that race as
         it is stored. Asked again with the same operation, nothing changes. While the race is open, a ticket that comes
@@ -82,7 +90,7 @@ class RaceStore(Protocol):
         """Store the end of a race. False: it had ended before, and that end stands."""
         ...
 
-    async def end_ticket(self, operation: bytes, charged: int) -> None:
+    async def end_ticket(self, ticket: Ticket, charged: int) -> None:
         """Store that the hold of this ticket has ended, for good."""
         ...
 
@@ -96,8 +104,8 @@ class RaceStore(Protocol):
         """List the tickets of a race that have not ended, by operation, from the first one above `after` on."""
         ...
 
-    async def hasten(self, now_ms: int) -> None:
-        """Make every race due that is not settled, whoever was to look at it and when."""
+    async def hasten(self, now_ms: int, slices: Collection[int]) -> None:
+        """Make every race of these slices due that is not settled, whoever was to look at it and when."""
         ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
@@ -111,32 +119,32 @@ class RaceStore(Protocol):
 
 
 class PostgresRaceStore:
-    """The store in PostgreSQL. Every failure of the database raises RacesUnavailable."""
+    """The store in PostgreSQL, as one racer may write it. Every failure of the database raises RacesUnavailable.
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
-        self._pool = pool
+    held: the racer's slices. Each write carries the epoch of its race's slice; one that is refused loses the slice.
+    """
+
+    def __init__(self, pool: asyncpg.Pool, held: HeldSlices) -> None:
+        self._pool, self._held = pool, held
 
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
         given = (*astuple(race), look_at_ms, False, *astuple(ticket))
-        marks = [f"${number}" for number in range(3, len(given) + 3)]
+        marks = [f"${number}" for number in range(4, len(given) + 4)]
         races = ", ".join(marks[: len(_RACE_COLUMNS) + 2])
         tickets = ", ".join(marks[len(_RACE_COLUMNS) + 2 :])
-        with away_as(RacesUnavailable):
-            row = await self._pool.fetchrow(
-                f"SELECT {_RACES} FROM sends_open("  # noqa: S608 - our own names.
-                f"ROW ({races})::send_races, ROW ({tickets})::send_tickets, $1, $2)",
-                open_max,
-                HOLD_MS,
-                *given,
-            )
+        statement = (
+            f"SELECT {_RACES} FROM sends_open_owned("  # noqa: S608 - our own names.
+            f"$1, ROW ({races})::send_races, ROW ({tickets})::send_tickets, $2, $3)"
+        )
+        with self._writing(race.signature) as epoch:
+            row = await self._pool.fetchrow(statement, epoch, open_max, HOLD_MS, *given)
         return None if row is None else _race(row)
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
-        with away_as(RacesUnavailable):
-            done = await self._pool.execute(
-                "UPDATE send_races SET window_at_ms = $4, window_slot = $5, last_slot = $6, broadcasts = $7, "
-                "retries = $8, look_at_ms = $9 "
-                "WHERE signature = $1 AND state = 0 AND window_at_ms = $2 AND broadcasts = $3",
+        with self._writing(before.signature) as epoch:
+            done = await self._pool.fetchval(
+                "SELECT sends_broadcast($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                epoch,
                 before.signature,
                 before.window_at_ms,
                 before.broadcasts,
@@ -147,39 +155,34 @@ class PostgresRaceStore:
                 after.retries,
                 look_at_ms,
             )
-        return bool(done == "UPDATE 1")
+        return bool(done)
 
     async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
-        rows = list(zip(*(astuple(report) for report in reports), strict=True))
-        with away_as(RacesUnavailable):
+        rows = list(zip(*(astuple(report) for report in reports), strict=True)) or [()] * len(fields(LegReport))
+        is_sent = any(report.sent for report in reports)
+        with self._writing(signature) as epoch:
             await self._pool.execute(
-                "WITH taken AS ("  # noqa: S608 - our own names.
-                "    UPDATE send_races SET sent = sent OR ($2 AND state = 0) WHERE signature = $1 RETURNING signature) "
-                f"INSERT INTO send_reports (signature, {_REPORTS}) "
-                "SELECT taken.signature, new.* FROM taken, "
-                "unnest($3::integer[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[]) AS new "
-                "ON CONFLICT (signature, broadcast, leg) DO NOTHING",
-                signature,
-                any(report.sent for report in reports),
-                *rows,
+                "SELECT sends_report($1, $2, $3, $4, $5, $6, $7, $8, $9)", epoch, signature, is_sent, *rows
             )
 
     async def end(self, race: Race) -> bool:
-        with away_as(RacesUnavailable):
-            done = await self._pool.execute(
-                "UPDATE send_races SET state = $2, slot = $3, error = $4, ended_at_ms = $5 "
-                "WHERE signature = $1 AND state < 10",
+        with self._writing(race.signature) as epoch:
+            done = await self._pool.fetchval(
+                "SELECT sends_end($1, $2, $3, $4, $5, $6)",
+                epoch,
                 race.signature,
                 race.state.value,
                 race.slot,
                 race.error,
                 race.ended_at_ms,
             )
-        return bool(done == "UPDATE 1")
+        return bool(done)
 
-    async def end_ticket(self, operation: bytes, charged: int) -> None:
-        with away_as(RacesUnavailable):
-            await self._pool.execute("SELECT sends_end_ticket($1, $2)", operation, charged)
+    async def end_ticket(self, ticket: Ticket, charged: int) -> None:
+        with self._writing(ticket.signature) as epoch:
+            await self._pool.execute(
+                "SELECT sends_end_ticket_owned($1, $2, $3, $4)", epoch, ticket.signature, ticket.operation, charged
+            )
 
     async def race(self, signature: bytes) -> Race | None:
         with away_as(RacesUnavailable):
@@ -225,19 +228,16 @@ class PostgresRaceStore:
             )
         return [Ticket(*row) for row in rows]
 
-    async def hasten(self, now_ms: int) -> None:
+    async def hasten(self, now_ms: int, slices: Collection[int]) -> None:
+        numbers, epochs = self._serving(slices)
         with away_as(RacesUnavailable):
-            await self._pool.execute(
-                "UPDATE send_races SET look_at_ms = $1 WHERE NOT settled AND look_at_ms > $1", now_ms
-            )
+            await self._pool.execute("SELECT sends_hasten($1, $2, $3)", numbers, epochs, now_ms)
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         with away_as(RacesUnavailable):
             rows = await self._pool.fetch(
-                "UPDATE send_races SET look_at_ms = $2 + "  # noqa: S608 - our own names.
-                "CASE WHEN state = 0 THEN greatest(0, $1 - window_at_ms - $4) / 4 ELSE 0 END WHERE signature IN ("
-                "SELECT signature FROM send_races WHERE NOT settled AND look_at_ms <= $1 "
-                f"ORDER BY look_at_ms LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING {_RACES}",
+                f"SELECT {_RACES} FROM sends_due($1, $2, $3, $4, $5, $6)",  # noqa: S608 - our own names.
+                *self._serving(),
                 now_ms,
                 look_at_ms,
                 limit,
@@ -247,8 +247,28 @@ class PostgresRaceStore:
 
     async def forget(self, before_ms: int) -> int:
         with away_as(RacesUnavailable):
-            done = await self._pool.execute("DELETE FROM send_races WHERE settled AND ended_at_ms < $1", before_ms)
-        return int(done.rpartition(" ")[2])
+            return int(await self._pool.fetchval("SELECT sends_forget($1, $2, $3)", *self._serving(), before_ms))
+
+    def _serving(self, slices: Collection[int] | None = None) -> tuple[list[int], list[int]]:
+        """Return the slices that are served, of these, and their epochs."""
+        found = {n: epoch for n, epoch in self._held.serving().items() if slices is None or n in slices}
+        return list(found), list(found.values())
+
+    @contextmanager
+    def _writing(self, signature: bytes) -> Iterator[int]:
+        """Give the epoch that the write carries. Raises SliceLost, also where the database refuses the epoch."""
+        number = slice_of(signature)
+        epoch = self._held.epoch(number)
+        if epoch is None:
+            raise SliceLost(f"slice {number} is not held")
+        with away_as(RacesUnavailable):
+            try:
+                yield epoch
+            except asyncpg.PostgresError as error:
+                if error.sqlstate != FENCED_SQLSTATE:
+                    raise
+                self._held.lose(number, epoch)
+                raise SliceLost(f"slice {number} has another owner") from error
 
 
 def _race(row: Any) -> Race:

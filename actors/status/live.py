@@ -45,7 +45,7 @@ class SignalSources(Protocol):
 
 class Sends(Protocol):
     @property
-    def state(self) -> Mapping[str, Any]: ...
+    def landing(self) -> dict[str, Any] | None: ...
     @property
     def relay_reachable(self) -> bool: ...
 
@@ -155,7 +155,7 @@ class LivePages:
         return self._capabilities
 
     def landing(self) -> dict[str, Any] | None:
-        return None if self._parts.sends is None else self._parts.sends.state.get("landing")
+        return None if self._parts.sends is None else self._parts.sends.landing
 
     async def look(self) -> None:
         """Check the stores and sources once."""

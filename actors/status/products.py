@@ -61,7 +61,7 @@ ENDPOINTS_NOT_BUILT = (
 )
 
 NOT_BUILT = "not part of this version"
-_NO_ENGINE = "no block engine is configured (sends.block_engine_url)"
+_NO_ENGINE = "no block engine is configured (sends.block_engine_url or sends.block_engines)"
 _METHOD_REASONS = MappingProxyType(
     {
         Availability.NOT_BUILT: NOT_BUILT,

@@ -19,7 +19,7 @@ from enum import IntEnum, unique
 
 import orjson
 
-from actors.config import NodeConfig
+from actors.provider_config import NodeConfig
 from actors.upstream.breaker import Breaker, Phase
 from actors.upstream.method_lanes import Lane
 from actors.upstream.node_health import COMMITMENTS, Commitment, NodeScore, Probe, lag_slots, slot_at

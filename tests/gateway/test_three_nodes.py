@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from actors.clock import SystemClock
-from actors.config import Config, NodeConfig, UpstreamConfig
+from actors.config import Config, UpstreamConfig
+from actors.provider_config import NodeConfig
 from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.upstream.api import Nodes
 from bench.systems import free_port

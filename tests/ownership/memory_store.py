@@ -12,6 +12,9 @@ class MemoryOwnership:
         self._commands: dict[str, tuple[int, int]] = {}
 
     async def claim(self, kind: str, slices: Sequence[int], holder: str) -> int:
+        return self.claim_now(kind, slices, holder)
+
+    def claim_now(self, kind: str, slices: Sequence[int], holder: str) -> int:
         self._epoch += 1
         self._owned.setdefault(kind, {}).update({number: Owned(holder, self._epoch) for number in slices})
         return self._epoch
@@ -29,8 +32,11 @@ class MemoryOwnership:
     async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
         self._commands[kind] = (wanted, setting)
 
+    def epoch(self, kind: str, slice_number: int) -> int | None:
+        owned = self._owned.get(kind, {}).get(slice_number)
+        return None if owned is None else owned.epoch
+
     def check(self, kind: str, slice_number: int, epoch: int) -> None:
         """As ownership_check() in functions.sql."""
-        owned = self._owned.get(kind, {}).get(slice_number)
-        if owned is None or owned.epoch != epoch:
+        if self.epoch(kind, slice_number) != epoch:
             raise SliceLost(f"slice {slice_number} of {kind}")

@@ -1,20 +1,56 @@
 """A store of races in memory; it passes the tests of the one in PostgreSQL (test_store.py)."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
+from actors.ownership.api import SliceLost
+from actors.ownership.held import HeldSlices
 from actors.sends.core import HOLD_MS, LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
+from actors.sends.slices import KIND, SLICES, slice_of
 from actors.sends.store import KeptRace, LegReport
+from tests.ownership.memory_store import MemoryOwnership
+
+
+@dataclass
+class Tables:
+    """What all racers share."""
+
+    ownership: MemoryOwnership = field(default_factory=MemoryOwnership)
+    races: dict[bytes, Race] = field(default_factory=dict)
+    tickets: dict[bytes, Ticket] = field(default_factory=dict)
+    reports: dict[bytes, list[LegReport]] = field(default_factory=dict)
+    look_at: dict[bytes, int] = field(default_factory=dict)
 
 
 class MemoryRaceStore:
-    def __init__(self) -> None:
-        self.races: dict[bytes, Race] = {}
-        self.tickets: dict[bytes, Ticket] = {}
-        self.reports: dict[bytes, list[LegReport]] = {}
-        self._look_at: dict[bytes, int] = {}
+    """As one racer writes it. Without arguments: of the only one, which holds every slice."""
+
+    def __init__(self, tables: Tables | None = None, held: HeldSlices | None = None) -> None:
+        self.tables = tables or Tables()
+        self.races, self.tickets = self.tables.races, self.tables.tickets
+        self.reports, self._look_at = self.tables.reports, self.tables.look_at
+        if held is None:
+            held = HeldSlices()
+            held.took(range(SLICES), self.tables.ownership.claim_now(KIND, range(SLICES), "racer"))
+        self.held = held
+
+    def _check(self, signature: bytes) -> None:
+        number = slice_of(signature)
+        epoch = self.held.epoch(number)
+        if epoch is None:
+            raise SliceLost(f"slice {number}")
+        try:
+            self.tables.ownership.check(KIND, number, epoch)
+        except SliceLost:
+            self.held.lose(number, epoch)
+            raise
+
+    def _is_served(self, signature: bytes) -> bool:
+        number, serving = slice_of(signature), self.held.serving()
+        return number in serving and self.tables.ownership.epoch(KIND, number) == serving[number]
 
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
+        self._check(race.signature)
         waiting = [each for each in self.tickets.values() if each.pubkey == ticket.pubkey and each.charged is None]
         if ticket.operation not in self.tickets and len(waiting) >= open_max:
             return None
@@ -31,6 +67,7 @@ class MemoryRaceStore:
         return self.races[race.signature]
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
+        self._check(before.signature)
         kept = self.races[before.signature]
         if (kept.state, kept.window_at_ms, kept.broadcasts) != (RaceState.OPEN, before.window_at_ms, before.broadcasts):
             return False
@@ -46,6 +83,7 @@ class MemoryRaceStore:
         return True
 
     async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
+        self._check(signature)
         if signature not in self.races:
             return
         kept = self.reports.setdefault(signature, [])
@@ -55,6 +93,7 @@ class MemoryRaceStore:
             self.races[signature] = replace(self.races[signature], sent=True)
 
     async def end(self, race: Race) -> bool:
+        self._check(race.signature)
         kept = self.races[race.signature]
         if not kept.state.open:
             return False
@@ -63,10 +102,11 @@ class MemoryRaceStore:
         )
         return True
 
-    async def end_ticket(self, operation: bytes, charged: int) -> None:
-        ticket = self.tickets[operation]
-        if ticket.charged is None:
-            self.tickets[operation] = replace(ticket, charged=charged)
+    async def end_ticket(self, ticket: Ticket, charged: int) -> None:
+        self._check(ticket.signature)
+        kept = self.tickets[ticket.operation]
+        if kept.charged is None:
+            self.tickets[kept.operation] = replace(kept, charged=charged)
 
     async def race(self, signature: bytes) -> Race | None:
         return self.races.get(signature)
@@ -86,15 +126,16 @@ class MemoryRaceStore:
         found = [ticket for ticket in self._tickets_of(signature) if ticket.charged is None]
         return sorted((one for one in found if one.operation > after), key=lambda one: one.operation)[:limit]
 
-    async def hasten(self, now_ms: int) -> None:
+    async def hasten(self, now_ms: int, slices: Collection[int]) -> None:
         for signature, at in self._look_at.items():
-            self._look_at[signature] = min(at, now_ms)
+            if slice_of(signature) in slices and self._is_served(signature):
+                self._look_at[signature] = min(at, now_ms)
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         waiting = sorted(
             (at, signature)
             for signature, at in self._look_at.items()
-            if at <= now_ms and not self._is_settled(signature)
+            if at <= now_ms and not self._is_settled(signature) and self._is_served(signature)
         )
         for _, signature in waiting[:limit]:
             race = self.races[signature]
@@ -106,7 +147,7 @@ class MemoryRaceStore:
         old = [
             signature
             for signature, race in self.races.items()
-            if self._is_settled(signature) and race.ended_at_ms < before_ms
+            if self._is_settled(signature) and race.ended_at_ms < before_ms and self._is_served(signature)
         ]
         for signature in old:
             for ticket in self._tickets_of(signature):

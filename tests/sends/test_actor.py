@@ -174,7 +174,7 @@ async def test_an_end_is_counted_once() -> None:
     race = world.kept(sent)
     opened = replace(race, state=RaceState.OPEN, slot=0, ended_at_ms=0)
     await world.racer.end(opened, RaceStep.CONFIRM, world.seen(race.signature))
-    assert world.racer.statistics.document(world.clock.now_ms(), [])["races"] == 1
+    assert world.racer.statistics.part(world.clock.now_ms(), [])["races"] == 1
 
 
 async def test_a_store_that_goes_away_in_the_middle_holds_back_what_it_cannot_record() -> None:

@@ -38,7 +38,7 @@ def test_no_more_leave_than_the_rate_allows(rate: float, pauses: list[float]) ->
     bucket, now, taken = RateBucket(rate), 100.0, 0
     for pause in pauses:
         now += pause
-        wait = bucket.wait_seconds(now)
+        wait = bucket.take(now)
         assert wait >= 0
         taken += wait == 0
     assert taken <= max(1.0, rate) + (now - 100) * rate + 1e-6
@@ -46,7 +46,7 @@ def test_no_more_leave_than_the_rate_allows(rate: float, pauses: list[float]) ->
 
 def test_a_refusal_by_the_bucket_says_when_to_ask_again() -> None:
     bucket = RateBucket(2.0)
-    assert [bucket.wait_seconds(100) for _ in range(3)] == [0, 0, 0.5]
+    assert [bucket.take(100) for _ in range(3)] == [0, 0, 0.5]
     assert bucket.wait_seconds(100.5) == 0
 
 

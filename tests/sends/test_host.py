@@ -8,15 +8,16 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from actors.actor_settings import part_of
+from actors.actor_settings import fingerprint, part_of
 from actors.addresses import TIP_ACCOUNTS
 from actors.calls import SettleReply, SettleRequest
 from actors.config import Config, SendsConfig, StorageConfig
 from actors.sends import host
-from actors.sends.api import RaceResult, WantedRace
+from actors.sends.api import RaceResult, SliceMoved, WantedRace
 from actors.sends.core import RaceState
 from actors.sends.engine import EngineCall
 from actors.sends.host import SendRacerActor
+from actors.sends.slices import SLICES
 from actors.telemetry import logs
 from tests.databases import as_role
 from tests.sends.conftest import EngineServer, Here
@@ -50,20 +51,27 @@ async def actor(
 
     sends = SendsConfig(block_engine_url=engine_server.url, block_engine_requests_per_second=100)
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)), sends=sends)
-    made: Any = SendRacerActor(part_of(config, host.USES), "fingerprint", open_settling, open_nodes)
+    settings = part_of(config, host.USES)
+    made: Any = SendRacerActor(settings, "fingerprint", "send-racer-0", open_settling, open_nodes)
     made.accounts = accounts
     yield made
     made._reporting.cancel()
     await made._background.stop()
     await made._racer.close()
     await made._racer._store._pool.close()
-    await as_role(owner_url, "TRUNCATE send_races CASCADE")
+    await as_role(owner_url, "TRUNCATE send_races, ownership, send_leases CASCADE")
 
 
 async def test_a_race_over_real_stores_and_legs(actor: Any, here: Here) -> None:
     """From the first call, which starts the process, to the charge; the engine has it too, as it tips."""
     payment = here.payment(tip=True)
-    task = asyncio.create_task(actor.race(WantedRace(payment.raw, b"o" * 16, b"p" * 32, 1, "sendAndConfirm", 50, 2)))
+    wanted = WantedRace(payment.raw, b"o" * 16, b"p" * 32, 1, "sendAndConfirm", 50, 2)
+    assert await actor.race(wanted) == SliceMoved() and await actor.has_sent(payment.signature) == SliceMoved()
+    await actor.take(range(SLICES))
+    async with asyncio.timeout(60):
+        while not actor._engines.requests_per_second:  # noqa: ASYNC110 - a lease tells nobody.
+            await asyncio.sleep(0.01)
+    task = asyncio.create_task(actor.race(wanted))
     async with asyncio.timeout(60):
         while not task.done():
             here.local.beat()
@@ -79,7 +87,17 @@ async def test_a_race_over_real_stores_and_legs(actor: Any, here: Here) -> None:
     health = await actor.health()
     assert health["under_way"] == 0 and health["landing"]["landed"] == 1
     assert list(health["landing"]["legs"]) == ["local_rpc", "jito", "tpu_quic"]
-    assert health["relay"] == {"reachable": True, "tip_accounts": TIP_ACCOUNTS}
+    assert health["relay"] == {"reachable": True, "tip_accounts": TIP_ACCOUNTS, "requests_per_second": 100}
+    assert health["slices"] == SLICES
     answer = await actor.ask_engine(EngineCall("getTipAccounts", b"[]", 5_000))
     assert orjson.loads(answer.body)["result"] == list(TIP_ACCOUNTS)
     assert await actor.fingerprint() == "fingerprint"
+    await actor.give(range(100))
+    assert (await actor.health())["slices"] == SLICES - 100
+
+
+def test_the_number_of_racers_replaces_none_of_them() -> None:
+    """Their slices move; a racer that stays goes on with its races."""
+    one, three = (Config(sends=SendsConfig(racers=number, tpu=False)) for number in (1, 3))
+    assert fingerprint(one, host.USES) == fingerprint(three, host.USES)
+    assert fingerprint(one, host.USES) != fingerprint(Config(sends=SendsConfig(tpu=True)), host.USES)

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
+from actors.ownership.api import SliceLost
+from actors.ownership.held import HeldSlices
+from actors.ownership.store import OwnershipStore, PostgresOwnership
 from actors.sends.core import (
     HOLD_MS,
     LEGS_ROWS_MAX,
@@ -18,12 +21,13 @@ from actors.sends.core import (
     ended,
     window_opens,
 )
+from actors.sends.slices import KIND, SLICES, slice_of
 from actors.sends.store import KeptRace, LegReport, PostgresRaceStore, RaceStore, RacesUnavailable
 from actors.storage.connections import connect_postgres
 from actors.upstream.signature_status import SignatureStatus
 from tests.databases import emptied
 from tests.sends.making import NOW, a_race, a_ticket
-from tests.sends.memory_store import MemoryRaceStore
+from tests.sends.memory_store import MemoryRaceStore, Tables
 
 MANY = 1_000
 ACCOUNT = a_ticket().pubkey
@@ -35,8 +39,10 @@ async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: st
     if request.param == "memory":
         yield MemoryRaceStore()
         return
-    async with emptied(postgres_url, owner_url, "TRUNCATE send_races CASCADE") as pool:
-        yield PostgresRaceStore(pool)
+    async with emptied(postgres_url, owner_url, "TRUNCATE send_races, ownership CASCADE") as pool:
+        held = HeldSlices()
+        held.took(range(SLICES), await PostgresOwnership(pool).claim(KIND, range(SLICES), "racer"))
+        yield PostgresRaceStore(pool, held)
 
 
 async def opened(store: RaceStore, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
@@ -81,7 +87,7 @@ async def test_an_account_has_only_so_many_tickets_that_have_not_ended(store: Ra
     assert await store.open(a_race(1), a_ticket(4, 1), 0, 2) is None  # Another call of an open race counts too.
     assert await store.open(a_race(1), a_ticket(1, 1), 0, 2) is not None  # The same call again does not.
     assert await store.open(a_race(3), a_ticket(3, 3, pubkey=b"q" * 32), 0, 2) is not None
-    await store.end_ticket(a_ticket(1).operation, 2)
+    await store.end_ticket(a_ticket(1), 2)
     assert await store.open(a_race(5), a_ticket(5, 5), 0, 2) is not None
 
 
@@ -89,7 +95,7 @@ async def test_tickets_that_have_not_ended_are_read_in_parts(store: RaceStore) -
     """One signature may have thousands of calls; its end must not read those that have ended before."""
     for number in (3, 1, 4, 2):
         await store.open(a_race(), a_ticket(number), 0, MANY)
-    await store.end_ticket(a_ticket(2).operation, 2)
+    await store.end_ticket(a_ticket(2), 2)
     first = await store.waiting(a_race().signature, b"", 2)
     rest = await store.waiting(a_race().signature, first[-1].operation, 2)
     assert [ticket.operation[0] for ticket in (*first, *rest)] == [1, 3, 4]
@@ -107,7 +113,7 @@ async def test_of_many_calls_at_once_one_ticket_is_the_first(store: RaceStore) -
 async def test_a_call_that_is_opened_again_changes_nothing(store: RaceStore) -> None:
     """A message delivered twice takes no second ticket."""
     await store.open(a_race(), a_ticket(), 0, MANY)
-    await store.end_ticket(a_ticket().operation, 2)
+    await store.end_ticket(a_ticket(), 2)
     await store.open(a_race(started_slot=7), a_ticket(landing=70), 0, MANY)
     assert await kept(store) == KeptRace(a_race(), a_ticket(first=True, charged=2))
 
@@ -202,8 +208,8 @@ async def test_the_newest_reports_are_shown(store: RaceStore) -> None:
 async def test_the_end_of_a_ticket_stands(store: RaceStore) -> None:
     """A hold ends once."""
     await store.open(a_race(), a_ticket(), 0, MANY)
-    await store.end_ticket(a_ticket().operation, 50)
-    await store.end_ticket(a_ticket().operation, 0)
+    await store.end_ticket(a_ticket(), 50)
+    await store.end_ticket(a_ticket(), 0)
     assert (await kept(store)).ticket == a_ticket(first=True, charged=50)
 
 
@@ -216,9 +222,9 @@ async def test_races_are_due_until_they_and_all_their_tickets_have_ended(store: 
     assert await store.due(NOW, NOW + 5, 9) == []
     done = ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + 9)
     await store.end(done)
-    await store.end_ticket(a_ticket().operation, 50)
+    await store.end_ticket(a_ticket(), 50)
     assert await store.due(NOW + 5, NOW + 10, 9) == [done]
-    await store.end_ticket(a_ticket(2).operation, 2)
+    await store.end_ticket(a_ticket(2), 2)
     assert await store.due(NOW + 10, NOW + 15, 9) == []
     await store.open(a_race(), a_ticket(3), NOW, MANY)  # Joined after its end: its ticket has to end too.
     assert await store.due(NOW + 10, NOW + 15, 9) == [done]
@@ -228,7 +234,7 @@ async def test_all_that_is_not_settled_can_be_made_due(store: RaceStore) -> None
     """A wall clock that was set back a day would leave every charge pending for a day."""
     for number, look_at_ms in ((1, NOW + 86_400_000), (2, NOW - 5)):
         await store.open(a_race(number), a_ticket(number, number), look_at_ms, MANY)
-    await store.hasten(NOW)
+    await store.hasten(NOW, range(SLICES))
     assert set(await store.due(NOW, NOW + 5, 9)) == {a_race(1), a_race(2)}
 
 
@@ -244,15 +250,106 @@ async def test_only_settled_races_are_forgotten(store: RaceStore) -> None:
         race = await opened(store, a_race(number), a_ticket(number, number), NOW)
         if number < 3:
             await store.end(ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + 9))
-    await store.end_ticket(a_ticket(1).operation, 50)
+    await store.end_ticket(a_ticket(1), 50)
     assert await store.forget(NOW + 9) == 0
     assert await store.forget(NOW + 10) == 1
     assert await store.race(a_race(1).signature) is None
     assert await store.race(a_race(2).signature) is not None
 
 
+@dataclass
+class Two:
+    """Two racers' views of one store. other_claims: as the mover has the second one take slices."""
+
+    mine: RaceStore
+    others: RaceStore
+    ownership: OwnershipStore
+    held: HeldSlices
+
+    async def other_claims(self, *slices: int) -> None:
+        self.held.took(slices, await self.ownership.claim(KIND, slices, "other"))
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def two(request: pytest.FixtureRequest, postgres_url: str, owner_url: str) -> AsyncIterator[Two]:
+    mine, others = HeldSlices(), HeldSlices()
+    if request.param == "memory":
+        tables = Tables()
+        mine.took(range(SLICES), await tables.ownership.claim(KIND, range(SLICES), "mine"))
+        stores = MemoryRaceStore(tables, mine), MemoryRaceStore(tables, others)
+        yield Two(*stores, tables.ownership, others)
+        return
+    async with emptied(postgres_url, owner_url, "TRUNCATE send_races, ownership CASCADE") as pool:
+        ownership = PostgresOwnership(pool)
+        mine.took(range(SLICES), await ownership.claim(KIND, range(SLICES), "mine"))
+        yield Two(PostgresRaceStore(pool, mine), PostgresRaceStore(pool, others), ownership, others)
+
+
+async def test_a_racer_whose_slice_was_claimed_writes_nothing(two: Two) -> None:
+    """Each kind of write of the former owner is refused, and the new owner goes on from the last one before."""
+    race = await opened(two.mine, a_race(), a_ticket(), NOW)
+    report = [LegReport(1, "jito", NOW + 3)]
+    done = ended(race, RaceStep.EXPIRE, None, NOW + 9)
+    await two.other_claims(slice_of(race.signature))
+    for write in (
+        two.mine.open(race, a_ticket(2), NOW, MANY),
+        two.mine.broadcast(race, broadcast_begins(race, 101), 9),
+        two.mine.report(race.signature, report),
+        two.mine.end(done),
+        two.mine.end_ticket(a_ticket(), 2),
+    ):
+        with pytest.raises(SliceLost):
+            await write
+    assert await two.others.race(race.signature) == race
+    assert await kept(two.others) == KeptRace(race, a_ticket(first=True))
+    after = broadcast_begins(race, 101)
+    assert await two.others.broadcast(race, after, 9) and await two.others.end(done)
+    await two.others.end_ticket(a_ticket(), 2)
+    assert await two.others.find(race.signature, ACCOUNT, a_ticket(2).operation) is None
+
+
+async def test_each_racer_gets_what_is_due_in_its_own_slices(two: Two) -> None:
+    """Also where it does not know yet that it has lost one."""
+    races = [await opened(two.mine, a_race(number), a_ticket(number, number), NOW + 50) for number in range(1, 9)]
+    theirs = {slice_of(race.signature) for race in races[:3]}
+    await two.other_claims(*theirs)
+    others = {race for race in races if slice_of(race.signature) in theirs}
+    assert await two.mine.due(NOW, NOW + 9, MANY) == []
+    await two.others.hasten(NOW, range(SLICES))
+    assert set(await two.others.due(NOW, NOW + 9, MANY)) == others
+    await two.mine.hasten(NOW, {slice_of(race.signature) for race in races} - {slice_of(races[7].signature)})
+    assert set(await two.mine.due(NOW, NOW + 9, MANY)) == set(races[:7]) - others
+    assert set(await two.mine.due(NOW + 50, NOW + 90, MANY)) >= {races[7]}
+
+
+async def test_each_racer_forgets_its_own_slices(two: Two) -> None:
+    race = await opened(two.mine, a_race(), a_ticket(), NOW)
+    await two.mine.end(ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + 9))
+    await two.mine.end_ticket(a_ticket(), 50)
+    await two.other_claims(slice_of(race.signature))
+    assert await two.mine.forget(NOW + 10) == 0 and await two.mine.race(race.signature) is not None
+    assert await two.others.forget(NOW + 10) == 1
+
+
+async def test_a_slice_that_is_not_held_is_not_written(two: Two) -> None:
+    with pytest.raises(SliceLost):
+        await two.others.open(a_race(), a_ticket(), 0, MANY)
+    assert await two.mine.race(a_race().signature) is None
+
+
+async def test_the_database_cuts_slices_as_racers_do(postgres_url: str) -> None:
+    """Else every write would be refused, or checked against another slice's epoch."""
+    pool = await connect_postgres(postgres_url, connections_max=1, application="test")
+    signatures = [bytes([number]) * 64 for number in range(64)]
+    asked = "SELECT get_byte(sha256(one), 0) FROM unnest($1::bytea[]) AS one"
+    assert [row[0] for row in await pool.fetch(asked, signatures)] == list(map(slice_of, signatures))
+    await pool.close()
+
+
 async def test_a_store_that_is_away_raises_its_own_exception(postgres_url: str) -> None:
     pool = await connect_postgres(postgres_url, connections_max=1, application="test")
     await pool.close()
     with pytest.raises(RacesUnavailable):
-        await PostgresRaceStore(pool).open(a_race(), a_ticket(), 0, MANY)
+        held = HeldSlices()
+        held.took(range(SLICES), 1)
+        await PostgresRaceStore(pool, held).open(a_race(), a_ticket(), 0, MANY)

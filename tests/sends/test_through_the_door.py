@@ -52,7 +52,8 @@ class Scene:
     def __init__(self, here: Here, world: Any, callers: dict[str, Any]) -> None:
         self.here, self.world, self.store = here, world, MemoryRaceStore()
         chain, clock = SendChain(here), world.clock
-        self.racer = SendRacer(chain, [LocalRpcLeg(here, clock)], self.store, world.accounts, clock, open_max=2)
+        legs, held = [LocalRpcLeg(here, clock)], self.store.held
+        self.racer = SendRacer(chain, legs, self.store, world.accounts, clock, held, open_max=2)
         self.recovery = RaceRecovery(self.racer, chain, self.store, clock)
         self.link = Link(self.racer)
         methods = SendMethods(cast(Any, self.link), chain, 2, clock, MemoryMarks())

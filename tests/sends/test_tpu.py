@@ -7,13 +7,17 @@ import pytest
 from aioquic.buffer import Buffer
 from aioquic.quic.connection import QuicConnection
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import SecretStr
 from solders.instruction import Instruction
+from solders.keypair import Keypair
 from solders.message import MessageV1, TransactionConfig
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
+from actors.config import SendsConfig
 from actors.sends import tpu as tpu_module
+from actors.sends.host import identity_of
 from actors.sends.tpu import TpuQuicLeg
 from actors.upstream.replies import NodeAnswer
 from devnode.tpu.door import TpuDoor
@@ -49,6 +53,19 @@ async def test_transactions_arrive_over_one_warm_connection(here: Here, tpu: Tpu
     assert len(leg.warm) == 1
     await leg.close()
     assert leg.warm == ()
+
+
+async def test_leaders_see_the_identity_of_the_settings(here: Here, tpu: TpuDoor) -> None:
+    """The key of the client's certificate, by which a leader finds the stake; proven in the handshake."""
+    keypair = Keypair()
+    sends = SendsConfig(tpu_identity_key=SecretStr(str(keypair)))
+    leg = TpuQuicLeg(here, ManualClock(), lambda: here.local.call("getSlot"), identity_of(sends), private_leaders=True)
+    await leg.refresh()
+    await until_warm(leg)
+    payment = here.payment()
+    assert (await leg.send(payment)).acknowledged_ms is not None and here.landed(payment)
+    assert set(tpu._peers.values()) == {keypair.pubkey()}
+    await leg.close()
 
 
 async def test_without_a_connection_nothing_is_sent(here: Here, tpu: TpuDoor) -> None:

@@ -21,7 +21,7 @@ from actors.calls import SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.methods.signed_transactions import SignedTransaction, signed_transaction
 from actors.sends.actor import POLL_SECONDS, SendRacer
-from actors.sends.api import RaceRefused, RaceResult, WantedRace
+from actors.sends.api import RaceRefused, RaceResult, SliceMoved, WantedRace
 from actors.sends.core import Present, Proof, Race
 from actors.sends.legs import LEG_NAMES, Submission
 from actors.sends.recovery import RaceRecovery
@@ -49,6 +49,13 @@ class Process:
     crash_at: int = 0
     steps: int = 0
     dead: bool = False
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)  # Cleared: it was stopped, and calls nobody.
+
+    def __post_init__(self) -> None:
+        self.goes_on.set()
+
+    async def pause(self) -> None:
+        await self.goes_on.wait()
 
     def step(self) -> None:
         self.steps += 1
@@ -118,9 +125,10 @@ class World:
         """A new process over what survived."""
         self.process = process = Process(crash_at)
         chain: Any = WorldChain(self, process)
-        store: Any = WorldStore(self, process)
+        store: Any = WorldStore(self, process, self.store)
         legs: Any = [WorldLeg(self, process, name) for name in LEG_NAMES]
-        self.racer = SendRacer(chain, legs, store, WorldAccounts(self, process), self.clock, open_max=OPEN_MAX)
+        accounts = WorldAccounts(self, process)
+        self.racer = SendRacer(chain, legs, store, accounts, self.clock, self.store.held, open_max=OPEN_MAX)
         self.recovery = RaceRecovery(self.racer, chain, store, self.clock)
 
     def make(self, **fate: bool) -> Sent:
@@ -143,7 +151,7 @@ class World:
         """The stored race."""
         return self.store.races[sent.transaction.signature]
 
-    async def call(self, sent: Sent, account: int = 1) -> "asyncio.Task[RaceResult | RaceRefused]":
+    async def call(self, sent: Sent, account: int = 1) -> "asyncio.Task[RaceResult | RaceRefused | SliceMoved]":
         task = asyncio.create_task(self.racer.race(self.wanted(sent, account)))
         await turns()
         return task
@@ -233,6 +241,7 @@ class WorldLeg:
         return True
 
     async def send(self, transaction: SignedTransaction) -> Submission:
+        await self._process.pause()
         self._process.step()
         at = self._world.clock.now_ms()
         assert transaction.signature in self._world.store.races, "a byte left before the race was stored"
@@ -248,15 +257,16 @@ class WorldLeg:
 
 
 class WorldStore:
-    """Each call may be killed before or after it took effect."""
+    """Each call may be killed before or after it took effect. store: as its racer writes it."""
 
-    def __init__(self, world: World, process: Process) -> None:
-        self._world, self._process = world, process
+    def __init__(self, world: World, process: Process, store: MemoryRaceStore) -> None:
+        self._world, self._process, self._store = world, process, store
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._world.store, name)
+        method = getattr(self._store, name)
 
         async def call(*arguments: Any) -> Any:
+            await self._process.pause()
             self._process.step()
             if self._world.store_away:
                 raise RacesUnavailable("away")
@@ -273,6 +283,7 @@ class WorldAccounts:
         self._world, self._process = world, process
 
     async def settle(self, request: SettleRequest) -> SettleReply:
+        await self._process.pause()
         self._process.step()
         if self._world.owner_away:
             raise OwnerUnavailable("away")

@@ -8,7 +8,7 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
-    *("release", "addresses", "units", "clock", "errors", "config", "config_loader"),
+    *("release", "addresses", "units", "clock", "errors", "provider_config", "config", "config_loader"),
     *("x402_types", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "free_memory", "hosting"),
@@ -64,7 +64,7 @@ OPEN = {
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
     # Holders of slices, their even spread and their moves, for every kind of actor that scales.
-    "ownership": {"moves", "spread", "store"},
+    "ownership": {"held", "keeper", "moves", "spread", "store"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "signature_status"},
     # A transport: both ends of it, and the form of what travels.

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import orjson
 
 from actors.clock import ManualClock
-from actors.config import NodeConfig, UpstreamConfig
+from actors.config import UpstreamConfig
+from actors.provider_config import NodeConfig
 from actors.upstream import replies
 from actors.upstream.api import Nodes
 from actors.upstream.node_health import Probe

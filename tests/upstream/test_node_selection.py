@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.config import NodeConfig
+from actors.provider_config import NodeConfig
 from actors.upstream.breaker import FAILURES_MIN
 from actors.upstream.method_lanes import Lane
 from actors.upstream.node_health import Commitment, Probe

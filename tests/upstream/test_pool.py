@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from actors.config import NodeConfig
+from actors.provider_config import NodeConfig
 from actors.upstream import replies
 from actors.upstream.breaker import FAILURES_MIN, Phase
 from actors.upstream.hedging import Hedges

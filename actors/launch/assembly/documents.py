@@ -20,7 +20,7 @@ from actors.upstream.replies import MethodHandler, NodeAnswer, made
 
 def offer_of(config: Config, pages: Sequence[Page] = ()) -> Offer:
     """The gateway's own paths, these pages, the documents themselves, and the methods."""
-    relay = config.sends.block_engine_url is not None
+    relay = bool(config.sends.engines)
     served = (*door_http.endpoints(relay), *(page.endpoint for page in pages), *endpoints.ENDPOINTS)
     url = public_url_of(config)
     deposit = payment_terms.build(config.payments, url, "/").deposit

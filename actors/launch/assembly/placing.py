@@ -11,10 +11,9 @@ import asyncio
 from actors.config import Config
 from actors.deposits.usdc.host import place_watcher
 from actors.launch.assembly.deposit_watcher import open_accounts, open_node
-from actors.launch.assembly.sending import open_nodes, open_settling
+from actors.launch.assembly.sending import place_all_racers
 from actors.launch.assembly.streaming import needs_hub
 from actors.launch.assembly.webhooks import open_feed
-from actors.sends.host import place_racer
 from actors.signals.host import place_classifiers
 from actors.streams.hub.host import place_hub
 from actors.webhooks.host import place_dispatcher
@@ -26,7 +25,7 @@ async def place_beside_owners(config: Config) -> None:
     placing = [
         asyncio.to_thread(place_dispatcher, config, open_accounts, open_node, open_feed),
         asyncio.to_thread(place_classifiers, config, open_node),
-        asyncio.to_thread(place_racer, config, open_settling, open_nodes),
+        place_all_racers(config),
     ]
     if config.payments.deposit_wallet is not None:
         placing.append(asyncio.to_thread(place_watcher, config, open_accounts, open_node))

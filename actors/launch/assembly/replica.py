@@ -78,7 +78,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await asyncio.gather(nodes.probe(), accounts.connected())
     nodes.start()
     deposits = await watch_deposits(config)
-    sends, methods = await assemble_sends(config, nodes, RedisSendMarks(redis_client))
+    sends, methods, close_sends = await assemble_sends(config, nodes, RedisSendMarks(redis_client))
     payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, meters, standing, replica_id, metrics, [signals.kind])
     yellowstone = assemble_yellowstone(config, accounts, streaming, meters, clock, metrics)
@@ -106,7 +106,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         callers=methods.caller_handlers(),
         pages=served,
         idempotency=keys,
-        relay=config.sends.block_engine_url is not None,
+        relay=bool(config.sends.engines),
         streams=streaming.sockets,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
@@ -119,7 +119,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     first = (door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, close_keys, sends.stop, sol_price.stop, nodes.close, pages.stop)
+    last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
 
 
@@ -135,7 +135,7 @@ async def _report(config: Config, metrics: Metrics) -> None:
 
 
 def _offered(config: Config, served: Sequence[Page]) -> OfferedParts:
-    relay, sockets = config.sends.block_engine_url is not None, offers_streams(config)
+    relay, sockets = bool(config.sends.engines), offers_streams(config)
     doors = Doors(websocket=sockets, relay=relay, grpc=config.upstream.yellowstone_url is not None, signals=sockets)
     return OfferedParts(doors, (*door_http.endpoints(relay), *(page.endpoint for page in served)), outcomes.PUBLISHED)
 

@@ -1,24 +1,26 @@
-"""How the racer reaches accounts and nodes, and how replicas reach the racer.
+"""How racers reach accounts and nodes, how replicas reach the racers, and how many racers there are.
 
 Implements: design, "Layout" (siblings never meet; they are joined here). Wiring; every rule is in sends/.
 """
 
-import asyncio
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 
 from actors.accounts.client import ShardedAccounts, find_shards
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.launch.assembly.deposit_watcher import open_node
-from actors.sends.api import SendsClient
+from actors.ownership.store import opened_ownership
 from actors.sends.chain import SendChain
+from actors.sends.client import SendsClient
 from actors.sends.endpoints import SendMethods
 from actors.sends.hold_endings import Settles
-from actors.sends.host import place_racer
 from actors.sends.once import SendMarks
+from actors.sends.placing import place_racers
+from actors.sends.slices import KIND
 from actors.upstream.api import Nodes
 from actors.upstream.replies import Node
 
@@ -37,15 +39,26 @@ async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
     return nodes, nodes.single_nodes
 
 
+async def place_all_racers(config: Config) -> int:
+    """Start or end racers, and move their slices, until there are as many as are wanted now; returns how many.
+
+    For a new deployment, and for a command that has changed the number. Needs a connected Ray."""
+    return await place_racers(config, open_settling, open_nodes)
+
+
 async def assemble_sends(
     config: Config,
     nodes: Nodes,
     marks: SendMarks | None,
-    place: Callable[..., Any] = place_racer,
-) -> tuple[SendsClient, SendMethods]:
-    """The racer as a replica holds it, placed where there is none, and the methods that need it."""
-    # In a thread: it blocks while a new process starts, and the replica's loop must not.
-    client = SendsClient(await asyncio.to_thread(place, config, open_settling, open_nodes))
-    client.start()
+    place: Callable[[Config], Awaitable[int]] = place_all_racers,
+) -> tuple[SendsClient, SendMethods, Callable[[], Awaitable[None]]]:
+    """Place the racers where they are missing. Returns the racers as a replica holds them, the methods that need them,
+    and what closes both."""
+    await place(config)
+    parts, clock = AsyncExitStack(), SystemClock()
+    ownership = await parts.enter_async_context(opened_ownership(config.storage, "gateway-sends"))
+    client = SendsClient(partial(ownership.holders, KIND), clock)
+    await client.start()
+    parts.push_async_callback(client.stop)
     chain = SendChain(nodes, nodes.single_nodes)
-    return client, SendMethods(client, chain, config.pricing.base_credits, SystemClock(), marks)
+    return client, SendMethods(client, chain, config.pricing.base_credits, clock, marks), parts.aclose

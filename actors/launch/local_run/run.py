@@ -21,7 +21,7 @@ import aiohttp
 from actors import hosting
 from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
-from actors.config import Config, ConfigError, shown_url
+from actors.config import Config, ConfigError
 from actors.config_loader import Loaded, load
 from actors.gateway.replicas import has_spare_on, replicas_on
 from actors.launch.front import installation as front
@@ -43,6 +43,7 @@ from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
 from actors.local_servers.private_files import write_private
+from actors.provider_config import shown_url
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 from actors.telemetry.metrics_page import metrics_url, place_metrics_page

@@ -18,6 +18,7 @@ import actors
 from actors.config import Config, ConfigError, environment_name
 from actors.launch.local_run.sponsor_setup import prepare_embedded, with_sponsor
 from actors.launch.local_run.start_checks import needed_ports, network_of, require_whole
+from actors.launch.local_run.tpu_identity import with_tpu_identity
 from actors.launch.local_run.wallets import LocalSecrets, load_or_make
 from actors.local_servers.child_processes import Child, Supervisor
 from actors.local_servers.datadir import DataDir, default_path
@@ -76,7 +77,7 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         upstream = upstream.model_copy(update={"node_url": url, "node_ws_url": url.replace("http", "ws", 1)})
         if upstream.yellowstone_url is None:
             upstream = upstream.model_copy(update={"yellowstone_url": f"http://127.0.0.1:{grpc_port}"})
-        if sends.block_engine_url is None:
+        if not sends.engines:
             sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
     supervisor.start(*children)
     return config.model_copy(update={"storage": storage, "upstream": upstream, "sends": sends})
@@ -100,7 +101,7 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
     if embedded_chain and trades.sol_usd_micro is None:  # Its SOL has no market, and no account with a price.
         trades = trades.model_copy(update={"sol_usd_micro": EMBEDDED_SOL_USD_MICRO})
     config = config.model_copy(update={"storage": storage, "payments": payments, "trades": trades})
-    return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
+    return with_sponsor(with_tpu_identity(config), secrets_folder, secrets.sponsor.seed if embedded_chain else None)
 
 
 def _devnode_grpc_port(config: Config) -> int:

@@ -14,7 +14,7 @@ import typer
 from pydantic import SecretStr
 
 from actors.accounts import audit
-from actors.config import ConfigError, NodeConfig, environment_name, shown_url
+from actors.config import ConfigError, environment_name
 from actors.config_loader import Loaded
 from actors.launch.local_run import start_checks, supervisor_process
 from actors.launch.local_run.run import Options, Parts, run, settings
@@ -30,6 +30,7 @@ from actors.launch.operator.account_commands import add_account_shortcuts, add_a
 from actors.launch.operator.money_commands import add_deposits, add_referrals
 from actors.launch.operator.sponsor_commands import add_sponsor
 from actors.launch.operator.tables import is_for_a_terminal, print_table
+from actors.provider_config import BlockEngineConfig, NodeConfig, shown_url
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 
@@ -214,11 +215,18 @@ def _shown(field: str, value: Any) -> str:
     """Return a setting as text: no secret, and of a URL only the host, because the rest of it may be a key."""
     if isinstance(value, SecretStr):
         return "(set, hidden)"
+    if isinstance(value, tuple) and any(isinstance(item, BlockEngineConfig) for item in value):
+        return "\n".join(map(_shown_engine, value))
     if isinstance(value, tuple) and any(isinstance(item, NodeConfig) for item in value):
         return "\n".join(_shown_node(node, number) for number, node in enumerate(value, 1))
     if isinstance(value, str) and field.endswith("url"):
         return shown_url(value)
     return "" if value is None else str(value)
+
+
+def _shown_engine(engine: BlockEngineConfig) -> str:
+    auth = "" if engine.auth is None else ", auth (set, hidden)"
+    return f"{shown_url(engine.url.get_secret_value())}, {engine.requests_per_second:g} requests/s{auth}"
 
 
 def _shown_node(node: NodeConfig, number: int) -> str:

@@ -25,6 +25,7 @@ from actors.launch.local_run.cluster import APPLICATION
 from actors.launch.local_run.sponsor_setup import with_sponsor
 from actors.launch.local_run.start_checks import require_own_stores
 from actors.launch.local_run.stores import require_cluster_settings
+from actors.launch.local_run.tpu_identity import with_tpu_identity
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import SchemaMismatch
 
@@ -45,7 +46,7 @@ def cluster_config(arguments: Mapping[str, str], environ: Mapping[str, str]) -> 
     """
     file, lines = arguments.get("config"), arguments.get("environment")
     current = environ if lines is None else _of_file(Path(lines), environ)
-    config = with_sponsor(load(current, Path(file) if file else None).config, None, None)
+    config = with_sponsor(with_tpu_identity(load(current, Path(file) if file else None).config), None, None)
     require_cluster_settings(config)
     _require_takeover(config, environ)
     asyncio.run(require_own_stores(config, _STORES_SECONDS))

@@ -14,7 +14,7 @@ import aiohttp
 import typer
 from solders.keypair import Keypair
 
-from actors.config import Config, ConfigError, environment_name, shown_url
+from actors.config import Config, ConfigError, environment_name
 from actors.launch.local_run import sponsor_setup, wallets
 from actors.launch.local_run.run import Options, data_path, settings
 from actors.launch.local_run.screen import ConfigFileOption, DataDirOption, fail, say
@@ -22,6 +22,7 @@ from actors.launch.local_run.sponsor_setup import Chain, Found, SponsorFailed
 from actors.launch.local_run.stores import fill_local
 from actors.launch.operator.tables import print_rows
 from actors.local_servers.datadir import DataDirError
+from actors.provider_config import shown_url
 
 _PAYMENT_LAMPORTS = 10_001  # Two signatures, and the lamport or less that official clients add as priority.
 _CHAIN_FILE = Path("devnode", "ready.json")  # Of the data folder; the embedded chain writes it while it runs.

@@ -1,5 +1,6 @@
 """A deployment waits for one new process, not for one after the other, and for the owners of accounts last."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -15,7 +16,7 @@ WHOLE = Config(
     payments=PaymentsConfig(deposit_wallet="So11111111111111111111111111111111111111112"),
     upstream=UpstreamConfig(node_url="http://node.example", node_ws_url="ws://node.example"),
 )
-ALL = {"place_dispatcher", "place_classifiers", "place_racer", "place_watcher", "place_hub"}
+ALL = {"place_dispatcher", "place_classifiers", "place_all_racers", "place_watcher", "place_hub"}
 
 
 def placed_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
@@ -30,8 +31,11 @@ def placed_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
 
         return place
 
+    async def place_racers(config: Config) -> None:
+        await asyncio.to_thread(stand_in("place_all_racers"), config)
+
     for name in ALL:
-        monkeypatch.setattr(placing, name, stand_in(name))
+        monkeypatch.setattr(placing, name, place_racers if name == "place_all_racers" else stand_in(name))
     return placed
 
 

@@ -8,8 +8,9 @@ from pydantic import SecretStr
 
 from actors import hosting
 from actors.actor_settings import part_of
-from actors.config import Config, NodeConfig, StorageConfig, UpstreamConfig
+from actors.config import Config, StorageConfig, UpstreamConfig
 from actors.hotlink.replica import Link
+from actors.provider_config import NodeConfig
 from actors.streams.api import LINK_KINDS
 from actors.streams.hub.actor import StreamUrl
 from actors.streams.hub.feed import FeedSubscription, TopicFeed

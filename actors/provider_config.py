@@ -1,0 +1,68 @@
+"""Settings of other operators' servers: nodes and block engines, whose URLs may be keys; and the form of all settings.
+
+Implements: style, "Configuration". Not here: the tree (config.py), reading values (config_loader.py).
+"""
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+
+
+class Branch(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class NodeConfig(Branch):
+    """One of several nodes. Its URLs may contain keys, so they are secrets; logs and answers show its name."""
+
+    name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="name in logs and in X-Node")
+    url: SecretStr = Field(description="JSON-RPC URL")
+    ws_url: SecretStr | None = Field(None, description="WebSocket URL; the first node's speeds up deposits")
+    weight: int = Field(1, ge=0, le=1_000, description="share of the calls; 0: only when no other node can answer")
+    roles: tuple[Literal["read", "send", "archive"], ...] = Field(
+        ("read", "send"), min_length=1, description="kinds of calls; archive: blocks and transactions go there first"
+    )
+
+    @field_validator("url", "ws_url")
+    @classmethod
+    def _is_a_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        schemes = ("http", "https") if info.field_name == "url" else ("ws", "wss")
+        if value is not None and not is_url(value.get_secret_value(), schemes):
+            raise ValueError(f"wanted a URL that begins with {schemes[0]}:// or {schemes[1]}://")
+        return value
+
+
+class BlockEngineConfig(Branch):
+    """One of several block engines, such as a region. Its URL may contain a key, so it is a secret."""
+
+    url: SecretStr = Field(description="URL of the engine")
+    requests_per_second: float = Field(1.0, gt=0, le=10_000, description="that the engine takes of all racers")
+    auth: SecretStr | None = Field(None, description="UUID that raises the engine's limit")
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_url(cls, value: SecretStr) -> SecretStr:
+        if not is_url(value.get_secret_value(), ("http", "https")):
+            raise ValueError("wanted a URL that begins with http:// or https://")
+        return value
+
+
+def shown_url(url: str) -> str:
+    """Return scheme, host and port: user, password, path and query of a provider's URL may be its key."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "(not a URL)"
+    hidden = "/..." if parts.path.strip("/") or parts.query or parts.fragment else ""
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{hidden}"
+
+
+def is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:
+        return False
