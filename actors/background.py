@@ -55,11 +55,15 @@ class Background:
     async def _repeat(
         self, work: Callable[[], Awaitable[object]], seconds: float, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         while True:
             try:
                 await work()
             except Exception as error:  # noqa: BLE001 - logged; the next round may succeed.
                 self._crashed(error)
+            if task.cancelling():  # A driver may turn a cancellation into a broken connection, which the work catches.
+                return
             await sleep(seconds)
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:

@@ -294,7 +294,7 @@ class WebhooksConfig(Branch):
 
 
 class SignalsConfig(Branch):
-    classifiers: int = Field(1, ge=1, le=12, description="actors that classify transactions; they share the programs")
+    classifiers: int = Field(1, ge=1, le=64, description="actors that classify transactions; each takes an equal part")
     large_swap_lamports: int = Field(10_000_000_000, ge=1, description="smallest SOL side of a largeSwap")
     stream_entries_max: int = Field(200_000, ge=1_000, description="entries of the log that Redis keeps, about")
     stream_hours: int = Field(24, ge=1, le=168, description="entries leave Redis after so long")

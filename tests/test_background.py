@@ -1,6 +1,7 @@
 """Background tasks are kept, logged and counted when they crash, and awaited at the end."""
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
@@ -86,3 +87,20 @@ async def test_repeated_work_goes_on_after_a_crash_with_the_pause_it_was_given(
     await background.stop()
     assert rounds == [0, 1, 2] and pauses == [0.5, 0.5, 0.5]
     assert [record.getMessage() for record in caplog.records] == ["the work failed"]
+
+
+async def test_work_that_swallows_its_cancellation_ends_all_the_same() -> None:
+    """As a driver does that takes a cancelled read for a broken connection; `stop` would wait for ever."""
+    started = asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    background = Background(logging.getLogger(__name__), "it failed")
+    background.repeat(work, 60.0)
+    await started.wait()
+    async with asyncio.timeout(10):
+        await background.stop()
+    assert len(background) == 0

@@ -3,12 +3,18 @@
 Implements: interface, "Signal kinds"; threats 32 (signals of lost forks are corrected) and 69. A shell:
 classify.py says what a signal is, slots.py which slots are lost, log.py writes each signal once.
 
-Each of its slices (positions.py) has a stored position, a final slot: every signal up to it is in the log, and nothing
-of it can change. A new classifier claims its slices and resumes at the lowest of their positions. It reads again what
-is not final yet; the log knows those signals, so nothing is lost or doubled. A position that is lost is told as a gap,
-and the classifier begins with what happens now. One whose slices another classifier has claimed ends. The stream is the
-first source. While it is away blocks are polled; slots that the stream has no more are read as blocks;
-slots that no node has any more are a gap in the log, which subscribers are told of.
+It has one of the parts into which the work is divided (positions.py): of the transactions of all programs, those whose
+signatures fall into its part. A part has a stored position, a final slot: every signal up to it is in the log, and
+nothing of it can change. A new classifier claims its part and resumes there. It reads again what is not final yet; the
+log knows those signals, so nothing is lost or doubled. A position that is lost is told as a gap, and the classifier
+begins with what happens now. One whose part another classifier has claimed ends. When the work is divided anew, it goes
+on with its part of the new layout, or does nothing where that has fewer parts.
+
+Signals wait until all other parts have come to their slot (part_writer.py), so that the log has them in the order of
+their slots. While too many of them wait, nothing more is read.
+
+The stream is the first source. While it is away blocks are polled; slots that the stream has no more are read as
+blocks; slots that no node has any more are a gap in the log, which subscribers are told of.
 
 A plain class. host.py makes it a Ray actor; tests use it directly.
 """
@@ -21,10 +27,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from actors.clock import Clock
-from actors.signals.classify import classify
+from actors.signals.classify import FAMILIES, classify
 from actors.signals.events import SignalEvent
 from actors.signals.history import HistoryUnavailable, SignalHistory
-from actors.signals.log import LogEntry, PositionLost, SignalGap, SignalLog, SignalLogUnavailable, SliceTaken
+from actors.signals.log import (
+    LayoutChanged,
+    LogEntry,
+    NothingToDo,
+    PartTaken,
+    PositionLost,
+    SignalGap,
+    SignalLog,
+    SignalLogUnavailable,
+)
+from actors.signals.part_writer import PartWriter
 from actors.signals.positions import WALLETS_SLICE, Claim
 from actors.signals.restoring import restore
 from actors.signals.slots import SlotTree
@@ -36,8 +52,9 @@ from actors.signals.sources import (
     SourceUnavailable,
     TransactionSeen,
     Update,
+    with_pauses,
 )
-from actors.signals.transaction import key_bytes, known_key
+from actors.signals.transaction import key_bytes, key_text
 
 logger = logging.getLogger(__name__)
 
@@ -50,19 +67,22 @@ _POLLING_SECONDS = 10.0  # Without a stream, blocks are polled for so long; then
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CANCEL_AGAIN_SECONDS = 1.0
 _LOST_IN_A_ROW_MAX = 3  # Then a position that Redis does not keep is given up.
+_IDLE_SECONDS = 0.25  # Between two looks for a part, while there is none.
+_HELD_SECONDS = 0.01  # Between two looks how far the other parts are, while signals wait for them.
 _POSITION_LOST = "the position in the chain was lost"
+_ALL_PROGRAMS = frozenset(FAMILIES)
 # Opens the source of blocks up to a slot, or for ever.
 OpenBlocks = Callable[[int | None], ChainSource]
 
 
 class SignalClassifier:
-    """Of some slices. name: for logs. on_fenced: called when another classifier has claimed a slice of this one, which
-    then does nothing any more."""
+    """Of one part. parts: how many there are, where the log does not say it. on_fenced: called when another classifier
+    has claimed the part of this one, which then does nothing any more."""
 
     def __init__(
         self,
-        name: str,
-        slices: Sequence[str],
+        part: int,
+        parts: int,
         stream: ChainSource | None,
         open_blocks: OpenBlocks,
         log: SignalLog,
@@ -73,33 +93,30 @@ class SignalClassifier:
         on_fenced: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._name, self._slices = name, tuple(slices)
+        self._part, self._parts = part, parts
         self._stream, self._open_blocks, self._log, self._history = stream, open_blocks, log, history
         self._clock, self._sleep = clock, sleep
-        self._large, self._watches, self._on_fenced = large_swap_lamports, WALLETS_SLICE in slices, on_fenced
+        self._large, self._on_fenced = large_swap_lamports, on_fenced
         self._wallets: frozenset[bytes] = frozenset()
         self._wallet_texts: frozenset[str] = frozenset()
         self._source: ChainSource | None = None
         self._tree = SlotTree()
         self._by_slot: dict[int, list[SignalEvent]] = {}  # Of slots that are not final.
-        self._claims: tuple[Claim, ...] = ()
-        self._must_claim = True  # At the beginning, and once Redis has lost a position.
-        self._due: list[tuple[int, bytes | None]] = []  # From after which slot each program is read; None: wallets.
-        self._all_due_after = 0
-        self._position = self._slot = 0
+        self._writer: PartWriter | None = None
+        self._must_claim = True  # At the beginning, when the work is divided anew, and once Redis has lost a position.
+        self._all_due_after = 0  # Up to this slot, some program has a floor.
+        self._slot = 0  # The newest that was read.
         self._gap_after: int | None = None  # The position is lost: all after this slot is missing. None: it is known.
         self._lost_in_a_row = 0
-        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # Entries that a lost log may have had alone.
         self.fault = ""
         self.counts = {"transactions": 0, "signals": 0, "corrections": 0}
+        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # Entries that a lost log may have had alone.
         self._newest_gap: SignalGap | None = None
         self._heard = clock.monotonic()  # When the source told something last.
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._run())]
-        if self._watches:
-            self._tasks.append(asyncio.create_task(self._follow_wallets()))
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._follow_wallets())]
 
     async def stop(self) -> None:
         """End the tasks. A read of gRPC that is cancelled may end as a broken stream does, so that its task goes on
@@ -111,20 +128,26 @@ class SignalClassifier:
             _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_SECONDS)
 
     def health(self) -> dict[str, Any]:
-        """source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none.
+        """part, parts, layout: of the newest claim; None: it has none. held: signals that wait for other parts.
+
+        source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none.
 
         source_away_seconds: since when it has none; 0: it has one. gap: the newest one that it has told.
         """
         head = None if self._source is None else self._source.head()
+        writer, claim = self._writer, self._claim
         away = 0.0 if self._source is not None else self._clock.monotonic() - self._heard
         gap = self._newest_gap
         return {
-            "name": self._name,
+            "part": None if claim is None else claim.part,
+            "parts": None if claim is None else claim.layout.parts,
+            "layout": None if claim is None else claim.layout.epoch,
+            "held": 0 if writer is None else writer.held,
             "source_away_seconds": away,
             "gap": None if gap is None else {"from_slot": gap.from_slot, "to_slot": gap.to_slot, "reason": gap.reason},
             "source": "none" if self._source is None else self._source.name,
             "slot": self._slot,
-            "position": self._position,
+            "position": 0 if writer is None else writer.position,
             "lag_slots": None if head is None else max(0, head - self._slot),
             "fault": self.fault,
             **self.counts,
@@ -138,19 +161,28 @@ class SignalClassifier:
                 await self.follow()
                 attempt = 0
                 continue
-            except SliceTaken as error:
-                self.fault = f"another classifier has claimed {error}"
-                logger.error("signals %s end: %s", self._name, self.fault)
+            except PartTaken as error:
+                self.fault = f"another classifier has claimed part {error}"
+                logger.error("signals of part %d end: %s", self._part, self.fault)
                 self._on_fenced()
                 return
+            except LayoutChanged as error:
+                self._writer, self._must_claim, attempt = None, True, 0
+                logger.info("signals of part %d: the work is divided anew: %s", self._part, error)
+                continue
+            except NothingToDo as error:
+                self._writer, self._must_claim, self.fault = None, True, str(error)
+                self._lose_source()
+                await self._sleep(_IDLE_SECONDS)
+                continue
             except (SignalLogUnavailable, HistoryUnavailable, PositionLost, SourceUnavailable) as error:
-                self._must_claim = isinstance(error, PositionLost)
-                self._lost_in_a_row += self._must_claim
+                self._must_claim = isinstance(error, PositionLost) or self._writer is None
+                self._lost_in_a_row += isinstance(error, PositionLost)
                 self.fault = f"{type(error).__name__}: {error}"
-                logger.warning("signals %s wait: %s", self._name, self.fault)
+                logger.warning("signals of part %d wait: %s", self._part, self.fault)
             except Exception as error:  # A bug must not end the classifier; health and logs report it.
                 self.fault = f"{type(error).__name__}: {error}"
-                logger.exception("the classifier of signals %s failed", self._name)
+                logger.exception("the classifier of signals of part %d failed", self._part)
             finally:
                 self._lose_source()
             attempt = 0 if self._slot > slot else attempt + 1
@@ -158,29 +190,26 @@ class SignalClassifier:
 
     async def follow(self) -> None:
         """Resume at the stored position and follow the chain until the source ends."""
-        known, is_lost = {claim.slice: claim.position for claim in self._claims}, False
+        claim, is_lost = self._claim, False
         if not await self._log.is_whole():
             self._must_claim = True
-            await restore(self._log, self._history, tuple(self._written), known)
-        if self._must_claim:
-            self._claims, is_lost = await self._log.claim(self._slices, known)
-            self._must_claim, is_lost = False, is_lost or self._lost_in_a_row >= _LOST_IN_A_ROW_MAX
-        self._resume()
-        self._tree = SlotTree()
-        self._by_slot = {}
+            await restore(self._log, self._history, tuple(self._written), claim)
+        if self._must_claim or claim is None:
+            claim = await self._log.claim(self._part, self._parts, claim)
+            self._must_claim = False
+            is_lost = claim.is_lost or self._lost_in_a_row >= _LOST_IN_A_ROW_MAX
+        self._writer = writer = PartWriter(self._log, claim, self._written)
         latest = await self._log.latest(_TAIL_ENTRIES)
-        for entry in latest:
-            if entry.event is not None and entry.change != "removed" and entry.event.slot > self._position:
-                self._by_slot.setdefault(entry.event.slot, []).append(entry.event)
+        self._resume(claim, latest)
         if is_lost:
             newest = max((entry.event.slot for entry in latest if entry.event is not None), default=0)
-            self._gap_after = self._position or newest
+            self._gap_after = writer.position or newest
             logger.error(
-                "signals %s: the position is lost; slots from %d to now are a gap", self._name, self._gap_after
+                "signals of part %d: the position is lost; slots from %d to now are a gap", self._part, self._gap_after
             )
         if self._gap_after is not None:
-            self._position = 0
-        from_slot = self._position + 1 if self._position else None
+            writer.begin_now()
+        from_slot = writer.position + 1 if writer.position else None
         if self._stream is not None:
             try:
                 await self._consume(self._stream, from_slot)
@@ -192,12 +221,12 @@ class SignalClassifier:
                 self.fault = f"the stream: {error}"
             except SourceUnavailable as error:
                 self.fault = f"the stream: {error}"
-            logger.warning("signals %s: blocks are polled, as the stream is away: %s", self._name, self.fault)
+            logger.warning("signals: blocks are polled, as the stream is away: %s", self.fault)
         await self._poll()
 
     async def _poll(self) -> None:
         """Follow blocks; for a while only, where there is a stream to come back."""
-        position = self._position
+        position = self._part_writer().position
         limit = contextlib.nullcontext() if self._stream is None else asyncio.timeout(_POLLING_SECONDS)
         try:
             async with limit:
@@ -218,21 +247,39 @@ class SignalClassifier:
         await self._tell_gap(SignalGap(position + 1, first - 1, "no node has these slots any more"))
 
     async def _tell_gap(self, gap: SignalGap) -> None:
-        logger.error("signals %s: slots %d to %d are missing: %s", self._name, gap.from_slot, gap.to_slot, gap.reason)
-        await self._log.report_gap(self._claims, gap)
+        logger.error("signals: slots %d to %d are missing: %s", gap.from_slot, gap.to_slot, gap.reason)
+        await self._part_writer().report_gap(gap)
         self._newest_gap = gap
-        self._claims = tuple(claim._replace(position=max(claim.position, gap.to_slot)) for claim in self._claims)
+
+    @property
+    def _claim(self) -> Claim | None:
+        return None if self._writer is None else self._writer.claim
+
+    def _part_writer(self) -> PartWriter:
+        assert self._writer is not None
+        return self._writer
 
     async def _consume(self, source: ChainSource, from_slot: int | None) -> None:
         self._lose_source()
+        writer, layout = self._part_writer(), self._part_writer().claim.layout
+        source.narrow(self._is_mine if layout.parts > 1 else None)
         await source.watch(self._wallet_texts)
-        async with contextlib.aclosing(source.updates(from_slot)) as found:
+        async with contextlib.aclosing(
+            with_pauses(source.updates(from_slot), lambda: _HELD_SECONDS if writer.held else None)
+        ) as found:
             async for updates in found:
+                if updates is None:
+                    await self._write(writer)
+                    continue
                 self._source = source  # Not before: a source that tells nothing is none.
                 if self._gap_after is not None:
                     await self._begin_now(self._gap_after, source.head())
                 await self.take(updates)
                 self.fault = ""
+
+    def _is_mine(self, signature: bytes) -> bool:
+        claim = self._part_writer().claim
+        return claim.layout.part_of(signature) == claim.part
 
     async def _begin_now(self, gap_after: int, head: int) -> None:
         """The position was lost: tell what may be missing. Of the newest slot that the source knows, it may have told
@@ -245,68 +292,69 @@ class SignalClassifier:
         if self._source is not None:
             self._source, self._heard = None, self._clock.monotonic()
 
-    def _resume(self) -> None:
-        """Begin at the lowest position. A slice that is further does not get its signals again: they may be so old
-        that the log does not know them any more."""
-        claims = self._claims
-        self._position = min(claim.position for claim in claims)
-        self._all_due_after = max(claim.position for claim in claims)
-        self._due = [
-            (claim.position, None if claim.slice == WALLETS_SLICE else known_key(claim.slice)) for claim in claims
-        ]
-        self._programs = frozenset(program for _, program in self._due if program is not None)
+    def _resume(self, claim: Claim, latest: Sequence[LogEntry]) -> None:
+        """Begin at the position. A program that has a floor does not get its signals up to it again: they may be so old
+        that the log does not know them any more. latest: the newest entries of the log."""
+        self._all_due_after = max(claim.floors.values(), default=0)
+        self._tree = SlotTree()
+        self._by_slot = {}
+        for entry in latest:
+            if entry.event is not None and entry.change != "removed" and entry.event.slot > claim.position:
+                self._by_slot.setdefault(entry.event.slot, []).append(entry.event)
 
     async def take(self, updates: Sequence[Update]) -> None:
         """Classify a batch and write its signals; then correct those of slots that are lost."""
-        events: list[SignalEvent] = []
-        lost: list[int] = []
-        position = self._position
+        lost, writer = list[int](), self._part_writer()
         for update in updates:
             slot = _slot_of(update)
             if not self._is_plausible(slot):
                 self.fault = f"the source told slot {slot} after slot {self._slot}; it is ignored"
                 continue
-            position = position or max(0, slot - 1)  # A new log begins here, whatever is killed next.
+            writer.has_read(slot)
+            self._slot = max(self._slot, slot)
             if isinstance(update, TransactionSeen):
-                events += self._classified(update)
+                writer.add(self._classified(update))
             else:
                 lost += self._noted(update)
                 if update.state is SlotState.FINALIZED:
-                    position = max(position, update.slot)
-        if events or position > self._position:
-            cursors = await self._log.append(self._claims, position, events)
-            fresh = [LogEntry(cursor, "event", event) for cursor, event in zip(cursors, events, strict=True) if cursor]
-            self._written.extend(fresh)
-            self.counts["signals"] += len(fresh)
-            self._position, self._lost_in_a_row = position, 0
-            self._claims = tuple(claim._replace(position=max(claim.position, position)) for claim in self._claims)
+                    writer.final = max(writer.final, update.slot)
+        await self._write(writer)
         for slot in lost:
             if fallen := self._by_slot.pop(slot, None):
-                self.counts["corrections"] += len(await self._log.correct(self._claims, slot, fallen))
-        for slot in [slot for slot in self._by_slot if slot <= self._position]:
+                self.counts["corrections"] += await writer.correct(slot, fallen)
+        for slot in [slot for slot in self._by_slot if slot <= writer.position]:
             del self._by_slot[slot]
+        while writer.is_full:
+            await self._sleep(_HELD_SECONDS)
+            await self._write(writer)
+
+    async def _write(self, writer: PartWriter) -> None:
+        before = writer.count
+        await writer.write()
+        self.counts["signals"] += writer.count - before
+        self._lost_in_a_row = 0
 
     def _is_plausible(self, slot: int) -> bool:
         """A slot far ahead, from a node that is out of order, would move the position to where nothing follows."""
-        known = max(self._slot, self._position)
+        known = max(self._slot, self._part_writer().position)
         return slot <= (known + _AHEAD_SLOTS_MAX if known else _SLOT_MAX)
 
     def _classified(self, update: TransactionSeen) -> Sequence[SignalEvent]:
-        transaction = update.transaction
+        transaction, claim = update.transaction, self._part_writer().claim
+        if claim.layout.parts > 1 and not self._is_mine(transaction.signature):
+            return ()
         self.counts["transactions"] += 1
-        self._slot = max(self._slot, transaction.slot)
-        programs, wallets = self._programs, self._wallets
+        programs, wallets = _ALL_PROGRAMS, self._wallets
         if transaction.slot <= self._all_due_after:
-            due = [program for after, program in self._due if after < transaction.slot]
-            programs = frozenset(program for program in due if program is not None)
-            wallets = wallets if None in due else frozenset()
+            floors = claim.floors
+            programs = frozenset(each for each in programs if floors.get(key_text(each), 0) < transaction.slot)
+            wallets = wallets if floors.get(WALLETS_SLICE, 0) < transaction.slot else frozenset()
         events = classify(transaction, large_swap_lamports=self._large, watched_wallets=wallets, programs=programs)
         if events:
             self._by_slot.setdefault(transaction.slot, []).extend(events)
         return events
 
     def _noted(self, seen: SlotSeen) -> Sequence[int]:
-        self._slot = max(self._slot, seen.slot)
         self._tree.note(seen.slot, seen.parent)
         if seen.state is SlotState.DEAD:
             return self._tree.died(seen.slot)

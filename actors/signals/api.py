@@ -11,19 +11,25 @@ What the caller may rely on:
 - A cursor is never behind the one asked with, also where the page is empty.
 """
 
+import logging
 import math
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from actors import hosting
+from actors.background import Background
 from actors.signals.hub import AWAY
-from actors.signals.log import LogEntry, SignalLog, cursor_key
+from actors.signals.log import LogEntry, SignalLog, SignalLogUnavailable, cursor_key
 from actors.signals.replays import Replays
 from actors.signals.ring import body_of_entry, gap_of_the_stores
 
 __all__ = ["AWAY", "Classifiers", "LoggedSignal", "SignalPage", "SignalReader"]
 
+logger = logging.getLogger(__name__)
+
+ACTOR_PREFIX = "signal-classifier-"  # Followed by the number of the classifier's part.
 WAIT_MS_MAX = 4_000
+_LAYOUT_SECONDS = 2.0  # Between two looks how many classifiers there are.
 _SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time between two looks at a classifier.
 
 
@@ -95,18 +101,35 @@ class SignalReader:
 
 
 class Classifiers:
-    """The classifiers as a replica holds them: it asks each for its health."""
+    """The classifiers as a replica holds them: it asks each for its health. The log says how many there are."""
 
-    def __init__(self, handles: Sequence[Any]) -> None:
-        self._classifiers = [hosting.ActorClient(handle) for handle in handles]
+    def __init__(self, log: SignalLog) -> None:
+        self._log = log
+        self._classifiers: list[hosting.ActorClient] = []
+        self._background = Background(logger, "looking for the classifiers failed")
 
-    def start(self) -> None:
-        for classifier in self._classifiers:
-            classifier.start()
+    async def start(self) -> None:
+        await self.look()
+        self._background.repeat(self.look, _LAYOUT_SECONDS)
 
     async def stop(self) -> None:
+        await self._background.stop()
         for classifier in self._classifiers:
             await classifier.stop()
+
+    async def look(self) -> None:
+        """Take over how many classifiers there are now; as many as before while the log is away."""
+        try:
+            layout = await self._log.layout()
+        except SignalLogUnavailable:
+            layout = None
+        parts = max(1, len(self._classifiers)) if layout is None else layout.parts
+        while len(self._classifiers) > parts:
+            await self._classifiers.pop().stop()
+        for part in range(len(self._classifiers), parts):
+            classifier = hosting.ActorClient(hosting.Reference(f"{ACTOR_PREFIX}{part}"))
+            classifier.start()
+            self._classifiers.append(classifier)
 
     def sources(self) -> dict[str, Any]:
         """Return what GET /health tells of signals. source: `blocks` where one classifier polls; `none` where one has

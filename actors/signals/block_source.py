@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import orjson
+from solders.signature import Signature
 
 from actors.signals.from_json import read_json
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
@@ -46,10 +47,14 @@ class BlockSource:
         """until: the last slot to tell; None: go on for ever."""
         self._node, self._programs, self._until, self._sleep = node, frozenset(programs), until, sleep
         self._wallets: frozenset[str] = frozenset()
+        self._is_mine: Callable[[bytes], bool] | None = None
         self._head = 0
 
     def head(self) -> int:
         return self._head
+
+    def narrow(self, is_mine: Callable[[bytes], bool] | None) -> None:
+        self._is_mine = is_mine
 
     async def watch(self, wallets: frozenset[str]) -> None:
         self._wallets = wallets
@@ -101,7 +106,18 @@ class BlockSource:
             named = {*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())}
         except (KeyError, TypeError, AttributeError):
             return False
-        return not (self._programs.isdisjoint(named) and self._wallets.isdisjoint(named))
+        if self._programs.isdisjoint(named) and self._wallets.isdisjoint(named):
+            return False
+        return self._is_mine is None or self._is_mine_by_text(entry)
+
+    def _is_mine_by_text(self, entry: Any) -> bool:
+        """Whether to read a transaction of a block, whose state tells how far the source is. One without a signature is
+        read, and is found to be malformed there."""
+        assert self._is_mine is not None
+        try:
+            return self._is_mine(bytes(Signature.from_string(entry["transaction"]["signatures"][0])))
+        except (KeyError, TypeError, IndexError, ValueError):
+            return True
 
     async def _slot(self) -> int:
         slot = await self._ask("getSlot", [_CONFIRMED])

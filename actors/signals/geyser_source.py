@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeUpdate
-from actors.signals.from_geyser import read_update
+from actors.signals.from_geyser import read_head, read_update
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 
 logger = logging.getLogger(__name__)
@@ -41,11 +41,15 @@ class GeyserSource:
         """url: http:// for an endpoint without TLS, https:// for one with it."""
         self._url, self._programs, self._token = url, programs, token
         self._wallets: frozenset[str] = frozenset()
+        self._is_mine: Callable[[bytes], bool] | None = None
         self._call: Any = None
-        self._head = 0
+        self._head = self._told_slot = 0
 
     def head(self) -> int:
         return self._head
+
+    def narrow(self, is_mine: Callable[[bytes], bool] | None) -> None:
+        self._is_mine = is_mine
 
     async def watch(self, wallets: frozenset[str]) -> None:
         if wallets == self._wallets:
@@ -69,7 +73,7 @@ class GeyserSource:
                 api.SUBSCRIBE.path, request_serializer=SubscribeRequest.SerializeToString, response_deserializer=None
             )
             call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
-            inbox = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX)
+            inbox, self._told_slot = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX), 0
             reading = asyncio.create_task(self._read_into(inbox, call, from_slot))
             try:
                 while payloads := await inbox.take(BATCH_MAX):
@@ -111,6 +115,8 @@ class GeyserSource:
                 heard_at = loop.time()
                 if len(payload) <= _SMALL_BYTES and await self._is_ping(payload, call):
                     continue
+                if self._is_mine is not None and self._is_of_others(payload, self._is_mine):
+                    continue
                 inbox.add(payload)
                 if inbox.is_full:
                     await inbox.has_room()
@@ -123,6 +129,14 @@ class GeyserSource:
         finally:
             watch.cancel()
             inbox.end()
+
+    def _is_of_others(self, payload: bytes, is_mine: Callable[[bytes], bool]) -> bool:
+        """Whether to leave an update out, before it is decoded: of several classifiers all read the whole stream."""
+        head = read_head(payload)
+        if head is None or head.slot > self._told_slot or is_mine(head.signature):
+            self._told_slot = self._told_slot if head is None else max(self._told_slot, head.slot)
+            return False
+        return True
 
     async def _is_ping(self, payload: bytes, call: Any) -> bool:
         """Answer a ping, and note a slot: the newest one tells how far the classifier is behind."""

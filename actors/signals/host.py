@@ -2,9 +2,15 @@
 
 Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py and
 archive.py. After the loss of a machine there may be two of one name for a while: the log takes writes only of the one
-that claimed its slices last.
+that claimed its part last.
+
+The log says into how many parts the work is divided (positions.py), and classifier n has part n. So their number
+changes by one write into the log, once the processes of the new ones stand: `place_classifiers` does that. The
+classifiers of before find out with their next write, and those that have no part any more are ended then.
 """
 
+import asyncio
+import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,34 +20,45 @@ from actors import hosting
 from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
 from actors.config import Config
+from actors.ownership.store import opened_ownership
 from actors.signals.actor import SignalClassifier
+from actors.signals.api import ACTOR_PREFIX
 from actors.signals.archive import SignalArchive
 from actors.signals.block_source import BlockSource
+from actors.signals.classify import PROGRAMS
 from actors.signals.geyser_source import GeyserSource
 from actors.signals.history import PostgresSignalHistory
-from actors.signals.log import RedisSignalLog
-from actors.signals.positions import WALLETS_SLICE, slices_of
+from actors.signals.log import RedisSignalLog, SignalLog
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 
+logger = logging.getLogger(__name__)
+
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
-ACTOR_PREFIX = "signal-classifier-"
+KIND = "classifiers"  # As an operator names them who wants another number of them.
+_READY_SECONDS = 30.0
 OpenNode = Callable[[Config], Awaitable[Node]]
 # The settings of a classifier and of what the wiring opens for it; it is replaced when one of them changes.
-USES = (*OF_EVERY_ACTOR, "signals", "storage.postgres_url", "storage.redis_url", "upstream")
+# Not by another number of classifiers: those that stay go on.
+USES = (
+    *OF_EVERY_ACTOR,
+    *("signals.large_swap_lamports", "signals.stream_entries_max", "signals.stream_hours", "signals.history_days"),
+    *("storage.postgres_url", "storage.redis_url", "upstream"),
+)
 
 
 class SignalClassifierActor(ReportingActor):
-    """open_node: given by the wiring, because this context may not know how nodes are reached. The first of all
-    classifiers also reports wallets and keeps the history."""
+    """part: of the work. parts: how many there are, where the log does not say it: Redis is empty. open_node: given by
+    the wiring, because this context may not know how nodes are reached. The classifier of the first part also keeps the
+    history."""
 
     _archive: SignalArchive | None = None
 
-    def __init__(self, config: Config, fingerprint: str, index: int, open_node: OpenNode) -> None:
-        super().__init__(config, fingerprint, f"{ACTOR_PREFIX}{index}")
-        self._index, self._open_node = index, open_node
+    def __init__(self, config: Config, fingerprint: str, part: int, parts: int, open_node: OpenNode) -> None:
+        super().__init__(config, fingerprint, f"{ACTOR_PREFIX}{part}")
+        self._part, self._parts, self._open_node = part, parts, open_node
 
     async def health(self) -> dict[str, Any]:
         await self._ready()
@@ -52,23 +69,22 @@ class SignalClassifierActor(ReportingActor):
         assert config.storage.redis_url is not None
         redis = await checked_redis(config.storage.redis_url.get_secret_value())
         log = RedisSignalLog(redis, config.signals.stream_entries_max)
-        node, slices = await self._open_node(config), slices_of(self._index, config.signals.classifiers)
-        programs = tuple(each for each in slices if each != WALLETS_SLICE)
+        node = await self._open_node(config)
         url, token = config.upstream.yellowstone_url, config.upstream.yellowstone_token
         stream = None
         if url is not None:
-            stream = GeyserSource(url, programs, None if token is None else token.get_secret_value())
+            stream = GeyserSource(url, PROGRAMS, None if token is None else token.get_secret_value())
         pool = await configured_postgres(config.storage, 2, self._name)
         history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
-            *(f"{self._index}/{config.signals.classifiers}", slices, stream),
-            lambda until: BlockSource(node, programs, until=until),
+            *(self._part, self._parts, stream),
+            lambda until: BlockSource(node, PROGRAMS, until=until),
             *(log, history, clock),
             large_swap_lamports=config.signals.large_swap_lamports,
             on_fenced=_end_process,
         )
         self._classifier.start()
-        if self._index == 0:
+        if self._part == 0:
             self._archive = SignalArchive(
                 *(log, history, clock),
                 stream_hours=config.signals.stream_hours,
@@ -87,6 +103,8 @@ def watch_classifier(metrics: Metrics, health: Callable[[], Mapping[str, Any]]) 
 
     text = "Slots from the newest block that was read to the newest that is known; NaN: there is no source."
     metrics.watch("signals_lag_slots", text, lag)
+    text = "Signals that wait until all other classifiers have come to their slot."
+    metrics.watch("signals_held", text, lambda: float(health()["held"]))
     text = f"Source of the blocks: {', '.join(f'{number} {name}' for name, number in _SOURCES.items())}."
     metrics.watch("signals_source", text, lambda: float(_SOURCES[health()["source"]]))
 
@@ -97,11 +115,45 @@ def _end_process() -> None:
     os._exit(1)
 
 
-def place_classifiers(config: Config, open_node: OpenNode) -> Sequence[Any]:
-    """Return the handles of all classifiers, which are started where they do not run. Needs a connected Ray."""
-    names = [f"{ACTOR_PREFIX}{index}" for index in range(config.signals.classifiers)]
-    hosting.remove_others(ACTOR_PREFIX, names)
-    return [
-        hosting.place_with_settings(SignalClassifierActor, name, config, USES, index, open_node)
-        for index, name in enumerate(names)
-    ]
+def place_classifiers(config: Config, open_node: OpenNode) -> int:
+    """Have as many classifiers as an operator wants, or else the settings; return their number. Needs a connected Ray.
+
+    New ones are started first, then the work is divided among all of them, then those that have no part any more are
+    ended. Doing it again, from wherever it was broken off, ends in the same. Blocks while new processes start.
+    """
+    return asyncio.run(_placed(config, open_node))
+
+
+async def _placed(config: Config, open_node: OpenNode) -> int:
+    assert config.storage.redis_url is not None
+    async with opened_ownership(config.storage, "ledger-gateway placing classifiers") as ownership:
+        count = await ownership.wanted(KIND, config.signals.classifiers)
+
+    def placed(part: int) -> hosting.Reference:
+        return hosting.place_with_settings(
+            SignalClassifierActor, f"{ACTOR_PREFIX}{part}", config, USES, part, count, open_node
+        )
+
+    # In threads: each call blocks while a new process starts.
+    references = await asyncio.gather(*(asyncio.to_thread(placed, part) for part in range(count)))
+    redis = await checked_redis(config.storage.redis_url.get_secret_value())
+    try:
+        parts = await divide_work(RedisSignalLog(redis), references)
+    finally:
+        await redis.aclose()
+    hosting.remove_others(ACTOR_PREFIX, [f"{ACTOR_PREFIX}{part}" for part in range(max(parts, count))])
+    return parts
+
+
+async def divide_work(log: SignalLog, classifiers: Sequence[Any]) -> int:
+    """Divide the work among these classifiers, unless it is; return the number of parts.
+
+    The work stays as it is while one of them does not answer: all others would wait for its part.
+    """
+    layout = await log.layout()
+    is_to_change = layout is not None and layout.parts != len(classifiers)
+    if is_to_change and None in await hosting.ask_each(classifiers, "health", _READY_SECONDS):
+        assert layout is not None
+        logger.error("the work of %d classifiers stays divided: a new one does not answer", layout.parts)
+        return layout.parts
+    return (await log.divide(len(classifiers))).parts

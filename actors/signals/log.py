@@ -2,9 +2,9 @@
 
 Implements: decisions, "one signal", "cursors and gaps"; threat 32.
 The log is a Redis stream; a cursor is the id of its entry. A signal is written once, however often it is reported: a
-script looks it up and writes it in one step, together with the positions of the classifier that reports it. So a
+script looks it up and writes it in one step, together with the position of the part whose classifier reports it. So a
 classifier that is killed, or a Redis that lost its last second, resumes at a position that fits the log. positions.py
-says which positions a classifier has; a classifier whose slices another one has claimed can write nothing.
+says how the work is divided into parts; a classifier whose part another one has claimed can write nothing.
 When a fork takes a slot away, its signals get a correction: `removed`, or `moved` where another slot has the same
 transaction. A removed signal that lands again is `restored`. Only the first report costs anything.
 
@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from redis.asyncio import Redis
@@ -25,11 +25,13 @@ from redis.exceptions import RedisError
 
 from actors.signals import log_scripts as scripts
 from actors.signals.events import SignalEvent
-from actors.signals.positions import Claim, SliceClaims, plan
+from actors.signals.held_events import NO_OTHERS
+from actors.signals.positions import SLICES, Claim, Layout, arrange, begin, floors, read_layout
 
 STREAM, POSITIONS, EPOCHS = "signals:log", "signals:positions", "signals:epochs"
 WALLETS, WEBHOOK_WALLETS = "signals:wallets", "signals:webhook_wallets"
 BEGAN = "signals:began"  # Unix milliseconds since which this Redis has all data of signals; missing: it is empty.
+_LAYOUT = "layout"  # The field of EPOCHS that says how the work is divided.
 _SEEN = "signals:seen:"
 SEEN_SECONDS = 24 * 3_600  # A transaction cannot land again later than two minutes after it was first seen.
 NO_CURSOR = "0-0"
@@ -47,11 +49,19 @@ class SignalLogUnavailable(Exception):
 
 
 class PositionLost(Exception):
-    """The log is older than the caller: it lost what was written last. Claim the slices again and resume there."""
+    """The log is older than the caller: it lost what was written last. Claim the part again and resume there."""
 
 
-class SliceTaken(Exception):
-    """Another classifier has claimed a slice of the caller, which may write nothing any more."""
+class PartTaken(Exception):
+    """Another classifier has claimed the part of the caller, which may write nothing any more."""
+
+
+class LayoutChanged(Exception):
+    """The work is divided anew: claim a part of the new layout."""
+
+
+class NothingToDo(Exception):
+    """The layout has no such part, or the part waits for the first one to begin. Ask again in a while."""
 
 
 class SignalGap(msgspec.Struct, frozen=True):
@@ -73,6 +83,14 @@ class LogEntry(msgspec.Struct, frozen=True):
     @property
     def is_charged(self) -> bool:
         return self.change == "event"
+
+
+class Written(NamedTuple):
+    """cursors: of each event, None where it was written before. others_reached: the slot that the slowest of the other
+    parts has reached."""
+
+    cursors: Sequence[str | None]
+    others_reached: int = NO_OTHERS
 
 
 _encode_event, _encode_gap = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode
@@ -121,27 +139,38 @@ def seen_slots(entries: Sequence[LogEntry]) -> dict[tuple[str, str, str], str]:
 
 
 class SignalLog(Protocol):
-    async def claim(self, slices: Sequence[str], known: Mapping[str, int]) -> SliceClaims:
-        """Take these slices over from whichever classifier had them. known: positions that the caller remembers.
+    async def layout(self) -> Layout | None:
+        """Return how the work is divided now. None: nothing has been written yet, or all is lost."""
+        ...
 
-        A claim begins at the stored position, or at the known one where that is lower: reading again changes nothing.
+    async def divide(self, parts: int) -> Layout:
+        """Divide the work into so many parts from now on, where it is not so already. Owners of the parts of before can
+        write nothing any more; the new parts begin where the slowest of them was."""
+        ...
+
+    async def claim(self, part: int, parts: int, known: Claim | None) -> Claim:
+        """Take a part over from whichever classifier had it.
+
+        parts: how many there are, where no layout is stored. known: the claim that the caller had last, with the
+        position that it remembers; the new claim begins there where the stored position is higher: reading again
+        changes nothing. A layout that is later than the stored one is stored again. Raises NothingToDo.
         """
         ...
 
-    async def append(self, claims: Sequence[Claim], position: int, events: Sequence[SignalEvent]) -> list[str | None]:
-        """Write the events that are new, and move the positions of the claims, in one step.
+    async def append(self, claim: Claim, position: int, reached: int, events: Sequence[SignalEvent]) -> Written:
+        """Write the events that are new, the position of the part, and the slot that it has reached, in one step.
 
-        Returns the cursor of each event, None where it was written before. Raises PositionLost when a stored position
-        or epoch is below the claim's, SliceTaken, and SignalLogUnavailable. So do the other two that take claims.
+        Raises PositionLost when the stored layout, epoch or position is below the claim's, LayoutChanged, PartTaken,
+        and SignalLogUnavailable. So do the other two that take a claim.
         """
         ...
 
-    async def correct(self, claims: Sequence[Claim], lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+    async def correct(self, claim: Claim, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
         """Write a correction for each of these events that were in a lost slot. Doing it again changes nothing."""
         ...
 
-    async def report_gap(self, claims: Sequence[Claim], gap: SignalGap) -> None:
-        """Write that a range of slots could not be read, and move the positions to its end."""
+    async def report_gap(self, claim: Claim, gap: SignalGap) -> None:
+        """Write that a range of slots could not be read, once for all parts, and move the position to its end."""
         ...
 
     async def is_whole(self) -> bool:
@@ -151,7 +180,7 @@ class SignalLog(Protocol):
     async def restore(self, positions: Mapping[str, int], entries: Sequence[LogEntry]) -> None:
         """Write entries that the log has lost, oldest first, with their cursors, and begin it.
 
-        positions: for slices that have none. Doing it again changes nothing.
+        positions: fields for the layout to come (positions.py). Doing it again changes nothing.
         """
         ...
 
@@ -193,43 +222,75 @@ class RedisSignalLog:
         self._append, self._correct, self._gap = (
             client.register_script(scripts.GUARD + each) for each in (scripts.APPEND, scripts.CORRECT, scripts.GAP)
         )
-        self._claim, self._watch_more = (
-            client.register_script(scripts.CLAIM),
-            client.register_script(scripts.WATCH_MORE),
+        self._claim, self._arrange, self._watch_more = map(
+            client.register_script, (scripts.CLAIM, scripts.ARRANGE, scripts.WATCH_MORE)
         )
         self._restore, self._whole = client.register_script(scripts.RESTORE), client.register_script(scripts.WHOLE)
 
-    async def claim(self, slices: Sequence[str], known: Mapping[str, int]) -> SliceClaims:
+    async def layout(self) -> Layout | None:
         async with _away():
-            found = {_text(field): _text(slot) for field, slot in (await self._redis.hgetall(POSITIONS)).items()}
-            planned = plan(found, slices, known, is_empty=not await self._redis.xlen(STREAM))
-            given: list[Any] = [len(slices), *slices]
-            for name, slot in planned.adopted.items():
-                given += [name, slot]
-            answer = [_text(each) for each in await self._claim([POSITIONS, EPOCHS], given)]
-            if planned.dropped:
-                await self._redis.hdel(POSITIONS, *planned.dropped)
-        claims = []
-        for name, stored, epoch in zip(slices, answer[::2], answer[1::2], strict=True):
-            position = int(stored) if stored.isdigit() else 0
-            claims.append(Claim(name, int(epoch), min(position, known.get(name) or position)))
-        return SliceClaims(tuple(claims), planned.is_lost)
+            stored = await self._redis.hget(EPOCHS, _LAYOUT)
+        return None if stored is None else read_layout(_text(stored))
 
-    async def append(self, claims: Sequence[Claim], position: int, events: Sequence[SignalEvent]) -> list[str | None]:
-        given: list[Any] = [position, SEEN_SECONDS, self._length_max]
+    async def divide(self, parts: int) -> Layout:
+        while (layout := await self.layout()) is None or layout.parts != parts:
+            await self._lay_out(layout, parts, 0)
+        return layout
+
+    async def _lay_out(self, stored: Layout | None, parts: int, epoch: int) -> None:
+        """Make another layout, unless somebody else was faster. epoch: of one that was lost; 0: a new one."""
+        arranged = arrange(await self._positions(), parts)
+        kept = [each for pair in arranged.floors.items() for each in pair]
+        given: list[Any] = [
+            "" if stored is None else stored.text,
+            parts,
+            epoch,
+            len(arranged.positions),
+            *arranged.positions,
+        ]
+        async with _away():
+            await self._arrange([POSITIONS, EPOCHS], [*given, len(kept), *kept, *(() if stored else SLICES)])
+
+    async def _positions(self) -> dict[str, str]:
+        async with _away():
+            return {_text(name): _text(value) for name, value in (await self._redis.hgetall(POSITIONS)).items()}
+
+    async def claim(self, part: int, parts: int, known: Claim | None) -> Claim:
+        layout = await self.layout()
+        lost = Layout(0, parts) if known is None else known.layout
+        if layout is None or layout.epoch < lost.epoch:
+            await self._lay_out(layout, lost.parts, lost.epoch)
+            layout = await self.layout()
+        if layout is None or part >= layout.parts:
+            raise NothingToDo(f"there is no part {part}")
+        found = await self._positions()
+        remembered = known.position if known is not None and known.layout == layout else 0
+        async with _away():
+            begins = begin(found, part, remembered, is_empty=not await self._redis.xlen(STREAM))
+            if begins is None:
+                raise NothingToDo("the first part has not begun")
+            epoch = int(await self._claim([EPOCHS], [layout.text, part]))
+        if not epoch:
+            raise LayoutChanged
+        return Claim(layout, part, epoch, begins.position, begins.is_lost, floors(found))
+
+    async def append(self, claim: Claim, position: int, reached: int, events: Sequence[SignalEvent]) -> Written:
+        given: list[Any] = [position, reached, SEEN_SECONDS, self._length_max]
         for event in events:
             given += [event.slot, _encode_event(event)]
-        return [cursor or None for cursor in await _guarded(self._append, claims, events, given)]
+        others, *cursors = await _guarded(self._append, claim, events, given)
+        return Written([cursor or None for cursor in cursors], int(others) if others else NO_OTHERS)
 
-    async def correct(self, claims: Sequence[Claim], lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+    async def correct(self, claim: Claim, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
         given: list[Any] = [lost_slot, SEEN_SECONDS, self._length_max]
         for event in events:
             body = _encode_event(msgspec.structs.replace(event, slot=lost_slot))
             given += [body, *_around_slot(event)]
-        return await _guarded(self._correct, claims, events, given)
+        return await _guarded(self._correct, claim, events, given)
 
-    async def report_gap(self, claims: Sequence[Claim], gap: SignalGap) -> None:
-        await _guarded(self._gap, claims, (), [gap.to_slot, self._length_max, _encode_gap(gap)])
+    async def report_gap(self, claim: Claim, gap: SignalGap) -> None:
+        given = [gap.from_slot, gap.to_slot, self._length_max, _encode_gap(gap)]
+        await _guarded(self._gap, claim, (), given)
 
     async def is_whole(self) -> bool:
         async with _away():
@@ -246,7 +307,7 @@ class RedisSignalLog:
             async with _away():
                 await self._restore(keys, given)
         async with _away():
-            await self._whole([POSITIONS, BEGAN], [each for pair in positions.items() for each in pair])
+            await self._whole([POSITIONS, EPOCHS, BEGAN], [each for pair in positions.items() for each in pair])
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         async with _away():
@@ -291,20 +352,19 @@ class RedisSignalLog:
         return frozenset(_text(each) for each in found)
 
 
-async def _guarded(
-    script: AsyncScript, claims: Sequence[Claim], events: Sequence[SignalEvent], given: Sequence[Any]
-) -> list[str]:
+async def _guarded(script: AsyncScript, claim: Claim, events: Sequence[SignalEvent], given: Sequence[Any]) -> list[str]:
     """Run a script that begins with GUARD."""
     keys = [STREAM, POSITIONS, EPOCHS, *(seen_key(event) for event in events)]
     async with _away():
-        answer = [
-            _text(each)
-            for each in await script(keys, [len(claims), *(part for claim in claims for part in claim), *given])
-        ]
-    if answer[0] == "lost":
-        raise PositionLost(answer[1])
-    if answer[0] == "fenced":
-        raise SliceTaken(answer[1])
+        found = await script(keys, [claim.layout.text, claim.part, claim.epoch, claim.position, *given])
+    answer = [_text(each) for each in found]
+    match answer[0]:
+        case "lost":
+            raise PositionLost(answer[1])
+        case "fenced":
+            raise PartTaken(answer[1])
+        case "moved":
+            raise LayoutChanged(answer[1])
     return answer[1:]
 
 

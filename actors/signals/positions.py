@@ -1,100 +1,157 @@
-"""Positions of the classifiers in the chain: one for each program, whatever the number of classifiers is.
+"""How the work of classifiers is divided into parts, and where each part is in the chain.
 
-Implements: threat 69 (the number of classifiers changes between starts). Pure.
-A *slice* is the signals of one program, or the activity of wallets. A slice has a position (the slot up to which all
-its signals are in the log, and final) and an epoch. A classifier that starts claims its slices: each gets the next
-epoch, so that what an earlier owner of the slice still sends is refused. Which classifier has which slices may change
-from start to start; positions and epochs stay with the slices.
+Implements: threat 69 (the number of classifiers changes, also while they run). Pure.
+A *part* is the signals of every program in the transactions whose signatures fall into it. So the busiest program is
+divided like all others, and no part depends on which program is busy. A *layout* says how many parts there are; each
+has one classifier. A part has a position (the slot up to which all its signals are in the log, and final), the slot
+that it has reached, and an epoch. A classifier that starts claims its part, which raises the epoch, so that what an
+earlier owner of the part still sends is refused. A new layout has a higher epoch than the one before, and refuses what
+owners of the old parts send. All its parts begin at the lowest position of the old ones; the log knows what is read
+again.
+
+Releases before had a position for each program (or, before that, for each classifier). The lowest of them is where the
+first layout begins. A program that was further keeps its own as a *floor*: nothing of it is told up to there again, as
+the log may not know signals that are so old.
 """
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from actors.signals.classify import PROGRAMS
 
+PARTS_MAX = 64
 WALLETS_SLICE = "wallets"
-SLICES = (*PROGRAMS, WALLETS_SLICE)
-_RECENT_SLOTS = 1_000
+SLICES = (*PROGRAMS, WALLETS_SLICE)  # What had a position of its own in releases before, and may have a floor now.
+RESTORED = "restored"  # The field after which a restored log is read again.
 _POSITION_MAX = 1 << 52  # Redis counts in floats.
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
+_LAYOUT = re.compile(r"([1-9][0-9]{0,15})/([1-9][0-9]?)")
 # Releases before kept one position for each classifier, under its number and the number of all: "0/3".
 _OF_A_CLASSIFIER = re.compile(r"(0|[1-9][0-9]?)/([1-9][0-9]?)")
 _PROGRAMS_OF_OLD = PROGRAMS[:12]  # In the order in which those releases shared them.
 
 
-class Claim(NamedTuple):
-    """A slice as its owner has it. position: up to here its signals are in the log, as the owner knows."""
+class Layout(NamedTuple):
+    """epoch: higher than that of any layout before; Unix milliseconds, unless the clock went back."""
 
-    slice: str
-    epoch: int = 0
-    position: int = 0
+    epoch: int
+    parts: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.epoch}/{self.parts}"
+
+    def part_of(self, signature: bytes) -> int:
+        """Return the part of a transaction. Keyed with the epoch, so that nobody can make transactions that all fall
+        into one part."""
+        if self.parts == 1:
+            return 0
+        key = self.epoch.to_bytes(8, "little")
+        return int.from_bytes(hashlib.blake2b(signature, digest_size=8, key=key).digest()) % self.parts
 
 
-class SliceClaims(NamedTuple):
-    """is_lost: the log has signals, and of a slice no position can be read. Its owner must tell a gap."""
-
-    claims: tuple[Claim, ...]
-    is_lost: bool
+def read_layout(text: str) -> Layout | None:
+    found = _LAYOUT.fullmatch(text)
+    return None if found is None else Layout(int(found[1]), int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)
-class StartingPositions:
-    """What becomes of the stored positions when slices are claimed.
+class Claim:
+    """A part as its owner has it.
 
-    adopted: positions of slices that have none. dropped: fields of releases before, which the adopted ones replace.
+    position: up to here its signals are in the log, as the owner knows; 0: it begins now. is_lost: the log has signals,
+    and the position cannot be read: the owner must tell a gap.
     """
 
-    adopted: Mapping[str, int]
-    dropped: Sequence[str]
-    is_lost: bool
+    layout: Layout
+    part: int
+    epoch: int = 0
+    position: int = 0
+    is_lost: bool = False
+    floors: Mapping[str, int] = field(default_factory=dict)
 
 
-def slices_of(index: int, classifiers: int) -> tuple[str, ...]:
-    """Return the slices of one of so many classifiers: every n-th program. The first one also has the wallets."""
-    return (*PROGRAMS[index::classifiers], *((WALLETS_SLICE,) if index == 0 else ()))
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Where the parts of a new layout begin. positions: one for each part; none: they begin now."""
+
+    positions: tuple[int, ...]
+    floors: Mapping[str, int]
 
 
-def plan(
-    found: Mapping[str, str], slices: Sequence[str], known: Mapping[str, int], *, is_empty: bool
-) -> StartingPositions:
-    """Decide where slices begin that have no position of their own.
+def arrange(found: Mapping[str, str], parts: int) -> Arrangement:
+    """Decide where the parts of a new layout begin. found: the stored fields."""
+    restored, mine = _read(found.get(RESTORED, "")), _parts(found)
+    if restored is not None:
+        # The layout was lost with everything else, and comes back as it was: its owners told what they remember.
+        return Arrangement(tuple(mine.get(part) or restored for part in range(parts)), _floors(found))
+    slices = _slices(found)
+    if any(position is None for position in (mine or slices).values()):
+        return Arrangement((), {})
+    known = [position for position in (mine or slices).values() if position is not None]
+    base = min(known, default=0)
+    if set(SLICES) <= slices.keys():
+        # Up to there all is in the log, whatever older parts say that a release before has left alone.
+        base = max(base, min(position or 0 for position in slices.values()))
+    floors = {name: position for name, position in _floors(found).items() if position > base}
+    return Arrangement((base,) * parts if base else (), floors)
 
-    found: the stored positions. known: positions that the claiming classifier remembers. is_empty: the log is empty.
-    A slice gets, in this order: the position of the classifier that had it in a release before, the one that is known,
-    and the slowest of the recent positions of other slices (its program is new). In an empty log it begins now.
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    position: int
+    is_lost: bool = False
+
+
+def begin(found: Mapping[str, str], part: int, known: int, *, is_empty: bool) -> Beginning | None:
+    """Decide where a part begins. None: another part has to begin first, so that all begin at the same slot.
+
+    found: the stored fields. known: the position that the claiming classifier remembers; 0: none. is_empty: the log is.
     """
-    old = [field for field in found if _OF_A_CLASSIFIER.fullmatch(field)]
-    broken = {field for field in found if field not in old and _read(found[field]) is None}
-    positions = {field: slot for field in found if field not in old and (slot := _read(found[field])) is not None}
-    adopted: dict[str, int] = {}
+    positions = _parts(found)
+    if part in positions:
+        position = positions[part]
+        return Beginning(0, is_lost=True) if position is None else Beginning(min(position, known or position))
+    others = [position for position in positions.values() if position is not None]
+    if others:
+        return Beginning(min(others))
+    return Beginning(0, is_lost=not is_empty) if part == 0 else None
+
+
+def floors(found: Mapping[str, str]) -> Mapping[str, int]:
+    """Return the floors of the layout, by program."""
+    return _floors(found)
+
+
+def _parts(found: Mapping[str, str]) -> dict[int, int | None]:
+    """None: the position cannot be read."""
+    return {int(name): _read(text) for name, text in found.items() if name.isdecimal() and len(name) <= 2}
+
+
+def _slices(found: Mapping[str, str]) -> dict[str, int | None]:
+    """Return the positions that a release before has left. None: one cannot be read."""
+    slices = {name: _read(found[name]) for name in SLICES if name in found}
     for name in SLICES:
         # Several numbers of classifiers may have left fields. Each of them tells the truth, so the highest one counts.
-        slots = [slot for field in old if _covers(field, name) and (slot := _read(found[field])) is not None]
-        if name not in found and slots:
-            adopted[name] = max(slots)
-    everywhere = positions | adopted
-    newest = max(everywhere.values(), default=0)
-    slowest = min((slot for slot in everywhere.values() if slot > newest - _RECENT_SLOTS), default=0)
-    is_lost = False
-    for name in slices:
-        if name in everywhere:
-            continue
-        if name in broken:
-            is_lost = True
-        elif known.get(name):
-            adopted[name] = known[name]
-        elif not (slowest or is_empty):
-            is_lost = True
-        elif slowest:
-            adopted[name] = slowest
-    return StartingPositions(adopted, old, is_lost)
+        old = [_read(text) for field_, text in found.items() if _covers(field_, name)]
+        if name not in slices and old:
+            slices[name] = max((slot for slot in old if slot is not None), default=None)
+    return slices
 
 
-def _covers(field: str, name: str) -> bool:
+def _floors(found: Mapping[str, str]) -> dict[str, int]:
+    return {name: position for name, position in _slices(found).items() if position is not None}
+
+
+def _covers(field_: str, name: str) -> bool:
     """Whether this classifier of a release before had the slice."""
-    index, classifiers = map(int, field.split("/"))
+    matched = _OF_A_CLASSIFIER.fullmatch(field_)
+    if matched is None:
+        return False
+    index, classifiers = int(matched[1]), int(matched[2])
     return index == 0 if name == WALLETS_SLICE else name in _PROGRAMS_OF_OLD[index::classifiers]
 
 

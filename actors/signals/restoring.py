@@ -9,11 +9,11 @@ second behind at most while PostgreSQL answers.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from actors.signals.history import SignalHistory
 from actors.signals.log import LogEntry, SignalLog, cursor_key
-from actors.signals.positions import SLICES
+from actors.signals.positions import RESTORED, Claim
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +23,11 @@ AGAIN_SLOTS = 150  # Before the newest known signal: longer than any slot of bef
 _PAGE = 1_000
 
 
-async def restore(
-    log: SignalLog, history: SignalHistory, written: Sequence[LogEntry], known: Mapping[str, int]
-) -> None:
-    """Restore the log, and give each slice the position after which it is read again; none in a new installation.
+async def restore(log: SignalLog, history: SignalHistory, written: Sequence[LogEntry], known: Claim | None) -> None:
+    """Restore the log, and the slot after which each part is read again; none in a new installation.
 
-    written: the newest entries that this classifier wrote, oldest first. known: the positions of its slices, where it
-    lives. Raises SignalLogUnavailable and HistoryUnavailable; the log is not whole then.
+    written: the newest entries that this classifier wrote, oldest first. known: its claim, where it lives.
+    Raises SignalLogUnavailable and HistoryUnavailable; the log is not whole then.
     """
     archived = (await history.archived()).cursor
     await history.add([entry for entry in written if cursor_key(entry.cursor) > cursor_key(archived)])
@@ -37,8 +35,8 @@ async def restore(
     slots = [entry.event.slot for entry in entries if entry.event is not None]
     # Not before the oldest known signal: a chain that is younger has no such slots, and they are no gap.
     again = max(0, max(slots, default=0) - AGAIN_SLOTS, min(slots, default=0) - 1)
-    # Those of other classifiers too. Another one that lives and remembers less begins there (SignalLog.claim).
-    positions = dict.fromkeys(SLICES, again) | {name: slot for name, slot in known.items() if slot}
+    # Other parts begin there as well, but for those whose own classifier lives and remembers more (positions.arrange).
+    positions = {RESTORED: again} | ({} if known is None else {str(known.part): known.position})
     await log.restore({name: slot for name, slot in positions.items() if slot}, entries)
     if entries:
         logger.warning("the log of signals is restored: %d entries, read again after slot %d", len(entries), again)

@@ -3,7 +3,9 @@
 Vocabulary and the port. Two sources: the Yellowstone stream (geyser_source.py), and blocks (block_source.py).
 """
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Protocol
@@ -60,6 +62,11 @@ class ChainSource(Protocol):
         """
         ...
 
+    def narrow(self, is_mine: Callable[[bytes], bool] | None) -> None:
+        """Leave out transactions by their signature, from the next updates on, but the first one of each slot: it tells
+        how far the source is. None: tell all. What should be left out may be told all the same."""
+        ...
+
     async def watch(self, wallets: frozenset[str]) -> None:
         """Tell the transactions of these wallets too, from now on."""
         ...
@@ -67,3 +74,30 @@ class ChainSource(Protocol):
     def head(self) -> int:
         """Return the newest slot that the source knows of; 0: none."""
         ...
+
+
+async def with_pauses(
+    updates: AsyncGenerator[Sequence[Update], None], pause_seconds: Callable[[], float | None]
+) -> AsyncGenerator[Sequence[Update] | None, None]:
+    """Pass batches on; None when none has come for so many seconds. pause_seconds: asked each time; None: wait."""
+    coming: asyncio.Future[Sequence[Update] | None] | None = None
+    async with contextlib.aclosing(updates):
+        try:
+            while True:
+                seconds = pause_seconds()
+                if coming is None and seconds is None:
+                    batch = await anext(updates, None)
+                else:
+                    if coming is None:
+                        coming = asyncio.ensure_future(anext(updates, None))
+                    if not (await asyncio.wait((coming,), timeout=seconds))[0]:
+                        yield None
+                        continue
+                    batch, coming = coming.result(), None
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)

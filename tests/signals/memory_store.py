@@ -7,26 +7,31 @@ import msgspec
 
 from actors.signals.deliveries import Delivered, doubtful_since
 from actors.signals.events import SignalEvent
+from actors.signals.held_events import NO_OTHERS
 from actors.signals.history import EVERYTHING, Archived, HistoryQuery
 from actors.signals.log import (
     NO_CURSOR,
     SUBSCRIBED_WALLETS_MAX,
+    LayoutChanged,
     LogEntry,
+    NothingToDo,
+    PartTaken,
     PositionLost,
     SignalGap,
     SignalLogUnavailable,
-    SliceTaken,
+    Written,
     cursor_key,
     seen_slots,
 )
-from actors.signals.positions import Claim, SliceClaims, plan
+from actors.signals.positions import SLICES, Claim, Layout, arrange, begin, floors
 
 
 class MemorySignalLog:
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
-        self.positions: dict[str, int] = {}
+        self.fields: dict[str, str] = {}  # As positions.py names them.
         self.epochs: dict[str, int] = {}
+        self.stored: Layout | None = None
         self.seen: dict[tuple[str, str, str], list[int]] = {}
         self.wallets: dict[str, int] = {}
         self.webhook_wallets: dict[str, int] = {}
@@ -41,35 +46,66 @@ class MemorySignalLog:
         self._changed.set()
         return cursor
 
-    async def claim(self, slices: Sequence[str], known: Mapping[str, int]) -> SliceClaims:
-        texts = {name: str(slot) for name, slot in self.positions.items()}
-        planned = plan(texts, slices, known, is_empty=not self.entries)
-        for name in planned.dropped:
-            del self.positions[name]
-        self.positions = {**planned.adopted, **self.positions}
-        claims = []
-        for name in slices:
-            self.epochs[name] = self.epochs.get(name, 0) + 1
-            stored = self.positions.get(name, 0)
-            stored = stored if isinstance(stored, int) else 0
-            claims.append(Claim(name, self.epochs[name], min(stored, known.get(name) or stored)))
-        return SliceClaims(tuple(claims), planned.is_lost)
+    @property
+    def positions(self) -> dict[int, int]:
+        return {int(name): int(slot) for name, slot in self.fields.items() if name.isdecimal()}
 
-    def _guard(self, claims: Sequence[Claim]) -> None:
-        for name, epoch, position in claims:
-            newest = self.epochs.get(name, 0)
-            if newest > epoch:
-                raise SliceTaken(name)
-            if newest < epoch or self.positions.get(name, 0) < position:
-                raise PositionLost(name)
+    async def layout(self) -> Layout | None:
+        return self.stored
 
-    def _move(self, claims: Sequence[Claim], position: int) -> None:
-        for claim in claims:
-            if position > self.positions.get(claim.slice, 0):
-                self.positions[claim.slice] = position
+    async def divide(self, parts: int) -> Layout:
+        if self.stored is None or self.stored.parts != parts:
+            self._lay_out(parts, 0)
+        assert self.stored is not None
+        return self.stored
 
-    async def append(self, claims: Sequence[Claim], position: int, events: Sequence[SignalEvent]) -> list[str | None]:
-        self._guard(claims)
+    def _lay_out(self, parts: int, epoch: int) -> None:
+        arranged = arrange(self.fields, parts)
+        if self.stored is None:
+            self.epochs |= {name: self.epochs[name] + 1 for name in SLICES if name in self.epochs}
+        self.fields = {name: str(slot) for name, slot in arranged.floors.items()}
+        for part, position in enumerate(arranged.positions):
+            self.fields |= {str(part): str(position), f"r{part}": str(position + 1)}
+        older = 0 if self.stored is None else self.stored.epoch
+        self.stored = Layout(epoch if epoch > older else older + 1, parts)
+
+    async def claim(self, part: int, parts: int, known: Claim | None) -> Claim:
+        lost = Layout(0, parts) if known is None else known.layout
+        if self.stored is None or self.stored.epoch < lost.epoch:
+            self._lay_out(lost.parts, lost.epoch)
+        assert self.stored is not None
+        if part >= self.stored.parts:
+            raise NothingToDo
+        remembered = known.position if known is not None and known.layout == self.stored else 0
+        begins = begin(self.fields, part, remembered, is_empty=not self.entries)
+        if begins is None:
+            raise NothingToDo
+        self.epochs[str(part)] = self.epochs.get(str(part), 0) + 1
+        epoch = self.epochs[str(part)]
+        return Claim(self.stored, part, epoch, begins.position, begins.is_lost, floors(self.fields))
+
+    def _guard(self, claim: Claim) -> None:
+        stored = self.stored or Layout(0, 0)
+        if stored.epoch > claim.layout.epoch:
+            raise LayoutChanged
+        newest = self.epochs.get(str(claim.part), 0)
+        if newest > claim.epoch and stored == claim.layout:
+            raise PartTaken(str(claim.part))
+        if stored != claim.layout or newest < claim.epoch or self.positions.get(claim.part, 0) < claim.position:
+            raise PositionLost(str(claim.part))
+
+    def _move(self, claim: Claim, position: int, reached: int) -> None:
+        before = self.positions.get(claim.part, 0)
+        if position > before:
+            self.fields[str(claim.part)] = str(position)
+        if reached > int(self.fields.get(f"r{claim.part}", "0")):
+            self.fields[f"r{claim.part}"] = str(reached)
+        if not before and position:
+            for other in range(claim.layout.parts):
+                self.fields.setdefault(str(other), str(position))
+
+    async def append(self, claim: Claim, position: int, reached: int, events: Sequence[SignalEvent]) -> Written:
+        self._guard(claim)
         given: list[str | None] = []
         for event in events:
             slots = self.seen.get(event.identity)
@@ -80,11 +116,12 @@ class MemorySignalLog:
                 given.append(None)
                 if event.slot not in slots:
                     slots.append(event.slot)
-        self._move(claims, position)
-        return given
+        self._move(claim, position, reached)
+        others = [other for other in range(claim.layout.parts) if other != claim.part]
+        return Written(given, min((int(self.fields.get(f"r{other}", "0")) for other in others), default=NO_OTHERS))
 
-    async def correct(self, claims: Sequence[Claim], lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
-        self._guard(claims)
+    async def correct(self, claim: Claim, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+        self._guard(claim)
         given = []
         for event in events:
             slots = self.seen.get(event.identity, [])
@@ -100,10 +137,12 @@ class MemorySignalLog:
                 given.append("moved")
         return given
 
-    async def report_gap(self, claims: Sequence[Claim], gap: SignalGap) -> None:
-        self._guard(claims)
-        self._add("gap", None, gap)
-        self._move(claims, gap.to_slot)
+    async def report_gap(self, claim: Claim, gap: SignalGap) -> None:
+        self._guard(claim)
+        told = [each.gap for each in self.entries if each.gap is not None][-1:]
+        if not any(each.from_slot <= gap.from_slot and each.to_slot >= gap.to_slot for each in told):
+            self._add("gap", None, gap)
+        self._move(claim, gap.to_slot, gap.to_slot + 1)
 
     async def is_whole(self) -> bool:
         return self.has_begun
@@ -118,13 +157,14 @@ class MemorySignalLog:
                 slots = seen_slots(entries)[entry.event.identity]
                 self.seen.setdefault(entry.event.identity, [] if slots == "-" else [int(slots)])
         self.has_begun = True
-        self.positions = {**positions, **self.positions}
+        if self.stored is None:
+            self.fields = {**{name: str(slot) for name, slot in positions.items()}, **self.fields}
 
     def lose_everything(self) -> None:
         """Redis comes back empty."""
         self.entries, self.seen, self.wallets, self.has_begun = [], {}, {}, False
         self.webhook_wallets = {}
-        self.positions, self.epochs = {}, {}
+        self.fields, self.epochs, self.stored = {}, {}, None
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         found = [entry for entry in self.entries if cursor_key(entry.cursor) > cursor_key(after)][:count]

@@ -1,7 +1,7 @@
 """The classifier: the same log, whatever is killed; forks corrected; the fallback takes over; gaps are told."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from actors.clock import ManualClock
 from actors.signals.actor import SignalClassifier
-from actors.signals.classify import PROGRAMS
 from actors.signals.families import moonshot
 from actors.signals.log import NO_CURSOR, LogEntry, PositionLost
 from actors.signals.observations import instruction
-from actors.signals.positions import SLICES, Claim, slices_of
+from actors.signals.positions import SLICES, Claim
 from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 from actors.signals.transaction import Transaction, key_text
 from tests.signals.made import key, numbered
@@ -42,6 +41,9 @@ class ScriptedSource:
     def head(self) -> int:
         return max((update.slot for update in self.script if isinstance(update, SlotSeen)), default=0)
 
+    def narrow(self, is_mine: Callable[[bytes], bool] | None) -> None:
+        self.is_mine = is_mine
+
     async def watch(self, wallets: frozenset[str]) -> None:
         self.wallets = wallets
 
@@ -66,13 +68,19 @@ def classifier(
     stream: ScriptedSource | None,
     blocks: ScriptedSource | None = None,
     history: MemorySignalHistory | None = None,
-    slices: Sequence[str] = SLICES,
+    part: int = 0,
+    parts: int = 1,
     clock: ManualClock | None = None,
     **others: Any,
 ) -> SignalClassifier:
     fallback, history = blocks or ScriptedSource([], "blocks"), history or MemorySignalHistory()
-    parts = ("p", slices, stream, lambda _: fallback, log, history, clock or ManualClock())
-    return SignalClassifier(*parts, large_swap_lamports=1, **others)
+    made = (part, parts, stream, lambda _: fallback, log, history, clock or ManualClock())
+    return SignalClassifier(*made, large_swap_lamports=1, **others)
+
+
+def at_slot_12(log: MemorySignalLog) -> None:
+    """A log of a release before, which was so far."""
+    log.fields = dict.fromkeys(SLICES, "12")
 
 
 async def _follow(log: MemorySignalLog, stream: ScriptedSource, blocks: ScriptedSource | None = None) -> None:
@@ -150,7 +158,7 @@ async def test_a_fork_that_is_lost_while_nobody_looks_is_corrected() -> None:
 
 async def test_slots_that_the_stream_has_no_more_are_read_as_blocks() -> None:
     log = MemorySignalLog()
-    log.positions = dict.fromkeys(SLICES, 12)
+    at_slot_12(log)
     stream = ScriptedSource([update for update in CHAIN if not isinstance(update, int)], first=20)
     blocks = ScriptedSource([launch(15, 15), *slots(15, SlotState.FINALIZED)], "blocks")
     await _follow(log, stream, blocks)
@@ -161,7 +169,7 @@ async def test_slots_that_the_stream_has_no_more_are_read_as_blocks() -> None:
 async def test_slots_that_no_node_has_are_a_gap() -> None:
     """Subscribers are told what is missing; the classifier goes on behind it."""
     log = MemorySignalLog()
-    log.positions = dict.fromkeys(SLICES, 12)
+    at_slot_12(log)
     await classifier(log, ScriptedSource(CHAIN, first=20), ScriptedSource([], "blocks", first=20)).follow()
     (entry,) = await log.read(NO_CURSOR, 9)
     assert entry.gap is not None and (entry.gap.from_slot, entry.gap.to_slot) == (13, 19)
@@ -243,29 +251,74 @@ async def test_a_slot_far_ahead_does_not_move_the_position() -> None:
 
 
 async def test_classifiers_whose_number_changes_take_over_where_the_others_were() -> None:
-    """Threat 69: 1, 3, 2 and 1 classifiers, each reading some of the chain; nothing lost, nothing twice."""
+    """Threat 69: 1, 3, 2 and 1 classifiers, each reading some of the chain; nothing lost, nothing twice, in order."""
     log, seen = MemorySignalLog(), 0
-    market = [*CHAIN]
-    for count, ends in ((1, 25), (3, 50), (2, 80), (1, len(market))):
-        for index in range(count):
-            stream = ScriptedSource(market)
-            stream.cuts = [ends - 5 * index]  # Not all get equally far.
+    for count, ends in ((1, 25), (3, 50), (2, 80), (1, len(CHAIN))):
+        await log.divide(count)
+        for part in range(count):
+            stream = ScriptedSource(CHAIN)
+            stream.cuts = [ends - 5 * part]  # Not all get equally far.
             with pytest.raises(SourceUnavailable):
-                await classifier(log, stream, slices=slices_of(index, count)).follow()
+                await classifier(log, stream, part=part).follow()
         entries = await log.read(NO_CURSOR, 1_000)
         assert len(entries) == len({entry.event.identity for entry in entries if entry.event}) >= seen
         seen = len(entries)
     expected = {entry.event.identity for entry in await _uninterrupted() if entry.event}
     assert {entry.event.identity for entry in entries if entry.event} == expected
+    slots = [entry.event.slot for entry in entries if entry.event]
+    assert slots == sorted(slots)
 
 
-async def test_a_slice_that_is_further_gets_nothing_again() -> None:
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(2, 5), cuts=st.lists(st.lists(st.integers(0, 90), max_size=2), min_size=5, max_size=5))
+def test_several_classifiers_at_once_write_in_order_whatever_breaks(count: int, cuts: list[list[int]]) -> None:
+    """Of one program: the log of several is the log of one, but for the order within a slot."""
+
+    async def run() -> None:
+        log = MemorySignalLog()
+        await log.divide(count)
+        made = []
+        for part in range(count):
+            stream = ScriptedSource(CHAIN)
+            stream.cuts = list(cuts[part])
+            made.append(classifier(log, stream, part=part, sleep=lambda _: asyncio.sleep(0)))
+            made[-1].start()
+        expected = await _uninterrupted()
+        while len(log.entries) < len(expected):  # noqa: ASYNC110 - the log has no event to wait for.
+            await asyncio.sleep(0)
+        await asyncio.gather(*(one.stop() for one in made))
+        slots = [entry.event.slot for entry in log.entries if entry.event]
+        assert slots == sorted(slots)
+        assert _kept(log.entries) == _kept(expected) and len(log.entries) == len(expected)
+
+    asyncio.run(run())
+
+
+async def test_a_classifier_goes_on_with_its_part_when_the_work_is_divided_anew() -> None:
+    """From one to two and back, under classifiers that run: one of them has nothing to do at first and in the end."""
+    log = MemorySignalLog()
+    streams = [ScriptedSource(CHAIN), ScriptedSource(CHAIN)]
+    made = [classifier(log, stream, part=part, sleep=lambda _: asyncio.sleep(0)) for part, stream in enumerate(streams)]
+    for one in made:
+        one.start()
+    for parts, has_part in ((1, [0, None]), (2, [0, 1]), (1, [0, None])):
+        await log.divide(parts)
+        log.fields |= {str(part): "12" for part in range(parts)}  # So that there is something to read again.
+        async with asyncio.timeout(20):
+            while [one.health()["part"] for one in made] != has_part:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    await asyncio.gather(*(one.stop() for one in made))
+    identities = [entry.event.identity for entry in log.entries if entry.event]
+    assert len(identities) == len(set(identities)) > 0
+
+
+async def test_a_program_with_a_floor_gets_nothing_again() -> None:
     """What is so old that the log does not know it any more would else be told twice."""
     log = MemorySignalLog()
     await _follow(log, ScriptedSource(CHAIN))
     count, position = len(log.entries), max(log.positions.values())
     log.seen.clear()
-    log.positions |= {PROGRAMS[0]: 12}
+    log.fields = {"0": "12", key_text(moonshot.PROGRAM): str(position)}
     await _follow(log, ScriptedSource([update for update in CHAIN if _at(update) <= position]))
     assert len(log.entries) == count and set(log.positions.values()) == {position}
 
@@ -278,7 +331,7 @@ async def test_a_position_that_is_lost_is_a_gap_and_an_end_of_nothing() -> None:
     """The classifier goes on from now, subscribers are told, and so is health."""
     log = MemorySignalLog()
     await _follow(log, ScriptedSource(CHAIN[:30]))
-    newest, log.positions = max(entry.event.slot for entry in log.entries if entry.event), {}
+    newest, log.fields = max(entry.event.slot for entry in log.entries if entry.event), {}
     before, stream = len(log.entries), ScriptedSource(CHAIN[90:])
     stream.head = lambda: 30  # type: ignore[method-assign]
     one = classifier(log, stream)
@@ -297,14 +350,14 @@ async def test_a_position_that_redis_never_keeps_is_given_up() -> None:
     class Forgetful(MemorySignalLog):
         forgets = 4
 
-        def _guard(self, claims: Sequence[Claim]) -> None:
+        def _guard(self, claim: Claim) -> None:
             if self.forgets:
                 self.forgets -= 1
                 raise PositionLost("p")
-            super()._guard(claims)
+            super()._guard(claim)
 
     log = Forgetful()
-    log.positions = dict.fromkeys(SLICES, 12)
+    at_slot_12(log)
     pauses, done = list[float](), asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -313,7 +366,7 @@ async def test_a_position_that_redis_never_keeps_is_given_up() -> None:
             done.set()
             await asyncio.Event().wait()
 
-    one = classifier(log, ScriptedSource(CHAIN), sleep=sleep, slices=PROGRAMS)
+    one = classifier(log, ScriptedSource(CHAIN), sleep=sleep)
     one.start()
     await done.wait()
     await one.stop()
@@ -328,7 +381,7 @@ async def test_a_fenced_classifier_ends_and_writes_nothing() -> None:
 
     async def claim_and_be_overtaken(*given: Any) -> Any:
         taken = await original(*given)
-        await original([SLICES[3]], {})
+        await original(0, 1, None)
         return taken
 
     log.claim = claim_and_be_overtaken  # type: ignore[method-assign, assignment]

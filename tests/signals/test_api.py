@@ -3,12 +3,12 @@
 import orjson
 import pytest
 
-from actors.signals.api import Classifiers, LoggedSignal, SignalReader
+from actors.signals.api import ACTOR_PREFIX, Classifiers, LoggedSignal, SignalReader
 from actors.signals.log import NO_CURSOR, SignalGap
-from actors.signals.positions import Claim
 from actors.signals.replays import Replays
+from tests.signals.memory_store import MemorySignalLog
 from tests.signals.test_hub import World
-from tests.signals.test_log import signal
+from tests.signals.test_log import signal, take_back, tell_gap
 
 
 def _reader(world: World) -> SignalReader:
@@ -42,7 +42,7 @@ async def test_corrections_have_the_cause_of_their_signal_and_are_not_first() ->
     """Threat 32: nobody pays twice for one signal."""
     world = World()
     await world.write(1, slot=100)
-    await world.log.correct([Claim("p")], 100, [signal(0, slot=100)])
+    await take_back(world.log, 100, [signal(0, slot=100)])
     first, removed = (await _reader(world).read(NO_CURSOR, 10)).signals
     assert (first.cause, first.is_first) == (removed.cause, True) and not removed.is_first
     assert orjson.loads(removed.body)["correction"] == "removed"
@@ -51,7 +51,7 @@ async def test_corrections_have_the_cause_of_their_signal_and_are_not_first() ->
 async def test_what_is_lost_is_told_and_passed() -> None:
     """A gap of the chain is an entry of the log; dropped days are one of the stores."""
     world = World()
-    await world.log.report_gap([Claim("p")], SignalGap(5, 9, "gone"))
+    await tell_gap(world.log, SignalGap(5, 9, "gone"))
     world.history.kept_from_ms = 1_600_000_000_000
     page = await _reader(world).read("1500000000000-0", 10)
     gaps = [orjson.loads(gap)["gap"] for gap in page.gaps]
@@ -61,9 +61,12 @@ async def test_what_is_lost_is_told_and_passed() -> None:
     assert page.signals == [] and (await _reader(world).read(page.cursor, 10)).gaps == []
 
 
-def test_health_tells_of_the_worst_classifier() -> None:
+async def test_health_tells_of_the_worst_classifier() -> None:
     """`none` where one has no source, the largest lag, the newest gap; one that stays without a source is told."""
-    classifiers = Classifiers([None, None])
+    log = MemorySignalLog()
+    await log.divide(2)
+    classifiers = Classifiers(log)
+    await classifiers.look()
     one, other = classifiers._classifiers
     assert classifiers.are_read  # Both are starting.
     assert classifiers.sources() == {"source": "none", "lag_slots": None}
@@ -74,3 +77,19 @@ def test_health_tells_of_the_worst_classifier() -> None:
     assert classifiers.are_read
     other.state = {"source": "none", "source_away_seconds": 4.0}
     assert classifiers.sources()["source"] == "none" and not classifiers.are_read
+    await classifiers.stop()
+
+
+async def test_health_follows_the_number_of_classifiers() -> None:
+    """Threat 69: those that have no part any more are not asked, new ones are; a log that is away changes nothing."""
+    log = MemorySignalLog()
+    classifiers = Classifiers(log)
+    for parts, expected in ((None, 1), (4, 4), (2, 2), (None, 2)):
+        if parts is None:
+            log.stored = None
+        else:
+            await log.divide(parts)
+        await classifiers.look()
+        assert len(classifiers._classifiers) == expected
+    assert [each._handle._name for each in classifiers._classifiers] == [f"{ACTOR_PREFIX}0", f"{ACTOR_PREFIX}1"]
+    await classifiers.stop()

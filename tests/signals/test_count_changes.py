@@ -9,9 +9,10 @@ from redis.asyncio import Redis
 from actors.clock import SystemClock
 from actors.signals.actor import SignalClassifier
 from actors.signals.block_source import BlockSource
+from actors.signals.classify import PROGRAMS
 from actors.signals.geyser_source import GeyserSource
-from actors.signals.log import NO_CURSOR, POSITIONS, LogEntry, RedisSignalLog
-from actors.signals.positions import SLICES, WALLETS_SLICE, slices_of
+from actors.signals.log import EPOCHS, NO_CURSOR, POSITIONS, LogEntry, RedisSignalLog
+from actors.signals.positions import SLICES
 from actors.upstream.client import NodeClient
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
@@ -28,20 +29,18 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
     await client.aclose()
 
 
-@pytest.mark.parametrize("is_old_data", [False, True])
+@pytest.mark.parametrize("old_data", ["", "of programs", "of classifiers"])
 async def test_classifiers_go_on_where_another_number_of_them_was(
-    redis: Redis, chain: Process, node: NodeClient, is_old_data: bool
+    redis: Redis, chain: Process, node: NodeClient, old_data: str
 ) -> None:
-    """Threat 69: 1, 3, 2 and 1 of them, while coins are made, also while none runs. is_old_data: the first
-    number of positions is as a release before kept them, one for each classifier."""
+    """Threat 69: 1, 4, 2 and 1 of them, while coins are made: the number changes under those that run, also while none
+    runs. old_data: the first positions are as a release before kept them."""
     log, history, running, mints = RedisSignalLog(redis), MemorySignalHistory(), list[SignalClassifier](), list[str]()
 
-    def started(index: int, count: int) -> SignalClassifier:
-        slices = slices_of(index, count)
-        programs = tuple(name for name in slices if name != WALLETS_SLICE)
+    def started(part: int) -> SignalClassifier:
         made = SignalClassifier(
-            *(f"{index}/{count}", slices, GeyserSource(chain.facts["grpc_url"], programs)),
-            lambda until: BlockSource(node, programs, until=until),
+            *(part, 1, GeyserSource(chain.facts["grpc_url"], PROGRAMS)),
+            lambda until: BlockSource(node, PROGRAMS, until=until),
             *(log, history, SystemClock()),
             large_swap_lamports=1 << 60,
         )
@@ -59,27 +58,39 @@ async def test_classifiers_go_on_where_another_number_of_them_was(
                     return found
                 await asyncio.sleep(0.05)
 
-    for count in (1, 3, 2, 1):
-        running = [started(index, count) for index in range(count)]
+    async def until_all_read(count: int) -> None:
         async with asyncio.timeout(_WAIT_SECONDS):
-            while not all(each.health()["slot"] for each in running):  # noqa: ASYNC110 - it is in another process.
+            wanted = [count] * count + [None] * (len(running) - count)
+            while [each.health()["parts"] for each in running] != wanted:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        for _ in range(3):
-            await launch()
-        if count != 2:  # Else they are stopped with what is under way.
-            await until_all_are_told()
-        await asyncio.gather(*(each.stop() for each in running))
-        if is_old_data and count == 1:
-            position = min(int(slot) for slot in (await redis.hgetall(POSITIONS)).values())
-            await redis.delete(POSITIONS)
-            await redis.hset(POSITIONS, "0/1", str(position))
+            while "none" in [each.health()["source"] for each in running[:count]]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    running.append(started(0))
+    await until_all_read(1)
+    for _ in range(2):
+        await launch()
+    await until_all_are_told()
+    if old_data:
+        await running.pop().stop()
+        position = min(int(slot) for name, slot in (await redis.hgetall(POSITIONS)).items() if name.isdigit())
+        await redis.delete(POSITIONS, EPOCHS)
+        names = SLICES if old_data == "of programs" else ("0/1",)
+        await redis.hset(POSITIONS, mapping=dict.fromkeys(names, str(position)))
         await launch()  # While none runs.
-    last = started(0, 1)
+        running.append(started(0))
+    for count in (4, 2, 1):
+        running += [started(part) for part in range(len(running), count)]
+        await asyncio.gather(launch(), log.divide(count))
+        await until_all_read(count)
+        await launch()
     found = await until_all_are_told()
-    await last.stop()
+    await asyncio.gather(*(each.stop() for each in running))
     assert len(found) == len(set(found)) and set(found) >= set(mints)
-    assert {name.decode() for name in await redis.hkeys(POSITIONS)} == set(SLICES)
-    assert not [entry for entry in await log.read(NO_CURSOR, 10_000) if entry.gap is not None]
+    entries = await log.read(NO_CURSOR, 10_000)
+    assert not [entry for entry in entries if entry.gap is not None]
+    slots = [entry.event.slot for entry in entries if entry.event is not None]
+    assert slots == sorted(slots)
 
 
 def _told(entries: list[LogEntry]) -> Iterator[str]:

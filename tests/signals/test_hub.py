@@ -13,11 +13,10 @@ from actors.signals.deliveries import LEASE_MS
 from actors.signals.filters import SignalFilter
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, SignalHub
 from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
-from actors.signals.positions import Claim
 from actors.signals.replays import ReplayPage, Replays
 from actors.signals.subscription import AHEAD_MAX, REPLAY_MAX
 from tests.signals.memory_store import MemoryDeliveries, MemorySignalHistory, MemorySignalLog
-from tests.signals.test_log import signal
+from tests.signals.test_log import put, signal, take_back, tell_gap
 
 ACCOUNT, ALL = b"a" * 32, SignalFilter()
 
@@ -64,7 +63,7 @@ class World:
 
     async def write(self, count: int, **fields: Any) -> None:
         signals = [signal(number, **fields) for number in range(self.written, self.written + count)]
-        await self.log.append([Claim("p")], 0, signals)
+        await put(self.log, signals, 0)
         self.written += count
 
     async def publish(self, hub: SignalHub) -> None:
@@ -231,7 +230,7 @@ async def test_a_slow_subscriber_is_bounded_and_misses_nothing() -> None:
 async def test_what_no_store_has_is_a_gap_notice_and_free() -> None:
     """Decisions, "cursors and gaps"."""
     world, client = World(), Client()
-    await world.log.report_gap([Claim("p")], SignalGap(5, 9, "gone"))
+    await tell_gap(world.log, SignalGap(5, 9, "gone"))
     world.history.kept_from_ms = 1_600_000_000_000
     hub = await world.hub()
     await subscribe(hub, client, "1500000000000-0")
@@ -247,7 +246,7 @@ async def test_corrections_are_told_and_free() -> None:
     hub = await world.hub()
     await subscribe(hub, client)
     await world.write(1, slot=100)
-    await world.log.correct([Claim("p")], 100, [signal(0, slot=100)])
+    await take_back(world.log, 100, [signal(0, slot=100)])
     await world.publish(hub)
     assert [each.get("correction") for each in client.got] == [None, "removed"]
     assert client.charged == 1
@@ -353,7 +352,7 @@ async def test_a_signal_that_a_lost_log_has_again_is_told_once() -> None:
     await world.publish(hub)
     world.log.lose_everything()
     world.log.has_begun = True
-    await world.log.append([Claim("p")], 0, [signal(1), signal(2)])
+    await put(world.log, [signal(1), signal(2)], 0)
     await world.publish(hub)
     assert [each["mint"] for each in client.got] == ["M0", "M1", "M2"] and client.charged == 3
 

@@ -1,7 +1,8 @@
 """Both logs: a signal is written once, in one order; forks are corrected; positions never run ahead."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from redis.asyncio import Redis
@@ -10,24 +11,40 @@ from actors.signals.events import SignalEvent
 from actors.signals.log import (
     NO_CURSOR,
     SUBSCRIBED_WALLETS_MAX,
+    LayoutChanged,
     LogEntry,
+    NothingToDo,
+    PartTaken,
     PositionLost,
     RedisSignalLog,
     SignalGap,
     SignalLog,
     SignalLogUnavailable,
-    SliceTaken,
     body_of,
     cursor_key,
     entry_of,
     parse_cursor,
 )
-from actors.signals.positions import Claim
+from actors.signals.positions import SLICES, Layout
 from tests.signals.memory_store import MemorySignalLog
 
 
 def signal(number: int = 0, slot: int = 100, kind: str = "newPair") -> SignalEvent:
     return SignalEvent(kind, "P" * 32, f"S{number}", slot, f"M{number}", ("a", "b"), "SOL", "classic", False)
+
+
+async def put(log: SignalLog, events: Sequence[SignalEvent], position: int = 0) -> list[str | None]:
+    """Write signals as the one classifier that there is, or as the first one."""
+    claim = await log.claim(0, 1, None)
+    return list((await log.append(claim, max(position, claim.position), position, events)).cursors)
+
+
+async def take_back(log: SignalLog, slot: int, events: Sequence[SignalEvent]) -> list[str]:
+    return await log.correct(await log.claim(0, 1, None), slot, events)
+
+
+async def tell_gap(log: SignalLog, gap: SignalGap) -> None:
+    await log.report_gap(await log.claim(0, 1, None), gap)
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -47,9 +64,9 @@ async def _changes(log: SignalLog) -> list[tuple[str, int]]:
 
 async def test_a_signal_is_written_once_however_often_it_is_reported(log: SignalLog) -> None:
     """Decisions, "one signal": signature, kind and mint."""
-    both = await log.append([Claim("p")], 5, [signal(1), signal(2)])
+    both = await put(log, [signal(1), signal(2)], 5)
     assert None not in both and sorted(both, key=lambda c: cursor_key(str(c))) == both
-    assert await log.append([Claim("q")], 9, [signal(1), signal(1, slot=103), signal(1, kind="graduation")]) == [
+    assert await put(log, [signal(1), signal(1, slot=103), signal(1, kind="graduation")], 9) == [
         *(None, None),
         (await log.latest(1))[0].cursor,
     ]
@@ -57,23 +74,23 @@ async def test_a_signal_is_written_once_however_often_it_is_reported(log: Signal
         *(signal(1), signal(2)),
         signal(1, kind="graduation"),
     ]
-    assert await _positions(log, "p", "q", "new") == [5, 9, 5]
+    assert await _position(log) == 9
 
 
 async def test_many_writers_at_once_write_each_signal_once(log: SignalLog) -> None:
-    """Two classifiers of one partition run for a while after the loss of a machine."""
-    signals = [signal(number) for number in range(20)]
-    answers = await asyncio.gather(*(log.append([Claim("p")], 1, signals) for _ in range(5)))
-    assert sum(cursor is not None for answer in answers for cursor in answer) == 20
+    """The same signal of two parts cannot be, but of an old layout and a new one it can."""
+    signals, claim = [signal(number) for number in range(20)], await log.claim(0, 1, None)
+    answers = await asyncio.gather(*(log.append(claim, 1, 1, signals) for _ in range(5)))
+    assert sum(cursor is not None for answer in answers for cursor in answer.cursors) == 20
     assert len(await log.read(NO_CURSOR, 1_000)) == 20
 
 
 async def test_a_lost_fork_is_corrected_once(log: SignalLog) -> None:
     """Threat 32: removed; restored when the transaction lands again; neither is charged."""
-    await log.append([Claim("p")], 0, [signal(1, slot=100)])
-    assert await log.correct([Claim("p")], 100, [signal(1, slot=100)]) == ["removed"]
-    assert await log.correct([Claim("p")], 100, [signal(1, slot=100)]) == []
-    await log.append([Claim("p")], 0, [signal(1, slot=105)])
+    await put(log, [signal(1, slot=100)])
+    assert await take_back(log, 100, [signal(1, slot=100)]) == ["removed"]
+    assert await take_back(log, 100, [signal(1, slot=100)]) == []
+    await put(log, [signal(1, slot=105)])
     assert await _changes(log) == [("event", 100), ("removed", 100), ("restored", 105)]
     assert [entry.is_charged for entry in await log.read(NO_CURSOR, 9)] == [True, False, False]
 
@@ -81,8 +98,8 @@ async def test_a_lost_fork_is_corrected_once(log: SignalLog) -> None:
 async def test_a_signal_of_two_forks_moves_to_the_one_that_lives(log: SignalLog) -> None:
     """The same transaction in two forks; the loss of the second one changes nothing."""
     for number, lost in ((1, 100), (2, 103)):
-        await log.append([Claim("p")], 0, [signal(number, slot=100), signal(number, slot=103)])
-        assert await log.correct([Claim("p")], lost, [signal(number, slot=100)]) == (["moved"] if lost == 100 else [])
+        await put(log, [signal(number, slot=100), signal(number, slot=103)])
+        assert await take_back(log, lost, [signal(number, slot=100)]) == (["moved"] if lost == 100 else [])
     assert await _changes(log) == [("event", 100), ("event", 100), ("moved", 103)] or await _changes(log) == [
         *(("event", 100), ("moved", 103), ("event", 100)),
     ]
@@ -90,72 +107,120 @@ async def test_a_signal_of_two_forks_moves_to_the_one_that_lives(log: SignalLog)
 
 async def test_a_log_that_lost_its_last_second_says_so(log: SignalLog) -> None:
     """Redis may lose a second; the classifier then goes back to the position that fits."""
-    await log.append([Claim("p")], 50, [signal(1)])
-    with pytest.raises(PositionLost):
-        await log.append([Claim("p", position=60)], 61, [signal(2)])
-    with pytest.raises(PositionLost):
-        await log.append([Claim("p", epoch=1)], 61, [signal(2)])
-    assert await _positions(log, "p") == [50]
+    claim = await log.claim(0, 1, None)
+    await log.append(claim, 50, 60, [signal(1)])
+    later = Layout(claim.layout.epoch + 1, 1)
+    for knows_more in (replace(claim, position=60), replace(claim, epoch=9), replace(claim, layout=later)):
+        with pytest.raises(PositionLost):
+            await log.append(knows_more, 61, 61, [signal(2)])
+    assert await _position(log) == 50
     assert len(await log.read(NO_CURSOR, 9)) == 1
 
 
-async def test_a_classifier_whose_slice_was_claimed_writes_nothing(log: SignalLog) -> None:
-    """Money rule 12: the write itself is refused, whatever it is, and the other slices do not save it."""
-    (mine, _), _ = await log.claim(["p", "q"], {})
-    await log.append([mine], 50, [signal(1)])
-    (other,), _ = await log.claim(["p"], {})
-    for write in (
-        lambda: log.append([mine], 60, [signal(2)]),
-        lambda: log.correct([mine], 100, [signal(1)]),
-        lambda: log.report_gap([mine], SignalGap(51, 60, "gone")),
-        lambda: log.append([Claim("q", 1), mine], 60, [signal(2)]),
-    ):
-        with pytest.raises(SliceTaken):
-            await write()
+async def test_a_classifier_whose_part_was_claimed_writes_nothing(log: SignalLog) -> None:
+    """Money rule 12: the write itself is refused, whatever it is; so it is once the work is divided anew."""
+    mine = await log.claim(0, 1, None)
+    await log.append(mine, 50, 50, [signal(1)])
+    other = await log.claim(0, 1, None)
+    assert (other.epoch, other.position) == (2, 50)
+    for claim, refused in ((mine, PartTaken), (other, LayoutChanged)):
+        if refused is LayoutChanged:
+            await log.divide(2)
+        for write in (
+            log.append(claim, 60, 60, [signal(2)]),
+            log.correct(claim, 100, [signal(1)]),
+            log.report_gap(claim, SignalGap(51, 60, "gone")),
+        ):
+            with pytest.raises(refused):
+                await write
     assert [entry.change for entry in await log.read(NO_CURSOR, 9)] == ["event"]
-    assert other == Claim("p", 2, 50) and await _positions(log, "p") == [50]
+    assert await _position(log) == 50
 
 
-async def test_slices_keep_their_positions_whoever_claims_them(log: SignalLog) -> None:
-    """Threat 69: one classifier, then others with other slices, then one again."""
-    all_of_them, is_lost = await log.claim(["a", "b", "c"], {})
-    assert not is_lost and {claim.position for claim in all_of_them} == {0}
-    await log.append(all_of_them, 100, [signal(1)])
-    first, _ = await log.claim(["a", "c"], {})
-    second, _ = await log.claim(["b"], {})
-    await log.append(first, 120, [])
-    await log.append(second, 110, [])
-    last, is_lost = await log.claim(["a", "b", "c"], {})
-    assert [(claim.epoch, claim.position) for claim in last] == [(3, 120), (3, 110), (3, 120)] and not is_lost
-    await log.append(last, 115, [])
-    assert await _positions(log, "a", "b", "c") == [120, 115, 120], "none goes back"
+async def test_another_number_of_parts_begins_where_the_slowest_was(log: SignalLog) -> None:
+    """Threat 69: one part, then three, then two. Dividing again what is divided so changes nothing."""
+    await put(log, [signal(1)], 100)
+    three = await log.divide(3)
+    assert await log.divide(3) == three == await log.layout()
+    parts = [await log.claim(part, 1, None) for part in range(3)]
+    assert [(claim.part, claim.position, claim.is_lost) for claim in parts] == [(n, 100, False) for n in range(3)]
+    for claim, position in zip(parts, (120, 110, 130), strict=True):
+        await log.append(claim, position, position + 5, [])
+    two = await log.divide(2)
+    assert two.epoch > three.epoch and two.parts == 2
+    assert [(await log.claim(part, 1, None)).position for part in range(2)] == [110, 110]
+    with pytest.raises(NothingToDo):
+        await log.claim(2, 1, None)
+
+
+async def test_a_part_is_told_what_the_slowest_of_the_others_has_reached(log: SignalLog) -> None:
+    await put(log, [signal(1)], 100)
+    await log.divide(3)
+    first, second, third = [await log.claim(part, 1, None) for part in range(3)]
+    assert (await log.append(first, 100, 140, [])).others_reached == 101
+    assert (await log.append(second, 100, 130, [])).others_reached == 101
+    assert (await log.append(third, 100, 150, [])).others_reached == 130
+    assert (await log.append(third, 100, 120, [])).others_reached == 130
+    assert (await log.append(second, 100, 155, [])).others_reached == 140, "what was reached stays so"
+    assert (await log.append(first, 100, 160, [])).others_reached == 150
+
+
+async def test_all_parts_of_a_new_log_begin_at_the_slot_of_the_first_one(log: SignalLog) -> None:
+    """Else signals would be missing between the beginnings of two parts, and nobody would know."""
+    await log.divide(2)
+    with pytest.raises(NothingToDo):
+        await log.claim(1, 2, None)
+    first = await log.claim(0, 2, None)
+    assert first.position == 0 and not first.is_lost
+    await log.append(first, 99, 100, [])
+    assert (await log.claim(1, 2, None)).position == 99
+
+
+async def test_positions_of_a_release_before_are_taken_over_and_its_classifiers_refused(redis_url: str) -> None:
+    """A program that is further keeps its position as a floor; an epoch that such a classifier has is an old one."""
+    client = Redis.from_url(redis_url)
+    await client.flushall()
+    log = RedisSignalLog(client)
+    await client.xadd("signals:log", {"c": "gap", "b": '{"from_slot":1,"to_slot":2,"reason":"x"}'})
+    await client.hset("signals:positions", mapping=dict.fromkeys(SLICES, 500) | {SLICES[3]: 450, SLICES[5]: 470})
+    await client.hset("signals:epochs", mapping=dict.fromkeys(SLICES, 7))
+    claims = [await log.claim(part, 4, None) for part in range(4)]
+    for claim in claims:
+        assert (claim.position, claim.is_lost, claim.layout.parts) == (450, False, 4)
+        assert claim.floors == {name: 470 if name == SLICES[5] else 500 for name in SLICES if name != SLICES[3]}
+    assert {int(each) for each in await client.hmget("signals:epochs", *SLICES)} == {8}
+    await client.aclose()
 
 
 async def test_a_classifier_that_knows_less_than_the_log_begins_where_it_knows(log: SignalLog) -> None:
     """After a restored Redis: the position that another one restored may be further than this one has read."""
-    await log.append([Claim("p")], 50, [])
-    assert (await log.claim(["p"], {"p": 40})).claims == (Claim("p", 1, 40),)
-    assert (await log.claim(["p"], {"p": 60})).claims == (Claim("p", 2, 50),)
+    await put(log, [], 50)
+    claim = await log.claim(0, 1, None)
+    assert (await log.claim(0, 1, replace(claim, position=40))).position == 40
+    assert (await log.claim(0, 1, replace(claim, position=60))).position == 50
 
 
-async def _positions(log: SignalLog, *slices: str) -> list[int]:
-    return [claim.position for claim in (await log.claim(slices, {})).claims]
+async def _position(log: SignalLog, part: int = 0) -> int:
+    return (await log.claim(part, 1, None)).position
 
 
 async def test_a_gap_is_an_entry_and_moves_the_position(log: SignalLog) -> None:
-    await log.report_gap([Claim("p")], SignalGap(5, 9, "gone"))
+    await tell_gap(log, SignalGap(5, 9, "gone"))
     (entry,) = await log.read(NO_CURSOR, 9)
     assert (entry.change, entry.event, entry.gap) == ("gap", None, SignalGap(5, 9, "gone"))
-    assert await _positions(log, "p") == [9]
+    assert await _position(log) == 9
+    for gap, told in ((SignalGap(6, 9, "gone"), 1), (SignalGap(6, 10, "gone"), 2)):
+        await tell_gap(log, gap)
+        assert len(await log.read(NO_CURSOR, 9)) == told, "what is told is not told again by another part"
 
 
 async def test_reading_continues_after_a_cursor_and_wakes_on_news(log: SignalLog) -> None:
-    cursors = await log.append([Claim("p")], 0, [signal(number) for number in range(5)])
+    cursors = await put(log, [signal(number) for number in range(5)])
     assert [entry.cursor for entry in await log.read(str(cursors[1]), 2)] == cursors[2:4]
     assert await log.oldest() == cursors[0]
     reading = asyncio.create_task(log.read(str(cursors[4]), 9, 5_000))
     await asyncio.sleep(0)
-    (fresh,) = await log.append([Claim("p")], 0, [signal(9)])
+    (fresh,) = await put(log, [signal(9)])
     assert [entry.cursor for entry in await reading] == [fresh]
 
 
@@ -195,7 +260,7 @@ def test_an_entry_survives_being_stored() -> None:
 async def test_a_redis_that_is_away_is_told_as_such() -> None:
     client = Redis(host="127.0.0.1", port=1)
     with pytest.raises(SignalLogUnavailable):
-        await RedisSignalLog(client).claim(["p"], {})
+        await RedisSignalLog(client).claim(0, 1, None)
     await client.aclose()
 
 
@@ -205,7 +270,7 @@ async def test_the_stream_is_bounded_by_size_and_age(redis_url: str) -> None:
     await client.flushall()
     log = RedisSignalLog(client, length_max=100)
     for start in range(0, 1_000, 100):
-        await log.append([Claim("p")], 0, [signal(number) for number in range(start, start + 100)])
+        await put(log, [signal(number) for number in range(start, start + 100)])
     assert await client.xlen("signals:log") <= 2 * 100
     await log.trim(cursor_key((await log.latest(1))[0].cursor)[0] + 1)
     assert await client.xlen("signals:log") <= 100
@@ -213,20 +278,24 @@ async def test_the_stream_is_bounded_by_size_and_age(redis_url: str) -> None:
 
 
 async def test_a_lost_log_is_restored_with_its_cursors(log: SignalLog) -> None:
-    """Old cursors go on, later ones are later, known signals are known, a removed one is restored for free."""
-    await log.append([Claim("p")], 90, [signal(number) for number in range(4)])
-    await log.correct([Claim("p")], 100, [signal(3)])
+    """Old cursors go on, later ones are later, known signals are known, a removed one is restored for free; the parts
+    come back as they were, each where its own classifier or the history knows it to be."""
+    await log.divide(2)
+    claim = await log.claim(0, 2, None)
+    await log.append(claim, 90, 100, [signal(number) for number in range(4)])
+    await log.correct(claim, 100, [signal(3)])
     before = await log.read(NO_CURSOR, 100)
     await lose_everything(log)
     assert not await log.is_whole() and await log.read(NO_CURSOR, 100) == []
     for _ in range(2):
-        await log.restore({"p": 90}, before)
+        await log.restore({"restored": 70, "0": 90}, before)
     assert await log.is_whole() and await log.read(NO_CURSOR, 100) == before
-    assert await _positions(log, "p") == [90]
-    await log.append([Claim("p", 1, 90)], 90, [])
-    assert await log.append([Claim("p", 1, 90)], 91, [signal(1)]) == [None]
-    (again, fresh) = await log.append([Claim("p", 1, 91)], 92, [signal(3, slot=105), signal(9)])
-    assert cursor_key(before[-1].cursor) < cursor_key(str(again)) < cursor_key(str(fresh))
+    again = await log.claim(0, 1, replace(claim, position=90))
+    assert (again.layout, again.position) == (claim.layout, 90)
+    assert (await log.claim(1, 1, None)).position == 70
+    assert (await log.append(again, 91, 91, [signal(1)])).cursors == [None]
+    (first, fresh) = (await log.append(again, 92, 92, [signal(3, slot=105), signal(9)])).cursors
+    assert cursor_key(before[-1].cursor) < cursor_key(str(first)) < cursor_key(str(fresh))
     assert [entry.change for entry in await log.read(before[-1].cursor, 9)] == ["restored", "event"]
 
 

@@ -17,7 +17,6 @@ from actors.signals.geyser_source import GeyserSource
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.hub import SignalHub
 from actors.signals.log import RedisSignalLog
-from actors.signals.positions import slices_of
 from actors.signals.replays import Replays
 from actors.upstream.client import NodeClient
 from tests.databases import emptied
@@ -60,7 +59,7 @@ async def test_each_signal_is_told_once_and_paid_once(stores: Stores, chain: Pro
     log, history, clock = stores.log, stores.history, SystemClock()
 
     def started() -> SignalClassifier:
-        parts = ("0/1", slices_of(0, 1), GeyserSource(chain.facts["grpc_url"], PROGRAMS))
+        parts = (0, 1, GeyserSource(chain.facts["grpc_url"], PROGRAMS))
         made = SignalClassifier(
             *parts, lambda until: BlockSource(node, PROGRAMS, until=until), log, history, clock, large_swap_lamports=1
         )

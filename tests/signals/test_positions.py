@@ -1,53 +1,144 @@
-"""Positions of slices: each has one owner among the classifiers, and begins where it was, whatever was kept before."""
+"""Parts of the work: even, each transaction in one of them; positions go on, whatever was kept before."""
+
+import hashlib
+from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from solders.keypair import Keypair
 
 from actors.signals.classify import PROGRAMS
-from actors.signals.positions import SLICES, WALLETS_SLICE, plan, slices_of
+from actors.signals.positions import (
+    PARTS_MAX,
+    RESTORED,
+    SLICES,
+    WALLETS_SLICE,
+    Arrangement,
+    Beginning,
+    Layout,
+    arrange,
+    begin,
+    floors,
+    read_layout,
+)
+
+_SIGNATURES_A_PART = 2_000
 
 
-@pytest.mark.parametrize("classifiers", [1, 2, 5, 12])
-def test_every_slice_has_one_classifier(classifiers: int) -> None:
-    """Decisions: partitioned by program; none has nothing to do."""
-    parts = [slices_of(index, classifiers) for index in range(classifiers)]
-    assert sorted(name for part in parts for name in part) == sorted(SLICES)
-    assert all(parts) and WALLETS_SLICE in parts[0]
+@settings(max_examples=25, deadline=None)
+@given(parts=st.integers(1, PARTS_MAX), epoch=st.integers(1, 1 << 45), wallet=st.binary(min_size=32, max_size=32))
+def test_parts_have_equal_work_within_a_fifth(parts: int, epoch: int, wallet: bytes) -> None:
+    """Whatever signs: a signature's bytes are as good as random. Of one wallet here, as one program's bots sign."""
+    layout = Layout(epoch, parts)
+    shares = Counter(layout.part_of(_signature(wallet, number)) for number in range(parts * _SIGNATURES_A_PART))
+    assert set(shares) == set(range(parts))
+    assert max(shares.values()) <= 1.2 * _SIGNATURES_A_PART and min(shares.values()) >= 0.8 * _SIGNATURES_A_PART
 
 
-@given(counts=st.dictionaries(st.integers(1, 12), st.integers(1, 9_000), min_size=1), after=st.integers(1, 12))
-def test_positions_of_a_release_before_are_taken_over(counts: dict[int, int], after: int) -> None:
-    """That release kept one for each classifier. Where it ran with several numbers of them, the furthest one counts."""
-    found = {f"{index}/{count}": str(slot) for count, slot in counts.items() for index in range(count)}
-    for index in range(after):
-        planned = plan(found, slices_of(index, after), {}, is_empty=False)
-        assert planned.adopted == dict.fromkeys(SLICES, max(counts.values())) and not planned.is_lost
-        assert sorted(planned.dropped) == sorted(found)
+def _signature(wallet: bytes, number: int) -> bytes:
+    return hashlib.blake2b(number.to_bytes(8, "little"), key=wallet).digest()
 
 
-def test_each_slice_of_a_release_before_has_the_position_of_its_classifier() -> None:
-    planned = plan({"0/3": "100", "1/3": "90", "2/3": "80"}, SLICES, {}, is_empty=False)
-    assert [planned.adopted[program] for program in PROGRAMS[:4]] == [100, 90, 80, 100]
-    assert planned.adopted[WALLETS_SLICE] == 100
+def test_real_signatures_are_shared_evenly_too() -> None:
+    """Those of ed25519, of one key and of many."""
+    one, layout = Keypair(), Layout(7, 4)
+    made = [bytes(one.sign_message(b"%d" % number)) for number in range(4_000)]
+    made += [bytes(Keypair().sign_message(b"same")) for _ in range(4_000)]
+    shares = Counter(map(layout.part_of, made))
+    assert all(0.8 * 2_000 <= shares[part] <= 1.2 * 2_000 for part in range(4))
 
 
-def test_a_new_program_begins_where_the_slowest_of_the_others_is() -> None:
-    """One that is far behind the others does not count: what it has to read is its own affair."""
-    assert plan({"a": "5000", "b": "4900", "c": "10"}, ["new"], {}, is_empty=False).adopted == {"new": 4_900}
+def test_transactions_of_one_part_are_spread_by_the_next_layout() -> None:
+    """Who tries signatures until they all fall into one part has done so for one layout."""
+    chosen = [each for each in (_signature(b"x", n) for n in range(8_000)) if Layout(5, 4).part_of(each) == 0]
+    shares = Counter(map(Layout(6, 4).part_of, chosen))
+    assert len(shares) == 4 and max(shares.values()) < 1.2 * len(chosen) / 4
 
 
-def test_a_position_that_is_known_is_kept_and_a_stored_one_stays() -> None:
-    assert plan({"a": "50"}, ["a", "b"], {"a": 70, "b": 60}, is_empty=False).adopted == {"b": 60}
+def test_a_layout_survives_being_stored() -> None:
+    assert read_layout(Layout(1_700_000_000_000, 64).text) == Layout(1_700_000_000_000, 64)
+    for text in ("", "5", "0/1", "5/0", "5/100", "x/1", "5/1/1", "٣/1"):
+        assert read_layout(text) is None, text
+
+
+def _old(counts: dict[int, int]) -> dict[str, str]:
+    return {f"{index}/{count}": str(slot) for count, slot in counts.items() for index in range(count)}
+
+
+@given(counts=st.dictionaries(st.integers(1, 12), st.integers(1, 9_000), min_size=1), parts=st.integers(1, PARTS_MAX))
+def test_positions_of_the_first_releases_are_taken_over(counts: dict[int, int], parts: int) -> None:
+    """They kept one for each classifier. Where they ran with several numbers of them, the furthest one counts."""
+    arranged = arrange(_old(counts), parts)
+    assert arranged == Arrangement((max(counts.values()),) * parts, {})
+
+
+@given(slots=st.lists(st.integers(1, 9_000), min_size=len(SLICES), max_size=len(SLICES)), parts=st.integers(1, 9))
+def test_positions_of_programs_are_taken_over(slots: list[int], parts: int) -> None:
+    """Nothing is lost (all begin at the slowest one), and nothing told again of what was further."""
+    stored = dict(zip(SLICES, map(str, slots), strict=True))
+    arranged = arrange(stored, parts)
+    assert arranged.positions == (min(slots),) * parts
+    for name, slot in zip(SLICES, slots, strict=True):
+        assert max(arranged.positions[0], arranged.floors.get(name, 0)) == slot
+
+
+def test_each_program_of_the_first_releases_has_the_position_of_its_classifier() -> None:
+    arranged = arrange({"0/3": "100", "1/3": "90", "2/3": "80"}, 2)
+    assert arranged.positions == (80, 80)
+    assert [arranged.floors.get(program, 80) for program in PROGRAMS[:4]] == [100, 90, 80, 100]
+    assert arranged.floors[WALLETS_SLICE] == 100
+
+
+@given(
+    before=st.lists(st.integers(1, 9_000), min_size=1, max_size=PARTS_MAX),
+    parts=st.integers(1, PARTS_MAX),
+    floor=st.integers(1, 9_000),
+)
+def test_a_new_layout_begins_where_the_slowest_part_was(before: list[int], parts: int, floor: int) -> None:
+    """Floors stay as long as they are further."""
+    found = {str(part): str(slot) for part, slot in enumerate(before)} | {"r0": "9999", PROGRAMS[0]: str(floor)}
+    arranged = arrange(found, parts)
+    assert arranged.positions == (min(before),) * parts
+    assert arranged.floors == ({PROGRAMS[0]: floor} if floor > min(before) else {})
+
+
+def test_a_release_before_that_ran_in_between_is_further_than_old_parts() -> None:
+    """It kept positions of programs, and left those of the parts alone."""
+    found = {"0": "100", "1": "90"} | dict.fromkeys(SLICES, "500")
+    assert arrange(found, 2).positions == (500, 500)
+
+
+def test_a_lost_layout_comes_back_where_each_part_was() -> None:
+    """Parts whose own classifier lives begin where it remembers, the others where the history is surely final."""
+    assert arrange({RESTORED: "70", "1": "90"}, 3) == Arrangement((70, 90, 70), {})
 
 
 def test_nothing_is_lost_where_nothing_was() -> None:
-    planned = plan({}, SLICES, {}, is_empty=True)
-    assert not planned.adopted and not planned.is_lost
+    assert arrange({}, 3) == Arrangement((), {})
+    assert begin({}, 0, 0, is_empty=True) == Beginning(0)
+    assert begin({}, 1, 0, is_empty=True) is None, "all begin at the slot of the first one"
+    assert begin({"0": "50"}, 1, 0, is_empty=True) == Beginning(50)
 
 
-@pytest.mark.parametrize("found", [{}, {"a": "x"}, {"a": ""}, {"a": "-5"}, {"a": str(1 << 60)}, {"a": "x", "b": "50"}])
-def test_a_position_that_cannot_be_read_is_lost(found: dict[str, str]) -> None:
+def test_a_part_begins_where_it_was_or_knows_to_be() -> None:
+    found = {"0": "50", "1": "60", "r0": "80"}
+    assert begin(found, 0, 0, is_empty=False) == begin(found, 0, 70, is_empty=False) == Beginning(50)
+    assert begin(found, 0, 40, is_empty=False) == Beginning(40)
+    assert begin(found, 2, 0, is_empty=False) == Beginning(50)
+
+
+@pytest.mark.parametrize("text", ["x", "", "-5", str(1 << 60)])
+def test_a_position_that_cannot_be_read_is_lost(text: str) -> None:
     """With signals in the log, nobody can say from where on they are missing."""
-    planned = plan(found, ["a"], {}, is_empty=False)
-    assert planned.is_lost and "a" not in planned.adopted
+    assert begin({"0": text, "1": "50"}, 0, 0, is_empty=False) == Beginning(0, is_lost=True)
+    assert begin({}, 0, 0, is_empty=False) == Beginning(0, is_lost=True)
+    for found in ({"0": text, "1": "50"}, dict.fromkeys(SLICES, "50") | {SLICES[2]: text}):
+        assert arrange(found, 2).positions == ()
+
+
+def test_floors_are_those_of_programs() -> None:
+    assert floors({"0": "50", "r0": "55", PROGRAMS[2]: "70", "other": "80", WALLETS_SLICE: "90"}) == {
+        PROGRAMS[2]: 70,
+        WALLETS_SLICE: 90,
+    }

@@ -10,11 +10,10 @@ from actors.clock import ManualClock
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.log import NO_CURSOR
-from actors.signals.positions import Claim
 from actors.signals.recent import SEARCHES_MAX, RecentSignals
 from actors.signals.replays import ReplayPage, Replays
 from tests.signals.test_hub import World, _yield
-from tests.signals.test_log import signal
+from tests.signals.test_log import put, signal, take_back
 
 
 class RecentWorld(World):
@@ -85,8 +84,8 @@ async def test_searches_for_older_signals_take_turns_and_are_bounded(monkeypatch
 async def test_what_a_fork_removed_is_not_shown() -> None:
     """And what moved has its new slot, in both orders."""
     world = RecentWorld()
-    await world.log.append([Claim("p")], 0, [signal(1), signal(2), signal(2, slot=107), signal(3)])
-    await world.log.correct([Claim("p")], 100, [signal(1), signal(2)])
+    await put(world.log, [signal(1), signal(2), signal(2, slot=107), signal(3)], 0)
+    await take_back(world.log, 100, [signal(1), signal(2)])
     page = await world.page()
     newest, oldest = await get(page), await get(page, since=NO_CURSOR)
     assert [(each["mint"], each["slot"]) for each in newest["events"]] == [("M3", 100), ("M2", 107)]

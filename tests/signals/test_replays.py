@@ -1,15 +1,14 @@
 """Where entries after a cursor come from, and what is said to be lost."""
 
 from actors.signals.log import NO_CURSOR, LogEntry, cursor_key
-from actors.signals.positions import Claim
 from actors.signals.replays import ReplayPage, Replays
 from tests.signals.memory_store import MemorySignalHistory, MemorySignalLog
-from tests.signals.test_log import signal
+from tests.signals.test_log import put, signal
 
 
 async def _stores(archived: int, trimmed: int) -> tuple[MemorySignalLog, MemorySignalHistory, list[LogEntry]]:
     log, history = MemorySignalLog(), MemorySignalHistory()
-    await log.append([Claim("p")], 0, [signal(number) for number in range(10)])
+    await put(log, [signal(number) for number in range(10)], 0)
     entries = list(log.entries)
     await history.add(entries[:archived])
     log.entries = entries[trimmed:]

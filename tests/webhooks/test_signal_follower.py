@@ -10,14 +10,13 @@ import pytest
 from actors.clock import ManualClock
 from actors.signals.api import AWAY, SignalReader
 from actors.signals.log import RedisSignalLog, SignalGap, SignalLog, SignalLogUnavailable
-from actors.signals.positions import Claim
 from actors.signals.replays import Replays
 from actors.storage.connections import connect_redis
 from actors.webhooks.registrations import Webhook, WebhookFilter
 from actors.webhooks.signal_follower import SignalFollower
 from actors.webhooks.store import WebhooksUnavailable
 from tests.signals.memory_store import MemorySignalHistory, MemorySignalLog
-from tests.signals.test_log import signal
+from tests.signals.test_log import put, signal, take_back, tell_gap
 
 from .memory_store import MemoryWebhookStore
 
@@ -75,7 +74,7 @@ async def test_whatever_is_killed_or_away_each_signal_is_queued_once(seed: int) 
     while calm < 60:
         if written < 120:
             count = dice.randrange(4)
-            await log.append([Claim("p")], 0, [signal(written + n) for n in range(count)])
+            await put(log, [signal(written + n) for n in range(count)], 0)
             written += count
         else:
             calm += 1
@@ -98,10 +97,10 @@ async def test_corrections_and_gaps_are_told_free_and_the_body_is_what_subscribe
     await a_webhook(store, kinds=("newPair",))
     follower = SignalFollower(store, reader(log, history), ManualClock(), away=AWAY, wait_ms=1)
     await follower.follow_once()
-    await log.append([Claim("p")], 0, [signal(1, slot=100)])
-    await log.correct([Claim("p")], 100, [signal(1, slot=100)])
-    await log.append([Claim("p")], 0, [signal(1, slot=101)])
-    await log.report_gap([Claim("p")], SignalGap(102, 109, "no node has these slots any more"))
+    await put(log, [signal(1, slot=100)], 0)
+    await take_back(log, 100, [signal(1, slot=100)])
+    await put(log, [signal(1, slot=101)], 0)
+    await tell_gap(log, SignalGap(102, 109, "no node has these slots any more"))
     await follower.follow_once()
     first, removed, restored, gap = sorted(
         store.events.values(), key=lambda event: json.loads(event.body).get("cursor", "9")

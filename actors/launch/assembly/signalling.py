@@ -49,18 +49,18 @@ async def assemble_signals(
     clock: Clock,
     meters: Meters,
     watch: StandingWatch,
-    place: Callable[..., Sequence[Any]] = place_classifiers,
+    place: Callable[..., int] = place_classifiers,
 ) -> Signals:
     """Return this replica's hub, its pages and its kind of subscription. watch: of its open streams."""
     assert config.storage.postgres_url is not None
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
-    handles = await asyncio.to_thread(place, config, open_node)
-    classifiers = Classifiers(handles)
-    classifiers.start()
+    await asyncio.to_thread(place, config, open_node)
     pool = await connect_postgres(
         config.storage.postgres_url.get_secret_value(), connections_max=_CONNECTIONS_MAX, application=_APPLICATION
     )
     log = RedisSignalLog(redis_client, config.signals.stream_entries_max)
+    classifiers = Classifiers(log)
+    await classifiers.start()
     replays = Replays(log, PostgresSignalHistory(pool))
     hub = SignalHub(log, replays, RedisDeliveries(redis_client), clock)
     await hub.start()

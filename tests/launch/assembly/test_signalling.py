@@ -15,12 +15,11 @@ from actors.metering.standing_watch import StandingWatch
 from actors.pages import Page, PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.log import RedisSignalLog
-from actors.signals.positions import Claim
 from tests.gateway.doubles import REPLICA, OneAccount
 from tests.gateway.test_wire import listening
 from tests.gateway.world import a_world
 from tests.signals.test_hub import World as SignalWorld
-from tests.signals.test_log import signal
+from tests.signals.test_log import put, signal
 
 
 async def test_a_stream_that_leaves_less_than_the_minimum_is_refused_before_its_charge() -> None:
@@ -60,7 +59,7 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
     """The pages are there, and read the log that the classifiers write."""
     client = Redis.from_url(redis_url)
     await client.flushall()
-    await RedisSignalLog(client).append([Claim("p")], 0, [signal(1)])
+    await put(RedisSignalLog(client), [signal(1)], 0)
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url), redis_url=SecretStr(redis_url)))
     placed: list[tuple[Any, ...]] = []
 

@@ -1,0 +1,93 @@
+"""Writes the signals of one part into the log: what may be written yet, how far the part is, and by which claim.
+
+Implements: decisions, "one signal", "cursors and gaps". A shell; held_events.py says what has to wait for other parts.
+
+Every write moves the position, so that whoever is killed next resumes where the log ends. With several parts, a part
+tells once a slot how far it is, and its position together with that: one command of Redis a slot for each part.
+
+When full: from HELD_MAX signals on that wait for other parts, is_full tells the reader to read nothing more.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.signals.events import SignalEvent
+from actors.signals.held_events import NO_OTHERS, HeldEvents
+from actors.signals.log import LogEntry, SignalGap, SignalLog
+from actors.signals.positions import Claim
+
+HELD_MAX = 10_000
+_WRITTEN_AT_ONCE = 500  # One script of Redis writes them, and nothing else runs there meanwhile.
+
+
+class PartWriter:
+    """position: of the newest write. final: up to here the chain does not change, as its source tells; 0: not known."""
+
+    def __init__(self, log: SignalLog, claim: Claim, written: "deque[LogEntry]") -> None:
+        """written: takes the entries that are written."""
+        self._log, self.claim, self._written = log, claim, written
+        self.position = self.final = claim.position
+        self.count = 0  # Of the signals that were new.
+        self._is_one = claim.layout.parts == 1
+        self._held, self._others_reached = HeldEvents(), NO_OTHERS if self._is_one else 0
+        self._read = self._reached = 0  # The newest slot that was read, and what the others know of it.
+
+    @property
+    def held(self) -> int:
+        return len(self._held)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._held) >= HELD_MAX
+
+    def begin_now(self) -> None:
+        """Forget the position, which is lost."""
+        self.position = self.final = 0
+
+    def has_read(self, slot: int) -> None:
+        """Note that the source has come to this slot, and tells nothing of earlier ones any more."""
+        self.final = self.final or max(0, slot - 1)  # A new log begins here, whatever is killed next.
+        self._read = max(self._read, slot)
+
+    def add(self, events: Sequence[SignalEvent]) -> None:
+        self._held.add(events)
+
+    async def write(self) -> None:
+        """Write what no other part can precede, and how far this part is. Raises what SignalLog.append raises."""
+        is_asked = False
+        while True:
+            events = self._held.take(self._others_reached, _WRITTEN_AT_ONCE)
+            position = max(self.position, self._held.position(self.final))
+            reached = self._held.reached(self._read)
+            if self._is_one:
+                has_news = position > self.position
+            else:
+                has_news = reached > self._reached or (position > 0 and not self.position)
+            if not (events or has_news or (self._held and not is_asked)):
+                return
+            found = await self._log.append(self.claim, position, reached, events)
+            is_asked, self._others_reached = True, found.others_reached
+            self._note(
+                [LogEntry(each, "event", event) for each, event in zip(found.cursors, events, strict=True) if each]
+            )
+            self.position, self._reached = position, max(reached, self._reached)
+            self._move(position)
+            if not self._held.may_go_on(self._others_reached):
+                return
+
+    def _note(self, fresh: Sequence[LogEntry]) -> None:
+        self._written.extend(fresh)
+        self.count += len(fresh)
+
+    def _move(self, position: int) -> None:
+        self.claim = replace(self.claim, position=max(self.claim.position, position))
+
+    async def correct(self, lost_slot: int, events: Sequence[SignalEvent]) -> int:
+        """Take back signals of a slot that a fork has lost. Returns how many corrections that made."""
+        self._held.drop(lost_slot)
+        return len(await self._log.correct(self.claim, lost_slot, events))
+
+    async def report_gap(self, gap: SignalGap) -> None:
+        await self._log.report_gap(self.claim, gap)
+        self._move(gap.to_slot)
