@@ -5,7 +5,7 @@ archive.py. After the loss of a machine there may be two of one name for a while
 that claimed its part last.
 
 The log says into how many parts the work is divided (positions.py), and classifier n has part n. So their number
-changes by one write into the log, once the processes of the new ones stand: `place_classifiers` does that. The
+changes by one write into the log, once the processes of the new ones stand. The
 classifiers of before find out with their next write, and those that have no part any more are ended then.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from actors import hosting
-from actors.actor_settings import OF_EVERY_ACTOR
+from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.ownership.store import opened_ownership
@@ -29,6 +29,7 @@ from actors.signals.classify import PROGRAMS
 from actors.signals.geyser_source import GeyserSource
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.log import RedisSignalLog, SignalLog
+from actors.signals.positions import PARTS_MAX
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import ReportingActor
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
 KIND = "classifiers"  # As an operator names them who wants another number of them.
-_READY_SECONDS = 30.0
+_READY_SECONDS, _SCALE_SECONDS = 30.0, 300.0
 OpenNode = Callable[[Config], Awaitable[Node]]
 # The settings of a classifier and of what the wiring opens for it; it is replaced when one of them changes.
 # Not by another number of classifiers: those that stay go on.
@@ -63,6 +64,11 @@ class SignalClassifierActor(ReportingActor):
     async def health(self) -> dict[str, Any]:
         await self._ready()
         return self._classifier.health() | {"archive_fault": "" if self._archive is None else self._archive.fault}
+
+    async def have(self, count: int) -> int:
+        """Place the other classifiers, so that there are so many; return the number of parts of their work."""
+        await self._ready()
+        return await _have(self._config, self._fingerprint, self._open_node, count)
 
     async def _assemble(self) -> None:
         config, clock = self._config, SystemClock()
@@ -116,22 +122,41 @@ def _end_process() -> None:
 
 
 def place_classifiers(config: Config, open_node: OpenNode) -> int:
-    """Have as many classifiers as an operator wants, or else the settings; return their number. Needs a connected Ray.
+    """Have as many classifiers as an operator wants, or else the settings; return the number of parts of their work.
 
-    New ones are started first, then the work is divided among all of them, then those that have no part any more are
-    ended. Doing it again, from wherever it was broken off, ends in the same. Blocks while new processes start.
+    Needs a connected Ray. Blocks while new processes start.
     """
-    return asyncio.run(_placed(config, open_node))
+    return asyncio.run(_place_wanted(config, open_node))
 
 
-async def _placed(config: Config, open_node: OpenNode) -> int:
-    assert config.storage.redis_url is not None
+async def _place_wanted(config: Config, open_node: OpenNode) -> int:
     async with opened_ownership(config.storage, "ledger-gateway placing classifiers") as ownership:
         count = await ownership.wanted(KIND, config.signals.classifiers)
+    return await _have(part_of(config, USES), fingerprint(config, USES), open_node, count)
+
+
+async def scale_classifiers(count: int) -> int:
+    """Have so many classifiers from now on, with the settings of those that run; return the number of parts.
+
+    Needs a connected Ray. A deployment goes back to the number that is kept (ownership), so tell that first. Raises
+    ActorUnreachable, after which it may be done again.
+    """
+    assert 1 <= count <= PARTS_MAX, count
+    first = hosting.Reference(f"{ACTOR_PREFIX}0")
+    return int(await hosting.ask(first, "have", count, wait_seconds=_SCALE_SECONDS))
+
+
+async def _have(config: Config, fingerprint: str, open_node: OpenNode, count: int) -> int:
+    """Start new classifiers first, then divide the work among all of them, then end those that have no part any more.
+
+    Doing it again, from wherever it was broken off, ends in the same. config: the part of it that classifiers use.
+    """
+    assert config.storage.redis_url is not None
 
     def placed(part: int) -> hosting.Reference:
-        return hosting.place_with_settings(
-            SignalClassifierActor, f"{ACTOR_PREFIX}{part}", config, USES, part, count, open_node
+        name = f"{ACTOR_PREFIX}{part}"
+        return hosting.place(
+            *(SignalClassifierActor, name, fingerprint), *(config, fingerprint, part, count, open_node)
         )
 
     # In threads: each call blocks while a new process starts.
@@ -141,7 +166,8 @@ async def _placed(config: Config, open_node: OpenNode) -> int:
         parts = await divide_work(RedisSignalLog(redis), references)
     finally:
         await redis.aclose()
-    hosting.remove_others(ACTOR_PREFIX, [f"{ACTOR_PREFIX}{part}" for part in range(max(parts, count))])
+    kept = [f"{ACTOR_PREFIX}{part}" for part in range(max(parts, count))]
+    await asyncio.to_thread(hosting.remove_others, ACTOR_PREFIX, kept)
     return parts
 
 

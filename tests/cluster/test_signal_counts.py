@@ -1,7 +1,9 @@
-"""The number of classifiers changes from start to start, under signals: none lost, none twice."""
+"""The number of classifiers changes while they run and from start to start, under signals: none lost, none twice."""
 
 import contextlib
 import json
+import subprocess
+import sys
 import threading
 import urllib.request
 from typing import Any
@@ -12,12 +14,23 @@ from actors.signals.classify import PROGRAMS, observe
 from actors.signals.from_json import read_json
 from actors.signals.observations import What
 from actors.signals.transaction import key_text
-from bench.product import Product
+from bench.product import ROOT, Product, environment
 from tests.cluster.test_faults import eventually
 from tests.signals import chain_calls
 
 pytestmark = pytest.mark.stops
-_COUNTS = (3, 2, 1)  # The product of the tests has one before.
+# The product of the tests has one before.
+_LIVE_COUNTS, _COUNT_OF_A_START = (4, 2), 3
+_SCALE = """
+import asyncio, os, pathlib, sys
+from actors import hosting
+from actors.launch.local_run import cluster, owner_commands, wallets
+from actors.signals.host import scale_classifiers
+folder = pathlib.Path(sys.argv[1])
+os.environ.update(cluster.token_environment(wallets.load_or_make(folder / "secrets").ray_token))
+hosting.connect(owner_commands.find_instance(folder / "run").ray_address)
+print(asyncio.run(scale_classifiers(int(sys.argv[2]))))
+"""
 _PAGE = 500
 _WAIT_SECONDS = 90
 
@@ -78,27 +91,42 @@ def _health(product: Product) -> Any:
 
 
 def _told(product: Product) -> list[str]:
+    return [each["mint"] for each in _pairs(product)]
+
+
+def _pairs(product: Product) -> list[Any]:
     """Every newPair since the first one, oldest first, page by page."""
-    found, cursor = list[str](), "0-0"
+    found, cursor = list[Any](), "0-0"
     while True:
         page = _answer(f"{product.http_url}/signals/recent?kinds=newPair&limit={_PAGE}&since={cursor}")
-        found += [each["mint"] for each in page["events"]]
+        found += page["events"]
         if page["next_cursor"] is None or page["next_cursor"] == cursor or not page["events"]:
             return found
         cursor = page["next_cursor"]
 
 
-def test_one_three_two_and_one_classifiers_tell_each_coin_once(product: Product) -> None:
-    """Threat 69: work is taken over from where it was, and health tells the truth meanwhile."""
+def _scale(product: Product, count: int) -> None:
+    """As an operator's command does it."""
+    command = [sys.executable, "-c", _SCALE, str(product.data_dir), str(count)]
+    done = subprocess.run(command, cwd=ROOT, env=environment({}), capture_output=True, text=True, check=False)
+    assert done.stdout.split()[-1:] == [str(count)], done.stderr
+
+
+def test_other_numbers_of_classifiers_tell_each_coin_once(product: Product) -> None:
+    """Threat 69: from one to four to two under those that run, and to three by a start: work is taken over from where
+    it was, the log stays in the order of slots, and health tells the truth meanwhile."""
     chain, before = product.ready["node_url"], product._settings
     launches = Launches(chain)
     try:
         assert eventually(lambda: len(launches.known) > 3, _WAIT_SECONDS)
-        for count in _COUNTS:
-            product.stop()
-            product._settings = {**before, "LEDGER_SIGNALS__CLASSIFIERS": str(count)}
+        for count in (*_LIVE_COUNTS, _COUNT_OF_A_START):
             known = len(launches.known)
-            product.start()
+            if count == _COUNT_OF_A_START:
+                product.stop()
+                product._settings = {**before, "LEDGER_SIGNALS__CLASSIFIERS": str(count)}
+                product.start()
+            else:
+                _scale(product, count)
             assert eventually(lambda known=known: len(launches.known) > known + 3, _WAIT_SECONDS)
             newest = launches.known[-1]
             assert eventually(lambda newest=newest: newest in _told(product), _WAIT_SECONDS), count
@@ -110,8 +138,10 @@ def test_one_three_two_and_one_classifiers_tell_each_coin_once(product: Product)
     finally:
         launches.stop()
         product._settings = before
-    assert eventually(lambda: set(launches.known) <= _created(chain), _WAIT_SECONDS) and len(launches.known) > 15
+    assert eventually(lambda: set(launches.known) <= _created(chain), _WAIT_SECONDS) and len(launches.known) > 12
     expected = _created(chain)
     assert eventually(lambda: expected <= set(_told(product)), _WAIT_SECONDS), expected - set(_told(product))
     told = _told(product)
     assert len(told) == len(set(told)) and set(told) == expected
+    slots = [event["slot"] for event in _pairs(product)]
+    assert slots == sorted(slots)
