@@ -35,7 +35,7 @@ THRESHOLD = 1 << 60  # Lamports; a trade of at least as many is a signal.
 LARGE_ONLY = "large"
 _ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SLOT_SECONDS = 0.4
-_FIRST_SLOT = 1_000
+FIRST_SLOT = 1_000
 _FINAL_AFTER = 32
 _WAITING_MAX = 60_000  # Updates for one subscription, a minute; the measurement fails when a reader is so far behind.
 _SIGNATURE, _MINT, _LAMPORTS = b"\xf1" * 64, b"\xf2" * 32, 0xF3F3F3F3F3F3F3F3
@@ -197,25 +197,29 @@ class SignalSource:
 
     The amount is THRESHOLD plus the microseconds of the machine's monotonic clock. All subscriptions get the same
     updates; one whose filter is named LARGE_ONLY gets the large swaps alone.
+    readers: it sends nothing before there are so many subscriptions. count: of transactions; slots go on after them.
     """
 
-    def __init__(self, transactions_per_second: int, every: int) -> None:
-        self._rate, self._every = transactions_per_second, every
+    def __init__(self, transactions_per_second: int, every: int, readers: int = 0, count: int | None = None) -> None:
+        self._rate, self._every, self._readers, self._count = transactions_per_second, every, readers, count
         self._all: set[asyncio.Queue[bytes]] = set()
         self._large: set[asyncio.Queue[bytes]] = set()
 
     async def run(self) -> None:
         """Make updates on time, whether or not a reader is there."""
-        began, number, slot = time.monotonic(), 0, _FIRST_SLOT
+        while len(self._all) < self._readers:  # noqa: ASYNC110 - once, before anything is measured.
+            await asyncio.sleep(0.05)
+        began, number, slot = time.monotonic(), 0, FIRST_SLOT
         template = Template(slot)
         while True:
             due = int((time.monotonic() - began) * self._rate)
+            due = due if self._count is None else min(due, self._count)
             while number < due:
                 number += 1
                 is_large = number % self._every == 0
                 lamports = THRESHOLD + time.monotonic_ns() // 1_000 if is_large else 5
                 self._send(template.filled(number, lamports), is_large)
-            if time.monotonic() - began > (slot - _FIRST_SLOT + 1) * _SLOT_SECONDS:
+            if time.monotonic() - began > (slot - FIRST_SLOT + 1) * _SLOT_SECONDS:
                 for update in _slot_updates(slot, ["slots"]):
                     self._send(update, is_large=False)
                 slot += 1
@@ -231,7 +235,7 @@ class SignalSource:
         request = await anext(requests)
         queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_MAX)
         if not request.transactions:  # The gateway's own look at the endpoint.
-            await context.write(_slot_updates(_FIRST_SLOT, ["slots"])[0])
+            await context.write(_slot_updates(FIRST_SLOT, ["slots"])[0])
             return
         group = self._large if LARGE_ONLY in request.transactions else self._all
         group.add(queue)
@@ -287,9 +291,11 @@ def signals(
     port: Port,
     rate: Annotated[int, typer.Option(help="Transactions a second.")],
     every: Annotated[int, typer.Option(help="Of so many transactions one is a signal.")],
+    readers: Annotated[int, typer.Option(help="Subscriptions that it waits for before it sends.")] = 0,
+    count: Annotated[int | None, typer.Option(help="It sends so many transactions.")] = None,
 ) -> None:
     async def serve() -> None:
-        source = SignalSource(rate, every)
+        source = SignalSource(rate, every, readers, count)
         server = await started(port, _handlers(source.subscribe), [("grpc.so_reuseport", 0)])
         try:
             await source.run()

@@ -8,7 +8,7 @@ signatures fall into its part. A part has a stored position, a final slot: every
 nothing of it can change. A new classifier claims its part and resumes there. It reads again what is not final yet; the
 log knows those signals, so nothing is lost or doubled. A position that is lost is told as a gap, and the classifier
 begins with what happens now. One whose part another classifier has claimed ends. When the work is divided anew, it goes
-on with its part of the new layout, or does nothing where that has fewer parts.
+on with its part of the new division, or does nothing where that has fewer parts.
 
 Signals wait until all other parts have come to their slot (part_writer.py), so that the log has them in the order of
 their slots. While too many of them wait, nothing more is read.
@@ -31,7 +31,7 @@ from actors.signals.classify import FAMILIES, classify
 from actors.signals.events import SignalEvent
 from actors.signals.history import HistoryUnavailable, SignalHistory
 from actors.signals.log import (
-    LayoutChanged,
+    DivisionChanged,
     LogEntry,
     NothingToDo,
     PartTaken,
@@ -128,7 +128,7 @@ class SignalClassifier:
             _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_SECONDS)
 
     def health(self) -> dict[str, Any]:
-        """part, parts, layout: of the newest claim; None: it has none. held: signals that wait for other parts.
+        """part, parts, division: of the newest claim; None: it has none. held: signals that wait for other parts.
 
         source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none.
 
@@ -140,8 +140,8 @@ class SignalClassifier:
         gap = self._newest_gap
         return {
             "part": None if claim is None else claim.part,
-            "parts": None if claim is None else claim.layout.parts,
-            "layout": None if claim is None else claim.layout.epoch,
+            "parts": None if claim is None else claim.division.parts,
+            "division": None if claim is None else claim.division.epoch,
             "held": 0 if writer is None else writer.held,
             "source_away_seconds": away,
             "gap": None if gap is None else {"from_slot": gap.from_slot, "to_slot": gap.to_slot, "reason": gap.reason},
@@ -166,7 +166,7 @@ class SignalClassifier:
                 logger.error("signals of part %d end: %s", self._part, self.fault)
                 self._on_fenced()
                 return
-            except LayoutChanged as error:
+            except DivisionChanged as error:
                 self._writer, self._must_claim, attempt = None, True, 0
                 logger.info("signals of part %d: the work is divided anew: %s", self._part, error)
                 continue
@@ -261,8 +261,8 @@ class SignalClassifier:
 
     async def _consume(self, source: ChainSource, from_slot: int | None) -> None:
         self._lose_source()
-        writer, layout = self._part_writer(), self._part_writer().claim.layout
-        source.narrow(self._is_mine if layout.parts > 1 else None)
+        writer, division = self._part_writer(), self._part_writer().claim.division
+        source.narrow(self._is_mine if division.parts > 1 else None)
         await source.watch(self._wallet_texts)
         async with contextlib.aclosing(
             with_pauses(source.updates(from_slot), lambda: _HELD_SECONDS if writer.held else None)
@@ -279,7 +279,7 @@ class SignalClassifier:
 
     def _is_mine(self, signature: bytes) -> bool:
         claim = self._part_writer().claim
-        return claim.layout.part_of(signature) == claim.part
+        return claim.division.part_of(signature) == claim.part
 
     async def _begin_now(self, gap_after: int, head: int) -> None:
         """The position was lost: tell what may be missing. Of the newest slot that the source knows, it may have told
@@ -341,7 +341,7 @@ class SignalClassifier:
 
     def _classified(self, update: TransactionSeen) -> Sequence[SignalEvent]:
         transaction, claim = update.transaction, self._part_writer().claim
-        if claim.layout.parts > 1 and not self._is_mine(transaction.signature):
+        if claim.division.parts > 1 and not self._is_mine(transaction.signature):
             return ()
         self.counts["transactions"] += 1
         programs, wallets = _ALL_PROGRAMS, self._wallets

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 ACTOR_PREFIX = "signal-classifier-"  # Followed by the number of the classifier's part.
 WAIT_MS_MAX = 4_000
-_LAYOUT_SECONDS = 2.0  # Between two looks how many classifiers there are.
+_DIVISION_SECONDS = 2.0  # Between two looks how many classifiers there are.
 _SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time between two looks at a classifier.
 
 
@@ -110,7 +110,7 @@ class Classifiers:
 
     async def start(self) -> None:
         await self.look()
-        self._background.repeat(self.look, _LAYOUT_SECONDS)
+        self._background.repeat(self.look, _DIVISION_SECONDS)
 
     async def stop(self) -> None:
         await self._background.stop()
@@ -120,10 +120,10 @@ class Classifiers:
     async def look(self) -> None:
         """Take over how many classifiers there are now; as many as before while the log is away."""
         try:
-            layout = await self._log.layout()
+            division = await self._log.division()
         except SignalLogUnavailable:
-            layout = None
-        parts = max(1, len(self._classifiers)) if layout is None else layout.parts
+            division = None
+        parts = max(1, len(self._classifiers)) if division is None else division.parts
         while len(self._classifiers) > parts:
             await self._classifiers.pop().stop()
         for part in range(len(self._classifiers), parts):

@@ -176,10 +176,10 @@ async def divide_work(log: SignalLog, classifiers: Sequence[Any]) -> int:
 
     The work stays as it is while one of them does not answer: all others would wait for its part.
     """
-    layout = await log.layout()
-    is_to_change = layout is not None and layout.parts != len(classifiers)
+    division = await log.division()
+    is_to_change = division is not None and division.parts != len(classifiers)
     if is_to_change and None in await hosting.ask_each(classifiers, "health", _READY_SECONDS):
-        assert layout is not None
-        logger.error("the work of %d classifiers stays divided: a new one does not answer", layout.parts)
-        return layout.parts
+        assert division is not None
+        logger.error("the work of %d classifiers stays divided: a new one does not answer", division.parts)
+        return division.parts
     return (await log.divide(len(classifiers))).parts

@@ -26,12 +26,12 @@ from redis.exceptions import RedisError
 from actors.signals import log_scripts as scripts
 from actors.signals.events import SignalEvent
 from actors.signals.held_events import NO_OTHERS
-from actors.signals.positions import SLICES, Claim, Layout, arrange, begin, floors, read_layout
+from actors.signals.positions import SLICES, Claim, Division, arrange, begin, floors, read_division
 
 STREAM, POSITIONS, EPOCHS = "signals:log", "signals:positions", "signals:epochs"
 WALLETS, WEBHOOK_WALLETS = "signals:wallets", "signals:webhook_wallets"
 BEGAN = "signals:began"  # Unix milliseconds since which this Redis has all data of signals; missing: it is empty.
-_LAYOUT = "layout"  # The field of EPOCHS that says how the work is divided.
+_DIVISION = "division"  # The field of EPOCHS that says how the work is divided.
 _SEEN = "signals:seen:"
 SEEN_SECONDS = 24 * 3_600  # A transaction cannot land again later than two minutes after it was first seen.
 NO_CURSOR = "0-0"
@@ -56,12 +56,12 @@ class PartTaken(Exception):
     """Another classifier has claimed the part of the caller, which may write nothing any more."""
 
 
-class LayoutChanged(Exception):
-    """The work is divided anew: claim a part of the new layout."""
+class DivisionChanged(Exception):
+    """The work is divided anew: claim a part of the new division."""
 
 
 class NothingToDo(Exception):
-    """The layout has no such part, or the part waits for the first one to begin. Ask again in a while."""
+    """The division has no such part, or the part waits for the first one to begin. Ask again in a while."""
 
 
 class SignalGap(msgspec.Struct, frozen=True):
@@ -139,11 +139,11 @@ def seen_slots(entries: Sequence[LogEntry]) -> dict[tuple[str, str, str], str]:
 
 
 class SignalLog(Protocol):
-    async def layout(self) -> Layout | None:
+    async def division(self) -> Division | None:
         """Return how the work is divided now. None: nothing has been written yet, or all is lost."""
         ...
 
-    async def divide(self, parts: int) -> Layout:
+    async def divide(self, parts: int) -> Division:
         """Divide the work into so many parts from now on, where it is not so already. Owners of the parts of before can
         write nothing any more; the new parts begin where the slowest of them was."""
         ...
@@ -151,17 +151,17 @@ class SignalLog(Protocol):
     async def claim(self, part: int, parts: int, known: Claim | None) -> Claim:
         """Take a part over from whichever classifier had it.
 
-        parts: how many there are, where no layout is stored. known: the claim that the caller had last, with the
+        parts: how many there are, where no division is stored. known: the claim that the caller had last, with the
         position that it remembers; the new claim begins there where the stored position is higher: reading again
-        changes nothing. A layout that is later than the stored one is stored again. Raises NothingToDo.
+        changes nothing. A division that is later than the stored one is stored again. Raises NothingToDo.
         """
         ...
 
     async def append(self, claim: Claim, position: int, reached: int, events: Sequence[SignalEvent]) -> Written:
         """Write the events that are new, the position of the part, and the slot that it has reached, in one step.
 
-        Raises PositionLost when the stored layout, epoch or position is below the claim's, LayoutChanged, PartTaken,
-        and SignalLogUnavailable. So do the other two that take a claim.
+        Raises PositionLost when the stored division, epoch or position is below the claim's, DivisionChanged,
+        PartTaken, and SignalLogUnavailable. So do the other two that take a claim.
         """
         ...
 
@@ -180,7 +180,7 @@ class SignalLog(Protocol):
     async def restore(self, positions: Mapping[str, int], entries: Sequence[LogEntry]) -> None:
         """Write entries that the log has lost, oldest first, with their cursors, and begin it.
 
-        positions: fields for the layout to come (positions.py). Doing it again changes nothing.
+        positions: fields for the division to come (positions.py). Doing it again changes nothing.
         """
         ...
 
@@ -227,18 +227,18 @@ class RedisSignalLog:
         )
         self._restore, self._whole = client.register_script(scripts.RESTORE), client.register_script(scripts.WHOLE)
 
-    async def layout(self) -> Layout | None:
+    async def division(self) -> Division | None:
         async with _away():
-            stored = await self._redis.hget(EPOCHS, _LAYOUT)
-        return None if stored is None else read_layout(_text(stored))
+            stored = await self._redis.hget(EPOCHS, _DIVISION)
+        return None if stored is None else read_division(_text(stored))
 
-    async def divide(self, parts: int) -> Layout:
-        while (layout := await self.layout()) is None or layout.parts != parts:
-            await self._lay_out(layout, parts, 0)
-        return layout
+    async def divide(self, parts: int) -> Division:
+        while (division := await self.division()) is None or division.parts != parts:
+            await self._divide_anew(division, parts, 0)
+        return division
 
-    async def _lay_out(self, stored: Layout | None, parts: int, epoch: int) -> None:
-        """Make another layout, unless somebody else was faster. epoch: of one that was lost; 0: a new one."""
+    async def _divide_anew(self, stored: Division | None, parts: int, epoch: int) -> None:
+        """Make another division, unless somebody else was faster. epoch: of one that was lost; 0: a new one."""
         arranged = arrange(await self._positions(), parts)
         kept = [each for pair in arranged.floors.items() for each in pair]
         given: list[Any] = [
@@ -256,23 +256,23 @@ class RedisSignalLog:
             return {_text(name): _text(value) for name, value in (await self._redis.hgetall(POSITIONS)).items()}
 
     async def claim(self, part: int, parts: int, known: Claim | None) -> Claim:
-        layout = await self.layout()
-        lost = Layout(0, parts) if known is None else known.layout
-        if layout is None or layout.epoch < lost.epoch:
-            await self._lay_out(layout, lost.parts, lost.epoch)
-            layout = await self.layout()
-        if layout is None or part >= layout.parts:
+        division = await self.division()
+        lost = Division(0, parts) if known is None else known.division
+        if division is None or division.epoch < lost.epoch:
+            await self._divide_anew(division, lost.parts, lost.epoch)
+            division = await self.division()
+        if division is None or part >= division.parts:
             raise NothingToDo(f"there is no part {part}")
         found = await self._positions()
-        remembered = known.position if known is not None and known.layout == layout else 0
+        remembered = known.position if known is not None and known.division == division else 0
         async with _away():
             begins = begin(found, part, remembered, is_empty=not await self._redis.xlen(STREAM))
             if begins is None:
                 raise NothingToDo("the first part has not begun")
-            epoch = int(await self._claim([EPOCHS], [layout.text, part]))
+            epoch = int(await self._claim([EPOCHS], [division.text, part]))
         if not epoch:
-            raise LayoutChanged
-        return Claim(layout, part, epoch, begins.position, begins.is_lost, floors(found))
+            raise DivisionChanged
+        return Claim(division, part, epoch, begins.position, begins.is_lost, floors(found))
 
     async def append(self, claim: Claim, position: int, reached: int, events: Sequence[SignalEvent]) -> Written:
         given: list[Any] = [position, reached, SEEN_SECONDS, self._length_max]
@@ -356,7 +356,7 @@ async def _guarded(script: AsyncScript, claim: Claim, events: Sequence[SignalEve
     """Run a script that begins with GUARD."""
     keys = [STREAM, POSITIONS, EPOCHS, *(seen_key(event) for event in events)]
     async with _away():
-        found = await script(keys, [claim.layout.text, claim.part, claim.epoch, claim.position, *given])
+        found = await script(keys, [claim.division.text, claim.part, claim.epoch, claim.position, *given])
     answer = [_text(each) for each in found]
     match answer[0]:
         case "lost":
@@ -364,7 +364,7 @@ async def _guarded(script: AsyncScript, claim: Claim, events: Sequence[SignalEve
         case "fenced":
             raise PartTaken(answer[1])
         case "moved":
-            raise LayoutChanged(answer[1])
+            raise DivisionChanged(answer[1])
     return answer[1:]
 
 

@@ -3,19 +3,20 @@
 Implements: decisions, "one signal"; threats 32 and 69. Redis 6.2 is enough. log.py says what each is for.
 
 Scripts that write for a classifier begin with GUARD. KEYS: stream, positions, epochs, then those of the script. ARGV:
-layout, part, epoch and position of the claim; then those of the script, after `base`. A claim of an older layout is
+division, part, epoch and position of the claim; then those of the script, after `base`. A claim of an older division is
 refused ("moved": the work is divided anew), and so is one with an older epoch than the stored one ("fenced": another
-classifier owns the part). One with a newer layout or epoch, or a higher position, knows more than Redis ("lost": Redis
-has lost what was written last). positions has for each part its position, and under `r` and its number what it reached.
+classifier owns the part). One with a newer division or epoch, or a higher position, knows more than Redis ("lost":
+Redis has lost what was written last). positions has for each part its position, and under `r` and its number what it
+reached.
 """
 
 GUARD = """
 local base = 4
 local part, parts = ARGV[2], tonumber(string.match(ARGV[1], '/(%d+)$'))
-local layout = redis.call('HGET', KEYS[3], 'layout') or '0/0'
-if layout ~= ARGV[1] then
-  local newer = tonumber(string.match(layout, '^%d+')) > tonumber(string.match(ARGV[1], '^%d+'))
-  return {newer and 'moved' or 'lost', layout}
+local division = redis.call('HGET', KEYS[3], 'division') or '0/0'
+if division ~= ARGV[1] then
+  local newer = tonumber(string.match(division, '^%d+')) > tonumber(string.match(ARGV[1], '^%d+'))
+  return {newer and 'moved' or 'lost', division}
 end
 local newest = tonumber(redis.call('HGET', KEYS[3], part) or '0') or 0
 if newest > tonumber(ARGV[3]) then return {'fenced', part} end
@@ -114,18 +115,18 @@ end
 move(ARGV[base + 2], string.format('%.0f', to_slot + 1))
 return {'ok'}
 """
-# KEYS: positions, epochs. ARGV: the layout that is stored ('' for none), the number of parts, the epoch of the new
-# layout ('0': the next one), the number of positions; these; the length of a list of fields and their values that stay;
-# these; names of epochs of releases before, which are raised. Gives the layout that is stored now.
+# KEYS: positions, epochs. ARGV: the division that is stored ('' for none), the number of parts, the epoch of the new
+# division ('0': the next one), the number of positions; these; the length of a list of fields and their values that
+# stay; these; names of epochs of releases before, which are raised. Gives the division that is stored now.
 ARRANGE = """
-local stored = redis.call('HGET', KEYS[2], 'layout') or ''
+local stored = redis.call('HGET', KEYS[2], 'division') or ''
 if stored ~= ARGV[1] then return stored end
 local epoch, older = tonumber(ARGV[3]), tonumber(string.match(stored, '^%d+') or '0')
 if epoch <= older then
   local now = redis.call('TIME')
   epoch = math.max(older + 1, tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
 end
-local layout = string.format('%.0f/%s', epoch, ARGV[2])
+local division = string.format('%.0f/%s', epoch, ARGV[2])
 local at = 5
 local fields = {}
 for part = 0, tonumber(ARGV[4]) - 1 do
@@ -142,12 +143,12 @@ if #fields > 0 then redis.call('HSET', KEYS[1], unpack(fields)) end
 for i = at + kept + 1, #ARGV do
   if redis.call('HEXISTS', KEYS[2], ARGV[i]) == 1 then redis.call('HINCRBY', KEYS[2], ARGV[i], 1) end
 end
-redis.call('HSET', KEYS[2], 'layout', layout)
-return layout
+redis.call('HSET', KEYS[2], 'division', division)
+return division
 """
-# KEYS: epochs. ARGV: layout, part. Gives the epoch of the claim; 0: there is another layout now.
+# KEYS: epochs. ARGV: division, part. Gives the epoch of the claim; 0: there is another division now.
 CLAIM = """
-if redis.call('HGET', KEYS[1], 'layout') ~= ARGV[1] then return 0 end
+if redis.call('HGET', KEYS[1], 'division') ~= ARGV[1] then return 0 end
 return redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
 """
 # KEYS: stream, then one for each entry. ARGV: lifetime of what was seen; then cursor, change, body and slots of each
@@ -160,11 +161,11 @@ for i = 2, #KEYS do
 end
 return #KEYS
 """
-# KEYS: positions, epochs, began. ARGV: field and position of each. Positions of a layout that stands are its own.
+# KEYS: positions, epochs, began. ARGV: field and position of each. Positions of a division that stands are its own.
 WHOLE = """
 local now = redis.call('TIME')
 redis.call('SET', KEYS[3], now[1] .. string.sub(string.format('%06d', now[2]), 1, 3), 'NX')
-if redis.call('HEXISTS', KEYS[2], 'layout') == 0 then
+if redis.call('HEXISTS', KEYS[2], 'division') == 0 then
   for i = 1, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
 end
 return 1

@@ -29,7 +29,7 @@ class PartWriter:
         self._log, self.claim, self._written = log, claim, written
         self.position = self.final = claim.position
         self.count = 0  # Of the signals that were new.
-        self._is_one = claim.layout.parts == 1
+        self._is_one = claim.division.parts == 1
         self._held, self._others_reached = HeldEvents(), NO_OTHERS if self._is_one else 0
         self._read = self._reached = 0  # The newest slot that was read, and what the others know of it.
 

@@ -2,16 +2,16 @@
 
 Implements: threat 69 (the number of classifiers changes, also while they run). Pure.
 A *part* is the signals of every program in the transactions whose signatures fall into it. So the busiest program is
-divided like all others, and no part depends on which program is busy. A *layout* says how many parts there are; each
+divided like all others, and no part depends on which program is busy. A *division* says how many parts there are; each
 has one classifier. A part has a position (the slot up to which all its signals are in the log, and final), the slot
 that it has reached, and an epoch. A classifier that starts claims its part, which raises the epoch, so that what an
-earlier owner of the part still sends is refused. A new layout has a higher epoch than the one before, and refuses what
-owners of the old parts send. All its parts begin at the lowest position of the old ones; the log knows what is read
-again.
+earlier owner of the part still sends is refused. A new division has a higher epoch than the one before, and refuses
+what owners of the old parts send. All its parts begin at the lowest position of the old ones; the log knows what is
+read again.
 
 Releases before had a position for each program (or, before that, for each classifier). The lowest of them is where the
-first layout begins. A program that was further keeps its own as a *floor*: nothing of it is told up to there again, as
-the log may not know signals that are so old.
+first division begins. A program that was further keeps its own as a *floor*: nothing of it is told up to there again,
+as the log may not know signals that are so old.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ SLICES = (*PROGRAMS, WALLETS_SLICE)  # What had a position of its own in release
 RESTORED = "restored"  # The field after which a restored log is read again.
 _POSITION_MAX = 1 << 52  # Redis counts in floats.
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
-_LAYOUT = re.compile(r"([1-9][0-9]{0,15})/([1-9][0-9]?)")
+_DIVISION = re.compile(r"([1-9][0-9]{0,15})/([1-9][0-9]?)")
 # Releases before kept one position for each classifier, under its number and the number of all: "0/3".
 _OF_A_CLASSIFIER = re.compile(r"(0|[1-9][0-9]?)/([1-9][0-9]?)")
 _PROGRAMS_OF_OLD = PROGRAMS[:12]  # In the order in which those releases shared them.
 
 
-class Layout(NamedTuple):
-    """epoch: higher than that of any layout before; Unix milliseconds, unless the clock went back."""
+class Division(NamedTuple):
+    """epoch: higher than that of any division before; Unix milliseconds, unless the clock went back."""
 
     epoch: int
     parts: int
@@ -53,9 +53,9 @@ class Layout(NamedTuple):
         return int.from_bytes(hashlib.blake2b(signature, digest_size=8, key=key).digest()) % self.parts
 
 
-def read_layout(text: str) -> Layout | None:
-    found = _LAYOUT.fullmatch(text)
-    return None if found is None else Layout(int(found[1]), int(found[2]))
+def read_division(text: str) -> Division | None:
+    found = _DIVISION.fullmatch(text)
+    return None if found is None else Division(int(found[1]), int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Claim:
     and the position cannot be read: the owner must tell a gap.
     """
 
-    layout: Layout
+    division: Division
     part: int
     epoch: int = 0
     position: int = 0
@@ -76,17 +76,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Where the parts of a new layout begin. positions: one for each part; none: they begin now."""
+    """Where the parts of a new division begin. positions: one for each part; none: they begin now."""
 
     positions: tuple[int, ...]
     floors: Mapping[str, int]
 
 
 def arrange(found: Mapping[str, str], parts: int) -> Arrangement:
-    """Decide where the parts of a new layout begin. found: the stored fields."""
+    """Decide where the parts of a new division begin. found: the stored fields."""
     restored, mine = _read(found.get(RESTORED, "")), _parts(found)
     if restored is not None:
-        # The layout was lost with everything else, and comes back as it was: its owners told what they remember.
+        # The division was lost with everything else, and comes back as it was: its owners told what they remember.
         return Arrangement(tuple(mine.get(part) or restored for part in range(parts)), _floors(found))
     slices = _slices(found)
     if any(position is None for position in (mine or slices).values()):
@@ -122,7 +122,7 @@ def begin(found: Mapping[str, str], part: int, known: int, *, is_empty: bool) ->
 
 
 def floors(found: Mapping[str, str]) -> Mapping[str, int]:
-    """Return the floors of the layout, by program."""
+    """Return the floors of the division, by program."""
     return _floors(found)
 
 

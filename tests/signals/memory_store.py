@@ -12,7 +12,7 @@ from actors.signals.history import EVERYTHING, Archived, HistoryQuery
 from actors.signals.log import (
     NO_CURSOR,
     SUBSCRIBED_WALLETS_MAX,
-    LayoutChanged,
+    DivisionChanged,
     LogEntry,
     NothingToDo,
     PartTaken,
@@ -23,7 +23,7 @@ from actors.signals.log import (
     cursor_key,
     seen_slots,
 )
-from actors.signals.positions import SLICES, Claim, Layout, arrange, begin, floors
+from actors.signals.positions import SLICES, Claim, Division, arrange, begin, floors
 
 
 class MemorySignalLog:
@@ -31,7 +31,7 @@ class MemorySignalLog:
         self.entries: list[LogEntry] = []
         self.fields: dict[str, str] = {}  # As positions.py names them.
         self.epochs: dict[str, int] = {}
-        self.stored: Layout | None = None
+        self.stored: Division | None = None
         self.seen: dict[tuple[str, str, str], list[int]] = {}
         self.wallets: dict[str, int] = {}
         self.webhook_wallets: dict[str, int] = {}
@@ -50,16 +50,16 @@ class MemorySignalLog:
     def positions(self) -> dict[int, int]:
         return {int(name): int(slot) for name, slot in self.fields.items() if name.isdecimal()}
 
-    async def layout(self) -> Layout | None:
+    async def division(self) -> Division | None:
         return self.stored
 
-    async def divide(self, parts: int) -> Layout:
+    async def divide(self, parts: int) -> Division:
         if self.stored is None or self.stored.parts != parts:
-            self._lay_out(parts, 0)
+            self._divide_anew(parts, 0)
         assert self.stored is not None
         return self.stored
 
-    def _lay_out(self, parts: int, epoch: int) -> None:
+    def _divide_anew(self, parts: int, epoch: int) -> None:
         arranged = arrange(self.fields, parts)
         if self.stored is None:
             self.epochs |= {name: self.epochs[name] + 1 for name in SLICES if name in self.epochs}
@@ -67,16 +67,16 @@ class MemorySignalLog:
         for part, position in enumerate(arranged.positions):
             self.fields |= {str(part): str(position), f"r{part}": str(position + 1)}
         older = 0 if self.stored is None else self.stored.epoch
-        self.stored = Layout(epoch if epoch > older else older + 1, parts)
+        self.stored = Division(epoch if epoch > older else older + 1, parts)
 
     async def claim(self, part: int, parts: int, known: Claim | None) -> Claim:
-        lost = Layout(0, parts) if known is None else known.layout
+        lost = Division(0, parts) if known is None else known.division
         if self.stored is None or self.stored.epoch < lost.epoch:
-            self._lay_out(lost.parts, lost.epoch)
+            self._divide_anew(lost.parts, lost.epoch)
         assert self.stored is not None
         if part >= self.stored.parts:
             raise NothingToDo
-        remembered = known.position if known is not None and known.layout == self.stored else 0
+        remembered = known.position if known is not None and known.division == self.stored else 0
         begins = begin(self.fields, part, remembered, is_empty=not self.entries)
         if begins is None:
             raise NothingToDo
@@ -85,13 +85,13 @@ class MemorySignalLog:
         return Claim(self.stored, part, epoch, begins.position, begins.is_lost, floors(self.fields))
 
     def _guard(self, claim: Claim) -> None:
-        stored = self.stored or Layout(0, 0)
-        if stored.epoch > claim.layout.epoch:
-            raise LayoutChanged
+        stored = self.stored or Division(0, 0)
+        if stored.epoch > claim.division.epoch:
+            raise DivisionChanged
         newest = self.epochs.get(str(claim.part), 0)
-        if newest > claim.epoch and stored == claim.layout:
+        if newest > claim.epoch and stored == claim.division:
             raise PartTaken(str(claim.part))
-        if stored != claim.layout or newest < claim.epoch or self.positions.get(claim.part, 0) < claim.position:
+        if stored != claim.division or newest < claim.epoch or self.positions.get(claim.part, 0) < claim.position:
             raise PositionLost(str(claim.part))
 
     def _move(self, claim: Claim, position: int, reached: int) -> None:
@@ -101,7 +101,7 @@ class MemorySignalLog:
         if reached > int(self.fields.get(f"r{claim.part}", "0")):
             self.fields[f"r{claim.part}"] = str(reached)
         if not before and position:
-            for other in range(claim.layout.parts):
+            for other in range(claim.division.parts):
                 self.fields.setdefault(str(other), str(position))
 
     async def append(self, claim: Claim, position: int, reached: int, events: Sequence[SignalEvent]) -> Written:
@@ -117,7 +117,7 @@ class MemorySignalLog:
                 if event.slot not in slots:
                     slots.append(event.slot)
         self._move(claim, position, reached)
-        others = [other for other in range(claim.layout.parts) if other != claim.part]
+        others = [other for other in range(claim.division.parts) if other != claim.part]
         return Written(given, min((int(self.fields.get(f"r{other}", "0")) for other in others), default=NO_OTHERS))
 
     async def correct(self, claim: Claim, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:

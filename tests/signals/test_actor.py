@@ -297,8 +297,7 @@ def test_several_classifiers_at_once_write_in_order_whatever_breaks(count: int, 
 async def test_a_classifier_goes_on_with_its_part_when_the_work_is_divided_anew() -> None:
     """From one to two and back, under classifiers that run: one of them has nothing to do at first and in the end."""
     log = MemorySignalLog()
-    streams = [ScriptedSource(CHAIN), ScriptedSource(CHAIN)]
-    made = [classifier(log, stream, part=part, sleep=lambda _: asyncio.sleep(0)) for part, stream in enumerate(streams)]
+    made = [classifier(log, ScriptedSource(CHAIN), part=n, sleep=lambda _: asyncio.sleep(0)) for n in range(2)]
     for one in made:
         one.start()
     for parts, has_part in ((1, [0, None]), (2, [0, 1]), (1, [0, None])):

@@ -9,7 +9,7 @@ from actors.signals.block_source import BlockSource
 from actors.signals.classify import PROGRAMS
 from actors.signals.events import SignalEvent
 from actors.signals.geyser_source import GeyserSource
-from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable
+from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 from actors.upstream.client import NodeClient
 from actors.upstream.replies import TIMED_OUT, NodeAnswer, made
 from tests.devnode.conftest import Process
@@ -41,6 +41,23 @@ async def test_the_fallback_tells_what_the_stream_tells(chain: Process, node: No
 
 def _told(event: SignalEvent) -> tuple[object, ...]:
     return event.signature, event.kind, event.mint, event.slot, event.accounts
+
+
+async def test_blocks_of_a_part_have_its_transactions_and_all_slots(chain: Process, node: NodeClient) -> None:
+    start = chain_calls.rpc(chain.url, "getSlot", {"commitment": "confirmed"})
+    chain_calls.launch(chain.url, trades=4)
+    last = chain_calls.rpc(chain.url, "getSlot", {"commitment": "processed"})
+    told = list[list[Update]]()
+    for part in (None, 0, 1):
+        source = BlockSource(node, PROGRAMS, until=last)
+        if part is not None:
+            source.narrow(lambda signature, part=part: signature[0] % 2 == part)
+        async with asyncio.timeout(30):
+            told.append([update async for update in each(source.updates(start))])
+    everything, *halves = [[u.transaction.signature for u in one if isinstance(u, TransactionSeen)] for one in told]
+    assert sorted(halves[0] + halves[1]) == sorted(everything) and len(everything) > 4
+    slots = [[update.slot for update in one if isinstance(update, SlotSeen)] for one in told]
+    assert slots[0] == slots[1] == slots[2]
 
 
 async def test_a_catch_up_ends_at_its_last_slot(chain: Process, node: NodeClient) -> None:

@@ -97,8 +97,9 @@ async def test_slots_that_are_not_kept_and_endpoints_that_are_away_are_told_apar
 class _Node:
     """Sends so many transactions and pings as fast as they are taken, then says nothing more, or breaks off."""
 
-    def __init__(self, count: int, *, breaks_off: bool) -> None:
-        self._count, self._breaks_off, self.pongs = count, breaks_off, 0
+    def __init__(self, count: int, *, breaks_off: bool, slots: int = 0) -> None:
+        """slots: transactions are of slots from 1 to this one; 0: each of its own."""
+        self._count, self._breaks_off, self._slots, self.pongs = count, breaks_off, slots, 0
         self.requests: list[SubscribeRequest] = []
         self.knows_wallets = asyncio.Event()
 
@@ -112,7 +113,8 @@ class _Node:
 
         hearing = asyncio.create_task(hear())
         for number in range(self._count):
-            await context.write(trade(number, number, 5))
+            slot = 1 + number * self._slots // self._count if self._slots else number
+            await context.write(trade(slot, number, 5))
             if number % 100 == 0 and not self._breaks_off:  # An answer to a stream that has ended hides how it ended.
                 await context.write(SubscribeUpdate(ping={}))
         if self._breaks_off:
@@ -159,6 +161,22 @@ async def test_a_slow_reader_holds_the_node_back_and_misses_nothing(
     assert seen == list(range(2_000))
     assert longest <= 300
     assert node.pongs == (0 if breaks_off else 20)
+
+
+async def test_what_is_of_other_parts_is_left_out_but_for_the_first_of_each_slot() -> None:
+    """The first one tells how far the source is, whatever part it is of."""
+    node, seen = _Node(50, breaks_off=True, slots=10), list[tuple[int, bytes]]()
+    signatures = {bytes(trade(0, number, 5).transaction.transaction.signature) for number in range(0, 50, 7)}
+    async with node.serving() as url, asyncio.timeout(WAIT_SECONDS):
+        source = GeyserSource(url, PROGRAMS)
+        source.narrow(signatures.__contains__)
+        with pytest.raises(SourceUnavailable):
+            async for update in each(source.updates(None)):
+                if isinstance(update, TransactionSeen):
+                    seen.append((update.transaction.slot, update.transaction.signature))
+    assert signatures <= {signature for _, signature in seen}
+    assert [slot for slot, signature in seen if signature not in signatures] == [2, 3, 4, 5, 6, 7, 9, 10]
+    assert {slot for slot, _ in seen} == set(range(1, 11))
 
 
 @pytest.mark.parametrize("turns", range(1, 6))

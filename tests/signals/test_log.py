@@ -11,7 +11,7 @@ from actors.signals.events import SignalEvent
 from actors.signals.log import (
     NO_CURSOR,
     SUBSCRIBED_WALLETS_MAX,
-    LayoutChanged,
+    DivisionChanged,
     LogEntry,
     NothingToDo,
     PartTaken,
@@ -25,7 +25,7 @@ from actors.signals.log import (
     entry_of,
     parse_cursor,
 )
-from actors.signals.positions import SLICES, Layout
+from actors.signals.positions import SLICES, Division
 from tests.signals.memory_store import MemorySignalLog
 
 
@@ -78,7 +78,7 @@ async def test_a_signal_is_written_once_however_often_it_is_reported(log: Signal
 
 
 async def test_many_writers_at_once_write_each_signal_once(log: SignalLog) -> None:
-    """The same signal of two parts cannot be, but of an old layout and a new one it can."""
+    """The same signal of two parts cannot be, but of an old division and a new one it can."""
     signals, claim = [signal(number) for number in range(20)], await log.claim(0, 1, None)
     answers = await asyncio.gather(*(log.append(claim, 1, 1, signals) for _ in range(5)))
     assert sum(cursor is not None for answer in answers for cursor in answer.cursors) == 20
@@ -109,8 +109,8 @@ async def test_a_log_that_lost_its_last_second_says_so(log: SignalLog) -> None:
     """Redis may lose a second; the classifier then goes back to the position that fits."""
     claim = await log.claim(0, 1, None)
     await log.append(claim, 50, 60, [signal(1)])
-    later = Layout(claim.layout.epoch + 1, 1)
-    for knows_more in (replace(claim, position=60), replace(claim, epoch=9), replace(claim, layout=later)):
+    later = Division(claim.division.epoch + 1, 1)
+    for knows_more in (replace(claim, position=60), replace(claim, epoch=9), replace(claim, division=later)):
         with pytest.raises(PositionLost):
             await log.append(knows_more, 61, 61, [signal(2)])
     assert await _position(log) == 50
@@ -123,8 +123,8 @@ async def test_a_classifier_whose_part_was_claimed_writes_nothing(log: SignalLog
     await log.append(mine, 50, 50, [signal(1)])
     other = await log.claim(0, 1, None)
     assert (other.epoch, other.position) == (2, 50)
-    for claim, refused in ((mine, PartTaken), (other, LayoutChanged)):
-        if refused is LayoutChanged:
+    for claim, refused in ((mine, PartTaken), (other, DivisionChanged)):
+        if refused is DivisionChanged:
             await log.divide(2)
         for write in (
             log.append(claim, 60, 60, [signal(2)]),
@@ -141,7 +141,7 @@ async def test_another_number_of_parts_begins_where_the_slowest_was(log: SignalL
     """Threat 69: one part, then three, then two. Dividing again what is divided so changes nothing."""
     await put(log, [signal(1)], 100)
     three = await log.divide(3)
-    assert await log.divide(3) == three == await log.layout()
+    assert await log.divide(3) == three == await log.division()
     parts = [await log.claim(part, 1, None) for part in range(3)]
     assert [(claim.part, claim.position, claim.is_lost) for claim in parts] == [(n, 100, False) for n in range(3)]
     for claim, position in zip(parts, (120, 110, 130), strict=True):
@@ -186,7 +186,7 @@ async def test_positions_of_a_release_before_are_taken_over_and_its_classifiers_
     await client.hset("signals:epochs", mapping=dict.fromkeys(SLICES, 7))
     claims = [await log.claim(part, 4, None) for part in range(4)]
     for claim in claims:
-        assert (claim.position, claim.is_lost, claim.layout.parts) == (450, False, 4)
+        assert (claim.position, claim.is_lost, claim.division.parts) == (450, False, 4)
         assert claim.floors == {name: 470 if name == SLICES[5] else 500 for name in SLICES if name != SLICES[3]}
     assert {int(each) for each in await client.hmget("signals:epochs", *SLICES)} == {8}
     await client.aclose()
@@ -291,7 +291,7 @@ async def test_a_lost_log_is_restored_with_its_cursors(log: SignalLog) -> None:
         await log.restore({"restored": 70, "0": 90}, before)
     assert await log.is_whole() and await log.read(NO_CURSOR, 100) == before
     again = await log.claim(0, 1, replace(claim, position=90))
-    assert (again.layout, again.position) == (claim.layout, 90)
+    assert (again.division, again.position) == (claim.division, 90)
     assert (await log.claim(1, 1, None)).position == 70
     assert (await log.append(again, 91, 91, [signal(1)])).cursors == [None]
     (first, fresh) = (await log.append(again, 92, 92, [signal(3, slot=105), signal(9)])).cursors

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from actors.signals.log import LayoutChanged, PartTaken, PositionLost, RedisSignalLog, SignalGap
-from actors.signals.positions import Layout
+from actors.signals.log import DivisionChanged, PartTaken, PositionLost, RedisSignalLog, SignalGap
+from actors.signals.positions import Division
 from tests.signals.test_log import signal
 
 
@@ -21,11 +21,11 @@ async def test_a_refused_write_leaves_every_key_as_it_was(redis_url: str) -> Non
     newer = await log.claim(0, 1, None)
     before = {key: await client.dump(key) for key in await client.keys("*")}
     for claim, refused in (
-        (older, LayoutChanged),
+        (older, DivisionChanged),
         (mine, PartTaken),
         (replace(newer, position=60), PositionLost),
         (replace(newer, epoch=9), PositionLost),
-        (replace(newer, layout=Layout(1 << 50, 2)), PositionLost),
+        (replace(newer, division=Division(1 << 50, 2)), PositionLost),
     ):
         for write in (
             lambda claim=claim: log.append(claim, 70, 80, [signal(1, slot=101), signal(2)]),

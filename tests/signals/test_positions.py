@@ -16,11 +16,11 @@ from actors.signals.positions import (
     WALLETS_SLICE,
     Arrangement,
     Beginning,
-    Layout,
+    Division,
     arrange,
     begin,
     floors,
-    read_layout,
+    read_division,
 )
 
 _SIGNATURES_A_PART = 2_000
@@ -30,8 +30,8 @@ _SIGNATURES_A_PART = 2_000
 @given(parts=st.integers(1, PARTS_MAX), epoch=st.integers(1, 1 << 45), wallet=st.binary(min_size=32, max_size=32))
 def test_parts_have_equal_work_within_a_fifth(parts: int, epoch: int, wallet: bytes) -> None:
     """Whatever signs: a signature's bytes are as good as random. Of one wallet here, as one program's bots sign."""
-    layout = Layout(epoch, parts)
-    shares = Counter(layout.part_of(_signature(wallet, number)) for number in range(parts * _SIGNATURES_A_PART))
+    division = Division(epoch, parts)
+    shares = Counter(division.part_of(_signature(wallet, number)) for number in range(parts * _SIGNATURES_A_PART))
     assert set(shares) == set(range(parts))
     assert max(shares.values()) <= 1.2 * _SIGNATURES_A_PART and min(shares.values()) >= 0.8 * _SIGNATURES_A_PART
 
@@ -42,24 +42,24 @@ def _signature(wallet: bytes, number: int) -> bytes:
 
 def test_real_signatures_are_shared_evenly_too() -> None:
     """Those of ed25519, of one key and of many."""
-    one, layout = Keypair(), Layout(7, 4)
+    one, division = Keypair(), Division(7, 4)
     made = [bytes(one.sign_message(b"%d" % number)) for number in range(4_000)]
     made += [bytes(Keypair().sign_message(b"same")) for _ in range(4_000)]
-    shares = Counter(map(layout.part_of, made))
+    shares = Counter(map(division.part_of, made))
     assert all(0.8 * 2_000 <= shares[part] <= 1.2 * 2_000 for part in range(4))
 
 
 def test_transactions_of_one_part_are_spread_by_the_next_layout() -> None:
-    """Who tries signatures until they all fall into one part has done so for one layout."""
-    chosen = [each for each in (_signature(b"x", n) for n in range(8_000)) if Layout(5, 4).part_of(each) == 0]
-    shares = Counter(map(Layout(6, 4).part_of, chosen))
+    """Who tries signatures until they all fall into one part has done so for one division."""
+    chosen = [each for each in (_signature(b"x", n) for n in range(8_000)) if Division(5, 4).part_of(each) == 0]
+    shares = Counter(map(Division(6, 4).part_of, chosen))
     assert len(shares) == 4 and max(shares.values()) < 1.2 * len(chosen) / 4
 
 
 def test_a_layout_survives_being_stored() -> None:
-    assert read_layout(Layout(1_700_000_000_000, 64).text) == Layout(1_700_000_000_000, 64)
+    assert read_division(Division(1_700_000_000_000, 64).text) == Division(1_700_000_000_000, 64)
     for text in ("", "5", "0/1", "5/0", "5/100", "x/1", "5/1/1", "٣/1"):
-        assert read_layout(text) is None, text
+        assert read_division(text) is None, text
 
 
 def _old(counts: dict[int, int]) -> dict[str, str]:

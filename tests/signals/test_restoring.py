@@ -1,7 +1,7 @@
 """Restoring a lost log: where the chain is read again, and what the living classifier alone knows."""
 
 from actors.signals.log import NO_CURSOR, LogEntry
-from actors.signals.positions import RESTORED, Claim, Layout
+from actors.signals.positions import RESTORED, Claim, Division
 from actors.signals.restoring import AGAIN_SLOTS, restore
 from tests.signals.memory_store import MemorySignalHistory, MemorySignalLog
 from tests.signals.test_log import signal
@@ -14,10 +14,10 @@ async def test_the_chain_is_read_again_from_a_slot_that_is_surely_final() -> Non
         await history.add([LogEntry("5-1", "event", signal(1, slot=first))])
         written = [LogEntry("5-1", "event", signal(1, slot=first)), LogEntry("5-2", "event", signal(2, slot=1_000))]
         log.lose_everything()
-        layout = Layout(5, 2)
-        await restore(log, history, written, Claim(layout, 1, 3, known) if known else None)
+        division = Division(5, 2)
+        await restore(log, history, written, Claim(division, 1, 3, known) if known else None)
         assert log.fields[RESTORED] == str(994 if first == 995 else expected), "for the other parts"
-        assert (await log.claim(1, 2, Claim(layout, 1, 3, known))).position == expected
+        assert (await log.claim(1, 2, Claim(division, 1, 3, known))).position == expected
         assert await log.read(NO_CURSOR, 9) == written == await history.read(NO_CURSOR, 9)
 
 
