@@ -6,6 +6,7 @@ the environment while it is imported, so the environment must be set before. Tes
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -28,6 +29,7 @@ _HEAD_RESOURCE = "node:__internal_head__"  # Ray gives it to the head's node alo
 _PLACE_TRIES = 3
 _PULSE_SECONDS = 5.0
 _STARTING_PULSES = 3
+_NODE_CHARACTERS = 12  # Of a node's id, in the names of actors: 48 random bits.
 
 
 class ActorUnreachable(Exception):
@@ -56,7 +58,12 @@ class Reference:
 
 
 def place(
-    plain_class: type, name: str, fingerprint: str, *arguments: Any, calls_at_once: int | None = None
+    plain_class: type,
+    name: str,
+    fingerprint: str,
+    *arguments: Any,
+    calls_at_once: int | None = None,
+    on_node: str | None = None,
 ) -> Reference:
     """Return a reference to the named actor of this class; start the actor where it does not run.
 
@@ -67,12 +74,13 @@ def place(
     replaced. It reserves no CPU in Ray's accounting. Blocks for as long as a new process takes to start.
 
     On a cluster it starts on the machine that `seat` names, and on another one where that is lost.
+    on_node: the id of the node where it must be: it never starts on another one (`remove_of_lost_nodes`).
     """
     import ray
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    node = seat(name, ray.nodes())
+    node = on_node or seat(name, ray.nodes())
 
     for _ in range(_PLACE_TRIES):
         handle = (
@@ -86,7 +94,9 @@ def place(
                 max_task_retries=0,
                 num_cpus=0,
                 max_concurrency=calls_at_once,
-                scheduling_strategy=None if node is None else NodeAffinitySchedulingStrategy(node, soft=True),
+                scheduling_strategy=None
+                if node is None
+                else NodeAffinitySchedulingStrategy(node, soft=on_node is None),
             )
             .remote(*arguments)
         )
@@ -117,14 +127,54 @@ def seat(name: str, nodes: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def place_with_settings(
-    actor_class: type, name: str, config: Config, uses: Iterable[str], *more: Any, calls_at_once: int | None = None
+    actor_class: type,
+    name: str,
+    config: Config,
+    uses: Iterable[str],
+    *more: Any,
+    calls_at_once: int | None = None,
+    on_node: str | None = None,
 ) -> Reference:
     """Place an actor with the part of the settings that it uses; it is replaced when one of them changes.
 
     more: what its constructor takes after its settings and their fingerprint.
     """
     mine = fingerprint(config, uses)
-    return place(actor_class, name, mine, part_of(config, uses), mine, *more, calls_at_once=calls_at_once)
+    part = part_of(config, uses)
+    return place(actor_class, name, mine, part, mine, *more, calls_at_once=calls_at_once, on_node=on_node)
+
+
+def this_node() -> str:
+    """Return the id of the Ray node of this process. Needs a connected Ray."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def name_on(prefix: str, node: str) -> str:
+    """Return the name of the actor that each node has of a kind."""
+    return prefix + node[:_NODE_CHARACTERS]
+
+
+def remove_of_lost_nodes(prefix: str) -> None:
+    """End the actors that `name_on` named for nodes that are gone: such an actor can start nowhere again."""
+    import ray
+
+    # The actors before the nodes: an actor of a node that joins meanwhile must not be taken for one of a lost node.
+    found = ray.util.list_named_actors(all_namespaces=True)
+    kept = {name_on(prefix, str(node["NodeID"])) for node in ray.nodes() if node["Alive"]}
+    for each in found:
+        name = each["name"]
+        if each["namespace"] == NAMESPACE and name.startswith(prefix) and name not in kept:
+            remove(name)
+
+
+def remove(name: str) -> None:
+    """End the actor of this name, if there is one."""
+    import ray
+
+    with contextlib.suppress(ValueError):  # There is none, or another process was faster.
+        ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
 def remove_others(prefix: str, names: Collection[str]) -> None:

@@ -2,12 +2,16 @@
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError
 
 from actors import hosting
+from bench.product import ROOT
 
 
 class _Silent:
@@ -97,3 +101,64 @@ def test_actors_of_a_kind_are_apart_and_not_on_the_head() -> None:
     seats = [hosting.seat(f"account-shard-{number}", [two, head, gone, one]) for number in range(4)]
     assert set(seats) == {"1", "2"} and seats[:2] == seats[2:]
     assert hosting.seat("send-racer", [head, one, two]) in ("1", "2")
+
+
+_TWO_NODES = """
+import asyncio, os, sys
+import ray
+from ray.cluster_utils import Cluster
+from actors import hosting
+
+class One:
+    async def fingerprint(self):
+        return "same"
+    async def where(self):
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+other = cluster.add_node(num_cpus=1)
+ray.init(address=cluster.address, namespace=hosting.NAMESPACE, log_to_driver=False)
+nodes = [node["NodeID"] for node in ray.nodes()]
+assert hosting.this_node() in nodes and len(nodes) == 2
+names = [hosting.name_on("one-", node) for node in nodes]
+
+def place_all(nodes):
+    return [hosting.place(One, hosting.name_on("one-", node), "same", on_node=node) for node in nodes]
+
+def where(references):
+    return [asyncio.run(hosting.ask(each, "where", wait_seconds=30)) for each in references]
+
+first = where(place_all(nodes))
+assert [node for node, _ in first] == nodes
+assert where(place_all(nodes)) == first, "found, not started again"
+hosting.remove_of_lost_nodes("one-")
+assert where(place_all(nodes)) == first, "no node is gone"
+at = nodes.index(other.node_id)
+os.kill(first[at][1], 9)
+again = None
+while again is None:
+    try:
+        (again,) = where([hosting.Reference(names[at])])
+    except hosting.ActorUnreachable:
+        pass
+assert again[0] == other.node_id and again[1] != first[at][1], "restarted on its own node"
+cluster.remove_node(other)
+while sum(node["Alive"] for node in ray.nodes()) > 1:
+    pass
+hosting.remove_of_lost_nodes("one-")
+left = [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
+assert left == [names[1 - at]], left
+assert where(place_all([nodes[1 - at]])) == [first[1 - at]]
+hosting.remove(names[1 - at]), hosting.remove("nobody")
+print("as it should be", flush=True)
+os._exit(0)
+"""
+
+
+def test_an_actor_of_a_node_stays_on_it_and_leaves_with_it() -> None:
+    """On two nodes of a real Ray: placed there, started there again, and ended once its node is gone."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environ = {**kept, "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+    command = [sys.executable, "-c", _TWO_NODES]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert "as it should be" in done.stdout, done.stderr[-2_000:]

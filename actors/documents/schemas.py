@@ -241,6 +241,7 @@ _STATUS: dict[str, Schema] = {
             "uptime": COUNT,
             "nodeVersion": STRING,
             "account_owners_away": {"type": "array", "items": COUNT},
+            "stream_hub_away": {"type": "boolean", "description": "only while it is: subscriptions are refused"},
             "clocks_disagree": BOOLEAN,
             "sponsor_balance_low": BOOLEAN,
             "retry_after_secs": COUNT,

@@ -14,8 +14,8 @@ failure changes nothing.
 | any           | starting | the ledger cannot commit for most accounts, so paid calls could not be recorded         |
 | starting, ok  | degraded | a primary node failed 3 probes in a row (no answer, or it calls itself unhealthy or     |
 |               |          | behind), or lags above the limit; or Redis, the block engine or the stream source is    |
-|               |          | down; or a classifier of signals has no source of blocks; or an owner of accounts is    |
-|               |          | away, and at least half of them are not                                                 |
+|               |          | down; or a classifier of signals has no source of blocks; or the stream hub of this     |
+|               |          | machine is away; or an owner of accounts is away, and at least half of them are not     |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -45,10 +45,11 @@ class Services:
     streams_reachable: bool = True  # The source of the Yellowstone stream; also where none is configured.
     signals_read: bool = True  # Every classifier of signals has a source; also where there are no signals.
     owners_away: tuple[int, ...] = ()  # Numbers of the owners of accounts whose accounts are not served now.
+    hub_reachable: bool = True  # The stream hub of this replica's node; also where there is none.
 
     @property
     def all_up(self) -> bool:
-        sources_up = self.relay_reachable and self.streams_reachable and self.signals_read
+        sources_up = self.relay_reachable and self.streams_reachable and self.signals_read and self.hub_reachable
         return self.stores_up and sources_up and not self.owners_away
 
     @property

@@ -39,6 +39,7 @@ def health_document(
     owner and the database's differ, so no credits expire. sponsor_low: the x402 sponsor lacks money; None: x402 is off.
     signals: what is told of the source of signals (signals/api.py). Calls continue in all these cases.
     Of these facts the status depends on the source of signals alone (core.py).
+    stream_hub_away: there, and true, while the hub of this machine is away: WebSocket subscriptions are refused then.
     """
     flags = products.services(doors)
     del flags["archive_history"]  # Interface: in the capabilities document only.
@@ -61,6 +62,8 @@ def health_document(
         document |= {name: value for name, value in figures.items() if value is not None}
     if health.services.owners_away:
         document["account_owners_away"] = list(health.services.owners_away)
+    if not health.services.hub_reachable:
+        document["stream_hub_away"] = True
     if clocks_disagree:
         document["clocks_disagree"] = True
     if sponsor_low is not None:

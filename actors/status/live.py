@@ -55,6 +55,12 @@ class GrpcSource(Protocol):
     def is_up(self) -> bool: ...
 
 
+class StreamHub(Protocol):
+    """look: whether the hub of this replica's node is reached."""
+
+    def look(self) -> bool: ...
+
+
 class SponsorBalance(Protocol):
     @property
     def sponsor_low(self) -> bool: ...
@@ -82,6 +88,7 @@ class LiveParts:
     grpc: GrpcSource | None = None
     sponsor: SponsorBalance | None = None
     sol_price: PriceOfSol | None = None
+    hub: StreamHub | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +172,8 @@ class LivePages:
         streaming = parts.grpc is None or parts.grpc.is_up
         signals = parts.signals is None or parts.signals.are_read
         away = parts.owners.owners_away
-        self._current.looked(Services(committing, reachable, relay, streaming, signals, away))
+        hub = parts.hub is None or parts.hub.look()
+        self._current.looked(Services(committing, reachable, relay, streaming, signals, away, hub))
 
     async def _redis_answers(self) -> bool:
         try:

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.hotlink.frames import MessageKind
 
-HUB_ACTOR_NAME = "stream-hub"
+HUB_ACTOR_PREFIX = "stream-hub-"  # Followed by the id of the Ray node (hosting.name_on).
 
 # Flags of an event.
 ENDS = 1  # The last one of its topic.

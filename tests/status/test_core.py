@@ -124,6 +124,12 @@ def test_an_owner_that_is_away_degrades_and_the_others_serve() -> None:
     assert after(UP, GOOD, GOOD, GOOD, start=health).status is Status.OK
 
 
+def test_a_hub_that_is_away_degrades_and_calls_go_on() -> None:
+    """Decisions, "health transitions": subscriptions are refused, and nothing else."""
+    health = after(replace(UP, hub_reachable=False), start=HEALTHY)
+    assert health.status is Status.DEGRADED and health.paid_traffic_ready
+
+
 def test_paid_traffic_needs_somebody_who_answers() -> None:
     """Without any node every paid call would fail."""
     gone = after(FAILED, FAILED, FAILED, start=HEALTHY)

@@ -275,6 +275,13 @@ def test_owners_that_are_away_are_named() -> None:
     assert (found["status"], found["account_owners_away"]) == ("degraded", [1, 3])
 
 
+def test_a_hub_that_is_away_is_told_only_while_it_is() -> None:
+    away = OK.after_services(replace(UP, hub_reachable=False))
+    found = health_document(away, NOW, STARTED, Doors())
+    assert (found["status"], found["stream_hub_away"]) == ("degraded", True)
+    assert "stream_hub_away" not in health_document(OK, NOW, STARTED, Doors())
+
+
 def test_clocks_that_disagree_are_a_flag_beside_the_status() -> None:
     """Threat 53: shown only while it lasts; calls go on, and nothing expires."""
     plain, flagged = (health_document(OK, NOW, STARTED, Doors(), clocks_disagree=flag) for flag in (False, True))

@@ -1,5 +1,6 @@
 """Guards the public pages of a running replica: fed by probes and by a look at the stores."""
 
+from dataclasses import replace
 from typing import Any
 
 import redis.exceptions
@@ -76,6 +77,24 @@ async def test_redis_away_is_degraded() -> None:
     world.redis.up = False
     http, status = await world.look()
     assert (http, status) == (200, "degraded")
+
+
+class Hub:
+    def __init__(self) -> None:
+        self.is_reached = True
+
+    def look(self) -> bool:
+        return self.is_reached
+
+
+async def test_a_stream_hub_away_is_degraded() -> None:
+    """It is of this machine: others serve, and a balancer may go to them."""
+    world, hub = World(), Hub()
+    world.pages._parts = replace(world.pages._parts, hub=hub)
+    assert (await world.look())[1] == "ok"
+    hub.is_reached = False
+    assert await world.look() == (200, "degraded")
+    assert world.pages.health()[1]["stream_hub_away"] is True
 
 
 def test_the_pages_are_honest_about_what_is_not_built() -> None:

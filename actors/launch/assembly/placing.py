@@ -7,6 +7,7 @@ as possible: the actors here look for them by name when they need them.
 """
 
 import asyncio
+from collections.abc import Awaitable
 
 from actors.config import Config
 from actors.deposits.usdc.host import place_watcher
@@ -22,7 +23,7 @@ from actors.webhooks.host import place_dispatcher
 async def place_beside_owners(config: Config) -> None:
     """Start or replace all of them that a replica with these settings uses. Needs a connected Ray."""
     # In threads: each call blocks while a new process starts.
-    placing = [
+    placing: list[Awaitable[object]] = [
         asyncio.to_thread(place_dispatcher, config, open_accounts, open_node, open_feed),
         asyncio.to_thread(place_classifiers, config, open_node),
         place_all_racers(config),

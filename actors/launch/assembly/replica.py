@@ -85,7 +85,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
     sponsor = payments.recovery if payments else None
-    told = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price)
+    told = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
     pages = LivePages(config, clock, current, told, _offered(config, served))
     await pages.start()
     # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.

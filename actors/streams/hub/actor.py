@@ -88,6 +88,10 @@ class StreamHub:
         return {"topics": len(self.topics), "up": [socket.name for socket in self._sockets if socket.is_up]}
 
     @property
+    def replicas(self) -> int:
+        return len(self._queues)
+
+    @property
     def slot(self) -> int:
         return max((socket.slot for socket in self._sockets), default=0)
 

@@ -1,7 +1,12 @@
-"""The stream hub as a Ray actor: one for the whole service, placed, restarted and found by name.
+"""The stream hubs as Ray actors: one for the replicas of each Ray node, placed, restarted and found by name.
 
-Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py. Its state
-is what replicas want; a hub that is restarted is told by them again, and they tell their clients the gap.
+Implements: design, "Owners, for every kind of actor" (one a node). A thin wrapper around actor.py. A hub's state is
+what the replicas of its node want; a hub that is restarted is told by them again, and they tell their clients the gap.
+So events reach a replica without leaving its machine, and a lost machine takes the subscriptions of its own replicas
+alone. Identical subscriptions share one at the nodes within a machine.
+
+The replicas of a node place its hub, on their own node and on no other one. Placing also ends hubs of nodes that are
+gone. A node whose replicas have left keeps its hub, which has no topics then, until the node leaves.
 """
 
 import os
@@ -13,13 +18,15 @@ from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
-from actors.streams.api import BLOCK, CHANGE, HUB_ACTOR_NAME, POLL, WINDOW
+from actors.streams.api import BLOCK, CHANGE, HUB_ACTOR_PREFIX, POLL, WINDOW
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.yellowstone.feeds import open_feeds
+from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 
+_ONE_FOR_ALL = "stream-hub"
 OpenNode = Callable[[Config], Awaitable[Node]]
 # The settings of the hub and of what the wiring opens for it; it is replaced when one of them changes.
 USES = (*OF_EVERY_ACTOR, "geyser", "storage.cluster_secret", "streams", "upstream")
@@ -28,8 +35,8 @@ USES = (*OF_EVERY_ACTOR, "geyser", "storage.cluster_secret", "streams", "upstrea
 class StreamHubActor(ReportingActor):
     """open_node: given by the wiring."""
 
-    def __init__(self, config: Config, fingerprint: str, open_node: OpenNode) -> None:
-        super().__init__(config, fingerprint, HUB_ACTOR_NAME)
+    def __init__(self, config: Config, fingerprint: str, name: str, open_node: OpenNode) -> None:
+        super().__init__(config, fingerprint, name)
         self._open_node = open_node
         self._address: tuple[str, int] | None = None
 
@@ -55,6 +62,7 @@ class StreamHubActor(ReportingActor):
         self._server = serve_links(hub, config.storage.cluster_secret.get_secret_value().encode(), source)
         host = hosting.this_address()
         self._address = (host, await self._server.start(host))
+        watch_hub(self._metrics, hub)
 
 
 def serve_links(hub: StreamHub, secret: bytes, source: WindowSource | None = None) -> LinkServer:
@@ -86,6 +94,22 @@ def stream_urls(config: Config) -> list[StreamUrl]:
     ]
 
 
-def place_hub(config: Config, open_node: OpenNode) -> Any:
-    """Return the handle of the one hub, which is started where there is none. Needs a connected Ray."""
-    return hosting.place_with_settings(StreamHubActor, HUB_ACTOR_NAME, config, USES, open_node)
+def watch_hub(metrics: Metrics, hub: StreamHub) -> None:
+    """Report what a hub serves."""
+    metrics.watch("stream_hub_replicas", "Replicas that have subscriptions at this hub.", lambda: hub.replicas)
+    metrics.watch("stream_hub_topics", "Different subscriptions of this hub at the nodes.", lambda: len(hub.topics))
+    text = "Nodes to which this hub has a WebSocket; it has none while it has no subscriptions."
+    metrics.watch("stream_hub_nodes_up", text, lambda: len(hub.health()["up"]))
+
+
+def place_hub(config: Config, open_node: OpenNode) -> hosting.Reference:
+    """Return a reference to the hub of this Ray node, which is started where there is none. Needs a connected Ray."""
+    node = hosting.this_node()
+    hosting.remove_of_lost_nodes(HUB_ACTOR_PREFIX)
+    name = hosting.name_on(HUB_ACTOR_PREFIX, node)
+    return hosting.place_with_settings(StreamHubActor, name, config, USES, name, open_node, on_node=node)
+
+
+def remove_hub_of_releases_before() -> None:
+    """End the one hub for all nodes that releases before had."""
+    hosting.remove(_ONE_FOR_ALL)

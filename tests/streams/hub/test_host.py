@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 from pydantic import SecretStr
 
 from actors import hosting
@@ -14,7 +15,7 @@ from actors.provider_config import NodeConfig
 from actors.streams.api import LINK_KINDS
 from actors.streams.hub.actor import StreamUrl
 from actors.streams.hub.feed import FeedSubscription, TopicFeed
-from actors.streams.hub.host import USES, StreamHubActor, stream_urls
+from actors.streams.hub.host import USES, StreamHubActor, place_hub, stream_urls
 from actors.streams.hub.native import TopicKey
 from tests.streams.fake_node import FakeNode
 from tests.streams.world import ONE, Answers
@@ -51,7 +52,7 @@ async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: 
         logging.getLogger(__name__)
 
     monkeypatch.setattr("actors.telemetry.metrics_page.report_for_ever", no_report)
-    actor = StreamHubActor(part_of(_config(_node(1, fake.port)), USES), "this version", answers)
+    actor = StreamHubActor(part_of(_config(_node(1, fake.port)), USES), "this version", "stream-hub-a", answers)
     assert await actor.fingerprint() == "this version"
     link = Link(b"s" * 32, LINK_KINDS, actor.address, ONE)
     link.start()
@@ -59,8 +60,30 @@ async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: 
     feed.start()
     assert isinstance(await feed.subscribe(TopicKey("slotSubscribe", b"[]"), lambda _: None), FeedSubscription)
     assert await actor.health() == {"topics": 1, "up": ["node-1"]}
+    page = generate_latest(actor._metrics.registry).decode()
+    for line in ("stream_hub_replicas 1.0", "stream_hub_topics 1.0", "stream_hub_nodes_up 1.0"):
+        assert f"ledger_gateway_{line}" in page
     await feed.stop()
     await link.stop()
     await actor._server.stop()
     await actor._hub.stop()
     await fake.stop()
+
+
+def test_each_node_has_its_own_hub_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Placed by the replicas of that node, on no other one, after hubs of lost nodes were ended."""
+    done: list[Any] = []
+
+    def placed(actor_class: type, name: str, config: Config, uses: Any, *more: Any, on_node: str) -> str:
+        done.append((name, more[0], on_node))
+        return name
+
+    async def nothing(config: Config) -> Any:
+        return None
+
+    monkeypatch.setattr(hosting, "place_with_settings", placed)
+    monkeypatch.setattr(hosting, "remove_of_lost_nodes", done.append)
+    for node in ("a" * 56, "b" * 56):
+        monkeypatch.setattr(hosting, "this_node", lambda node=node: node)
+        assert place_hub(_config(), nothing) == f"stream-hub-{node[:12]}"
+        assert done[-2:] == ["stream-hub-", (f"stream-hub-{node[:12]}", f"stream-hub-{node[:12]}", node)]
