@@ -55,7 +55,7 @@ class GrpcSource(Protocol):
     def is_up(self) -> bool: ...
 
 
-class StreamHub(Protocol):
+class HubOfThisNode(Protocol):
     """look: whether the hub of this replica's node is reached."""
 
     def look(self) -> bool: ...
@@ -88,7 +88,7 @@ class LiveParts:
     grpc: GrpcSource | None = None
     sponsor: SponsorBalance | None = None
     sol_price: PriceOfSol | None = None
-    hub: StreamHub | None = None
+    hub: HubOfThisNode | None = None
 
 
 @dataclass(frozen=True, slots=True)

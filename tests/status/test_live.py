@@ -79,7 +79,7 @@ async def test_redis_away_is_degraded() -> None:
     assert (http, status) == (200, "degraded")
 
 
-class Hub:
+class _ReachedHub:
     def __init__(self) -> None:
         self.is_reached = True
 
@@ -89,7 +89,7 @@ class Hub:
 
 async def test_a_stream_hub_away_is_degraded() -> None:
     """It is of this machine: others serve, and a balancer may go to them."""
-    world, hub = World(), Hub()
+    world, hub = World(), _ReachedHub()
     world.pages._parts = replace(world.pages._parts, hub=hub)
     assert (await world.look())[1] == "ok"
     hub.is_reached = False
