@@ -14,6 +14,7 @@ from actors.config import Config
 from actors.gateway.doors import serve_layer
 from actors.gateway.replicas import replicas_on
 
+_LAST_CALLS_SECONDS = 10.0  # For calls that are under way when a replica takes no more connections.
 ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -55,14 +56,15 @@ class Gateway:
         return self._door
 
 
-def application(config: Config, assemble: Assemble) -> Any:
-    """The bound Serve application."""
+def application(config: Config, assemble: Assemble, drain_seconds: float = 0.0) -> Any:
+    """The bound Serve application. drain_seconds: for so long a replica that is replaced still takes connections."""
     deployment = serve.deployment(Gateway).options(
         name="Gateway",
         num_replicas=replicas_on(os.cpu_count() or 1, config.gateway),
         max_ongoing_requests=ONGOING_MAX,
         max_queued_requests=-1,
-        graceful_shutdown_timeout_s=10,
+        # Serve counts it from the beginning, and kills the replica when it is over.
+        graceful_shutdown_timeout_s=drain_seconds + _LAST_CALLS_SECONDS,
         max_surge_percent=100,  # A deployment with other arguments starts all new replicas before an old one leaves.
         health_check_period_s=5,
         ray_actor_options={"num_cpus": 0.1},

@@ -32,6 +32,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
+from actors.http_server.backlog import Backlog
 from actors.http_server.unfinished_messages import SMALL_BYTES
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ SLICE_BYTES = 512  # At most 85 frames, which take half a millisecond to parse.
 FRAMES_AT_ONCE, SLICES_AT_ONCE = 32, 256  # Of one connection in one turn of the loop: 1 to 2 ms of work.
 # Read and dropped after a client broke a rule, so that it sees the close code and no reset; then nothing is read.
 DROPPED_BYTES_MAX = 1 << 20
-GOING_AWAY, INVALID_TEXT, TOO_SLOW, NO_PONG = 1001, 1007, 1013, 1011
+SERVICE_RESTART, INVALID_TEXT, TOO_SLOW, NO_PONG = 1012, 1007, 1013, 1011
+RESTART_REASON = "service_restart: connect again and subscribe again; signals go on after `since`"
 RATE_LIMITED = 4003  # The interface's own code.
 _UNANSWERED_PINGS_MAX = 2
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
@@ -59,6 +61,11 @@ class SocketHandler(Protocol):
 
     def message(self, text: bytes) -> None:
         """One whole message, in UTF-8."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message is being answered."""
+        ...
 
     def writable(self) -> None:
         """The connection is not full any more."""
@@ -79,28 +86,6 @@ def text_frame(*parts: bytes) -> bytes:
     return b"".join((head, *parts))
 
 
-class Backlog:
-    """The bytes that clients of full connections have not taken, of all WebSockets of a process.
-
-    When full: the connection with the most bytes is dropped. Clients that take their answers have few or none.
-    """
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max, self._total = bytes_max, 0
-        self._sizes: dict[WebSocket, int] = {}
-
-    def holds(self, socket: "WebSocket", size: int) -> None:
-        self._total += size - self._sizes.get(socket, 0)
-        self._sizes[socket] = size
-        while self._total > self._bytes_max:
-            largest = max(self._sizes, key=self._sizes.__getitem__)
-            self.let_go(largest)
-            largest.drop()
-
-    def let_go(self, socket: "WebSocket") -> None:
-        self._total -= self._sizes.pop(socket, 0)
-
-
 class WebSocket(asyncio.Protocol):
     """connections: of the server, which calls `shutdown` of each when it ends. per_second_max: frames of a client.
 
@@ -109,6 +94,7 @@ class WebSocket(asyncio.Protocol):
 
     __slots__ = (
         *("_backlog", "_connections", "_discards", "_dropped", "_fragments", "_gives_up_at", "_handler", "_is_held"),
+        "_leaves",
         *("_is_taken", "_loop", "_per_second_max", "_protocol", "_resize", "_room", "_seen", "_second"),
         *("_taken_before", "_timer", "_transport", "_turn", "_unanswered_pings", "_unread", "_written"),
         *("has_broken_a_rule", "is_full", "is_given_up", "is_open"),
@@ -133,6 +119,7 @@ class WebSocket(asyncio.Protocol):
         self._discards = False  # Nothing more is parsed.
         self._dropped = 0
         self._is_held = False  # The handler wants no more messages for now.
+        self._leaves: tuple[int, str] | None = None  # The close that follows once the handler is not busy.
         self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
         self.is_open = True  # Until the handler is told of the end.
         self.has_broken_a_rule = False  # The client did, and the connection ends for it.
@@ -165,6 +152,21 @@ class WebSocket(asyncio.Protocol):
             self._protocol.send_close(code, reason)
             self._write_protocols()
         self._end()
+
+    def leave(self, code: int, reason: str) -> None:
+        """Close once all messages that the handler took are answered; no more are taken. A second call changes nothing.
+
+        What is not taken was not carried out, so the client may send it again elsewhere.
+        """
+        if self._leaves is None and self.is_open:
+            self._leaves = (code, reason)
+            self._look_at_reading()
+            self.idle()
+
+    def idle(self) -> None:
+        """For the handler, when it is not busy any more."""
+        if self._leaves is not None and self.is_open and not self._handler.is_busy:
+            self.close(*self._leaves)
 
     def drop(self) -> None:
         """End without a close frame: the client takes nothing, so it would not get one."""
@@ -238,7 +240,7 @@ class WebSocket(asyncio.Protocol):
     @property
     def _waits(self) -> bool:
         """Whether nothing of the client may be taken now. An end is taken always."""
-        return self.is_open and (self.is_full or self._is_held)
+        return self.is_open and (self.is_full or self._is_held or self._leaves is not None)
 
     def _look_at_reading(self) -> None:
         """Read of the client only when all that it sent is parsed."""
@@ -287,7 +289,7 @@ class WebSocket(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """The server ends."""
-        self.close(GOING_AWAY, "the service restarts; connect again")
+        self.close(SERVICE_RESTART, RESTART_REASON)
 
     # --- inside
 

@@ -12,8 +12,9 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from actors.http_server import websocket
+from actors.http_server.backlog import Backlog
 from actors.http_server.unfinished_messages import UnfinishedMessages
-from actors.http_server.websocket import Backlog, WebSocket, text_frame
+from actors.http_server.websocket import WebSocket, text_frame
 from tests.raw_sockets import Line
 
 MASK = b"\x00\x00\x00\x00"
@@ -27,6 +28,7 @@ class Handler:
         self.ends = 0
         self.socket: Any = None
         self.over = asyncio.Event()
+        self.is_busy = False
 
     def opened(self, socket: WebSocket) -> None:
         self.socket = socket
@@ -313,3 +315,29 @@ async def test_what_is_written_after_the_end_goes_nowhere() -> None:
 def test_frames_are_those_of_the_standard(size: int) -> None:
     """A client's library reads what is encoded here."""
     assert text_frame(b"x" * size) == Frame(Opcode.TEXT, b"x" * size).serialize(mask=False)
+
+
+async def test_a_connection_that_leaves_waits_for_its_handler_and_takes_nothing_more() -> None:
+    """1012 comes when the last message is answered; once, however often it is told."""
+    async with connected() as (line, handler, _):
+        handler.is_busy = True
+        await line.says(frame(1, b"ab"))
+        await line.hears(until=text_frame(b"2"))
+        handler.socket.leave(1012, "restart")
+        handler.socket.leave(1001, "another")
+        await line.says(frame(1, b"abc"))
+        handler.socket.idle()
+        assert handler.socket.is_open and handler.texts == [b"ab"]
+        handler.is_busy = False
+        handler.socket.idle()
+        assert close_code(await line.hears()) == 1012
+        assert handler.texts == [b"ab"] and handler.ends == 1
+
+
+async def test_the_end_of_the_server_is_told_as_a_restart() -> None:
+    async with connected() as (line, _, connections):
+        await line.says(frame(1, b"ab"))
+        await line.hears(until=text_frame(b"2"))
+        for connection in list(connections):
+            connection.shutdown()
+        assert close_code(await line.hears()) == 1012

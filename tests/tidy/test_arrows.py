@@ -11,7 +11,7 @@ SHARED = (
     *("release", "addresses", "units", "clock", "errors", "provider_config", "config", "config_loader"),
     *("x402_types", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
-    *("background", "free_memory", "hosting"),
+    *("background", "leaving", "free_memory", "hosting"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
@@ -58,7 +58,7 @@ OPEN = {
     },
     "storage": {"connections", "schema"},
     "telemetry": {"logs", "metrics", "metrics_page"},
-    "http_server": {"choice", "exchange", "responses", "unfinished_messages", "websocket"},
+    "http_server": {"backlog", "choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"client_addresses", "challenge", "credentials", "endpoints", "signatures", "store", "wallet"},
     # Rules and port of the keys of requests; the gateway runs the calls.

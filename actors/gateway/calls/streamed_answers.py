@@ -7,6 +7,7 @@ the connection of a client that takes nothing for 30 seconds.
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.replies import Response
@@ -22,6 +23,7 @@ class StreamedAnswers:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told: set[asyncio.Task[None]] = set()  # Of them, those that end because this process leaves.
         self._closing = False
 
     @property
@@ -36,7 +38,7 @@ class StreamedAnswers:
         try:
             await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
             if not is_head:
-                await unless_disconnected(client, _pieces(send, response))
+                await self._until_told(task, unless_disconnected(client, _pieces(send, response)))
             await send({"type": "http.response.body", "body": b""})
         except ClientLeftError:
             pass
@@ -48,7 +50,31 @@ class StreamedAnswers:
             logger.exception("request %s: its answer is broken off", response.id)
         finally:
             self._tasks.discard(task)
+            self._told.discard(task)
             await stream.aclose()
+
+    async def _until_told(self, task: asyncio.Task[None], pieces: Awaitable[None]) -> None:
+        """Send the pieces, or stop between two of them: the answer then ends as if the generator had."""
+        try:
+            await pieces
+        except asyncio.CancelledError:
+            if self._closing or task not in self._told:
+                raise
+            task.uncancel()
+
+    # --- when this process leaves (LeavingStreams)
+
+    @property
+    def left(self) -> int:
+        return len(self._tasks) - len(self._told)
+
+    def stop_taking(self) -> None:
+        """New ones are taken on, and end with the others: whether an answer streams is known after its charge."""
+
+    def end_some(self, count: int) -> None:
+        for task in [task for task in self._tasks if task not in self._told][:count]:
+            self._told.add(task)
+            task.cancel()
 
     async def close(self) -> None:
         """Break every stream off. Their tasks end soon afterwards."""

@@ -136,6 +136,9 @@ class HttpDoor:
         )
         self._has_console = self._pages.find(_CONSOLE) is not None
         self._streams = StreamedAnswers()
+        self._leaving = dependencies.leaving
+        if self._leaving is not None:
+            self._leaving.add(self._streams)
         self._delayed = DelayedRefusals()
         self.late = LateAnswers(dependencies.accounts, self._complete)
         self._sockets = self._socket_door(dependencies, authenticator)
@@ -151,6 +154,11 @@ class HttpDoor:
             *(dependencies.config.gateway, authenticator, dependencies.accounts, self._pipeline, self.late),
             *(self._errors, dependencies.streams, self._next_id, self._addresses, dependencies.clock),
         )
+
+    def leave(self, grace_seconds: float) -> None:
+        """Serve replaces this process: end its streams within this time, and go on answering calls."""
+        if self._leaving is not None:
+            self._leaving.begin(grace_seconds)
 
     async def close(self) -> None:
         await self._streams.close()

@@ -26,6 +26,7 @@ from actors.gateway.payments.x402 import RequestPayments
 from actors.idempotency.store import IdempotencyStore
 from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.store import IdentityStore
+from actors.leaving import Leaving
 from actors.pages import Page
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import CallerHandler, Node, QuoteHandler
@@ -56,6 +57,7 @@ class Dependencies:
     pages: Sequence[Page] = ()  # Paths that other contexts serve.
     streams: StreamService | None = None  # None: no WebSocket is offered.
     idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
+    leaving: Leaving | None = None  # Ends the streams of this process when it leaves.
     relay: bool = False  # Whether the node answers the methods of prices.RELAY.
 
 

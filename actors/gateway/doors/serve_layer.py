@@ -15,6 +15,7 @@ Serve also obeys request headers: an id that it echoes and logs, a time limit, a
 stranger must set none of them, on any path.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -35,13 +36,23 @@ _ARRIVAL_SECONDS_MAX = 10.0
 
 # Of this process. The door is there once it stands, and in processes that have one.
 doorway = Doorway(arrival_seconds_max=_ARRIVAL_SECONDS_MAX)
+_loop: asyncio.AbstractEventLoop | None = None  # Of the door.
 
 
 def open_to(door: Any) -> None:
     """Send this process's calls straight to this door, an HttpDoor; None: through Serve again."""
+    global _loop
+    _loop = None if door is None else asyncio.get_running_loop()
     doorway.door = door
     doorway.websocket_paths = frozenset() if door is None else door.websocket_paths
     doorway.name_of = None if door is None else door.name_of_client
+
+
+def leave(grace_seconds: float) -> None:
+    """Tell this process's door that Serve replaces the process. May be called from any thread."""
+    door: Any = doorway.door
+    if door is not None and _loop is not None:
+        _loop.call_soon_threadsafe(door.leave, grace_seconds)
 
 
 class ServeLayer:

@@ -34,6 +34,7 @@ from actors.launch.assembly.streaming import assemble_streams, offers_streams
 from actors.launch.assembly.webhooks import assemble_webhooks
 from actors.launch.assembly.yellowstone import assemble_yellowstone
 from actors.launch.front import installation as front
+from actors.leaving import Leaving
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
@@ -67,7 +68,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock, replica_id = SystemClock(), os.urandom(REPLICA_ID_BYTES)
     await place_beside_owners(config)
-    accounts, metrics = await _open_accounts(config, replica_id), Metrics()
+    accounts, metrics, leaving = await _open_accounts(config, replica_id), Metrics(), Leaving(clock)
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)
     meters, standing = _open_meters(accounts, clock, replica_id, metrics)
@@ -107,17 +108,19 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         pages=served,
         idempotency=keys,
         relay=bool(config.sends.engines),
+        leaving=leaving,
         streams=streaming.sockets,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     door = HttpDoor(parts)
+    leaving.add(*(one for one in (streaming.sockets, yellowstone) if one is not None))
     if yellowstone is not None:
         yellowstone.open(door)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
     reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
-    first = (door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
+    first = (leaving.stop, door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
     last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))

@@ -35,6 +35,16 @@ class Yellowstone:
         refused = lambda err: self._metrics.refusals.add((err.name,))  # noqa: E731 - one line, used once.
         door_grpc.open_grpc(GrpcDoor(self._service, door.authenticator, door.deposit_instructions, refused))
 
+    @property
+    def left(self) -> int:
+        return self._service.left
+
+    def stop_taking(self) -> None:
+        self._service.stop_taking()
+
+    def end_some(self, count: int) -> None:
+        self._service.end_some(count)
+
     async def close(self) -> None:
         door_grpc.open_grpc(None)
         await self._service.close()

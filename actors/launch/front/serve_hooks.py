@@ -10,6 +10,9 @@ the port is not needed.
 
 The gRPC server for clients starts after HTTP. Serve binds it to all addresses and gives it two options alone, so the
 hook gives it ours: the node's own address and the loopback, the limit of a request, and pings of clients at any rate.
+
+Serve tells a replica that it will be stopped 30 s before (RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S), and the
+application when all is over. The hook passes the first on to the door, whose streams end in that time.
 """
 
 from typing import Any
@@ -39,6 +42,7 @@ def middlewares() -> list[Middleware]:
     """
     close_port_between_deployments()
     limit_grpc_server()
+    tell_doors_of_leaving()
     return serve_layer.middlewares()
 
 
@@ -59,6 +63,32 @@ def limit_grpc_server() -> None:
         raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
     grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
     default_impl.add_grpc_address = _add_private_address
+
+
+def drain_seconds() -> float:
+    """Return for how long Serve keeps a replica that it replaces before that replica takes no more connections."""
+    from ray.serve._private import constants
+
+    return float(constants.RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S)
+
+
+def tell_doors_of_leaving() -> None:
+    """Have each replica tell its door when Serve begins to stop it. Serve itself tells an application at the end alone,
+    when its streams have been cut off."""
+    from ray.serve._private import replica
+
+    shut_down = getattr(replica.Replica, "perform_graceful_shutdown", None)
+    if shut_down is None:
+        raise RuntimeError("Ray Serve stops its replicas in another way than this version expects")
+    if getattr(shut_down, "tells_door", False):
+        return
+
+    async def tell_and_shut_down(self: Any) -> None:
+        serve_layer.leave(drain_seconds())
+        await shut_down(self)
+
+    tell_and_shut_down.tells_door = True  # type: ignore[attr-defined]
+    replica.Replica.perform_graceful_shutdown = tell_and_shut_down
 
 
 def _add_private_address(server: Any, address: str) -> None:

@@ -47,6 +47,8 @@ class ClientSocket(Protocol):
 
     def close(self, code: int, reason: str) -> None: ...
 
+    def leave(self, code: int, reason: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class StreamAnswer:

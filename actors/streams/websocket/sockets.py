@@ -7,10 +7,12 @@ accounts may go on (metering/standing_watch.py).
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 
 from actors.calls import KeyProof, Proof
 from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
+from actors.http_server.websocket import RESTART_REASON, SERVICE_RESTART
 from actors.identity.client_addresses import UNKNOWN
 from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
@@ -33,6 +35,8 @@ class StreamSockets:
         self._by_method = {method: kind for kind in kinds for method in (kind.subscribe, kind.unsubscribe)}
         self._openings = Openings()
         self._open: set[ClientStreams] = set()
+        self._staying: dict[ClientStreams, None] = {}  # Those that were not told to end; the oldest first.
+        self._is_leaving = False
         self._by_account: Counter[bytes] = Counter()
         self._by_address: Counter[str] = Counter()
 
@@ -43,7 +47,8 @@ class StreamSockets:
         """Whether one more socket may open. address: client_addresses.UNKNOWN has no limit, as many share it."""
         config = self._config
         return (
-            len(self) < config.sockets_max
+            not self._is_leaving
+            and len(self) < config.sockets_max
             and self._by_account[pubkey] < config.sockets_per_account_max
             and (address == UNKNOWN or self._by_address[address] < config.sockets_per_address_max)
         )
@@ -55,15 +60,32 @@ class StreamSockets:
             *(config.subscriptions_max, config.waiting_bytes_max, self._openings, partial(self._closed, address)),
         )
         self._open.add(streams)
+        self._staying[streams] = None
         self._watch.join(proof, streams, lambda refusal: socket.close(*_close_of(proof, refusal)))
         self._by_account[pubkey] += 1
         self._by_address[address] += 1
         return streams
 
+    # --- when this process leaves (LeavingStreams)
+
+    @property
+    def left(self) -> int:
+        return len(self._staying)
+
+    def stop_taking(self) -> None:
+        self._is_leaving = True
+
+    def end_some(self, count: int) -> None:
+        """Each closes when the calls that it made are answered, and at the latest when the server ends."""
+        for streams in list(islice(self._staying, count)):
+            del self._staying[streams]
+            streams.socket.leave(SERVICE_RESTART, RESTART_REASON)
+
     def _closed(self, address: str, streams: ClientStreams) -> None:
         if streams not in self._open:
             return
         self._open.discard(streams)
+        self._staying.pop(streams, None)
         self._watch.leave(streams.proof, streams)
         self._by_account[streams.pubkey] -= 1
         if not self._by_account[streams.pubkey]:

@@ -17,6 +17,7 @@ class StreamEnd(msgspec.Struct, frozen=True):
 
     code: int
     text: str
+    resume_slot: int | None = None  # As from_slot of the next stream, nothing is missed.
 
 
 SHUTTING_DOWN = StreamEnd(UNAVAILABLE, "server is shutting down try again later")
@@ -26,6 +27,14 @@ NOT_RECORDED = StreamEnd(UNAVAILABLE, "the charge could not be recorded; subscri
 TOO_LATE = StreamEnd(DEADLINE_EXCEEDED, "the deadline of the call is over; nothing is charged; allow it more time")
 
 TOO_MUCH_KEPT = StreamEnd(RESOURCE_EXHAUSTED, "too many updates came before the stream could begin; subscribe again")
+
+
+def leaving(resume_slot: int | None) -> StreamEnd:
+    """The process that serves the stream is replaced."""
+    if resume_slot is None:
+        return StreamEnd(UNAVAILABLE, "the service restarts; subscribe again")
+    text = f"the service restarts; subscribe again with from_slot {resume_slot}, and leave out what you have"
+    return StreamEnd(UNAVAILABLE, text, resume_slot)
 
 
 def silent(seconds: float) -> StreamEnd:

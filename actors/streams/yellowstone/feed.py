@@ -116,6 +116,11 @@ class GeyserFeed:
 
     # --- the subscription at the node
 
+    @property
+    def resume_slot(self) -> int | None:
+        """The first slot of which a reader may not have had all; None: no update came yet, or too much is forgotten."""
+        return self._progress.resume_slot if self._progress.began else None
+
     async def _run(self) -> None:
         watching = asyncio.create_task(self._watch())
         try:

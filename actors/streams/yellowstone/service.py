@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from itertools import islice
 from typing import Any, NoReturn
 
 from google.protobuf.message import DecodeError
@@ -35,6 +36,7 @@ from actors.streams.yellowstone.work import GeyserWork
 logger = logging.getLogger(__name__)
 
 REQUEST_CREDITS = STREAMS["grpc"]["request_credits"]
+RESUME_METADATA = "x-resume-from-slot"  # Beside the status, for programs; the text has the slot, too.
 _CALL_SECONDS_MAX = 30.0
 _CLOSE_SECONDS = 2.0
 
@@ -60,7 +62,8 @@ class GeyserService:
         self.queues = GeyserQueues(settings.queues_bytes_max, settings.account_queues_bytes_max)
         self._work = GeyserWork() if replays is None else replays.work
         self._open: dict[bytes, int] = {}  # Streams by account.
-        self._streams: dict[object, tuple[Callable[[StreamEnd], None], asyncio.Task[Any]]] = {}
+        self._streams: dict[object, tuple[Callable[[], None], asyncio.Task[Any]]] = {}
+        self._staying: dict[object, None] = {}  # Streams that were not told to end; the oldest first.
         self._is_closing = False
 
     @property
@@ -73,15 +76,29 @@ class GeyserService:
 
     async def close(self) -> None:
         """End all streams with UNAVAILABLE, as a node does that stops, and close the connection to the node."""
-        self._is_closing = True
+        self.stop_taking()
         streams = tuple(self._streams.values())
-        for end, _ in streams:
-            end(geyser_ends.SHUTTING_DOWN)
+        self.end_some(self.left)
         if streams:
             _, slow = await asyncio.wait([task for _, task in streams], timeout=_CLOSE_SECONDS)
             for task in slow:
                 task.cancel()
         await self._feeds.close()
+
+    # --- when this process leaves (LeavingStreams)
+
+    @property
+    def left(self) -> int:
+        return len(self._staying)
+
+    def stop_taking(self) -> None:
+        self._is_closing = True
+
+    def end_some(self, count: int) -> None:
+        for stream in list(islice(self._staying, count)):
+            del self._staying[stream]
+            leave, _ = self._streams[stream]
+            leave()
 
     # --- calls that are answered once
 
@@ -180,18 +197,21 @@ class GeyserService:
                     *(self._feeds, self._settings, self._clock, paying, self.queues, account),
                     *(self._work, self._replays),
                 )
-                ends, run = stream.end, stream.run
+                ends, run, leave = stream.end, stream.run, stream.leave
             else:
                 relayed = relay(self._feeds.open_stream(rpc), paying.establish)
                 ends, run = relayed.end, relayed.run
+                leave = partial(ends, geyser_ends.leaving(None))
             task = asyncio.current_task()
             assert task is not None
-            self._streams[paying] = ends, task
+            self._streams[paying] = leave, task
+            self._staying[paying] = None
             paying.on_end = lambda end: ends(end, True)
             self._credentials.join(watched, paying, lambda refusal: ends(_end_of(refusal, explain), True))
             return await run(requests, context.write)
         finally:
             self._streams.pop(paying, None)
+            self._staying.pop(paying, None)
             self._credentials.leave(watched, paying)
             paying.stop()
             if stream is not None and stream.refused is not None:
@@ -244,5 +264,8 @@ def _is_late(context: Any) -> bool:
 
 
 async def _abort(context: Any, end: StreamEnd) -> NoReturn:
-    await context.abort(status_of(end), end.text)
+    if end.resume_slot is None:
+        await context.abort(status_of(end), end.text)
+    else:
+        await context.abort(status_of(end), end.text, ((RESUME_METADATA, str(end.resume_slot)),))
     raise AssertionError("abort always raises")

@@ -76,6 +76,7 @@ class GeyserStream:
         )
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
+        self._from_slot: int | None = None  # Of the newest request.
         self._newest: bytes | None = None  # A request that was not read yet.
         self._changed = asyncio.Event()
         self._is_established = False
@@ -88,6 +89,15 @@ class GeyserStream:
     def end(self, end: StreamEnd, at_once: bool = False) -> None:
         """End the stream after what is queued; at_once: without it."""
         self._outbox.end(end, at_once)
+
+    def leave(self) -> None:
+        """End after what is queued, with the slot from which the next stream misses nothing."""
+        self._outbox.end(geyser_ends.leaving(self._resume_slot()))
+
+    def _resume_slot(self) -> int | None:
+        if self._replaying is not None and not self._replaying.done():
+            return self._from_slot if self._outbox.last_slot is None else self._outbox.last_slot
+        return self._from_slot if self._feed is None else self._feed.resume_slot
 
     async def run(self, requests: AsyncIterator[bytes], write: Write) -> StreamEnd:
         """Serve the stream until it ends. Raises CancelledError when the client is gone."""
@@ -238,6 +248,7 @@ class GeyserStream:
             await self._charge()
             return
         first_kept, replay, from_slot = None, None, wanted.from_slot
+        self._from_slot = from_slot
         if from_slot is not None and self._is_established:
             end = await self._charges.again()
             if end is not None:

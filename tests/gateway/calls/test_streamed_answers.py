@@ -137,3 +137,23 @@ async def test_the_next_piece_is_asked_for_once_the_last_one_was_taken():
     taken.set()
     await sending
     assert source.asked == 6
+
+
+async def test_a_replica_that_leaves_ends_streams_as_if_they_were_over():
+    """The answer is whole, so a client of server-sent events connects again and names its last event. Others go on until
+    it is their turn."""
+    source = Source()
+    async with a_world(pages=source.pages) as world, listening(world.door) as port:
+        streams = world.door._streams
+        client = await Client.connect(port)
+        client.send(REQUEST)
+        source.pieces.put_nowait(b"data: 1\n\n")
+        await asyncio.wait_for(client.reader.readuntil(b"data: 1\n\n"), 10)
+        streams.stop_taking()
+        assert streams.left == 1 and not streams.is_full
+        streams.end_some(0)
+        assert not source.ended.is_set()
+        streams.end_some(3)
+        assert streams.left == 0
+        await asyncio.wait_for(source.ended.wait(), 10)
+        assert (await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), 10)).endswith(b"0\r\n\r\n")

@@ -1,5 +1,6 @@
 """Guards what a stranger may tell Serve: nothing."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,3 +88,18 @@ def test_where_uvicorn_is_not_as_expected_it_serves_as_it_is(monkeypatch: pytest
     monkeypatch.setattr(serve_layer, "WS_PROTOCOLS", websockets)
     assert [middleware.cls for middleware in middlewares()] == [CautiousApp, ServeLayer]
     assert protocols == HTTP_PROTOCOLS and websockets["auto"] is None
+
+
+async def test_a_door_is_told_when_serve_replaces_its_process() -> None:
+    """From whatever thread Serve does it, and with the time that is left; a process without a door has no streams."""
+    told: list[float] = []
+
+    class LeavingApp(App):
+        def leave(self, grace_seconds: float) -> None:
+            told.append(grace_seconds)
+
+    serve_layer.leave(30.0)
+    serve_layer.open_to(LeavingApp())
+    await asyncio.to_thread(serve_layer.leave, 30.0)
+    await asyncio.sleep(0)
+    assert told == [30.0]

@@ -22,10 +22,12 @@ from actors.launch.local_run import cluster
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     protocol, opener = HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server
+    shut_down = replica.Replica.perform_graceful_shutdown
     options, binder = grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address
     yield
     HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server = protocol, opener
     grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address = options, binder
+    replica.Replica.perform_graceful_shutdown = shut_down
 
 
 def test_the_hook_puts_the_replica_and_the_time_limit_in_place() -> None:
@@ -104,4 +106,27 @@ def test_the_parts_of_serve_that_are_changed_are_there(module: str, name: str) -
 def test_a_serve_whose_grpc_server_is_made_otherwise_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS")
     with pytest.raises(RuntimeError, match="gRPC server in another way"):
+        serve_hooks.middlewares()
+
+
+async def test_a_replica_tells_its_door_when_serve_begins_to_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Serve waits for the front; Serve's own steps follow. Put in place once, however often the hook runs."""
+    told: list[object] = []
+
+    async def shut_down(self: object) -> None:
+        told.append("serve")
+
+    monkeypatch.setattr(replica.Replica, "perform_graceful_shutdown", shut_down)
+    monkeypatch.setattr(serve_hooks.serve_layer, "leave", told.append)
+    serve_hooks.tell_doors_of_leaving()
+    serve_hooks.tell_doors_of_leaving()
+    await replica.Replica.perform_graceful_shutdown(None)
+    assert told == [serve_hooks.drain_seconds(), "serve"]
+    assert serve_hooks.drain_seconds() > 0
+
+
+def test_a_serve_that_stops_replicas_in_another_way_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its streams would be cut off without a word."""
+    monkeypatch.delattr(replica.Replica, "perform_graceful_shutdown")
+    with pytest.raises(RuntimeError, match="stops its replicas"):
         serve_hooks.middlewares()

@@ -108,3 +108,32 @@ async def test_sockets_have_a_limit_for_each_account() -> None:
             assert refused.value.response.status_code == 503
         async with sockets.connect(wallet) as socket:
             assert "result" in await ask(socket, "getSlot")
+
+
+async def test_a_process_that_leaves_closes_its_sockets_with_1012() -> None:
+    """As many as it is told, the oldest first. A call under way is answered and charged before; what the client sends
+    then is not carried out, so it costs nothing. New handshakes are refused with 503 meanwhile, free."""
+    async with open_sockets() as sockets:
+        world, service = sockets.world, sockets.sockets
+        busy, idle, kept = [await world.customer(credits=100) for _ in range(3)]
+        async with sockets.connect(busy) as one, sockets.connect(idle) as two, sockets.connect(kept) as three:
+            assert "result" in await ask(two, "slotSubscribe")
+            world.node.gate = asyncio.Event()
+            call = asyncio.create_task(ask(one, "getSlot"))
+            await world.node.asked.wait()
+            service.stop_taking()
+            with pytest.raises(InvalidStatus) as refused:
+                await sockets.connect(kept)
+            assert refused.value.response.status_code == 503
+            service.end_some(2)
+            assert service.left == 1
+            assert await _code(two) == 1012
+            await one.send('{"jsonrpc":"2.0","id":2,"method":"getSlot"}')
+            world.node.gate.set()
+            assert "result" in await call
+            assert await _code(one) == 1012
+            assert "result" in await ask(three, "getSlot")
+            service.end_some(9)
+            assert service.left == 0 and await _code(three) == 1012
+        spent = [100 - await world.balance(wallet) for wallet in (busy, idle, kept)]
+        assert spent == [1, 5, 1] and len(service) == 0

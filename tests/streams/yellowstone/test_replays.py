@@ -200,3 +200,35 @@ async def test_each_replay_on_an_open_stream_costs_a_credit(world: GeyserWorld) 
     await client.ask(geyser_pb2.SubscribeRequest(slots=everything().slots))
     await client.until_pong(3)
     assert world.account.posted == {"grpc/Subscribe": 3} and world.account.held == {}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_stream_of_a_process_that_leaves_goes_on_elsewhere_without_a_gap(
+    world: GeyserWorld, level: Any
+) -> None:
+    """It ends after what was queued, with UNAVAILABLE and a slot, in text and metadata. From there on the next stream
+    has what is missing; what it has twice is of that slot and later ones, so that a client can leave it out."""
+    direct, before = world.direct(), world.client()
+    for client in (direct, before):
+        await client.ask(everything(level))
+        await settled(world, client)
+    start = world.local.chain.levels.building.slot + 1
+    async with busy(world):
+        had = await read_until(before, start + 5)
+        world.service.end_some(1)
+        assert world.service.left == 0
+        while not isinstance(update := await before.next(), tuple):
+            had.append(update)
+        code, text = update
+        slot = int(dict(await before.call.trailing_metadata())["x-resume-from-slot"])
+        assert code is grpc.StatusCode.UNAVAILABLE and f"subscribe again with from_slot {slot}, and leave out" in text
+        after, request = world.client(), everything(level)
+        request.from_slot = slot
+        await after.ask(request)
+        last = start + 20
+        wanted, got = await read_until(direct, last), await read_until(after, last)
+    first, again = ({key(one) for one in updates} for updates in (had, got))
+    expected = {key(one) for one in wanted if start <= key(one)[1] <= last}
+    assert {one for one in first | again if start <= one[1] <= last} == expected
+    assert all(one[1] >= slot for one in again) and start < slot
+    assert sum(world.account.posted.values()) == 2, "a credit for each stream, and no minute"

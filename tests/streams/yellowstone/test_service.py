@@ -139,4 +139,20 @@ async def test_a_gateway_that_stops_says_so(world: GeyserWorld) -> None:
     await settled(world, client)
     await world.service.close()
     code, text = await client.end()
-    assert (code, text) == (grpc.StatusCode.UNAVAILABLE, "server is shutting down try again later")
+    assert code is grpc.StatusCode.UNAVAILABLE and "subscribe again with from_slot" in text
+
+
+async def test_a_gateway_that_leaves_takes_no_new_stream_and_charges_none(world: GeyserWorld) -> None:
+    """Its calls are answered all the while. A stream that has had nothing has no slot to go on from."""
+    waiting = world.client()
+    await waiting.until_pong(1)
+    world.service.stop_taking()
+    assert world.service.left == 1
+    late = world.client()
+    await late.ask(traffic())
+    assert (await late.end())[0] is grpc.StatusCode.UNAVAILABLE
+    assert (await world.call(api.GET_SLOT, api.GET_SLOT.request())).slot > 0
+    world.service.end_some(5)
+    assert await waiting.end() == (grpc.StatusCode.UNAVAILABLE, "the service restarts; subscribe again")
+    assert world.service.left == 0 and world.account.posted == {"grpc/GetSlot": 1}
+    assert world.account.held == {}

@@ -34,9 +34,10 @@ from actors.gateway.doors.websocket.handshakes import HandshakeLimits
 from actors.gateway.doors.websocket.refusals import RefusedSocket, close_of
 from actors.gateway.doors.websocket.session import OpenStreams, SocketSession
 from actors.gateway.payments.authentication import Authenticator
+from actors.http_server.backlog import Backlog
 from actors.http_server.exchange import Upgrade
 from actors.http_server.unfinished_messages import UnfinishedMessages
-from actors.http_server.websocket import Backlog, SocketHandler, WebSocket
+from actors.http_server.websocket import SocketHandler, WebSocket
 from actors.identity.credentials import url_keys
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ _TOO_MANY = RefusedCaller(
     "too many WebSocket handshakes in one second; connect again after Retry-After",
     told_to_wait=True,
 )
-_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open sockets here")
+_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no room for another socket here; connect again")
 _OWNER_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
 
 

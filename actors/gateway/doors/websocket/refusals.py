@@ -51,6 +51,10 @@ class RefusedSocket:
 
     def message(self, text: bytes) -> None: ...
 
+    @property
+    def is_busy(self) -> bool:
+        return False
+
     def writable(self) -> None: ...
 
     def closed(self) -> None: ...

@@ -124,6 +124,10 @@ class SocketSession:
         else:
             self._calls.add(self._begin(self._batch(calls)))
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._work)
+
     def writable(self) -> None:
         self._drained.set()
         self._look_at_reading()
@@ -208,6 +212,7 @@ class SocketSession:
             self._socket.close(1011, "internal error")
         if self._socket.is_open:
             self._look_at_reading()
+            self._socket.idle()
 
     def _look_at_reading(self) -> None:
         if self._socket.is_full or len(self._work) >= CALLS_MAX:
