@@ -14,7 +14,8 @@ import random
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,7 @@ class Client(ABC):
     free_tenths: int = 0  # The part of it that a replay may deliver free of charge.
     opened: int = 0
     lost: int = 0  # Connections that ended, or could not be made.
+    codes: list[int] = field(default_factory=list)  # With which its sockets were closed; 1006: without one.
     socket: ClientConnection | None = None  # While its subscription is open.
     _next_id: int = 0
 
@@ -64,7 +66,9 @@ class Client(ABC):
                 header = {"X-Api-Key": self.payer.api_key}
                 async with connect(self.url, additional_headers=header, **_CONNECT) as socket:
                     await self._serve(socket)
-            except (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError):
+            except (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError) as error:
+                if isinstance(error, ConnectionClosed):
+                    self.codes.append(1006 if error.rcvd is None else error.rcvd.code)
                 self.lost, self.socket = self.lost + 1, None
                 await asyncio.sleep(random.uniform(0.2, 1))
 
@@ -189,6 +193,17 @@ class SignalClient(Client):
 
 async def killed(product: Product, payers: Sequence[Customer], streams: int) -> dict[str, Any]:
     """Kill a replica under so many clients. payers: at least two, with credits enough. Raises StreamsDiffer."""
+
+    async def kill() -> None:
+        os.kill(product.running("ray::ServeReplica")[0], signal.SIGKILL)
+
+    return await disturbed(product, payers, streams, kill)
+
+
+async def disturbed(
+    product: Product, payers: Sequence[Customer], streams: int, disturb: Callable[[], Awaitable[None]]
+) -> dict[str, Any]:
+    """As `killed`, with another disturbance, which returns when the replicas that end with it have ended."""
     wallets = [base58.b58encode(random.randbytes(32)).decode() for _ in range(_WALLETS)]
     async with httpx.AsyncClient(timeout=60) as http:
         driver = Driver(str(product.ready["node_url"]), wallets, http)
@@ -211,13 +226,13 @@ async def killed(product: Product, payers: Sequence[Customer], streams: int) -> 
             running.append(driving)
             await driver.launches(_LAUNCHES_BEFORE, check)
             lost_before, opened_before = ({one: one.lost for one in clients}, {one: one.opened for one in clients})
-            os.kill(product.running("ray::ServeReplica")[0], signal.SIGKILL)
-            killed_at = time.monotonic()
+            disturbed_at = time.monotonic()
+            await disturb()
             async with asyncio.timeout(_ANSWER_SECONDS):
                 found_lost = await asyncio.gather(*(one.is_lost_since(lost_before[one]) for one in clients))
             lost = [one for one, is_lost in zip(clients, found_lost, strict=True) if is_lost]
             await until_all(lost, lambda one: one.opened > opened_before[one], "not all came back", check)
-            back_seconds = time.monotonic() - killed_at
+            back_seconds = time.monotonic() - disturbed_at
             await driver.launches(_LAUNCHES_AFTER, check)
             running.remove(driving)
             driver.is_over = True
@@ -236,6 +251,7 @@ async def killed(product: Product, payers: Sequence[Customer], streams: int) -> 
         "streams": streams,
         "lost their connection": len(lost),
         "all back after s": round(back_seconds, 1),
+        "closed with": dict(Counter(code for client in clients for code in client.codes)),
         "transfers": sum(map(len, driver.signatures.values())),
         "coins": len(driver.launched),
         "credits delivered": heard // 10,

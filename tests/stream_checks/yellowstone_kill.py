@@ -13,7 +13,7 @@ import signal
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +54,23 @@ class Told:
 
 
 class Kill:
-    """One kill. api_key: of an account without other streams."""
+    """One kill. api_key: of an account without other streams. disturb: what is done in its place; it returns when the
+    replicas that end with it have ended."""
 
-    def __init__(self, product: Product, api_key: str, streams: int) -> None:
+    def __init__(
+        self,
+        product: Product,
+        api_key: str,
+        streams: int,
+        disturb: Callable[[], Awaitable[None]] | None = None,
+        follower: type[Follower] = Follower,
+    ) -> None:
         self._product, self._key, self._streams = product, api_key, streams
+        self._disturb, self._follower = disturb or self._kill_one, follower
+
+    async def _kill_one(self) -> None:
+        # Read now: a replica that an earlier test has killed has been replaced.
+        os.kill(self._product.running("ray::ServeReplica")[0], signal.SIGKILL)
 
     def run(self) -> Told:
         return asyncio.run(self._run())
@@ -66,7 +79,7 @@ class Kill:
         target = str(self._product.ready["grpc_target"])
         connections = max(2, self._streams // STREAMS_PER_CONNECTION)
         channels = [open_channel(target) for _ in range(connections)]
-        followers = [Follower(channels[number % connections], self._key) for number in range(self._streams)]
+        followers = [self._follower(channels[number % connections], self._key) for number in range(self._streams)]
         following = [asyncio.create_task(one.run()) for one in followers]
         try:
             async with httpx.AsyncClient(timeout=120) as http:
@@ -88,14 +101,14 @@ class Kill:
             await _until(followers, lambda one: one.newest > first + _SLOTS_BEFORE, "not all followers go on")
             before = {one: len(one.ends) for one in followers}
             fronts = set(self._product.running("haproxy.cfg"))
-            # Read now: a replica that an earlier test has killed has been replaced.
-            os.kill(self._product.running("ray::ServeReplica")[0], signal.SIGKILL)
-            killed, alive_at = time.monotonic(), await chain.slot("processed") + 2
+            disturbed = time.monotonic()
+            await self._disturb()
+            alive_at = await chain.slot("processed") + 2
             # A stream of a dead replica never brings a later slot.
             await _until(followers, lambda one: len(one.ends) > before[one] or one.newest >= alive_at, "streams hang")
             broken = [one for one in followers if len(one.ends) > before[one]]
             await _until(broken, lambda one: one.told_here, "not all streams came back")
-            back = time.monotonic() - killed
+            back = time.monotonic() - disturbed
             # HAProxy starts anew as replicas change.
             await _until(
                 followers[:1],

@@ -140,8 +140,8 @@ async def test_the_next_piece_is_asked_for_once_the_last_one_was_taken():
 
 
 async def test_a_replica_that_leaves_ends_streams_as_if_they_were_over():
-    """The answer is whole, so a client of server-sent events connects again and names its last event. Others go on until
-    it is their turn."""
+    """The answer is whole, so a client of server-sent events connects again and names its last event. Others go on
+    until it is their turn."""
     source = Source()
     async with a_world(pages=source.pages) as world, listening(world.door) as port:
         streams = world.door._streams

@@ -1,0 +1,119 @@
+"""A rolling deployment under load: streams are told, go on elsewhere, and miss nothing; calls notice nothing.
+
+Rules: actors/launch/README.md, "A replica that leaves"; streams/README.md, "When a socket is lost"; streams/GRPC.md,
+"Miss nothing". A run of its own with two replicas and a grace of 20 s. With LONG_TESTS=1, as it takes minutes.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.product import Product, free_ports
+from tests.cluster.conftest import rich_and_unlimited
+from tests.cluster.machine_clients import Callers
+from tests.customers import Customer
+from tests.stream_checks.redeployment import redeploy
+from tests.stream_checks.websocket_kills import disturbed
+from tests.stream_checks.yellowstone_followers import Follower, Update
+from tests.stream_checks.yellowstone_kill import Kill
+
+_STREAMS, _CALLS_PER_SECOND, _GRACE_SECONDS = 100, 20, 20.0
+_RESUME = re.compile(r"subscribe again with from_slot (\d+)")
+
+pytestmark = [
+    pytest.mark.kills,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1"),
+]
+
+
+class ToldFollower(Follower):
+    """Goes on from the slot that the end of its stream names; nothing of before may come again."""
+
+    async def _follow(self) -> str:
+        end = await super()._follow()
+        found = _RESUME.search(end)
+        assert found is not None or "UNAVAILABLE" not in end or not self.told, end
+        self.final = self.final if found is None else int(found[1])
+        return end
+
+    def _take(self, update: Any, here: set[Update]) -> None:
+        known = len(self.got)
+        super()._take(update, here)
+        slot = max((one[1] for one in here), default=0)
+        assert not self.ends or known == len(self.got) or slot >= (self.final or 0) - 64
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Product]:
+    with tempfile.TemporaryDirectory(prefix="ledger-gateway-redeploy-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        product = Product(folder / "data", {"LEDGER_GATEWAY__REPLICAS": "2"}, free_ports())
+        product.start()
+        try:
+            yield product
+        finally:
+            product.stop()
+
+
+async def _while_calls_go_on(product: Product, customer: Customer, work: Any) -> tuple[Any, Callers]:
+    callers = Callers([product.http_url], customer.api_key, _CALLS_PER_SECOND)
+    calling = asyncio.create_task(callers.run())
+    try:
+        return await work, callers
+    finally:
+        callers.stop()
+        await calling
+
+
+def _balance(product: Product, customer: Customer) -> int:
+    return int(product.account(customer.api_key)["balance"])
+
+
+def test_websockets_are_closed_with_1012_and_go_on(run: Product) -> None:
+    """Signals by their cursor, logs and accounts by what streams/README.md says: nothing missed and nothing twice; the
+    ledger has what was delivered; and of calls that are made once more none fails."""
+    asyncio.run(redeploy(run, _GRACE_SECONDS))  # So that the replicas that leave have this grace.
+    payers, caller = [rich_and_unlimited(run) for _ in range(4)], rich_and_unlimited(run)
+    before = _balance(run, caller)
+
+    async def disturb() -> None:
+        print(f"replaced in {await redeploy(run, _GRACE_SECONDS):.0f} s")
+
+    told, callers = asyncio.run(_while_calls_go_on(run, caller, disturbed(run, payers, _STREAMS, disturb)))
+    print(told, callers.record)
+    assert told["lost their connection"] == _STREAMS
+    assert set(told["closed with"]) == {1012} and told["closed with"][1012] == _STREAMS
+    assert callers.record.failed == [], str(callers.record)
+    assert before - _balance(run, caller) == callers.record.answered, str(callers.record)
+    assert told["credits unposted, of all"] <= len(payers) * 4, "tenths that make no credit, for each replica and name"
+
+
+def test_grpc_streams_end_with_a_slot_and_go_on_from_it(run: Product) -> None:
+    """Against the chain itself: no update missing, none that never was, none twice on a stream."""
+    key, caller = rich_and_unlimited(run).api_key, rich_and_unlimited(run)
+
+    async def disturb() -> None:
+        print(f"replaced in {await redeploy(run, _GRACE_SECONDS):.0f} s")
+
+    kill = Kill(run, key, _STREAMS, disturb, ToldFollower)
+    told, callers = asyncio.run(_while_calls_go_on(run, caller, kill._run()))
+    print(told, callers.record)
+    assert (told.broken, told.missing, told.extra, told.repeated) == (_STREAMS, 0, 0, 0), told
+    assert sum(count for end, count in told.ends.items() if end.startswith("UNAVAILABLE: the service restarts")) == (
+        _STREAMS
+    ), told.ends
+    assert told.credits == told.told, "each stream that brought an update, and no other, cost its credit"
+    assert callers.record.failed == [], str(callers.record)
+
+
+def test_the_ledger_is_whole_afterwards(run: Product) -> None:
+    done = run.audit()
+    assert done.returncode == 0, done.stdout + done.stderr
