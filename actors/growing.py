@@ -1,7 +1,7 @@
 """Values that travel to actors by pickle, and that got fields since the last release.
 
-Implements: hotlink/README.md, "Releases side by side". msgspec pickles a struct as its class and all its fields, which a
-process of the release before refuses when there is one more. A `Growing` struct leaves out the last fields while they
+Implements: hotlink/README.md, "Releases side by side". msgspec pickles a struct as its class and all its fields, which
+a process of the release before refuses when there is one more. A `Growing` struct leaves out the last fields while they
 have their defaults, so the release before reads it as long as it is not told anything new. Pure.
 """
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from actors import calls
 from actors.accounts import api as accounts
 from actors.growing import Growing
 from actors.hotlink.frames import MessageKind, message
@@ -58,9 +59,13 @@ def test_every_kind_was_recorded() -> None:
     """And no number of before is gone, or means another message now."""
     assert {said["kind"] for said in _SAID["messages"]} == before.KINDS.keys() <= _KINDS.keys()
     for number, (request, reply) in before.KINDS.items():
-        names = [[one.__name__ for one in get_args(kind) or [kind]] for kind in (request, reply)]
         today = _KINDS[number].request_type, _KINDS[number].reply_type
-        assert names == [[one.__name__ for one in get_args(kind) or [kind]] for kind in today]
+        assert [names(request), names(reply)] == [names(kind) for kind in today]
+
+
+def names(kind: Any) -> list[str]:
+    """Of a struct, or of a union of them."""
+    return [one.__name__ for one in get_args(kind) or [kind]]
 
 
 @pytest.mark.parametrize("said", _SAID["messages"], ids=lambda said: f"{said['kind']}-{said['side']}")
@@ -75,6 +80,11 @@ def test_what_the_release_before_says_is_understood_and_answered_in_its_words(sa
     assert of_today(kind, side).decode(again[1:]) == today
 
 
+def named(name: str) -> Any:
+    """The class of today."""
+    return next(getattr(module, name) for module in (calls, streams) if hasattr(module, name))
+
+
 def structs_of_before() -> list[type[msgspec.Struct]]:
     return [one for one in vars(before).values() if inspect.isclass(one) and issubclass(one, msgspec.Struct)]
 
@@ -83,11 +93,7 @@ def structs_of_before() -> list[type[msgspec.Struct]]:
 def test_messages_only_grow_at_their_end(then: Any) -> None:
     """Fields keep their place, as a message is an array without names; a new one has a default, for those who do not
     send it; and readers of before pass over what they do not know."""
-    today = (
-        next(getattr(module, then.__name__) for module in (accounts, streams) if hasattr(module, then.__name__))
-        if (hasattr(accounts, then.__name__) or hasattr(streams, then.__name__))
-        else getattr(importlib.import_module("actors.calls"), then.__name__)
-    )
+    today = named(then.__name__)
     assert grows(then.__struct_fields__, today)
     assert today.__struct_config__.array_like and not today.__struct_config__.forbid_unknown_fields
     assert today.__struct_config__.tag == then.__struct_config__.tag
