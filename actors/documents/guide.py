@@ -34,11 +34,11 @@ socket.onclose = (end) => console.log(end.code, end.reason);"""
 # Interface, "HTTP statuses and bodies", and those of RFC 6455 that a client meets.
 CLOSE_CODES = (
     ("1000", "the client ended it"),
-    ("1001", "the service restarts: connect again"),
     ("1006", "the network lost it: connect again, subscribe again"),
     ("1008", "the session token is invalid or has ended, or the account is suspended: sign in again"),
     ("1009", "a message was too long"),
     ("1011", "no pong for two pings, which come every 25 s; or an internal error"),
+    ("1012", "the service restarts: connect again, subscribe again; signals go on after `since`"),
     ("1013", "the client reads too slowly: try again later"),
     ("4001", "the API key or the signature is not valid, or the key was replaced: send a valid one"),
     ("4002", "the balance is below 10 credits, there is no account, or no credential was sent: deposit, connect again"),

@@ -1,6 +1,6 @@
 """Every way in which the service ends a WebSocket, through the real front: one row for each cause, with its close code.
 
-Rules: interface, "WebSocket close codes"; threats 30 and 31; streams/README.md, "Close codes". Not here: 1001,
+Rules: interface, "WebSocket close codes"; threats 30 and 31; streams/README.md, "Close codes". Not here: 1012,
 of a product that stops (test_restart.py), and 4001 over TLS (test_tls.py).
 """
 

@@ -65,7 +65,7 @@ def interrupt_twice(product: Product) -> None:
 
 def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Product) -> None:
     """Accounts, keys, ledger, nonces and the chain go on where they were; Product.stop fails if a process is left.
-    Calls in flight end first, WebSockets are closed with 1001, and a second Ctrl-C changes nothing."""
+    Calls in flight end first, WebSockets are closed with 1012, and a second Ctrl-C changes nothing."""
     customer, stranger = Customer(product), Wallet()
     customer.grant(1_000)
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Pr
         assert in_flight.getresponse().status == 200
         with pytest.raises(ConnectionClosed):
             socket.recv(30)
-        assert socket.close_code == 1001
+        assert socket.close_code == 1012
     product.start()
 
     assert product.http_url == http_url

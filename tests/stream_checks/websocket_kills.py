@@ -255,6 +255,8 @@ async def disturbed(
         "transfers": sum(map(len, driver.signatures.values())),
         "coins": len(driver.launched),
         "credits delivered": heard // 10,
+        "credits replayed free, at most": sum(client.free_tenths for client in clients) // 10,
+        "credits unposted, least of an account": min(unposted),
         "credits unposted, most of an account": max(unposted),
         "credits unposted, of all": sum(unposted),
     }

@@ -63,7 +63,7 @@ class Kill:
         api_key: str,
         streams: int,
         disturb: Callable[[], Awaitable[None]] | None = None,
-        follower: type[Follower] = Follower,
+        follower: Callable[..., Follower] = Follower,
     ) -> None:
         self._product, self._key, self._streams = product, api_key, streams
         self._disturb, self._follower = disturb or self._kill_one, follower
