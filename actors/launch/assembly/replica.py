@@ -32,7 +32,7 @@ from actors.launch.assembly.sending import assemble_sends
 from actors.launch.assembly.signalling import assemble_signals
 from actors.launch.assembly.streaming import assemble_streams, offers_streams
 from actors.launch.assembly.webhooks import assemble_webhooks
-from actors.launch.assembly.yellowstone import assemble_yellowstone
+from actors.launch.assembly.yellowstone import Yellowstone, assemble_yellowstone
 from actors.launch.front import installation as front
 from actors.leaving import Leaving
 from actors.lookups.bulk import BulkLookups
@@ -47,6 +47,7 @@ from actors.sends.relay import RelayMethods
 from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.status.products import Doors
 from actors.storage.connections import checked_postgres, checked_redis
+from actors.streams.websocket.sockets import StreamSockets
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
@@ -113,9 +114,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     door = HttpDoor(parts)
-    leaving.add(*(one for one in (streaming.sockets, yellowstone) if one is not None))
-    if yellowstone is not None:
-        yellowstone.open(door)
+    _open_streams(door, leaving, streaming.sockets, yellowstone)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
     reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
@@ -124,6 +123,13 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     # The meters end after all that they measure.
     last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+
+
+def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | None, grpc: Yellowstone | None) -> None:
+    """Open the gRPC door, and have all streams end in turn when the replica leaves."""
+    leaving.add(*(one for one in (sockets, grpc) if one is not None))
+    if grpc is not None:
+        grpc.open(door)
 
 
 async def _report(config: Config, metrics: Metrics) -> None:
