@@ -37,7 +37,7 @@ _ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 _SLOT_SECONDS = 0.4
 FIRST_SLOT = 1_000
 _FINAL_AFTER = 32
-_WAITING_MAX = 60_000  # Updates for one subscription, a minute; the measurement fails when a reader is so far behind.
+_WAITING_MAX = 200_000  # Updates for one subscription; the measurement fails when a reader is so far behind.
 _SIGNATURE, _MINT, _LAMPORTS = b"\xf1" * 64, b"\xf2" * 32, 0xF3F3F3F3F3F3F3F3
 _ACCOUNT = SubscribeUpdateAccountInfo(
     pubkey=bytes(32), lamports=1, owner=bytes(32), data=bytes(82), txn_signature=bytes(64)
@@ -197,11 +197,13 @@ class SignalSource:
 
     The amount is THRESHOLD plus the microseconds of the machine's monotonic clock. All subscriptions get the same
     updates; one whose filter is named LARGE_ONLY gets the large swaps alone.
-    readers: it sends nothing before there are so many subscriptions. count: of transactions; slots go on after them.
+    readers: it sends nothing before there are so many subscriptions. count: of transactions; slots go on after them,
+    and a subscription may begin at a past slot.
     """
 
     def __init__(self, transactions_per_second: int, every: int, readers: int = 0, count: int | None = None) -> None:
         self._rate, self._every, self._readers, self._count = transactions_per_second, every, readers, count
+        self._past: list[tuple[int, bytes]] = []
         self._all: set[asyncio.Queue[bytes]] = set()
         self._large: set[asyncio.Queue[bytes]] = set()
 
@@ -218,15 +220,17 @@ class SignalSource:
                 number += 1
                 is_large = number % self._every == 0
                 lamports = THRESHOLD + time.monotonic_ns() // 1_000 if is_large else 5
-                self._send(template.filled(number, lamports), is_large)
+                self._send(slot, template.filled(number, lamports), is_large)
             if time.monotonic() - began > (slot - FIRST_SLOT + 1) * _SLOT_SECONDS:
                 for update in _slot_updates(slot, ["slots"]):
-                    self._send(update, is_large=False)
+                    self._send(slot, update, is_large=False)
                 slot += 1
                 template = Template(slot)
             await asyncio.sleep(0.001)
 
-    def _send(self, made: bytes, is_large: bool) -> None:
+    def _send(self, slot: int, made: bytes, is_large: bool) -> None:
+        if self._count is not None:
+            self._past.append((slot, made))
         for queue in (*self._all, *(self._large if is_large else ())):
             queue.put_nowait(made)
 
@@ -237,6 +241,10 @@ class SignalSource:
         if not request.transactions:  # The gateway's own look at the endpoint.
             await context.write(_slot_updates(FIRST_SLOT, ["slots"])[0])
             return
+        if request.HasField("from_slot"):
+            for slot, made in self._past:
+                if slot >= request.from_slot:
+                    queue.put_nowait(made)
         group = self._large if LARGE_ONLY in request.transactions else self._all
         group.add(queue)
         try:
