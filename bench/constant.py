@@ -60,15 +60,18 @@ class Connection(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         self._body += part
 
+    def answer(self, body: bytes) -> bytes:
+        return answer_to(body)
+
     def on_message_complete(self) -> None:
-        answer = answer_to(self._body)
+        answer = self.answer(self._body)
         self._transport.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
         )
 
 
-async def serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=1024)
+async def serve(port: int, connection: type[Connection] = Connection) -> None:
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", port, backlog=1024)
     await server.serve_forever()
 
 

@@ -1,6 +1,7 @@
 """Measures several racers: many sends in flight at once, then sends while racers come, go, die and are cut off.
 
-Racers are the product's own Ray actors, each in a process of its own, over an embedded chain and PostgreSQL. This
+Racers are the product's own Ray actors, each in a process of its own, over PostgreSQL: in the first step with a node
+that lands nothing until it is told to (sends_node.py), in the second one with an embedded chain. This
 process calls them as a replica does. In place of the owners of accounts stands a table with every charge, which is
 compared with the chain and with the races afterwards: each send must have one outcome and one charge.
 """
@@ -8,6 +9,7 @@ compared with the chain and with the races afterwards: each send must have one o
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -37,15 +39,16 @@ from actors.sends.slices import KIND, racer_names
 from actors.storage.connections import connect_postgres
 from actors.units import base58_text
 from bench import scenario, stores, systems
-from bench.chain import Payer, devnode, latest_blockhash, lose, statuses
+from bench.chain import Payer, devnode, latest_blockhash, rpc, statuses
 
 STEPS = ("flood", "moves")
 _LANDING, _BASE = 50, 2
 _ACCOUNTS = 100
-_SLOT_MS = 400
-_FRESH_SENDS = 500  # With one blockhash.
-_SETTLED_SECONDS = 300.0
+_BLOCKHASH = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"  # The node of the flood takes any.
+_SETTLED_SECONDS = 1_200.0
 _CUT_OFF_SECONDS = 3.0
+_AT_ONCE = 20
+_SENDS = SendsConfig(open_sends_max=100_000, tpu=False, block_engine_requests_per_second=100)
 _CHARGES = (
     "CREATE TABLE bench_charges (operation bytea PRIMARY KEY, charged bigint NOT NULL, times integer NOT NULL,"
     " differs boolean NOT NULL); GRANT ALL ON bench_charges TO PUBLIC"
@@ -140,7 +143,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running(url: str, ws_url: str, urls: stores.Stores, folder: str) -> AsyncIterator[Cluster]:
+async def running(url: str, ws_url: str | None, urls: stores.Stores, folder: str) -> AsyncIterator[Cluster]:
     import ray
 
     await urls.migrate()
@@ -152,14 +155,14 @@ async def running(url: str, ws_url: str, urls: stores.Stores, folder: str) -> As
     config = Config(
         storage=StorageConfig(postgres_url=SecretStr(urls.postgres)),
         upstream=UpstreamConfig(node_url=url, node_ws_url=ws_url),
-        sends=SendsConfig(open_sends_max=100_000, block_engine_url=url, block_engine_requests_per_second=100),
+        sends=_SENDS if ws_url is None else _SENDS.model_copy(update={"tpu": True, "block_engine_url": url}),
         telemetry=TelemetryConfig(metrics_port=0, log_dir=folder),
     )
     pool = await connect_postgres(urls.postgres, connections_max=4, application="bench racers")
+    await asyncio.gather(*(pool.fetchval("SELECT pg_sleep(0.1)") for _ in range(4)))  # All are open from here on.
     try:
         async with aiohttp.ClientSession() as session:
             cluster = Cluster(config, url, session, pool)
-            await cluster.payer.fund()
             yield cluster
             await cluster.client.stop()
     finally:
@@ -168,40 +171,40 @@ async def running(url: str, ws_url: str, urls: stores.Stores, folder: str) -> As
 
 
 async def flood(cluster: Cluster, count: int) -> dict[str, Any]:
-    """Send all at once over three racers while nothing lands, then let them land."""
+    """Have so many sends without an outcome at the same time over three racers, then let all of them land."""
     await cluster.scale(3)
     await cluster.client.start()
-    warm = Heard()
-    await asyncio.gather(*(cluster.send(raw, warm) for raw in await cluster.signed(30)))
     pids = await asyncio.to_thread(hosting.process_ids)
     before = {name: _megabytes(pid) for name, pid in pids.items()}
-    await lose(cluster.session, cluster.url, 7, 1.0)
-    heard = Heard()
-    raws = [raw for _ in range(0, count, _FRESH_SENDS) for raw in await cluster.signed(_FRESH_SENDS)][:count]
-    began = time.monotonic()
-    sending = asyncio.gather(*(cluster.send(raw, heard) for raw in raws))
-    stored, most_mb = 0.0, dict(before)
-    while not sending.done():
+    raws = [cluster.payer.signed(_BLOCKHASH) for _ in range(count)]
+    heard, began = Heard(), time.monotonic()
+    sending = list[asyncio.Task[None]]()
+    for raw in raws:
+        sending.append(asyncio.create_task(cluster.send(raw, heard)))
+        if len(sending) % _AT_ONCE == 0:  # Else this process would hear nothing while it calls.
+            await asyncio.sleep(0.001)
+    open_races = 0
+    while open_races < count and not all(task.done() for task in sending):
+        open_races = await cluster.pool.fetchval("SELECT count(*), pg_sleep(0.1) FROM send_races WHERE state = 0")
         heard.most_under_way = max(heard.most_under_way, await cluster.under_way())
-        most_mb = {name: max(most_mb[name], _megabytes(pid)) for name, pid in pids.items()}
-        if not stored and await cluster.pool.fetchval("SELECT count(*) FROM send_races") >= count + 30:
-            stored = time.monotonic() - began
-            await lose(cluster.session, cluster.url, 7, 0.0)
-        await asyncio.sleep(0.25)
-    await sending
-    answered = time.monotonic() - began
-    await lose(cluster.session, cluster.url, 7, 0.0)
-    settled = answered + await cluster.settled()
+    stored = time.monotonic() - began
+    most_mb = {name: _megabytes(pid) for name, pid in pids.items()}
+    taken = await rpc(cluster.session, cluster.url, "bench.land")
+    landing = time.monotonic()
+    await asyncio.gather(*sending)
+    await cluster.settled()
+    settled = time.monotonic() - landing
     return {
         "sends": count,
-        "most under way at once": heard.most_under_way,
-        "stored and sent after s": round(stored, 1),
-        "sends/s until then": round(count / stored) if stored else None,
-        "answered after s": round(answered, 1),
-        "all settled after s": round(settled, 1),
+        "without an outcome at once": open_races,
+        "of those with an open window": heard.most_under_way,
+        "stored after s": round(stored, 1),
+        "stored/s": round(open_races / stored),
+        "had left when they landed": taken,
+        "all proven and charged after s more": round(settled, 1),
         "heard": dict(heard.words),
         "MB of each racer before": [round(before[name]) for name in sorted(before)],
-        "MB of each racer at most": [round(most_mb[name]) for name in sorted(most_mb)],
+        "MB of each racer then": [round(most_mb[name]) for name in sorted(most_mb)],
         **await audited(cluster, heard.signatures),
     }
 
@@ -233,7 +236,9 @@ async def moves(cluster: Cluster, per_second: int) -> dict[str, Any]:
     took["slices of a racer that was cut off, s"] = round(time.monotonic() - began, 1)
     await asyncio.sleep(_CUT_OFF_SECONDS)
     os.kill(pids["send-racer-2"], signal.SIGCONT)
-    await asyncio.sleep(8)
+    await asyncio.sleep(8)  # It learns what it lost.
+    took["2 to 3 racers, s"] = round(await cluster.scale(3), 1)
+    await asyncio.sleep(3)
     took["3 to 2 racers, s"] = round(await cluster.scale(2), 1)
     await asyncio.sleep(5)
     stopping.set()
@@ -285,12 +290,16 @@ def _megabytes(pid: int) -> float:
 
 async def measure(only: Sequence[str], sends: int, per_second: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    flags = ("--slot-ms", str(_SLOT_MS))
-    with devnode(*flags) as chain, systems.temporary_folder() as folder, stores.running(folder) as urls:
-        async with running(chain.url, chain.ws_url, urls, str(folder)) as cluster:
-            if "flood" in only:
+    if "flood" in only:
+        port = systems.free_port()
+        command = [sys.executable, "-m", "bench.sends_node", "--port", str(port)]
+        with systems.running(command, {}, port), systems.temporary_folder() as folder, stores.running(folder) as urls:
+            async with running(f"http://127.0.0.1:{port}", None, urls, str(folder)) as cluster:
                 found["flood"] = await flood(cluster, sends)
-            if "moves" in only:
+    if "moves" in only:
+        with devnode() as chain, systems.temporary_folder() as folder, stores.running(folder) as urls:
+            async with running(chain.url, chain.ws_url, urls, str(folder)) as cluster:
+                await cluster.payer.fund()
                 found["moves"] = await moves(cluster, per_second)
     return found
 

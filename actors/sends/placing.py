@@ -16,7 +16,7 @@ from actors.ownership.api import OwnershipUnavailable
 from actors.ownership.moves import HolderAway, MovesStalled, move_slices
 from actors.ownership.store import OwnershipStore, opened_ownership
 from actors.sends.host import OpenNodes, OpenSettling, place_racer
-from actors.sends.slices import KIND, NAME_PREFIX, SLICES, racer_names
+from actors.sends.slices import KIND, NAME_PREFIX, RACERS_MAX, SLICES, racer_names
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ async def place_racers(
         except OwnershipUnavailable as error:
             logger.error("the racers are placed as the settings have it, without their slices: %s", error)
             wanted = None
-        names = racer_names(wanted or config.sends.racers)
+        names = racer_names(min(wanted or config.sends.racers, RACERS_MAX))
         places = (asyncio.to_thread(place_racer, name, config, open_settling, open_nodes) for name in names)
         await asyncio.gather(*places)  # In threads: each blocks while a new process starts.
         if wanted is not None:

@@ -9,7 +9,7 @@ from actors.config import Config, SendsConfig, StorageConfig
 from actors.ownership.api import OwnershipUnavailable
 from actors.sends import placing
 from actors.sends.placing import place_racers, spread_races
-from actors.sends.slices import KIND, SLICES
+from actors.sends.slices import KIND, RACERS_MAX, SLICES
 from tests.ownership.memory_store import MemoryOwnership
 
 
@@ -106,6 +106,8 @@ async def test_an_operators_number_wins_until_the_setting_changes(actors: Actors
     await actors.store.set_wanted(KIND, 3, 1)
     assert await place(actors, settings(1)) == 3
     assert await place(actors, settings(2)) == 2
+    await actors.store.set_wanted(KIND, RACERS_MAX + 9, 2)
+    assert await place(actors, settings(2)) == RACERS_MAX
 
 
 async def test_a_racer_that_does_not_answer_keeps_what_it_has_until_the_next_time(actors: Actors) -> None:

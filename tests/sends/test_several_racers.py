@@ -49,6 +49,7 @@ async def test_each_send_goes_to_the_racer_of_its_signature(racers: Racers) -> N
     audit(racers)
 
 
+@pytest.mark.threat(69)
 async def test_one_three_and_two_racers_under_load_lose_nothing(racers: Racers) -> None:
     """A call whose slice moves while it waits is answered by the next racer, and its transaction is not sent anew."""
     await racers.scale(ONE)
