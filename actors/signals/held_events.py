@@ -8,6 +8,7 @@ once every other part has reached its slot. The part that is furthest behind nev
 a fork brings late, of a slot that all have reached, is written at once: the stream tells it out of order, too.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 from actors.signals.events import SignalEvent
@@ -16,40 +17,44 @@ NO_OTHERS = 1 << 62  # What the other parts have reached where there is none.
 
 
 class HeldEvents:
+    """Grouped by slot, as there are few slots: a part that is far ahead holds thousands of events."""
+
     def __init__(self) -> None:
-        self._events: list[SignalEvent] = []
+        self._by_slot: dict[int, deque[SignalEvent]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._events)
+        return self._count
 
     def add(self, events: Sequence[SignalEvent]) -> None:
-        self._events += events
+        for event in events:
+            self._by_slot.setdefault(event.slot, deque()).append(event)
+        self._count += len(events)
 
     def take(self, others_reached: int, most: int) -> list[SignalEvent]:
-        """Remove and return the oldest ones that may be written, in the order in which they were added."""
+        """Remove and return the oldest ones that may be written; slots in the order in which their first one came."""
         taken: list[SignalEvent] = []
-        kept: list[SignalEvent] = []
-        for event in self._events:
-            is_taken = event.slot <= others_reached and len(taken) < most
-            (taken if is_taken else kept).append(event)
-        self._events = kept
+        for slot in [slot for slot in self._by_slot if slot <= others_reached]:
+            events = self._by_slot[slot]
+            while events and len(taken) < most:
+                taken.append(events.popleft())
+            if not events:
+                del self._by_slot[slot]
+        self._count -= len(taken)
         return taken
 
     def may_go_on(self, others_reached: int) -> bool:
         """Return whether one of them may be written."""
-        return bool(self._events) and self._lowest() <= others_reached
+        return bool(self._by_slot) and min(self._by_slot) <= others_reached
 
     def drop(self, slot: int) -> None:
         """Forget those of a slot that a fork has lost before they were written."""
-        self._events = [event for event in self._events if event.slot != slot]
+        self._count -= len(self._by_slot.pop(slot, ()))
 
     def reached(self, slot: int) -> int:
         """Return what this part has reached when it has read up to this slot."""
-        return min(slot, self._lowest()) if self._events else slot
+        return min(slot, *self._by_slot) if self._by_slot else slot
 
     def position(self, final: int) -> int:
         """Return the position of this part when the chain is final up to this slot."""
-        return min(final, self._lowest() - 1) if self._events else final
-
-    def _lowest(self) -> int:
-        return min(event.slot for event in self._events)
+        return min(final, min(self._by_slot) - 1) if self._by_slot else final

@@ -48,7 +48,7 @@ def test_signals_of_many_parts_are_in_order_and_complete(slots: list[int], parts
         one = randomness.choice(made)
         written += one.step([other for other in made if other is not one], most)
         for part in made:
-            lowest = min((event.slot for event in part.held._events), default=1_001)
+            lowest = min(part.held._by_slot, default=1_001)
             assert part.reached <= lowest, "what is reached is written"
     for _ in range(len(chain) + parts):
         for one in made:
