@@ -53,7 +53,7 @@ def app(arguments: dict[str, str]) -> Any:
 
 
 def _product_commands() -> Any:
-    from actors.accounts.client import place_shards
+    from actors.accounts.placing import place_owners
     from actors.launch.assembly.migrations import migrate_all, planned_steps, try_out
     from actors.launch.local_run.run import Parts
     from actors.launch.operator.command_line import command_group
@@ -61,7 +61,7 @@ def _product_commands() -> Any:
     return command_group(
         Parts(
             application=_application,
-            place_owners=place_shards,
+            place_owners=lambda config: asyncio.run(place_owners(config)),
             migrate=lambda config: asyncio.run(migrate_all(config)),
             planned_steps=lambda config: asyncio.run(planned_steps(config)),
             try_out=lambda config: asyncio.run(try_out(config)),

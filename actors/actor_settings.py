@@ -22,7 +22,6 @@ from actors.config import Config
 OF_EVERY_ACTOR = ("telemetry", "serve.internal_port_first")
 # Of every actor that reaches the owners of accounts (accounts/client.py).
 OF_OWNERS_CLIENTS = (
-    "accounts.shard_actors",
     "gateway.hold_wait_ms",
     "gateway.settle_wait_ms",
     "storage.cluster_secret",

@@ -8,7 +8,7 @@ from enum import IntEnum, unique
 
 import msgspec
 
-from actors.units import owner_index, owner_index_of, routing_bytes
+from actors.units import VirtualShard, routing_bytes, shard_of, virtual_shard
 
 REPLICA_ID_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
 OPERATION_BYTES = REPLICA_ID_BYTES + 8  # The replica's name, then its counter: unique without coordination.
@@ -58,11 +58,11 @@ def routing_of(proof: Proof) -> bytes:
     return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
 
 
-def owner_of_proof(proof: Proof, owners: int) -> int:
-    """Return the index of the owner, of so many, that is asked about this proof. Keys of wallets are remembered."""
+def shard_of_proof(proof: Proof) -> VirtualShard:
+    """Return the virtual shard whose owner is asked about this proof."""
     if isinstance(proof, KeyProof | SessionProof):
-        return owner_index(proof.routing, owners)
-    return owner_index_of(proof.pubkey, owners)
+        return virtual_shard(proof.routing)
+    return shard_of(proof.pubkey)
 
 
 class HoldItem(msgspec.Struct, frozen=True, array_like=True):

@@ -177,22 +177,26 @@ def remove(name: str) -> None:
         ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
-def remove_others(prefix: str, names: Collection[str]) -> None:
-    """End the actors whose name has this prefix and is not among `names`, left by a run with more actors."""
+def names(prefix: str = "") -> list[str]:
+    """Return the names of the product's actors that begin with this, in order."""
     import ray
 
-    for found in ray.util.list_named_actors(all_namespaces=True):
-        name = found["name"]
-        if found["namespace"] == NAMESPACE and name.startswith(prefix) and name not in names:
+    found = ray.util.list_named_actors(all_namespaces=True)
+    return sorted(one["name"] for one in found if one["namespace"] == NAMESPACE and one["name"].startswith(prefix))
+
+
+def remove_others(prefix: str, kept: Collection[str]) -> None:
+    """End the actors whose name has this prefix and is not among `kept`, left by a run with more actors."""
+    import ray
+
+    for name in names(prefix):
+        if name not in kept:
             ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
 def process_ids() -> dict[str, int]:
     """Return the process id of each actor of the product by the actor's name. One that does not answer is left out."""
-    import ray
-
-    found = ray.util.list_named_actors(all_namespaces=True)
-    names = sorted(one["name"] for one in found if one["namespace"] == NAMESPACE)
+    found = names()
 
     async def pid_of(name: str) -> int | None:
         try:
@@ -201,9 +205,9 @@ def process_ids() -> dict[str, int]:
             return None
 
     async def all_of_them() -> list[int | None]:
-        return await asyncio.gather(*map(pid_of, names))
+        return await asyncio.gather(*map(pid_of, found))
 
-    pids = zip(names, asyncio.run(all_of_them()), strict=True)
+    pids = zip(found, asyncio.run(all_of_them()), strict=True)
     return {name: pid for name, pid in pids if pid is not None}
 
 
@@ -252,6 +256,11 @@ class StartingActor(ABC):
 
     async def process_id(self) -> int:
         return os.getpid()
+
+    async def actor_state(self) -> dict[str, Any]:
+        """Return where the actor runs, and its health."""
+        health = getattr(self, "health", None)
+        return where_this_runs() | (await health() if health else {})
 
     async def _ready(self) -> None:
         if self._starting is None:
@@ -337,6 +346,10 @@ def this_address() -> str:
     import ray
 
     return str(ray.util.get_node_ip_address())
+
+
+def where_this_runs() -> dict[str, Any]:
+    return {"machine": this_address(), "process": os.getpid()}
 
 
 def find(name: str) -> Any:

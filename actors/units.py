@@ -1,12 +1,11 @@
 """Types for quantities, so that a credit is never added to a lamport; the text forms of keys and amounts; which virtual
-shard, and which owner, an account belongs to.
+shard an account belongs to.
 
 Implements: money rule 7 (integers only); design, "Growth" (virtual shards). Pure vocabulary.
 """
 
 import functools
 import hashlib
-from collections.abc import Sequence
 from typing import NewType
 
 import base58
@@ -27,7 +26,7 @@ VIRTUAL_SHARDS = (
 UNITS_PER_USDC = 1_000_000  # USDC has six decimals.
 PUBKEY_BYTES = 32
 ROUTING_BYTES = 8  # Keys, tokens and challenges start with these, so any replica finds the owner without a look-up.
-_REMEMBERED_OWNERS = 16_384  # About 3 MB; each call looks up the owner of its account twice.
+_REMEMBERED_ACCOUNTS = 16_384  # About 3 MB; each call looks up the shard of its account twice.
 _PUBKEY_TEXT_MAX = 44  # Longest base58 text of 32 bytes; longer input is refused before it is decoded.
 
 
@@ -77,17 +76,7 @@ def virtual_shard(routing: bytes) -> VirtualShard:
     return int.from_bytes(routing, "big") % VIRTUAL_SHARDS  # type: ignore[return-value]
 
 
-def owner_index(routing: bytes, owners: int) -> int:
-    """Return the index of the actor, of `owners`, that owns the account with these routing bytes."""
-    return virtual_shard(routing) % owners
-
-
-@functools.lru_cache(maxsize=_REMEMBERED_OWNERS)
-def owner_index_of(pubkey: bytes, owners: int) -> int:
-    return owner_index(routing_bytes(pubkey), owners)
-
-
-def owned_shards(index: int, owners: int) -> Sequence[VirtualShard]:
-    """Return the virtual shards of the owner with this index: every n-th, so that all owners have equally many."""
-    assert 0 <= index < owners, (index, owners)
-    return tuple(VirtualShard(shard) for shard in range(index, VIRTUAL_SHARDS, owners))
+@functools.lru_cache(maxsize=_REMEMBERED_ACCOUNTS)
+def shard_of(pubkey: bytes) -> VirtualShard:
+    """Return the virtual shard of the account with this public key."""
+    return virtual_shard(routing_bytes(pubkey))

@@ -18,7 +18,7 @@ from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from actors.storage.connections import connect_postgres, connect_redis
-from actors.units import owned_shards
+from actors.units import VIRTUAL_SHARDS, VirtualShard
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ async def account_owner(postgres_url: str, redis_url: str, payments: PaymentsCon
         RedisIdentityStore(await connect_redis(redis_url), SystemClock()),
         SystemClock(),
         "bench",
-        owned_shards(0, 1),
+        tuple(map(VirtualShard, range(VIRTUAL_SHARDS))),
     )
     await shard.start()
     return shard

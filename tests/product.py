@@ -38,9 +38,13 @@ class StaffedProduct(Product):
     _staff: OperatorProcess | None = None
 
     def operator(self, *arguments: str) -> str:
+        return self.command("accounts", *arguments)
+
+    def command(self, *arguments: str) -> str:
+        """What an operator's command printed."""
         if self._staff is None:
             self._staff = OperatorProcess(self.data_dir, self.ports.settings())
-        return self._staff.run("accounts", *arguments)
+        return self._staff.run(*arguments)
 
     def ended(self, act: Callable[[], None]) -> int:
         self._leave()

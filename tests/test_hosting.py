@@ -159,6 +159,7 @@ def test_an_actor_of_a_node_stays_on_it_and_leaves_with_it() -> None:
     """On two nodes of a real Ray: placed there, started there again, and ended once its node is gone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environ = {**kept, "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+    environ["RAY_raylet_start_wait_time_s"] = "100"  # A busy machine takes longer than Ray's default of 30.
     command = [sys.executable, "-c", _TWO_NODES]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert "as it should be" in done.stdout, done.stderr[-2_000:]

@@ -12,8 +12,6 @@ from actors.units import (
     VIRTUAL_SHARDS,
     base58_text,
     json_integer,
-    owned_shards,
-    owner_index_of,
     parse_pubkey,
     routing_bytes,
     usdc_text,
@@ -105,17 +103,3 @@ def test_an_integer_of_json_is_what_its_schemas_call_one(value: object) -> None:
     is_integer = jsonschema.Draft202012Validator({"type": "integer"}).is_valid(value)
     assert (json_integer(value) is not None) is is_integer
     assert json_integer(value) in (value, None)
-
-
-@given(actors=st.integers(1, 256))
-def test_every_virtual_shard_has_exactly_one_owner(actors: int) -> None:
-    """Rule (money rule 5): one owner per account at any time, whatever the number of actors."""
-    owned = [shard for index in range(actors) for shard in owned_shards(index, actors)]
-    assert sorted(owned) == list(range(VIRTUAL_SHARDS))
-
-
-@given(pubkey=st.binary(min_size=32, max_size=32), actors=st.integers(1, 256))
-def test_requests_go_to_the_actor_that_owns_the_shard(pubkey: bytes, actors: int) -> None:
-    """Rule: replicas and owners agree on who owns an account without asking anybody."""
-    index = owner_index_of(pubkey, actors)
-    assert virtual_shard(routing_bytes(pubkey)) in owned_shards(index, actors)

@@ -16,13 +16,13 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_due
 from actors.accounts.expiring_map import ExpiringMap
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.referrals import Referral, captured
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import Damaged, StoreUnavailable, restore
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
-from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +34,12 @@ _EVICTION_SECONDS = 5
 Found = TypeVar("Found")
 
 
-class WrongOwner(OwnerUnavailable):
-    """The request was sent to an owner that does not have this account."""
+class NotHeld(OwnerUnavailable):
+    """This owner does not have the shard of the request, or not any more: ask again, whoever has it then."""
+
+
+class WrongOwner(NotHeld):
+    """As NotHeld; the account of the request is known."""
 
     def __init__(self, pubkey: bytes) -> None:
         super().__init__(f"account {pubkey.hex()} has another owner")
@@ -52,9 +56,9 @@ class Activations:
         store: AccountStore,
         commits: GroupCommit,
         clock: LedgerClock,
-        shards: Iterable[VirtualShard],
+        held: HeldShards,
     ) -> None:
-        self._shards = frozenset(shards)
+        self._held = held
         self._config, self.defaults = config, defaults
         self._store, self._commits, self._clock = store, commits, clock
         self.moment = clock.moment  # The same function: read twice for every call.
@@ -106,6 +110,7 @@ class Activations:
     def check_current(self, account: Account) -> None:
         """Raises OwnerUnavailable for an account that was dropped, since its events would not be written."""
         if not self.is_current(account):
+            self.check_owned(account.pubkey)
             raise OwnerUnavailable("the ledger did not commit")
 
     def end_due(self, account: Account, moment: Moment) -> None:
@@ -197,6 +202,10 @@ class Activations:
         account = None if pubkey is None else await self.peek(pubkey)
         return account if account is not None and account.profile.key_hash == key_hash else None
 
+    def forget_unknown(self) -> None:
+        """Shards have come: what was unknown of them here may be known."""
+        self._unknown = ExpiringMap(max(1, self._config.unknown_seconds))
+
     def _is_unknown(self, key: bytes) -> bool:
         if not self._config.unknown_seconds:
             return False
@@ -240,9 +249,10 @@ class Activations:
         async with self._places:
             if not self._commits.open:
                 raise OwnerUnavailable("the ledger is not committing")
-            epoch = self._commits.epoch
+            generation = self._commits.generation
             account = await self._read(pubkey)
-        if not self._commits.open or self._commits.epoch != epoch:
+        self.check_owned(pubkey)  # Its shard may have left meanwhile.
+        if not self._commits.open or self._commits.generation != generation:
             # A write whose end was unknown when this was read may be in the ledger now.
             raise OwnerUnavailable("the ledger did not commit")
         present = self.accounts.get(pubkey)
@@ -257,11 +267,15 @@ class Activations:
     def check_owned(self, pubkey: bytes) -> None:
         """Raises WrongOwner for an account of another owner. The store would refuse its writes, which this owner would
         take for the end of its own ownership."""
-        if virtual_shard(routing_bytes(pubkey)) not in self._shards:
+        if not self._held.has_account(pubkey):
             raise WrongOwner(pubkey)
 
     async def _read(self, pubkey: bytes) -> Account | None:
         self.check_owned(pubkey)
+        return await self.read(pubkey)
+
+    async def read(self, pubkey: bytes) -> Account | None:
+        """The account as the store has it, of any shard. Raises OwnerUnavailable."""
         since_ms = self.defaults.entries_since_ms(self._clock.now_ms())
         try:
             stored = await self._store.load(pubkey, since_ms)

@@ -16,29 +16,31 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from actors.accounts.account import Account, Defaults, Moment, apply
-from actors.accounts.activations import Activations, WrongOwner
+from actors.accounts.activations import Activations, NotHeld, WrongOwner
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_hold, decide_replica_gone, decide_withdrawal, figures, is_due
 from actors.accounts.credentials import Credentials
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.maintenance import Maintenance
+from actors.accounts.moving import MovedParts, ShardMoves
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
 from actors.accounts.stream_times import StreamTimes
-from actors.accounts.undelivered import UndeliveredCharges, place_of
+from actors.accounts.undelivered import Place, UndeliveredCharges
 from actors.accounts.usage import UsageRollup
-from actors.calls import HoldReply, HoldRequest, StreamTime, StreamTimeReply, WalletProof
+from actors.calls import HoldReply, HoldRequest, KeyProof, StreamTime, StreamTimeReply, WalletProof, shard_of_proof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
 from actors.telemetry.metrics import Metrics
-from actors.units import VirtualShard
+from actors.units import VirtualShard, shard_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +51,8 @@ _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
 
 
 class AccountShard:
-    """virtual_shards: the ones it owns. owner_name: for people; a random suffix makes it unique.
+    """virtual_shards: the ones it owns at first. owner_name: for people; a random suffix makes it unique.
+    index: of this owner among all; None: the number of its first shard.
 
     clock: of this process. A LedgerClock made of it gives the ledger's time to everything here. A caller that shares
     a LedgerClock with the identity store passes that one.
@@ -69,27 +72,24 @@ class AccountShard:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         metrics: Metrics | None = None,
+        index: int | None = None,
     ) -> None:
         clock = self._clock = clock if isinstance(clock, LedgerClock) else LedgerClock(clock)
         self._store, self._sleep = store, sleep
-        defaults = Defaults(
-            config.requests_per_second,
-            config.concurrency,
-            config.hold_seconds,
-            payments_config.credit_expiry_days * _DAY_SECONDS,
-        )
+        batch_seconds = payments_config.credit_expiry_days * _DAY_SECONDS
+        defaults = Defaults(config.requests_per_second, config.concurrency, config.hold_seconds, batch_seconds)
         owner = f"{owner_name} {secrets.token_hex(8)}"
         metrics = metrics or Metrics()
         self.undelivered = UndeliveredCharges()
-        self._virtual_shards = virtual_shards
-        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, sleep, metrics, self.undelivered)
-        self._activations = Activations(config, defaults, store, self._commits, clock, virtual_shards)
+        held = self.held = HeldShards(min(virtual_shards, default=0) if index is None else index, virtual_shards)
+        self._commits = GroupCommit(store, clock, owner, held, self._forget, sleep, metrics, self.undelivered)
+        self._activations = Activations(config, defaults, store, self._commits, clock, held)
         self._activations.report_to(metrics)
         self._accounts = self._activations.accounts
         self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
         self._nonces = NonceWriter(identity_store, clock, self._commits, virtual_shards)
-        self._credentials = Credentials(self._activations, self._sessions, self._nonces, virtual_shards)
-        settling = Settling(self._commits, self._activations, store)
+        self._credentials = Credentials(self._activations, self._sessions, self._nonces, held)
+        settling = Settling(self._commits, self._activations, store, held)
         self.settle_now, self.void_now = settling.settle_now, settling.void_now
         commands = Commands(
             self._activations,
@@ -100,12 +100,27 @@ class AccountShard:
             random_bytes,
             challenge_seconds=identity_config.challenge_seconds,
             credits_per_usdc=payments_config.credits_per_usdc,
+            held=held,
         )
         self.ask, self.ask_many = commands.ask, commands.ask_many
-        self._maintenance = Maintenance(store, clock, self._commits, self._activations, virtual_shards)
+        self._maintenance = Maintenance(store, clock, self._commits, self._activations, held)
         self._usage = UsageRollup(store.usage, clock, self._accounts)
         self._stream_times = StreamTimes()
+        self.moving = ShardMoves(self._moved_parts(commands), sleep)
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _moved_parts(self, commands: Commands) -> MovedParts:
+        return MovedParts(
+            self.held,
+            self._commits,
+            self._activations,
+            commands,
+            self._nonces,
+            self._sessions,
+            self._stream_times,
+            self.undelivered,
+            self._store,
+        )
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -113,7 +128,7 @@ class AccountShard:
         """Take the shards over from their earlier owner, with its list of undelivered charges. Raises
         StoreUnavailable."""
         await self._commits.start()
-        self.undelivered.recall(await self._store.undelivered.recall(place_of(self._virtual_shards)))
+        self.undelivered.recall(await self._store.undelivered.recall(Place(self.held.index)))
         self._nonces.start()
         self._tasks = [asyncio.create_task(self._tick_for_ever())]
 
@@ -135,6 +150,7 @@ class AccountShard:
             "committing": self._commits.admits(int(self._clock.monotonic())),
             "signatures": self._nonces.available,
             "epoch": self._commits.epoch,
+            "shards": len(self.held.all),
             "clock_doubt": self._clock.doubt,
             "accounts": len(self._accounts),
             "waiting_entries": self._commits.gathered,
@@ -153,6 +169,7 @@ class AccountShard:
         await self._sessions.flush()
         await self._maintenance.tick()
         await self._usage.tick()
+        await self.moving.tick(moment.steady)
 
     async def _tick_for_ever(self) -> None:
         while True:
@@ -165,8 +182,11 @@ class AccountShard:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
-        """Admit a call or batch. Returns the reply where everything needed is in memory, else an awaitable of it."""
+        """Admit a call or batch. Returns the reply where everything needed is in memory, else an awaitable of it.
+        Raises NotHeld, and so may the awaitable."""
         moment = self._activations.moment()
+        if self.held.leaving and not self.held.admits(shard_of_proof(request.proof)):
+            raise NotHeld("the account's shard is on its way to another owner")
         account = self._credentials.known(request.proof)
         if not self._commits.admits(moment.steady):
             return self._unavailable(account)
@@ -191,14 +211,17 @@ class AccountShard:
 
     async def charged(self, operations: Sequence[bytes]) -> dict[bytes, bytes]:
         """The accounts, of this owner, that these operations were debited to. Raises StoreUnavailable."""
-        return await self._store.undelivered.find_charged(operations, self._virtual_shards)
+        return await self._store.undelivered.find_charged(operations, self.held.all)
 
     async def forget_replica(self, replica: bytes) -> None:
         """Remove the lists of a replica that is gone, when nothing of it is left. Raises StoreUnavailable."""
         self.undelivered.forget(replica)
-        await self._store.undelivered.remove(self._commits.epoch, self._virtual_shards, replica)
+        await self._store.undelivered.remove(self._commits.epoch, Place(self.held.index), self.held.all, replica)
 
     def stream_time(self, request: StreamTime) -> StreamTimeReply:
+        """Raises NotHeld."""
+        if not self.held.admits(shard_of(request.pubkey)):
+            raise NotHeld("the account's shard has another owner")
         return self._stream_times.tell(request, self._activations.moment().steady)
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
@@ -247,7 +270,11 @@ class AccountShard:
                     reply = self.hold_now(request)  # In memory now, so this does not come back here.
                     return reply if isinstance(reply, HoldReply) else await reply
         except WrongOwner as error:
-            return self._refused(_UNAVAILABLE, error.pubkey)  # A legacy key: the replica asks that account's owner.
+            if isinstance(request.proof, KeyProof) and shard_of(error.pubkey) != shard_of_proof(request.proof):
+                return self._refused(_UNAVAILABLE, error.pubkey)  # A legacy key: the replica asks that account's owner.
+            raise
+        except NotHeld:
+            raise
         except (OwnerUnavailable, IdentityStoreUnavailable) as error:
             logger.info("a call was not admitted: %s", error)
         return self._refused(_UNAVAILABLE)

@@ -27,18 +27,25 @@ from actors.calls import (
     StreamTime,
     StreamTimeReply,
     UndeliveredNotice,
-    owner_of_proof,
+    shard_of_proof,
 )
 from actors.errors import Err
+from actors.growing import Growing
 from actors.hotlink.frames import AskAgain, MessageKind
-from actors.units import owner_index_of
+from actors.units import VirtualShard, shard_of
 
-SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
+OWNERS_MAX = 256  # The index of an owner is one byte in the table of all shards.
+
+
+def owner_name(index: int | str) -> str:
+    """Return the name of the Ray actor with this index among the owners; of "", what all names begin with."""
+    return f"account-shard-{index}"
+
 
 Value = TypeVar("Value")
 
 
-class OwnerReply(msgspec.Struct, Generic[Value], frozen=True):
+class OwnerReply(Growing, Generic[Value], frozen=True):
     """The reply to a command. value: None only when it was refused. refusal: name of an Err, else None. detail: one
     sentence for the client. figures: of the account, for the headers of a response."""
 
@@ -47,6 +54,7 @@ class OwnerReply(msgspec.Struct, Generic[Value], frozen=True):
     detail: str = ""
     figures: Figures | None = None
     elsewhere: bytes = b""  # The account of the key, when another owner has it: ask that one.
+    moved: bool = False  # Nothing was done: this owner does not have the shard, or not any more.
 
 
 def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
@@ -312,11 +320,12 @@ class ListReferrals(Command[tuple[ReferralState, ...]], frozen=True):
     """Operator: all codes."""
 
 
-def owner_of(command: Command[Any], owners: int) -> int:
-    """Which of so many owners carries this command out. Referral codes are no account's: the first owner does."""
+def shard_of_command(command: Command[Any]) -> VirtualShard | None:
+    """Return the virtual shard whose owner carries this command out. None: any owner does, since referral codes are no
+    account's."""
     if isinstance(command, ByProof):
-        return owner_of_proof(command.proof, owners)
-    return owner_index_of(command.pubkey, owners) if isinstance(command, OfAccount) else 0
+        return shard_of_proof(command.proof)
+    return shard_of(command.pubkey) if isinstance(command, OfAccount) else None
 
 
 # --- the client ---------------------------------------------------------------------------------------------------

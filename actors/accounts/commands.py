@@ -9,7 +9,8 @@ something is done arrives when it is durable.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, 
 from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger import Entry, EntryType, describe
 from actors.accounts.long_reads import LongReads
 from actors.accounts.nonces import signed_challenge
@@ -42,7 +44,7 @@ from actors.calls import (
 from actors.errors import Err, Refusal
 from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_api_key, new_session_token, token_hash
 from actors.identity.store import IdentityStoreUnavailable
-from actors.units import base58_text
+from actors.units import VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +70,10 @@ class Commands:
         *,
         challenge_seconds: int,
         credits_per_usdc: int,
+        held: HeldShards,
     ) -> None:
+        self._held = held
+        self._under_way: Counter[VirtualShard] = Counter()
         self._activations, self._commits, self._credentials = activations, commits, credentials
         self._store, self._random_bytes = store, random_bytes
         self._challenge_seconds = challenge_seconds
@@ -82,6 +87,24 @@ class Commands:
         mistake = mistake_in(command)
         if mistake is not None:
             return api.refused(Err.INVALID_REQUEST, mistake)
+        shard = api.shard_of_command(command)
+        if shard is None:
+            return await self._answered(command)
+        if not self._held.admits(shard):
+            return api.OwnerReply(refusal=Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, moved=True)
+        self._under_way[shard] += 1
+        try:
+            return await self._answered(command)
+        finally:
+            self._under_way[shard] -= 1
+            if not self._under_way[shard]:
+                del self._under_way[shard]
+
+    def is_busy(self, shards: Collection[VirtualShard]) -> bool:
+        """Whether commands for one of these shards are being carried out."""
+        return any(shard in self._under_way for shard in shards)
+
+    async def _answered(self, command: api.Command[Any]) -> Reply:
         try:
             return await self._carry_out(command)
         except WrongOwner as error:
@@ -252,14 +275,14 @@ class Commands:
 
     async def _adjust(self, command: api.AdjustCredits) -> Reply:
         pubkey, amount = command.pubkey, command.amount
-        operation, epoch = command.operation.encode(), self._commits.epoch
+        operation, generation = command.operation.encode(), self._commits.generation
         mark = await self._store.find_mark(pubkey, (MarkKind.ADJUST,), operation)
         account, opened = await self._activations.load(pubkey), False
         if account is None:
             if amount < 0:
                 return api.refused(Err.ACCOUNT_NOT_FOUND)
             account, opened = self._activations.open_account(pubkey), True
-        if self._commits.epoch != epoch:
+        if self._commits.generation != generation:
             raise api.OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
         earlier = mark.amount if mark is not None else adjusted_before(account, operation)

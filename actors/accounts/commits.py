@@ -14,15 +14,18 @@ themselves and without a restart. A shard whose shards have another owner stops 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from actors.accounts.account import Account, Event, Moved
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.core import is_low_crossing
+from actors.accounts.held_shards import HeldShards
+from actors.accounts.holders_store import Giver
 from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore
-from actors.accounts.stored import Fenced, StoreUnavailable
-from actors.accounts.undelivered import UndeliveredCharges, place_of
+from actors.accounts.stored import Fenced, NotGiven, StoreUnavailable
+from actors.accounts.undelivered import Place, UndeliveredCharges
 from actors.accounts.writes import Write
 from actors.calls import REPLICA_ID_BYTES
 from actors.telemetry.metrics import Metrics
@@ -59,6 +62,12 @@ class _Group:
         self.future.add_done_callback(_retrieve)
 
 
+class _Adoption(NamedTuple):
+    shards: Sequence[VirtualShard]
+    by: Giver
+    done: "asyncio.Future[None]"
+
+
 class GroupCommit:
     """forget: called with the accounts whose memory must be dropped. undelivered: written with each group."""
 
@@ -67,19 +76,20 @@ class GroupCommit:
         store: AccountStore,
         clock: LedgerClock,
         owner: str,
-        shards: Sequence[VirtualShard],
+        held: HeldShards,
         forget: Callable[[Iterable[Account]], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         metrics: Metrics | None = None,
         undelivered: UndeliveredCharges | None = None,
     ) -> None:
         self._undelivered = UndeliveredCharges() if undelivered is None else undelivered
-        self._place = place_of(shards)
-        self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
+        self._place = Place(held.index)
+        self._store, self._clock, self._owner, self._held = store, clock, owner, held
         self._forget, self._sleep = forget, sleep
         self._metrics = metrics or Metrics()
         self._metrics.watch("entries_waiting", "Ledger entries that wait for the next commit.", lambda: self.gathered)
-        self.epoch = 0
+        self.epoch = self.generation = 0  # generation: how often memory was dropped because the ledger did not commit.
+        self._adopting: list[_Adoption] = []
         self.inherited = False  # Somebody else had one of the shards before.
         self.open = False  # Committing, as far as is known.
         self.fenced = False
@@ -105,8 +115,8 @@ class GroupCommit:
         self.closed.add_done_callback(_retrieve)
         self.closed.set_exception(OwnerUnavailable("the ledger is not committing"))
         await self._store.prepare(self._clock.now_ms())
-        self.inherited = await self._store.has_owner(self._shards)
-        self.epoch = await self._store.take_over(self._owner, self._shards, False)
+        self.inherited = await self._store.has_owner(self._held.all)
+        self.epoch = await self._store.take_over(self._owner, self._held.all, False)
         await self._ask_owner()  # Nothing is decided before the database's time is known.
         if self._clock.doubt is not None:
             await self._store.prepare(self._clock.now_ms())
@@ -182,7 +192,7 @@ class GroupCommit:
         """The epoch, once the store has said that the shards are still ours. Raises OwnerUnavailable."""
         epoch = self.epoch
         try:
-            await self._store.check_owner(epoch, self._shards)
+            await self._store.check_owner(epoch, self._held.all)
         except (Fenced, StoreUnavailable) as error:
             raise OwnerUnavailable("the ledger does not say that these shards are still ours") from error
         return epoch
@@ -198,7 +208,7 @@ class GroupCommit:
 
     async def _ask_owner(self) -> None:
         asked = self._clock.monotonic()
-        self._clock.answered(await self._store.check_owner(self.epoch, self._shards), asked)
+        self._clock.answered(await self._store.check_owner(self.epoch, self._held.all), asked)
 
     async def _run(self) -> None:
         while not self.fenced:
@@ -209,10 +219,42 @@ class GroupCommit:
                 await self._commit()
             if self._distrusted and not self.fenced:
                 await self._recover("an invariant broke")
+            while self._adopting and not self.fenced:
+                await self._adopt(self._adopting.pop(0))
             if self._beat_due and not self.fenced:
                 self._beat_due = False
                 await self.beat()
                 self._schedule_beat()
+
+    async def adopt(self, shards: Sequence[VirtualShard], by: Giver) -> None:
+        """Become the owner of these shards too, between two groups, with the next epoch for all. Raises NotGiven when
+        they are not where their giver left them, and OwnerUnavailable."""
+        if not self.open:
+            raise OwnerUnavailable("the ledger is not committing")
+        adoption = _Adoption(shards, by, asyncio.get_running_loop().create_future())
+        adoption.done.add_done_callback(_retrieve)
+        self._adopting.append(adoption)
+        self._wake.set()
+        await asyncio.shield(adoption.done)
+
+    async def _adopt(self, adoption: "_Adoption") -> None:
+        shards, by, done = adoption
+        held = self._held
+        mine = [shard for shard in held.all if shard not in shards]
+        try:
+            taken = await self._store.holders.adopt(self._owner, held.index, self.epoch, mine, shards, by)
+        except NotGiven as error:
+            done.set_exception(error)
+        except Fenced:
+            self._fence()
+            done.set_exception(OwnerUnavailable("the shards have another owner"))
+        except Exception as error:  # noqa: BLE001 - whether the epoch has changed is not known now.
+            await self._recover(error)
+            done.set_exception(OwnerUnavailable(str(error)))
+        else:
+            self.epoch, self.inherited = taken, True
+            held.take(shards)
+            done.set_result(None)
 
     async def _linger(self) -> None:
         """Wait while calls are likely to come that can join this group. A caller who is alone never waits.
@@ -281,7 +323,7 @@ class GroupCommit:
     def _cut(self, group: _Group) -> None:
         write = group.write
         write.cut(group.accounts)
-        write.shards = write.shards or {self._place.home}  # A group without accounts still needs an owner.
+        write.shards = write.shards or set(self._held.all[:1])  # A group without accounts still needs an owner.
         write.place = self._place
         # A group of one entry has a way of its own, which takes one list; other lists wait for the next group.
         is_single = len(write.entries) == 1
@@ -292,9 +334,12 @@ class GroupCommit:
         logger.error("%s: the shards have another owner; this one has stopped", self._owner)
         self.fenced = True
         self._drop_unwritten("the shards have another owner")
+        for adoption in self._adopting:
+            adoption.done.set_exception(OwnerUnavailable("the shards have another owner"))
 
     def _drop_unwritten(self, reason: str) -> None:
         self.open = False
+        self.generation += 1
         self._undelivered.unwritten()
         failed = [group for group in (self._flying, self._gathering) if group is not None]
         self._flying, self._gathering, self._latest = None, _Group(), {}
@@ -310,7 +355,7 @@ class GroupCommit:
         while True:
             try:
                 await self._store.prepare(self._clock.now_ms())
-                self.epoch = await self._store.take_over(self._owner, self._shards, True)
+                self.epoch = await self._store.take_over(self._owner, self._held.all, True)
             except Fenced:
                 self._fence()
                 return

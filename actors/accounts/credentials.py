@@ -5,17 +5,15 @@ A shell: waits for the database, for sessions and for nonces. Signatures were ve
 """
 
 import asyncio
-from collections.abc import Sequence
 
 from actors.accounts.account import Account
-from actors.accounts.activations import Activations
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.activations import Activations, NotHeld
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import Signed, signed_request
 from actors.accounts.sessions import Sessions
-from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof, routing_of
+from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof, shard_of_proof
 from actors.errors import Err
-from actors.units import VirtualShard, virtual_shard
 
 
 class Credentials:
@@ -24,10 +22,10 @@ class Credentials:
         activations: Activations,
         sessions: Sessions,
         nonces: NonceWriter,
-        shards: Sequence[VirtualShard],
+        held: HeldShards,
     ) -> None:
         self._activations, self.sessions, self.nonces = activations, sessions, nonces
-        self._shards = frozenset(shards)
+        self._held = held
 
     def known(self, proof: Proof) -> Account | None:
         """The account, when it is in memory with all that this proof needs. The hot path: nothing is awaited."""
@@ -83,5 +81,5 @@ class Credentials:
         return None
 
     def _check_shard(self, proof: Proof) -> None:
-        if virtual_shard(routing_of(proof)) not in self._shards:
-            raise OwnerUnavailable("this account has another owner; the request was sent to the wrong one")
+        if not self._held.serves(shard_of_proof(proof)):
+            raise NotHeld("this account has another owner; the request was sent to the wrong one")

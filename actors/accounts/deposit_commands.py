@@ -49,13 +49,13 @@ class DepositCommands:
 
     async def credit(self, command: CreditDeposit | AssignDeposit) -> OwnerReply[DepositReceipt]:
         """Credit a transfer once, opening the account where there is none."""
-        pubkey, epoch = command.pubkey, self._commits.epoch
+        pubkey, generation = command.pubkey, self._commits.generation
         operation = deposit_operation(command.transfer.signature, command.transfer.index)
         credited = await self._credited.find(operation)
         if credited is not None:
             return await self._credited_before(pubkey, credited)
         account = await self._activations.load(pubkey) or self._activations.open_account(pubkey)
-        if self._commits.epoch != epoch:
+        if self._commits.generation != generation:
             raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         self._activations.check_current(account)
         if known_deposit(account, operation):
@@ -93,10 +93,10 @@ class DepositCommands:
         if account is None:
             return refused(Err.ACCOUNT_NOT_FOUND)
         await self._activations.until_written(pubkey)  # The store is asked below, and it may be this very deposit.
-        epoch = self._commits.epoch
+        generation = self._commits.generation
         credited = await self._credited.find(operation)
         account = await self._activations.load(pubkey)
-        if account is None or self._commits.epoch != epoch:
+        if account is None or self._commits.generation != generation:
             raise OwnerUnavailable("the ledger did not commit")
         if credited is None or credited.pubkey != pubkey:
             return refused(Err.ACCOUNT_NOT_FOUND, "this account was not credited with that transfer")

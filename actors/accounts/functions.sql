@@ -50,6 +50,46 @@ BEGIN
     RETURN taken;
 END $$;
 
+-- The shards of the owner with this index. Shards that nobody was chosen for are first spread over so many owners.
+CREATE OR REPLACE FUNCTION accounts_assigned(my_index integer, owners integer) RETURNS integer[] LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1667851874, 0);
+    INSERT INTO shard_owner (virtual_shard, epoch, owner, holder)
+        SELECT shard, 0, '', shard % owners FROM generate_series(0, 1023) AS shard ON CONFLICT DO NOTHING;
+    UPDATE shard_owner SET holder = virtual_shard % owners WHERE holder IS NULL;
+    RETURN ARRAY (SELECT virtual_shard FROM shard_owner WHERE holder = my_index ORDER BY virtual_shard);
+END $$;
+
+-- Give the fresh shards to an owner, beside those that it has, and a new epoch for all of them. NULL: its own shards
+-- have another owner now. 0: the fresh ones are not where their giver left them (giver_epoch NULL: whatever its epoch).
+-- The locks are those of accounts_take_over(), for the same reason.
+CREATE OR REPLACE FUNCTION accounts_adopt(
+    taker text, my_index integer, my_epoch bigint, mine integer[], fresh integer[], giver integer, giver_epoch bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    earlier bigint;
+    taken   bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1667851874, 0);
+    FOR earlier IN SELECT DISTINCT epoch FROM shard_owner WHERE virtual_shard = ANY (mine || fresh) ORDER BY epoch LOOP
+        PERFORM pg_advisory_xact_lock(1667851875, (earlier % 2147483647)::integer);
+    END LOOP;
+    IF (SELECT count(*) FROM shard_owner AS o WHERE o.virtual_shard = ANY (mine) AND o.epoch = my_epoch)
+            <> cardinality(mine) THEN
+        RETURN NULL;
+    END IF;
+    IF (
+        SELECT count(*) FROM shard_owner AS o
+        WHERE o.virtual_shard = ANY (fresh) AND o.holder = giver AND o.epoch = COALESCE(giver_epoch, o.epoch)
+    ) <> cardinality(fresh) THEN
+        RETURN 0;
+    END IF;
+    taken := nextval('shard_epoch');
+    UPDATE shard_owner AS o SET epoch = taken, owner = taker, holder = my_index
+        WHERE o.virtual_shard = ANY (mine || fresh);
+    RETURN taken;
+END $$;
+
 -- Why accounts could not be updated: raises always.
 CREATE OR REPLACE FUNCTION accounts_refuse(my_epoch bigint, pubkeys bytea[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -67,7 +107,7 @@ CREATE OR REPLACE FUNCTION accounts_list_edge(
     my_epoch bigint, my_home integer, my_owners integer, my_edge bytea, my_list bytea
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE account_edges AS e SET epoch = my_epoch, undelivered = my_list
+    UPDATE account_edges AS e SET epoch = my_epoch, owners = my_owners, undelivered = my_list
     WHERE e.home = my_home AND e.edge = my_edge AND e.epoch <= my_epoch;
     IF NOT FOUND THEN
         INSERT INTO account_edges (home, edge, owners, epoch, undelivered)

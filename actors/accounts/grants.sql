@@ -10,7 +10,7 @@ REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
 GRANT SELECT, INSERT ON ledger, account_debits, account_operations, account_facts TO :"product";
 
-GRANT SELECT, INSERT, UPDATE (epoch, owner) ON shard_owner TO :"product";
+GRANT SELECT, INSERT, UPDATE (epoch, owner, holder) ON shard_owner TO :"product";
 GRANT USAGE ON SEQUENCE shard_epoch TO :"product";
 
 GRANT SELECT, INSERT, UPDATE (
@@ -27,7 +27,7 @@ GRANT SELECT, INSERT, UPDATE (calls, credits) ON account_usage TO :"product";
 GRANT SELECT, INSERT, UPDATE (at_ms, seq) ON account_usage_marks TO :"product";
 
 -- Lists of what is under way; they say which charges are refunded, and a replica's list goes with it.
-GRANT SELECT, INSERT, UPDATE (epoch, undelivered), DELETE ON account_edges TO :"product";
+GRANT SELECT, INSERT, UPDATE (owners, epoch, undelivered), DELETE ON account_edges TO :"product";
 
 -- Events that were told are removed after a while.
 GRANT SELECT, INSERT, UPDATE (told), DELETE ON account_events TO :"product";

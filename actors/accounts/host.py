@@ -5,10 +5,14 @@ addresses). The shell around the shell: every rule is below actor.py. Not here: 
 """
 
 import asyncio
+import contextlib
+import functools
 import logging
 import os
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from actors import hosting
 from actors.accounts.actor import AccountShard
@@ -16,33 +20,43 @@ from actors.accounts.api import (
     DELIVERED,
     HOLD,
     SETTLE,
-    SHARD_ACTOR_NAME,
     STREAM_TIME,
     UNDELIVERED,
     VOID,
     Command,
     OwnerReply,
+    OwnerUnavailable,
     Value,
+    owner_name,
 )
+from actors.accounts.balancing import KIND, Balancing
+from actors.accounts.holders_store import RouteTable
 from actors.accounts.ledger_clock import LedgerClock
+from actors.accounts.moving import Handover
 from actors.accounts.replicas import Replicas
 from actors.accounts.store import PostgresAccountStore
+from actors.accounts.stored import StoreUnavailable
 from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
-from actors.config import Config
+from actors.config import AccountsConfig, Config
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
+from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
-from actors.units import owned_shards
+from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 0.5
+_BALANCE_SECONDS = 2.0
+_MOVE_SECONDS = 15.0  # A step of a move; beyond it the move is left and begun anew.
+_VOIDS_SECONDS = 5.0
 # The settings of an owner; it is replaced when one of them changes.
 USES = (
     *OF_EVERY_ACTOR,
-    "accounts",
+    # Their number is no setting of one of them: it changes while they run (balancing.py).
+    *(f"accounts.{name}" for name in AccountsConfig.model_fields if name != "shard_actors"),
     "identity",
     "payments.credit_expiry_days",
     "payments.credits_per_usdc",
@@ -53,9 +67,9 @@ USES = (
 )
 
 
-def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
-    """Make the server of the owner's hot links, over TCP."""
-    replicas = Replicas(shard)
+def serve_links(shard: AccountShard, secret: bytes, replicas: Replicas | None = None) -> LinkServer:
+    """Make the server of the owner's hot links, over TCP. The owner's moves learn of its replicas."""
+    replicas = shard.moving.replicas = replicas or Replicas(shard)
     handlers = {
         HOLD: each(replicas.hold),
         SETTLE: each(replicas.settle),
@@ -69,12 +83,19 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
 
 
 class AccountShardActor(ReportingActor):
-    """Owns the virtual shards v with v % actors == index. Starts with its first request, so a restarted owner takes
-    the next epoch as soon as a replica asks for its address."""
+    """Owns the virtual shards that the database assigns to its index. Starts with its first request, so a restarted
+    owner takes the next epoch as soon as a replica asks for its address.
 
-    def __init__(self, config: Config, fingerprint: str, index: int) -> None:
-        super().__init__(config, fingerprint, SHARD_ACTOR_NAME.format(index=index), serves_calls=True)
-        self._index = index
+    owners: among how many the shards are spread when nobody had them before.
+    """
+
+    def __init__(self, config: Config, fingerprint: str, index: int, owners: int) -> None:
+        super().__init__(config, fingerprint, owner_name(index), serves_calls=True)
+        self._index, self._owners = index, owners
+        self._replicas: Replicas | None = None
+        self._store: PostgresAccountStore | None = None
+        self._ownership: PostgresOwnership | None = None
+        self._balance_now = asyncio.Event()
         self._shard: AccountShard | None = None
         self._address: tuple[str, int] | None = None
 
@@ -93,6 +114,65 @@ class AccountShardActor(ReportingActor):
     async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
         return await (await self._opened()).ask_many(commands)
 
+    async def routes(self) -> RouteTable:
+        """Return who has which shard, as the database has it. Empty while that does not answer."""
+        await self._ready()
+        assert self._store is not None
+        try:
+            return await self._store.holders.routes()
+        except StoreUnavailable:
+            return RouteTable()
+
+    async def give(self, shards: list[VirtualShard]) -> Handover | str:
+        """Hand these shards over. A text says why they stay."""
+        shard, replicas = await self._opened(), self._replicas
+        assert replicas is not None
+        try:
+            async with asyncio.timeout(_VOIDS_SECONDS):
+                await replicas.voided()  # A taker finds marks of them in the ledger.
+            handover = await shard.moving.give(shards)
+        except (OwnerUnavailable, TimeoutError) as error:
+            return str(error) or "charges of a replica that is gone are being refunded"
+        return msgspec.structs.replace(handover, fenced=replicas.fenced())
+
+    async def take(self, shards: list[VirtualShard], handover: Handover) -> str | None:
+        """Serve these shards from now on. A text says why that cannot be."""
+        shard, replicas = await self._opened(), self._replicas
+        assert replicas is not None
+        for replica in handover.fenced:
+            replicas.gone(replica)
+        try:
+            await shard.moving.take(shards, handover)
+        except (OwnerUnavailable, StoreUnavailable) as error:
+            return str(error)
+        return None
+
+    async def take_back(self, shards: list[VirtualShard]) -> None:
+        """Serve these again: nobody took them."""
+        await (await self._opened()).moving.take_back(shards)
+
+    async def given(self, shards: list[VirtualShard]) -> None:
+        (await self._opened()).moving.given(shards)
+
+    async def scale(self, count: int) -> None:
+        """Spread the shards over so many owners from now on; of the first owner."""
+        await self._ready()
+        assert self._ownership is not None
+        before = await self._ownership.commanded(KIND)
+        await self._ownership.set_wanted(KIND, count, before.setting if before else self._owners)
+        self._balance_now.set()
+
+    async def spread(self) -> dict[str, Any]:
+        """Return how many shards each owner has, and whether that is as wanted; of the first owner."""
+        await self._ready()
+        assert self._ownership is not None and self._store is not None
+        commanded = await self._ownership.commanded(KIND)
+        owners = (await self._store.holders.routes()).owners
+        wanted = commanded.wanted if commanded else self._owners
+        slices = {owner_name(index): owners.count(index) for index in sorted(set(owners))}
+        is_even = len(slices) == wanted and max(slices.values()) - min(slices.values()) <= 1
+        return {"wanted": wanted, "is_even": is_even, "slices": slices}
+
     async def _opened(self) -> AccountShard:
         await self._ready()
         assert self._shard is not None
@@ -103,24 +183,73 @@ class AccountShardActor(ReportingActor):
         assert storage.redis_url is not None and storage.cluster_secret is not None
         clock = LedgerClock(SystemClock())
         pool = await configured_postgres(storage, storage.postgres_pool_size, self._name)
+        store = self._store = PostgresAccountStore(pool)
+        await store.prepare(clock.now_ms())
         shard = AccountShard(
             config.accounts,
             config.identity,
             config.payments,
-            PostgresAccountStore(pool),
+            store,
             # By the same clock: a wall clock that is set must not let Redis forget nonces.
             RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
             f"{self._name} of process {os.getpid()}",
-            owned_shards(self._index, config.accounts.shard_actors),
+            await store.holders.assigned(self._index, self._owners),
             metrics=self._metrics,
+            index=self._index,
         )
         await shard.start()
-        server = serve_links(shard, storage.cluster_secret.get_secret_value().encode())
+        self._replicas = Replicas(shard)
+        server = serve_links(shard, storage.cluster_secret.get_secret_value().encode(), self._replicas)
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard
         self._watcher = asyncio.create_task(self._watch(shard))
+        if self._index == 0:
+            self._ownership = PostgresOwnership(pool)
+            self._balancer = asyncio.create_task(self._balance(store, self._ownership))
+
+    async def _balance(self, store: PostgresAccountStore, ownership: PostgresOwnership) -> None:
+        """The first owner spreads the shards over as many owners as are wanted."""
+        balancing = Balancing(
+            store.holders.routes,
+            functools.partial(ownership.commanded, KIND),
+            lambda name, method, *arguments: hosting.ask(
+                hosting.Reference(name), method, *arguments, wait_seconds=_MOVE_SECONDS
+            ),
+            self._place,
+            self._remove_others,
+            owner_name,
+        )
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BALANCE_SECONDS):
+                    await self._balance_now.wait()
+            self._balance_now.clear()
+            try:
+                await balancing.step()
+            except Exception:
+                logger.exception("balancing failed; it is tried again")
+
+    async def _place(self, indexes: Sequence[int]) -> None:
+        """Start the owners that do not run, with the settings of this one, which are those of all."""
+        others = [index for index in indexes if index != self._index]
+        await asyncio.gather(
+            *(
+                asyncio.to_thread(
+                    hosting.place,
+                    AccountShardActor,
+                    owner_name(index),
+                    self._fingerprint,
+                    *(self._config, self._fingerprint, index, self._owners),
+                )
+                for index in others
+            )
+        )
+
+    @staticmethod
+    async def _remove_others(indexes: Sequence[int]) -> None:
+        await asyncio.to_thread(hosting.remove_others, owner_name(""), list(map(owner_name, indexes)))
 
     async def _watch(self, shard: AccountShard) -> None:
         """End this process when its shards have a newer owner; Ray starts a new one."""

@@ -8,7 +8,7 @@ names the account. That answer is kept here, so later calls go to the right owne
 """
 
 from actors.calls import KeyProof, Proof
-from actors.units import owner_index, owner_index_of, routing_bytes
+from actors.units import routing_bytes
 
 LOCATIONS_MAX = 10_000  # Of 200 bytes each. A key beyond it costs its calls a second question, to the wrong owner.
 
@@ -16,8 +16,7 @@ LOCATIONS_MAX = 10_000  # Of 200 bytes each. A key beyond it costs its calls a s
 class KeyLocations:
     """Only keys that exist are kept: made-up keys cannot fill it. Empty, thus false, until a legacy key is used."""
 
-    def __init__(self, owners: int) -> None:
-        self._owners = owners
+    def __init__(self) -> None:
         self._routing: dict[bytes, bytes] = {}  # By hash of key; oldest first.
 
     def __len__(self) -> int:
@@ -29,10 +28,11 @@ class KeyLocations:
         return proof if routing is None or not isinstance(proof, KeyProof) else KeyProof(proof.key_hash, routing)
 
     def learn(self, proof: Proof, pubkey: bytes) -> bool:
-        """Note the account that an owner named for a key. Returns whether another owner than the asked one has it."""
+        """Note the account that an owner named for a key. Returns whether the key's own bytes name another
+        account's owner, so that the one of this account is to be asked."""
         if not pubkey or not isinstance(proof, KeyProof):
             return False
-        if owner_index(proof.routing, self._owners) == owner_index_of(pubkey, self._owners):
+        if proof.routing == routing_bytes(pubkey):
             return False
         self._routing.pop(proof.key_hash, None)
         self._routing[proof.key_hash] = routing_bytes(pubkey)

@@ -7,15 +7,14 @@ undone goes by the time on which the clocks agree, and waits while they do not.
 """
 
 import logging
-from collections.abc import Sequence
 
 from actors.accounts.activations import Activations
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import StoreUnavailable
-from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +31,10 @@ class Maintenance:
         clock: LedgerClock,
         commits: GroupCommit,
         activations: Activations,
-        shards: Sequence[VirtualShard],
+        held: HeldShards,
     ) -> None:
         self._store, self._clock, self._commits = store, clock, commits
-        self._activations, self._shards = activations, shards
+        self._activations, self._held = activations, held
         self._prepare_at = clock.monotonic() + _DAY_SECONDS
         self._forget_at = clock.monotonic() + _DAY_SECONDS
         self._look_at = 0.0
@@ -54,7 +53,7 @@ class Maintenance:
                 await self._store.outbox.forget(agreed_ms - _EVENTS_KEPT_MS)
                 self._forget_at = steady + _DAY_SECONDS
             if agreed_ms is not None and steady >= self._look_at:
-                await self._store.outbox.announce_expiring(self._shards, agreed_ms)
+                await self._store.outbox.announce_expiring(self._held.all, agreed_ms)
                 await self._expire(agreed_ms // 1000)
                 self._look_at = steady + _LOOK_SECONDS
         except (StoreUnavailable, OwnerUnavailable) as error:
@@ -62,7 +61,7 @@ class Maintenance:
 
     async def _expire(self, now: int) -> None:
         """Accounts that are not in memory would keep credits past their date until somebody asks for them."""
-        for pubkey in await self._store.expired(self._shards, now, _EXPIRED_AT_ONCE_MAX):
+        for pubkey in await self._store.expired(self._held.all, now, _EXPIRED_AT_ONCE_MAX):
             try:
                 account = await self._activations.load(pubkey)
             except OwnerUnavailable as error:

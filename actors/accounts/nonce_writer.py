@@ -14,16 +14,15 @@ failed write releases the holds of its requests. This is done here, once, before
 """
 
 import asyncio
-import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from actors.accounts.commits import GroupCommit
 from actors.accounts.nonces import SLACK_SECONDS, Nonces, Signed, Taken, stored_form
 from actors.clock import Clock
 from actors.errors import Err
 from actors.identity.store import ClaimedRecord, IdentityStore, IdentityStoreUnavailable, NotTheOwner, TakenNonce
-from actors.units import VirtualShard, routing_bytes, virtual_shard
+from actors.units import VirtualShard, shard_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +50,8 @@ class NonceWriter:
     def __init__(
         self, store: IdentityStore, clock: Clock, commits: GroupCommit, shards: Sequence[VirtualShard]
     ) -> None:
-        self._store, self._clock, self._commits, self._shards = store, clock, commits, shards
+        self._store, self._clock, self._commits = store, clock, commits
+        self._shards = tuple(shards)  # Their records are this owner's, or will be once it is open.
         self._nonces = Nonces()
         self.is_open = False  # True once the record is claimed and memory has all its nonces.
         # The epoch of the record never changes: a later epoch of the same owner would tell the store nothing new.
@@ -132,7 +132,7 @@ class NonceWriter:
         self._clear_at = steady + _CLEAR_SECONDS
         assert self._epoch is not None
         try:
-            for shards in self._portions():
+            for shards in self._portions(self._shards):
                 await self._store.forget_nonces(self._epoch, shards, until)
         except IdentityStoreUnavailable as error:
             logger.info("old nonces stay in the store for now: %s", error)
@@ -161,7 +161,27 @@ class NonceWriter:
             self._pause()
             raise IdentityStoreUnavailable("the record of nonces is not ours") from error
 
-    async def _claim(self) -> None:
+    async def add(self, shards: Sequence[VirtualShard]) -> None:
+        """Claim the records of shards that have come from another owner, as the database has them. Raises
+        IdentityStoreUnavailable, OwnerUnavailable."""
+        if self._opening is not None:
+            await asyncio.shield(self._opening)
+        fresh = [shard for shard in shards if shard not in self._shards]
+        if self._was_open:
+            await self._claim(fresh, comes=True)
+        self._shards = (*self._shards, *fresh)
+
+    async def leave(self, shards: Collection[VirtualShard]) -> None:
+        """Wait until all nonces of these shards that were taken are kept; then their records are no longer ours.
+
+        Nothing new may be taken for them meanwhile. Raises IdentityStoreUnavailable.
+        """
+        while waiting := [write.future for write in self._writes.values() if write.entry.shard in shards]:
+            await asyncio.shield(waiting[0])
+        self._shards = tuple(shard for shard in self._shards if shard not in shards)
+
+    async def _claim(self, shards: Sequence[VirtualShard] | None = None, comes: bool = False) -> None:
+        """comes: the records of these shards were another owner's until now."""
         confirmed = await self._commits.confirm()
         epoch = self._epoch = confirmed if self._epoch is None else self._epoch
         # Where the shards had no owner before, no nonce was ever taken, and none can be missing.
@@ -169,11 +189,12 @@ class NonceWriter:
         # Else an incomplete record may lack nonces that were used before now, by the clock of the owner that took them.
         lost_until = 0 if fresh else self._clock.now() + 2 * SLACK_SECONDS
         over = 0
-        for shards in self._portions():
+        expected = epoch if self._was_open and not comes else None
+        for some in self._portions(self._shards if shards is None else shards):
             while True:
                 try:
                     records = await self._store.claim_nonces(
-                        epoch, shards, expected=epoch if self._was_open else None, over=over, lost_until=lost_until
+                        epoch, some, expected=expected, over=over, lost_until=lost_until
                     )
                     break
                 except NotTheOwner as other:
@@ -182,7 +203,8 @@ class NonceWriter:
                     over = other.epoch
             for record in records:
                 self._take_in(record)
-        self.is_open = self._was_open = True
+        if not comes:
+            self.is_open = self._was_open = True
 
     def _take_in(self, record: ClaimedRecord) -> None:
         nonces, steady = self._nonces, int(self._clock.monotonic())
@@ -193,9 +215,10 @@ class NonceWriter:
         if not (self._was_open and record.epoch_before in (0, self._epoch)):
             nonces.lost_until = max(nonces.lost_until, record.lost_until)
 
-    def _portions(self) -> Iterator[Sequence[VirtualShard]]:
-        for first in range(0, len(self._shards), _RECORDS_AT_ONCE):
-            yield self._shards[first : first + _RECORDS_AT_ONCE]
+    @staticmethod
+    def _portions(shards: Sequence[VirtualShard]) -> Iterator[Sequence[VirtualShard]]:
+        for first in range(0, len(shards), _RECORDS_AT_ONCE):
+            yield shards[first : first + _RECORDS_AT_ONCE]
 
     # --- writing --------------------------------------------------------------------------------------------------
 
@@ -206,7 +229,7 @@ class NonceWriter:
             future = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
         text = stored_form(signed.nonce, operation)
-        entry = TakenNonce(_shard_of(signed.pubkey), signed.pubkey, text, signed.good_until)
+        entry = TakenNonce(shard_of(signed.pubkey), signed.pubkey, text, signed.good_until)
         write = _Write(key, entry, taken, future)
         self._waiting.append(write)
         if self._task is None:
@@ -263,11 +286,6 @@ class NonceWriter:
 
     def _pause(self) -> None:
         self._closed_until = self._clock.monotonic() + _PAUSE_SECONDS
-
-
-@functools.lru_cache(maxsize=4096)  # Of the wallets that sign now; the hash would be a tenth of an admission.
-def _shard_of(pubkey: bytes) -> VirtualShard:
-    return virtual_shard(routing_bytes(pubkey))
 
 
 def _retrieve(future: "asyncio.Future[None]") -> None:

@@ -26,9 +26,10 @@ groups, or of the second between two beats of an owner without calls.
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
+from actors.accounts.activations import NotHeld
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.stored import StoreUnavailable
@@ -133,17 +134,30 @@ class Replicas:
 
     def await_recalled(self) -> None:
         """To be called when replicas can link: give those up that left undelivered charges and do not link in time."""
-        self._awaited.update(self._undelivered.recalled())
-        if self._awaited:
-            logger.info(
-                "the former owner listed undelivered charges of %d replicas, which may link", len(self._awaited)
-            )
-            self._in_background(self._give_up_awaited())
+        expected = self.expect(self._undelivered.recalled())
+        if expected:
+            logger.info("the former owner listed undelivered charges of %d replicas, which may link", len(expected))
+            self.give_up_later(expected)
 
-    async def _give_up_awaited(self) -> None:
+    def expect(self, replicas: Iterable[bytes]) -> set[bytes]:
+        expected = {replica for replica in replicas if replica not in self._fenced} - self._awaited
+        self._awaited |= expected
+        return expected
+
+    def expect_no_more(self, replicas: Iterable[bytes]) -> None:
+        self._awaited.difference_update(replicas)
+
+    def give_up_later(self, replicas: Iterable[bytes]) -> None:
+        self._in_background(self._give_up(set(replicas)))
+
+    async def _give_up(self, replicas: set[bytes]) -> None:
         await self._sleep(RECALLED_SECONDS)
-        for replica in list(self._awaited):
+        for replica in replicas & self._awaited:
             self.gone(replica)
+
+    def fenced(self) -> tuple[bytes, ...]:
+        """The replicas that this owner has given up: a taker of its shards must not hear them either."""
+        return tuple(self._fenced)
 
     def gone(self, replica: bytes) -> None:
         """Fence the replica, then void in the background what it did not deliver. Repeating it changes nothing."""
@@ -171,7 +185,11 @@ class Replicas:
         # Noted before the decision, and continued without its replica: if the replica dies meanwhile, the charge is
         # voided.
         self._undelivered.posted(request)
-        reply = await asyncio.shield(asyncio.ensure_future(result))
+        try:
+            reply = await asyncio.shield(asyncio.ensure_future(result))
+        except NotHeld:
+            self._undelivered.delivered((request.operation,))  # Another owner charges it, and lists it.
+            raise
         if not reply.ok:
             self._undelivered.delivered((request.operation,))
         return reply
@@ -214,15 +232,23 @@ class Replicas:
             SettleRequest(name, found[name], 0, "", 0, 0, released, 0) for name in recalled if name in found
         ]
 
+    def _begin_void(self, request: SettleRequest) -> Any:
+        try:
+            return self._shard.void_now(request)
+        except NotHeld as error:
+            return error
+
     async def _void_group(self, requests: list[SettleRequest]) -> list[SettleRequest]:
         """Decide all in one turn, so that one group commit takes them. Gives those that must be asked again."""
-        results = [self._shard.void_now(request) for request in requests]
+        results = [self._begin_void(request) for request in requests]
         ends = await asyncio.gather(*map(_end_of, results), return_exceptions=True)
         again = []
         for request, end in zip(requests, ends, strict=True):
             if not isinstance(end, BaseException):
                 self._undelivered.delivered((request.operation,))
                 continue
+            if isinstance(end, NotHeld) and not self._undelivered.has(request.operation):
+                continue  # Its shard has moved, and the taker voids it.
             again.append(request)
             if not isinstance(end, OwnerUnavailable):
                 logger.error("operation %s could not be voided", request.operation.hex(), exc_info=end)
@@ -230,6 +256,8 @@ class Replicas:
 
 
 async def _end_of(result: Any) -> None:
+    if isinstance(result, NotHeld):
+        raise result
     if not isinstance(result, tuple):
         await result
     elif result[1] is not None:

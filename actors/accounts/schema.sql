@@ -6,7 +6,9 @@
 CREATE TABLE shard_owner (
     virtual_shard integer PRIMARY KEY,
     epoch         bigint NOT NULL,
-    owner         text   NOT NULL
+    owner         text   NOT NULL,
+    -- Index of the actor whose shard this is, whether it runs or not. NULL: nobody has been chosen yet.
+    holder        integer
 );
 
 -- Each takeover takes one number for all its shards. No two takeovers have the same number.
@@ -84,9 +86,9 @@ CREATE TABLE account_debits (
 -- Charges whose answers have not reached their clients yet, as far as the owner knew when it wrote its last group: one
 -- row of each replica at each owner. The next owner voids those of a replica that does not link to it.
 CREATE TABLE account_edges (
-    home        integer NOT NULL,  -- The owner had the virtual shards home, home + owners, home + 2 * owners, ...
+    home        integer NOT NULL,  -- Index of the owner.
     edge        bytea   NOT NULL,
-    owners      integer NOT NULL,
+    owners      integer NOT NULL,  -- 0. Earlier releases, whose owners moved no shards, wrote their number.
     epoch       bigint  NOT NULL,
     undelivered bytea   NOT NULL,  -- The second half (8 bytes) of each charge's operation; the first half is the replica.
     PRIMARY KEY (home, edge)

@@ -5,6 +5,7 @@ every WRITE_SECONDS. Only hashes of tokens are here. A session names a public ke
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.accounts.expiring_map import ExpiringMap
@@ -113,6 +114,18 @@ class Sessions:
         except IdentityStoreUnavailable as error:
             logger.warning("sessions cannot be prolonged for now: %s", error)
             self._slides = {token: until for token, until in slides.items() if token in self._live} | self._slides
+
+    async def leave(self, is_leaving: Callable[[bytes], bool]) -> None:
+        """Write what waits, and forget the sessions of accounts that leave: another owner may end them from now on.
+        Raises IdentityStoreUnavailable while an ended session could not be told to the store."""
+        await self.flush()
+        if self._drops:
+            raise IdentityStoreUnavailable("the store does not know yet of sessions that have ended")
+        self._live = {token: session for token, session in self._live.items() if not is_leaving(session.pubkey)}
+
+    def forget_unknown(self) -> None:
+        """Accounts have come: their tokens may be known now."""
+        self._unknown = ExpiringMap(_UNKNOWN_SECONDS)
 
     def _keep(self, token_hash: bytes, session: _Session) -> None:
         if len(self._live) >= CACHED_MAX:

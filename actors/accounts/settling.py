@@ -6,35 +6,37 @@ finding the account in memory and recording the event.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from actors.accounts.account import Account, BatchesRecalled, Moment, Moved, apply
-from actors.accounts.activations import Activations, WrongOwner
+from actors.accounts.activations import Activations, NotHeld
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import Settlement, decide_recall, decide_settle, decide_void, is_due
 from actors.accounts.credits import unknown_batches
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import StoreUnavailable
 from actors.calls import SettleReply, SettleRequest
-
-logger = logging.getLogger(__name__)
+from actors.units import shard_of
 
 Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
 Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
 
 
 class Settling:
-    def __init__(self, commits: GroupCommit, activations: Activations, store: AccountStore) -> None:
+    def __init__(self, commits: GroupCommit, activations: Activations, store: AccountStore, held: HeldShards) -> None:
+        self._held = held
         self._commits, self._activations, self._store = commits, activations, store
         self._accounts = activations.accounts
         self._past_operations = CoalescedLookup(store.find_ended)
 
     def settle_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
         """Post or release. The future is the group commit: the reply may leave when it is done, and if it fails the
-        outcome is unknown and must be asked again. None: nothing waits for the ledger."""
+        outcome is unknown and must be asked again. None: nothing waits for the ledger. Raises NotHeld."""
+        if self._held.leaving and not self._held.admits(shard_of(request.pubkey)):
+            raise NotHeld("the account's shard is on its way to another owner")
         account = self._accounts.get(request.pubkey)
         if not self._commits.open and (account is None or request.charged > 0):
             return SettleReply(False, None), self._commits.closed
@@ -44,6 +46,8 @@ class Settling:
 
     def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
         """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
+        if self._held.leaving and not self._held.admits(shard_of(request.pubkey)):
+            raise NotHeld("the account's shard is on its way to another owner")
         if not self._commits.open:
             return SettleReply(False, None), self._commits.closed
         account = self._accounts.get(request.pubkey)
@@ -82,16 +86,10 @@ class Settling:
     async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
         """Load the account, and ask the store about an operation that memory does not know. Raises OwnerUnavailable.
 
-        A settle of another owner's account is refused, and a void of one is to be asked again: it must not count as
-        done before the right owner has done it.
+        One of an account that another owner has is to be asked again: it must not count as done before the right owner
+        has done it.
         """
-        try:
-            account = await self._activations.load(request.pubkey)
-        except WrongOwner as error:
-            if decide is decide_void:
-                raise
-            logger.error("a settle was refused: %s", error)
-            return SettleReply(False, None)
+        account = await self._activations.load(request.pubkey)
         if account is None:
             return SettleReply(request.charged == 0 or decide is decide_void, None)
         ended = self._end_if_current(account, request, decide)
@@ -105,9 +103,9 @@ class Settling:
     async def recall(self, pubkey: bytes, operations: Sequence[bytes]) -> Account:
         """Take what the store knows of these operations into memory, as if it had never been forgotten. Gives the
         account in memory; raises OwnerUnavailable, StoreUnavailable."""
-        epoch = self._commits.epoch
+        generation = self._commits.generation
         pasts = await asyncio.gather(*(self._past_operations.find((pubkey, operation)) for operation in operations))
-        account = await self._current(pubkey, epoch)
+        account = await self._current(pubkey, generation)
         for operation, past in zip(operations, pasts, strict=True):
             if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
                 recalled = decide_recall(operation, past, self._activations.moment())
@@ -116,7 +114,7 @@ class Settling:
         return account
 
     async def _end_with_store(self, request: SettleRequest, decide: Decide) -> Settled:
-        epoch = self._commits.epoch
+        generation = self._commits.generation
         pubkey, operation = request.pubkey, request.operation
         try:
             account = await self.recall(pubkey, (operation,))
@@ -128,7 +126,7 @@ class Settling:
                 if pending is not None:
                     await asyncio.shield(pending)
                 batches = await self._store.find_batches(pubkey, unknown)
-                account = await self._current(pubkey, epoch)
+                account = await self._current(pubkey, generation)
                 apply(account, BatchesRecalled(tuple(batches)))
         except StoreUnavailable as error:
             raise OwnerUnavailable("the ledger cannot be read") from error
@@ -136,18 +134,17 @@ class Settling:
         assert settled is not None, request
         return settled
 
-    async def _current(self, pubkey: bytes, epoch: int) -> Account:
+    async def _current(self, pubkey: bytes, generation: int) -> Account:
         """The account in memory, after the store was read. Raises OwnerUnavailable when the answer may be outdated."""
         account = await self._activations.load(pubkey)
-        if account is None or self._commits.epoch != epoch:
+        if account is None or self._commits.generation != generation:
             raise OwnerUnavailable("the ledger did not commit")
         return account
 
     def _end_if_current(
         self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
     ) -> Settled | None:
-        if not self._activations.is_current(account):
-            raise OwnerUnavailable("the ledger did not commit")
+        self._activations.check_current(account)
         try:
             return self._end(account, request, decide, asked_store)
         except AssertionError as error:

@@ -16,6 +16,7 @@ import asyncpg
 
 from actors.accounts.account import Mark, MarkKind
 from actors.accounts.credits import Batch
+from actors.accounts.holders_store import HoldersStore, PostgresHoldersStore
 from actors.accounts.key_imports import KeyImports, PostgresKeyImports
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
@@ -83,6 +84,9 @@ class AccountStore(Protocol):
 
     @property
     def key_imports(self) -> KeyImports: ...
+
+    @property
+    def holders(self) -> HoldersStore: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Create the monthly partitions near this time; idempotent."""
@@ -184,6 +188,7 @@ class PostgresAccountStore:
         self.usage: UsageStore = PostgresUsageStore(self._reading, self._listing)
         self.undelivered: UndeliveredStore = PostgresUndeliveredStore(self._reading)
         self.key_imports: KeyImports = PostgresKeyImports(self._reading)
+        self.holders: HoldersStore = PostgresHoldersStore(self._reading)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
@@ -198,7 +203,7 @@ class PostgresAccountStore:
     async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:
         async with self._reading() as connection:
             owned = await connection.fetchval(
-                "SELECT EXISTS (SELECT 1 FROM shard_owner WHERE virtual_shard = ANY ($1))", list(shards)
+                "SELECT EXISTS (SELECT 1 FROM shard_owner WHERE virtual_shard = ANY ($1) AND epoch > 0)", list(shards)
             )
         return bool(owned)
 

@@ -35,6 +35,10 @@ class Fenced(Exception):
     """The shards have another owner now. Nothing was written, and nothing of this owner will be again."""
 
 
+class NotGiven(Exception):
+    """Shards are not where their giver left them: the giver has them again, or somebody else has. Nothing was done."""
+
+
 class Credited(NamedTuple):
     """A transfer that became credits: whose, and whether it was taken back."""
 

@@ -11,6 +11,7 @@ Pure: steady seconds are arguments. Not here: what a minute costs, and when it i
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 
 from actors.accounts.expiring_map import ExpiringMap
 from actors.calls import StreamTime, StreamTimeReply
@@ -46,6 +47,27 @@ class StreamTimes:
         while self._order and self._order[0][0] <= now:
             _, pubkey, operation = self._order.popleft()
             self._drop(pubkey, operation)
+
+    def leave(self, is_leaving: Callable[[bytes], bool], now: int) -> list[tuple[bytes, bytes, int, int]]:
+        """Take out what the accounts that leave have left: account, operation, milliseconds, seconds until it is
+        forgotten."""
+        self.forget(now)
+        mine = [(due, pubkey, operation) for due, pubkey, operation in self._order if is_leaving(pubkey)]
+        left = [
+            (pubkey, operation, self._left[pubkey][operation], due - now)
+            for due, pubkey, operation in mine
+            if operation in self._left.get(pubkey, {})
+        ]
+        for pubkey, operation, _, _ in left:
+            self._drop(pubkey, operation)
+        return left
+
+    def come(self, left: Iterable[tuple[bytes, bytes, int, int]], now: int) -> None:
+        """Take in what `leave` has taken out elsewhere."""
+        for pubkey, operation, left_ms, seconds in left:
+            self._left.setdefault(pubkey, {})[operation] = left_ms
+            self._order.append((now + seconds, pubkey, operation))
+        self._order = deque(sorted(self._order))
 
     def _take(self, pubkey: bytes) -> StreamTimeReply:
         left = self._left.get(pubkey)

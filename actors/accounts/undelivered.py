@@ -7,11 +7,10 @@ its client. The next owner reads it (`recall`) before it serves anybody. A repli
 charges are undelivered (`told`), and that counts; those of a replica that does not are voided (replicas.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from actors.calls import OPERATION_BYTES, REPLICA_ID_BYTES, SettleRequest
-from actors.units import VIRTUAL_SHARDS, VirtualShard
 
 UNDELIVERED_MAX = 100_000  # Of one replica; more than it can have in flight. Beyond it the oldest count as delivered.
 # Of one replica, in the database: a list of so many fills a page. Answers that clients read slowly are the oldest, and
@@ -21,14 +20,11 @@ _COUNTER_BYTES = OPERATION_BYTES - REPLICA_ID_BYTES
 
 
 class Place(NamedTuple):
-    """Which part of all accounts an owner has: the virtual shards home, home + owners, home + 2 * owners, ..."""
+    """Which owner's lists these are. home: its index. owners: 0. Releases whose owners could not move shards wrote
+    their number there; each owner reads the lists that they left."""
 
-    home: VirtualShard
-    owners: int
-
-
-def place_of(shards: Sequence[VirtualShard]) -> Place:
-    return Place(shards[0], shards[1] - shards[0] if len(shards) > 1 else VIRTUAL_SHARDS)
+    home: int
+    owners: int = 0
 
 
 class Listed(NamedTuple):
@@ -71,11 +67,16 @@ class UndeliveredCharges:
                 del replica[operation]
                 self._changed.add(name)
 
-    def recall(self, listed: Iterable[Listed]) -> None:
-        """Take up what the former owner left."""
+    def recall(self, listed: Iterable[Listed]) -> list[bytes]:
+        """Take up what a former owner left. Returns the operations that were not known here."""
+        fresh: list[bytes] = []
         for row in listed:
-            self._replicas.setdefault(row.replica, {}).update(dict.fromkeys(row.operations()))
+            mine = self._replicas.setdefault(row.replica, {})
+            new = [operation for operation in row.operations() if operation not in mine]
+            mine.update(dict.fromkeys(new))
+            fresh += new
             self._changed.add(row.replica)
+        return fresh
 
     def recalled(self) -> list[bytes]:
         """Replicas that have charges of a former owner's list which they have not confirmed."""
@@ -86,6 +87,24 @@ class UndeliveredCharges:
         mine, named = self._replicas.get(replica, {}), set(operations)
         recalled = [operation for operation, settle in mine.items() if settle is None]
         self.delivered(operation for operation in recalled if operation not in named)
+
+    def leaving(self, is_leaving: Callable[[bytes], bool]) -> list[Listed]:
+        """The charges of accounts that leave, by replica. Recalled ones, whose account is not known, are among them:
+        the ledger says whose they are."""
+        found: list[Listed] = []
+        for name, replica in self._replicas.items():
+            mine = [each for each, settle in replica.items() if settle is None or is_leaving(settle.pubkey)]
+            if mine:
+                found.append(Listed(name, b"".join(each[REPLICA_ID_BYTES:] for each in mine)))
+        return found
+
+    def gone(self, is_gone: Callable[[bytes], bool]) -> None:
+        """Drop the charges of accounts that another owner has and lists now."""
+        for replica in self._replicas.values():
+            self.delivered([each for each, settle in replica.items() if settle is not None and is_gone(settle.pubkey)])
+
+    def has(self, operation: bytes) -> bool:
+        return operation in self._replicas.get(operation[:REPLICA_ID_BYTES], {})
 
     def of(self, replica: bytes) -> dict[bytes, SettleRequest | None]:
         """The undelivered charges of a replica. They stay listed until each is `delivered`, or ended by a void."""

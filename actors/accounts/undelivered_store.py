@@ -36,10 +36,14 @@ class UndeliveredStore(Protocol):
         """The account of each of these operations that was debited, among accounts of these virtual shards."""
         ...
 
-    async def remove(self, epoch: int, shards: Sequence[VirtualShard], replica: bytes) -> None:
-        """Remove the lists of a replica that is gone for good, of owners whose home is one of these shards. Lists that
-        a
-        later owner wrote stay."""
+    async def recall_all(self) -> list[Listed]:
+        """The lists of all owners, for one that takes shards whose former owner handed nothing over. Operations of
+        accounts that it does not have mean nothing to it."""
+        ...
+
+    async def remove(self, epoch: int, place: Place, shards: Sequence[VirtualShard], replica: bytes) -> None:
+        """Remove the lists of a replica that is gone for good, of this place, and of owners of before whose first shard
+        is one of these. Lists that a later owner wrote stay."""
         ...
 
 
@@ -73,11 +77,15 @@ class PostgresUndeliveredStore:
                 found |= dict(map(tuple, rows))
         return found
 
-    async def remove(self, epoch: int, shards: Sequence[VirtualShard], replica: bytes) -> None:
+    async def recall_all(self) -> list[Listed]:
+        async with self._reading() as connection:
+            rows = await connection.fetch("SELECT edge, undelivered FROM account_edges WHERE undelivered <> ''::bytea")
+        return [Listed(*row) for row in rows]
+
+    async def remove(self, epoch: int, place: Place, shards: Sequence[VirtualShard], replica: bytes) -> None:
         async with self._reading() as connection:
             await connection.execute(
-                "DELETE FROM account_edges WHERE home = ANY ($1) AND edge = $2 AND epoch <= $3",
-                list(shards),
-                replica,
-                epoch,
+                "DELETE FROM account_edges WHERE edge = $1 AND epoch <= $2"
+                " AND (home = $3 AND owners = $4 OR owners <> $4 AND home = ANY ($5))",
+                *(replica, epoch, *place, list(shards)),
             )

@@ -106,6 +106,8 @@ class Link:
         self.heard_until = 0.0  # Monotonic time. Until then the owner cannot have given this replica up.
         self.on_given_up: Callable[[], None] | None = None  # Must call start_over at once.
         self.on_standing: Callable[[], None] | None = None  # A new connection stands, perhaps to another owner.
+        self.on_unknown: Callable[[], None] | None = None  # The owner asks to be asked again.
+        self._trusted_from = -math.inf  # Answers to frames of before say nothing of `heard_until`.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
         self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
         self._sequence = self._frame = 0
@@ -143,6 +145,30 @@ class Link:
         self.peer, self.heard_until = peer, 0.0
         if self._connection is not None:
             self._connection.drop("this replica starts over under another name")
+
+    def distrust(self) -> None:
+        """Let `heard_until` begin anew with the next frame that is sent: the owner has got requests of others."""
+        self._trusted_from, self.heard_until = self._monotonic(), 0.0
+
+    def take_out(self, is_elsewhere: Callable[[Any], bool]) -> "list[_Call]":
+        """Take unanswered calls out whose requests another owner is to answer; an answer from this one is ignored."""
+        found = [call for call in self._calls.values() if is_elsewhere(call.item)]
+        for call in found:
+            del self._calls[call.sequence]
+        for lane in {call.lane for call in found if call.waits}:
+            lane.waiting = [call for call in lane.waiting if call.sequence in self._calls]
+        return found
+
+    def take_in(self, call: "_Call") -> None:
+        """Send a call that another link had taken out, with its caller and its deadline."""
+        loop = self._loop or self._running_loop()
+        lane = self._lanes[call.lane.number]
+        self._sequence += 1
+        mine = self._calls[self._sequence] = _Call(lane, self._sequence, call.item, call.future, call.deadline)
+        lane.waiting.append(mine)
+        if not self._flush_is_due and lane.may_send():
+            self._flush_is_due = True
+            loop.call_soon(self.flush)
 
     def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
         """Send with the next frame. The future gives the reply, LinkTimeout after wait_ms, or LinkGivenUp.
@@ -203,7 +229,9 @@ class Link:
         lane = self._lanes[answer[0]]
         frame, replies = lane.decoder.decode(answer[1:])
         if frame:
-            self.heard_until = max(self.heard_until, lane.acknowledged(frame) + _HEARD_SECONDS)
+            sent_at = lane.acknowledged(frame)
+            if sent_at >= self._trusted_from:
+                self.heard_until = max(self.heard_until, sent_at + _HEARD_SECONDS)
             if lane.waiting and not self._flush_is_due:
                 self._flush_is_due = True
                 self._running_loop().call_soon(self.flush)
@@ -231,6 +259,8 @@ class Link:
         pause_seconds = _AGAIN_SECONDS[min(call.again, len(_AGAIN_SECONDS) - 1)]
         call.again += 1
         call.pauses = True
+        if self.on_unknown is not None:
+            self.on_unknown()
         self._running_loop().call_later(pause_seconds, self._queue_again, call)
 
     def _queue_again(self, call: _Call) -> None:

@@ -16,6 +16,13 @@ class SliceLost(Exception):
     """The slice has another owner now. This write changed nothing, and neither will any other by the same epoch."""
 
 
+class Commanded(NamedTuple):
+    """How many actors of a kind there shall be. setting: the number in the settings when that was said."""
+
+    wanted: int
+    setting: int
+
+
 class Owned(NamedTuple):
     """holder: name of the actor that claimed the slice last. epoch: of that claim."""
 

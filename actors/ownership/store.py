@@ -11,7 +11,7 @@ from typing import Protocol
 import asyncpg
 
 from actors.config import StorageConfig
-from actors.ownership.api import Owned, OwnershipUnavailable
+from actors.ownership.api import Commanded, Owned, OwnershipUnavailable
 from actors.storage.connections import away_as, checked_postgres
 
 
@@ -38,6 +38,10 @@ class OwnershipStore(Protocol):
         """
         ...
 
+    async def commanded(self, kind: str) -> Commanded | None:
+        """Return what was kept last. None: nothing was, or another setting has ended it."""
+        ...
+
     async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
         """Keep an operator's command. It is carried out by whoever places the actors next."""
         ...
@@ -59,6 +63,11 @@ class PostgresOwnership:
     async def wanted(self, kind: str, setting: int) -> int:
         with away_as(OwnershipUnavailable):
             return int(await self._pool.fetchval("SELECT ownership_wanted($1, $2)", kind, setting))
+
+    async def commanded(self, kind: str) -> Commanded | None:
+        with away_as(OwnershipUnavailable):
+            row = await self._pool.fetchrow("SELECT wanted, setting FROM actor_counts WHERE kind = $1", kind)
+        return None if row is None else Commanded(*row)
 
     async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
         assert wanted > 0, wanted

@@ -11,6 +11,7 @@ import logging
 import os
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -78,6 +79,9 @@ class MetricsPageActor:
 
     def process_id(self) -> int:
         return os.getpid()
+
+    def actor_state(self) -> dict[str, Any]:
+        return hosting.where_this_runs()
 
     def report(self, process: str, families: list[Metric]) -> None:
         now = self._clock.monotonic()

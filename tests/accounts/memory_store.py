@@ -17,13 +17,15 @@ from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement,
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS
 from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable
-from actors.accounts.undelivered import Listed, Place
 from actors.accounts.usage import ROWS_MAX, Rolled, UsageLine
 from actors.accounts.writes import Head, Told, Write
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
+from tests.accounts.memory_holders import MemoryHolders
 from tests.accounts.memory_key_imports import MemoryKeyImports
+from tests.accounts.memory_owners import MemoryOwners
+from tests.accounts.memory_undelivered import MemoryUndelivered
 
 
 @dataclass(slots=True)
@@ -43,8 +45,7 @@ class MemoryAccountStore:
         self.clock: Clock = clock or SystemClock()
         self.debits: dict[bytes, bytes] = {}  # Each operation that was debited, for ever, and its account.
         self.rows: dict[bytes, Row] = {}
-        self.owners: dict[VirtualShard, tuple[int, str]] = {}
-        self._epoch = 0
+        self.owners = MemoryOwners()
         self._keys: dict[bytes, bytes] = {}
         self.deposits: dict[bytes, tuple[bytes, Deposit]] = {}
         self.returns: dict[bytes, Return] = {}
@@ -53,21 +54,20 @@ class MemoryAccountStore:
         self.usage = MemoryUsage(self.rows)
         self.undelivered = MemoryUndelivered(self.debits)
         self.key_imports = MemoryKeyImports(self._keys)
+        self.holders = MemoryHolders(self.owners)
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms
 
     async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:
         await asyncio.sleep(0)
-        return any(shard in self.owners for shard in shards)
+        return any(self.owners.of(shard)[0] for shard in shards)
 
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
         await asyncio.sleep(0)
-        if renew and any(self.owners.get(shard, (0, ""))[1] != owner for shard in shards):
+        if renew and any(self.owners.of(shard)[1] != owner for shard in shards):
             raise Fenced
-        self._epoch += 1
-        self.owners |= dict.fromkeys(shards, (self._epoch, owner))
-        return self._epoch
+        return self.owners.take(shards, owner)
 
     async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ class MemoryAccountStore:
         self.undelivered.write(epoch, group.place, group.undelivered)
 
     def _check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
-        if any(self.owners.get(shard, (0, ""))[0] != epoch for shard in shards):
+        if any(self.owners.of(shard)[0] != epoch for shard in shards):
             raise Fenced
 
     def _check_group(self, group: Write) -> None:
@@ -323,41 +323,6 @@ class MemoryOutbox:
     def _add(self, event: Event) -> None:
         self._last += 1
         self._events.append(Announcement(self._last, event))
-
-
-class MemoryUndelivered:
-    """debits: the store's."""
-
-    def __init__(self, debits: Mapping[bytes, bytes]) -> None:
-        self._debits = debits
-        self.lists: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}  # (home, replica) to owners, epoch, counters.
-
-    def write(self, epoch: int, place: Place, lists: Iterable[Listed]) -> None:
-        for listed in lists:
-            if self.lists.get((place.home, listed.replica), (0, 0))[1] <= epoch:
-                self.lists[place.home, listed.replica] = place.owners, epoch, listed.counters
-
-    async def recall(self, place: Place) -> list[Listed]:
-        await asyncio.sleep(0)
-        for (home, replica), (_, _, counters) in list(self.lists.items()):
-            if home == place.home and not counters:
-                del self.lists[home, replica]
-        return [
-            Listed(replica, counters)
-            for (home, replica), (owners, _, counters) in self.lists.items()
-            if counters and (home == place.home or owners != place.owners)
-        ]
-
-    async def find_charged(self, operations: Sequence[bytes], shards: Sequence[VirtualShard]) -> dict[bytes, bytes]:
-        await asyncio.sleep(0)
-        found = {operation: self._debits[operation] for operation in operations if operation in self._debits}
-        return {operation: pubkey for operation, pubkey in found.items() if _shard(pubkey) in shards}
-
-    async def remove(self, epoch: int, shards: Sequence[VirtualShard], replica: bytes) -> None:
-        await asyncio.sleep(0)
-        for (home, name), (_, written, _) in list(self.lists.items()):
-            if home in shards and name == replica and written <= epoch:
-                del self.lists[home, name]
 
 
 def _shard(pubkey: bytes) -> VirtualShard:

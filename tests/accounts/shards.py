@@ -15,11 +15,16 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import Event
 from actors.identity.credentials import parse_api_key
 from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, TakenNonce
-from actors.units import UnixMillis, UnixSeconds, VirtualShard
+from actors.units import VIRTUAL_SHARDS, UnixMillis, UnixSeconds, VirtualShard
 from tests.accounts.memory_store import MemoryAccountStore
 from tests.identity.memory_store import MemoryIdentityStore
 
-SHARDS = tuple(VirtualShard(number) for number in range(1024))
+SHARDS = tuple(VirtualShard(number) for number in range(VIRTUAL_SHARDS))
+
+
+def owned_shards(index: int, owners: int) -> tuple[VirtualShard, ...]:
+    """The shards that an owner has at first."""
+    return SHARDS[index::owners]
 
 
 class WallClock:
@@ -169,8 +174,10 @@ class World:
         """Everything that was written for webhooks."""
         return self.store.outbox.events
 
-    async def shard(self, clock: Clock | None = None, shards: Sequence[VirtualShard] = SHARDS) -> AccountShard:
-        """clock: of this process alone."""
+    async def shard(
+        self, clock: Clock | None = None, shards: Sequence[VirtualShard] = SHARDS, index: int | None = None
+    ) -> AccountShard:
+        """clock: of this process alone. index: of the owner."""
         shard = AccountShard(
             self.config,
             IdentityConfig(),
@@ -181,6 +188,7 @@ class World:
             "test",
             shards,
             sleep=self.pauses,
+            index=index,
         )
         await shard.start()
         return shard

@@ -1,6 +1,6 @@
 import msgspec
 
-from actors.accounts.api import HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, OwnerReply
+from actors.accounts.api import HOLD, LINK_KINDS, SETTLE, VOID, OwnerReply, owner_name
 from tests.accounts.making import ALICE, hold, settle, wallet_proof
 
 
@@ -23,4 +23,4 @@ def test_a_reply_is_a_refusal_or_a_value() -> None:
     """Ray passes it on as it is; the doors tell one from the other by `refusal` alone."""
     assert OwnerReply(refusal="AUTH_FAILED").value is None
     assert OwnerReply(True).refusal is None
-    assert SHARD_ACTOR_NAME.format(index=3) == "account-shard-3"
+    assert (owner_name(3), owner_name("")) == ("account-shard-3", "account-shard-")

@@ -11,14 +11,15 @@ from pydantic import SecretStr
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, ImportKey, IssueKey, ReadAccount
 from actors.accounts.client import ShardedAccounts
+from actors.accounts.holders_store import RouteTable
 from actors.accounts.host import serve_links
 from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof
-from actors.config import AccountsConfig, Config, StorageConfig
+from actors.config import Config, StorageConfig
 from actors.hotlink.owner import LinkServer
 from actors.identity.credentials import key_hash, key_prefix, parse_api_key
-from actors.units import owned_shards, owner_index, owner_index_of
+from actors.units import VIRTUAL_SHARDS, shard_of, virtual_shard
 from tests.accounts.making import ALICE, BOB, pubkey_of
-from tests.accounts.shards import World
+from tests.accounts.shards import World, owned_shards
 
 SECRET = "the cluster's"
 OWNERS = 3
@@ -42,6 +43,8 @@ class Owner:
             async def remote(*arguments: Any) -> Any:
                 if name == "address":
                     return owner.where
+                if name == "routes":
+                    return RouteTable(bytes(number % OWNERS for number in range(VIRTUAL_SHARDS)), (1,) * 3)
                 owner.asked += 1
                 return await owner.shard.ask(*arguments)
 
@@ -56,11 +59,10 @@ async def three_owners(world: World) -> AsyncIterator[tuple[ShardedAccounts, lis
         owner = Owner(shard, serve_links(shard, SECRET.encode()))
         owner.where = ("127.0.0.1", await owner.server.start("127.0.0.1"))
         owners.append(owner)
-    config = Config(
-        storage=StorageConfig(cluster_secret=SecretStr(SECRET)), accounts=AccountsConfig(shard_actors=OWNERS)
-    )
-    accounts = ShardedAccounts(config, owners, REPLICA)
+    config = Config(storage=StorageConfig(cluster_secret=SecretStr(SECRET)))
+    accounts = ShardedAccounts(config, REPLICA, owners.__getitem__)
     accounts.start()
+    await accounts.connected()
     try:
         yield accounts, owners
     finally:
@@ -76,7 +78,7 @@ def foreign_key(pubkey: bytes, number: int = 0) -> tuple[str, KeyProof]:
         text = f"{number:016x}" + "ab" * 24
         proof = parse_api_key(text)
         assert proof is not None
-        if owner_index(proof.routing, OWNERS) != owner_index_of(pubkey, OWNERS):
+        if virtual_shard(proof.routing) % OWNERS != shard_of(pubkey) % OWNERS:
             return text, proof
         number += 1
 
@@ -101,7 +103,7 @@ async def test_a_legacy_key_reaches_the_owner_of_its_account() -> None:
             owner.shard._activations._unknown.drop(proof.key_hash)
         reply = await called(accounts, proof, 2)
         assert (reply.pubkey, reply.refusal, reply.verdicts) == (ALICE, None, (None,))
-        claimed = owners[owner_index(proof.routing, OWNERS)]
+        claimed = owners[virtual_shard(proof.routing) % OWNERS]
         asked = claimed.asked
         info = await accounts.ask(ReadAccount(proof))
         assert info.value is not None and info.value.balance == 100
@@ -154,7 +156,7 @@ async def test_one_key_for_two_accounts_at_once_is_refused_and_stops_nothing() -
     """Two owners are asked at the same time: one import is refused, and neither owner has its group refused, after
     which it would take its shards over anew while calls pause."""
     number = 0
-    while owner_index_of(other := pubkey_of(f"other {number}"), OWNERS) == owner_index_of(ALICE, OWNERS):
+    while shard_of(other := pubkey_of(f"other {number}")) % OWNERS == shard_of(ALICE) % OWNERS:
         number += 1
     async with three_owners(World()) as (accounts, owners):
         for pubkey in (ALICE, other):

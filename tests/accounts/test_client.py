@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 from ray.exceptions import RayError
 
-from actors.accounts import client
+from actors.accounts import owner_link
 from actors.accounts.api import (
     DELIVERED,
     HOLD,
@@ -21,6 +21,7 @@ from actors.accounts.api import (
     ReadAccount,
 )
 from actors.accounts.client import ShardedAccounts
+from actors.accounts.holders_store import RouteTable
 from actors.calls import (
     DeliveredNotice,
     HoldItem,
@@ -33,9 +34,9 @@ from actors.calls import (
     UndeliveredNotice,
     WalletProof,
 )
-from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
+from actors.config import Config, GatewayConfig, StorageConfig
 from actors.hotlink.owner import LinkServer
-from actors.units import owner_index_of, routing_bytes
+from actors.units import VIRTUAL_SHARDS, routing_bytes, shard_of
 
 REPLICA = b"replica0"
 SECRET = "the cluster's"
@@ -64,9 +65,10 @@ class Owner:
             },
         )
         self.where: tuple[str, int] = ("127.0.0.1", 0)
+        self.table: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("address", "health", "ask", "ask_many"):
+        if name not in ("address", "health", "ask", "ask_many", "routes"):
             raise AttributeError(name)
         owner = self
 
@@ -75,6 +77,8 @@ class Owner:
             async def remote(*arguments: Any) -> Any:
                 if name == "address":
                     return owner.where
+                if name == "routes":
+                    return RouteTable(bytes(owner.table), (1,) * 3)
                 owner.seen.append((name, *arguments))
                 if name == "ask_many":
                     if owner.silent:
@@ -114,11 +118,13 @@ async def world(count: int) -> tuple[ShardedAccounts, list[Owner]]:
         owner.where = ("127.0.0.1", await owner.server.start("127.0.0.1"))
     config = Config(
         storage=StorageConfig(cluster_secret=SecretStr(SECRET)),
-        accounts=AccountsConfig(shard_actors=count),
         gateway=GatewayConfig(hold_wait_ms=300),
     )
-    accounts = ShardedAccounts(config, owners, REPLICA)
+    for owner in owners:
+        owner.table = [number % count for number in range(VIRTUAL_SHARDS)]
+    accounts = ShardedAccounts(config, REPLICA, owners.__getitem__)
     accounts.start()
+    await accounts.connected()
     return accounts, owners
 
 
@@ -132,7 +138,7 @@ async def test_each_request_goes_to_the_owner_of_its_account() -> None:
     """Rule (money rule 5): one owner per account; keys, wallets and settles of it all find the same one."""
     accounts, owners = await world(3)
     for number, pubkey in enumerate(WALLETS):
-        owner = owners[owner_index_of(pubkey, 3)]
+        owner = owners[shard_of(pubkey) % 3]
         operation = number.to_bytes(16, "big")
         before = len(owner.seen)
         await accounts.hold(HoldRequest(operation, KeyProof(b"h", routing_bytes(pubkey)), (HoldItem("getSlot", 1),)))
@@ -183,12 +189,12 @@ async def test_an_owner_that_does_not_answer_refuses_its_own_deposits_alone() ->
     """Those of other owners are told as credited; one message to each owner, answers in the order asked for."""
     accounts, owners = await world(3)
     await accounts.connected()
-    silent = owner_index_of(WALLETS[0], 3)
+    silent = shard_of(WALLETS[0]) % 3
     owners[silent].silent = True
     wanted = [CreditDeposit(pubkey, PaidTransfer(pubkey * 2, 0, 10_000, 1)) for pubkey in WALLETS]
     answers = await accounts.ask_many(wanted)
     for pubkey, answer in zip(WALLETS, answers, strict=True):
-        refused = owner_index_of(pubkey, 3) == silent
+        refused = shard_of(pubkey) % 3 == silent
         assert answer.refusal == ("SERVICE_TEMPORARILY_UNAVAILABLE" if refused else None)
     assert all(len(owner.seen) <= 1 for owner in owners)
     await end(accounts, owners)
@@ -207,7 +213,7 @@ async def test_deliveries_are_told_several_at_once() -> None:
 
 async def test_a_delivery_is_told_with_the_next_call_to_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A notice of its own would wake the owner once more; and what was told is not told again."""
-    monkeypatch.setattr(client, "_NOTICE_SECONDS", 3_600)
+    monkeypatch.setattr(owner_link, "_NOTICE_SECONDS", 3_600)
     accounts, owners = await world(1)
     await accounts.connected()
     accounts.delivered(WALLETS[0], REPLICA + bytes(8))
@@ -234,7 +240,7 @@ async def test_who_stops_has_told_every_delivery() -> None:
     operations = [REPLICA + bytes([number] * 8) for number in range(4)]
     for operation in operations:
         accounts.delivered(WALLETS[0], operation)
-        accounts._send_gathered(0)
+        accounts._owners[0].send_gathered()
         await asyncio.sleep(0)
     await accounts.stop()
     told: list[bytes] = []
@@ -261,7 +267,7 @@ async def test_who_links_again_names_every_charge_whose_answer_has_not_left() ->
     accounts.void(charges[3])
     await asyncio.sleep(0)
     told = len(owners[0].told)
-    connection = accounts._links[0]._connection
+    connection = accounts._owners[0].link._connection
     assert connection is not None
     connection.abandon()
     async with asyncio.timeout(5):

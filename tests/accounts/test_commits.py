@@ -9,6 +9,7 @@ from actors.accounts.account import Account, ProfileSet, apply, new_account
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_adjust, decide_hold, decide_settle
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.events import LowBalance
 from actors.telemetry.metrics import Metrics
@@ -26,7 +27,7 @@ class Owner:
             world.store,
             LedgerClock(world.clock),
             "owner",
-            SHARDS,
+            HeldShards(0, SHARDS),
             self.forgotten.extend,
             world.pauses,
             self.metrics,

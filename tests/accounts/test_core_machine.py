@@ -68,7 +68,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.ahead_ms = self.database_ahead_ms = 0
         self.boot()
         self.store = MemoryAccountStore()
-        self.store.owners = {self._account().shard: (1, "owner")}
+        self.store.owners.take([self._account().shard], "owner")
         self.account = self._account()
         self.group = Write()
         self.model = Model()

@@ -5,7 +5,7 @@ from actors.accounts.api import OpenSession, OwnerUnavailable, ReadAccount
 from actors.calls import ProvenProof, SessionProof
 from actors.errors import Err
 from actors.identity.credentials import token_hash
-from actors.units import VirtualShard, routing_bytes
+from actors.units import routing_bytes, shard_of
 from tests.accounts.making import ALICE, BOB, hold, key_proof, operation
 from tests.accounts.shards import World, ask
 
@@ -47,7 +47,7 @@ async def test_a_replaced_key_is_refused_at_once(world: World, shard: AccountSha
 
 
 async def test_another_owners_account_is_not_touched(world: World, shard: AccountShard) -> None:
-    shard._credentials._shards = frozenset({VirtualShard(0)})
+    shard.held.drop([shard_of(ALICE)])
     with pytest.raises(OwnerUnavailable):
         await shard._credentials.find(key_proof(ALICE))
     with pytest.raises(OwnerUnavailable):

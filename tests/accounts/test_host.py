@@ -20,7 +20,7 @@ class _Shard:
 
 async def test_many_askers_share_one_start() -> None:
     """Rule: an owner takes its epoch once per process, however many replicas ask for its address at the same time."""
-    actor = AccountShardActor(Config(), "fingerprint", 0)
+    actor = AccountShardActor(Config(), "fingerprint", 0, 1)
     starts = 0
 
     async def start() -> None:
@@ -66,7 +66,7 @@ async def test_a_dead_replica_leaves_nothing_held_and_only_what_it_did_not_deliv
 
 async def test_an_asker_that_leaves_does_not_stop_the_start() -> None:
     """Rule: the first asker going away must not leave everybody else without an owner."""
-    actor = AccountShardActor(Config(), "fingerprint", 0)
+    actor = AccountShardActor(Config(), "fingerprint", 0, 1)
     go = asyncio.Event()
 
     async def start() -> None:

@@ -1,12 +1,12 @@
 """Guards commands on operations: they go to the owner of their account, and an older sender releases nothing."""
 
-from actors.accounts.api import owner_of
+from actors.accounts.api import shard_of_command
 from actors.accounts.operations import ChargeOperations, HoldOperations
-from actors.units import owner_index_of
+from actors.units import shard_of
 from tests.accounts.making import ALICE, operation
 
 
 def test_they_are_carried_out_by_the_owner_of_their_account() -> None:
     charge = ChargeOperations(ALICE, (operation(1),), "work", 1)
-    assert owner_of(HoldOperations(ALICE, (operation(1),), 1), 7) == owner_of(charge, 7) == owner_index_of(ALICE, 7)
+    assert shard_of_command(HoldOperations(ALICE, (operation(1),), 1)) == shard_of_command(charge) == shard_of(ALICE)
     assert charge.released == ()

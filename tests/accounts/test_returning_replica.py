@@ -9,26 +9,27 @@ import pytest
 from pydantic import SecretStr
 from ray.exceptions import RayError
 
-from actors.accounts import client as client_module
+from actors.accounts import owner_link as owner_link_module
 from actors.accounts import replicas as replicas_module
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
+from actors.accounts.holders_store import RouteTable
 from actors.accounts.host import serve_links
 from actors.accounts.ledger import EntryType
 from actors.accounts.stored import StoreUnavailable
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest
 from actors.clock import ManualClock
-from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
+from actors.config import Config, GatewayConfig, StorageConfig
 from actors.hotlink import owner as owner_module
-from actors.units import owned_shards, owner_index_of
+from actors.units import VIRTUAL_SHARDS, shard_of
 from tests.accounts.making import pubkey_of
-from tests.accounts.shards import World
+from tests.accounts.shards import World, owned_shards
 
 REPLICA = b"replica0"
 SECRET = "the cluster's"
 # An account of each of two owners.
-KEYS = sorted((pubkey_of(f"customer {number}") for number in range(2, 4)), key=lambda key: owner_index_of(key, 2))
+KEYS = sorted((pubkey_of(f"customer {number}") for number in range(2, 4)), key=lambda key: shard_of(key) % 2)
 FIRST, SECOND = KEYS
 
 
@@ -47,6 +48,15 @@ class Handle:
     async def stop(self) -> None:
         await self.server.stop()
         await self.shard.stop()
+
+    @property
+    def routes(self) -> Any:
+        class Method:
+            @staticmethod
+            async def remote() -> RouteTable:
+                return RouteTable(bytes(number % 2 for number in range(VIRTUAL_SHARDS)), (1,) * 3)
+
+        return Method
 
     @property
     def address(self) -> Any:
@@ -86,10 +96,9 @@ class Cluster:
             self.proofs[key] = await self.world.customer(handle.shard, key, 1_000)
         config = Config(
             storage=StorageConfig(cluster_secret=SecretStr(SECRET)),
-            accounts=AccountsConfig(shard_actors=2),
             gateway=GatewayConfig(settle_wait_ms=300),
         )
-        self.accounts = ShardedAccounts(config, self.handles, REPLICA, clock=self.clock)
+        self.accounts = ShardedAccounts(config, REPLICA, self.handles.__getitem__, clock=self.clock)
         self.accounts.on_start_over = self.replicas.append
         self.accounts.start()
         await self.accounts.connected()
@@ -113,7 +122,7 @@ class Cluster:
     async def cut(self, index: int = 0) -> None:
         """The network between the replica and this owner fails; both ends see their connection break."""
         self.handles[index].cut = True
-        connection = self.accounts._links[index]._connection
+        connection = self.accounts._owners[index].link._connection
         assert connection is not None
         connection.abandon()
         await connection.ended.wait()
@@ -121,7 +130,7 @@ class Cluster:
     async def restart(self) -> None:
         """An owner ends, and a new one takes its place that knows what the ledger knows."""
         await self.handles[0].stop()
-        await until(lambda: not self.accounts._links[0].connected)
+        await until(lambda: not self.accounts._owners[0].link.connected)
         await self.handles[0].serve(await self.world.shard(shards=owned_shards(0, 2)))
 
     async def until_refunded(self, *charges: SettleRequest) -> None:
@@ -264,9 +273,10 @@ async def test_the_owners_successor_refunds_what_a_dead_replica_had_not_delivere
 
     monkeypatch.setattr(cluster.world.store, "load", fail)
     await cluster.accounts.connected()
-    await until(lambda: cluster.accounts.reachable and not cluster.accounts._background)
+    owners = cluster.accounts._owners.values
+    await until(lambda: cluster.accounts.reachable and not any(owner._background for owner in owners()))
     cluster.accounts.delivered(FIRST, after.operation)
-    await until(lambda: not any(cluster.accounts._delivered) and not cluster.accounts._links[0].unanswered)
+    await until(lambda: not any(owner._delivered or owner.link.unanswered for owner in owners()))
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
     await cluster.cut()
     await cluster.until_refunded(slow)
@@ -283,7 +293,7 @@ async def test_a_replica_that_died_before_its_owner_is_refunded_what_it_did_not_
     cluster.accounts.delivered(FIRST, delivered.operation)
     await until(lambda: len(cluster.handles[0].shard.undelivered) == 1)
     await cluster.handles[0].shard.listed()
-    for link in cluster.accounts._links:
+    for link in [owner.link for owner in cluster.accounts._owners.values()]:
         await link.stop()  # Killed: it says nothing more.
     await cluster.restart()
     await cluster.until_refunded(slow)
@@ -299,7 +309,7 @@ async def test_the_word_of_a_living_replica_counts_more_than_the_list(
     delivered, slow = await cluster.call(), await cluster.call()
     cluster.handles[0].cut = True
     await cluster.handles[0].stop()
-    await until(lambda: not cluster.accounts._links[0].connected)
+    await until(lambda: not cluster.accounts._owners[0].link.connected)
     cluster.accounts.delivered(FIRST, delivered.operation)  # Nobody hears its notice.
     await cluster.handles[0].serve(await cluster.world.shard(shards=owned_shards(0, 2)))
     assert len(cluster.handles[0].shard.undelivered) == 2, "both are in doubt"
@@ -324,10 +334,10 @@ async def test_a_replica_that_stops_in_order_leaves_no_doubt(cluster: Cluster) -
 
 async def test_a_charge_is_kept_until_its_end(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delivered, voided, or one too many: none of them is asked for again, and memory stays bounded."""
-    monkeypatch.setattr(client_module, "UNDELIVERED_MAX", 2)
+    monkeypatch.setattr(owner_link_module, "UNDELIVERED_MAX", 2)
     delivered, voided = await cluster.call(), await cluster.call()
     cluster.accounts.delivered(FIRST, delivered.operation)
     cluster.accounts.void(voided)
-    assert cluster.accounts._undelivered == [{}, {}]
+    assert not any(owner.undelivered for owner in cluster.accounts._owners.values())
     charges = [await cluster.call() for _ in range(3)]
-    assert list(cluster.accounts._undelivered[0].values()) == charges[1:]
+    assert list(cluster.accounts._owners[0].undelivered.values()) == charges[1:]

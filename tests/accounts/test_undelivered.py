@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.accounts import undelivered as module
-from actors.accounts.undelivered import Listed, UndeliveredCharges, place_of
+from actors.accounts.undelivered import Listed, UndeliveredCharges
 from actors.calls import FIRST_ALLOWANCE, FIRST_STREAM_CHARGE, SettleRequest
-from actors.units import VirtualShard, owned_shards
 
 REPLICAS = (b"replica1", b"replica2")
 COUNTERS = (0, 1, 2, 255, 256, FIRST_STREAM_CHARGE + 1, FIRST_ALLOWANCE + 1)
@@ -70,9 +69,3 @@ def test_an_replica_that_links_again_says_which_recalled_charges_were_delivered(
     assert list(kept.of(REPLICAS[0])) == [old[1], charge_of(0, 256).operation]
     kept.posted(charge_of(0, 2))  # Asked for again: its account is known now.
     assert kept.recalled() == []
-
-
-def test_a_place_says_which_shards_an_owner_has() -> None:
-    assert place_of(owned_shards(1, 3)) == (1, 3)
-    assert place_of(owned_shards(0, 1)) == (0, 1)
-    assert place_of((VirtualShard(7),)) == (7, 1024)

@@ -3,14 +3,15 @@
 from actors.accounts.ledger import EntryType
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import Fenced
-from actors.accounts.undelivered import Listed, Place, place_of
+from actors.accounts.undelivered import Listed, Place
 from actors.accounts.writes import Write
 from actors.calls import REPLICA_ID_BYTES
-from actors.units import VirtualShard, owned_shards, routing_bytes, virtual_shard
+from actors.units import VirtualShard, routing_bytes, virtual_shard
 from tests.accounts.making import ALICE, group_of, settle
+from tests.accounts.shards import owned_shards
 from tests.accounts.test_store import SHARDS, debits, opened_in, posted
 
-HOME = place_of(SHARDS)
+HOME = Place(0)
 REPLICA, OTHER = b"replica1", b"replica2"
 
 
@@ -20,7 +21,7 @@ def counters(*numbers: int) -> bytes:
 
 def lists(*listed: Listed, place: Place = HOME) -> Write:
     """A group without accounts."""
-    return Write(shards={place.home}, place=place, undelivered=list(listed))
+    return Write(shards={VirtualShard(place.home)}, place=place, undelivered=list(listed))
 
 
 async def test_the_next_owner_reads_what_was_written_last(store: AccountStore) -> None:
@@ -49,21 +50,28 @@ async def test_a_former_owner_changes_no_list(store: AccountStore) -> None:
         except Fenced:
             continue
         raise AssertionError("a former owner wrote")
-    await store.undelivered.remove(old, SHARDS, REPLICA)
+    await store.undelivered.remove(old, HOME, SHARDS, REPLICA)
     assert await store.undelivered.recall(HOME) == [Listed(REPLICA, counters(2))]
-    await store.undelivered.remove(new, SHARDS, REPLICA)
+    await store.undelivered.remove(new, HOME, SHARDS, REPLICA)
     assert await store.undelivered.recall(HOME) == []
 
 
-async def test_an_owner_reads_its_own_place_and_those_of_another_number_of_owners(store: AccountStore) -> None:
-    """Charges of before the number of owners changed are refunded by whoever has their accounts now."""
+async def test_an_owner_reads_its_own_place_and_those_of_releases_whose_owners_could_not_move_shards(
+    store: AccountStore,
+) -> None:
+    """Their charges are refunded by whoever has their accounts now, and the lists removed with their replica."""
     for index in range(2):
         shards = owned_shards(index, 2)
         epoch = await store.take_over(f"owner {index}", shards, False)
-        await store.write(epoch, lists(Listed(REPLICA, counters(index)), place=place_of(shards)))
-    assert await store.undelivered.recall(place_of(owned_shards(1, 2))) == [Listed(REPLICA, counters(1))]
-    mine = await store.undelivered.recall(place_of(owned_shards(2, 3)))
-    assert sorted(mine) == [Listed(REPLICA, counters(0)), Listed(REPLICA, counters(1))]
+        await store.write(epoch, lists(Listed(REPLICA, counters(index)), place=Place(index, 2)))
+    both = [Listed(REPLICA, counters(0)), Listed(REPLICA, counters(1))]
+    assert sorted(await store.undelivered.recall(Place(2))) == both
+    await store.write(epoch, lists(Listed(REPLICA, counters(7)), place=Place(1)))
+    assert sorted(await store.undelivered.recall(Place(1))) == [both[0], Listed(REPLICA, counters(7))]
+    assert await store.undelivered.recall(Place(2)) == [Listed(REPLICA, counters(0))]
+    assert len(await store.undelivered.recall_all()) == 2
+    await store.undelivered.remove(epoch, Place(2), owned_shards(0, 2), REPLICA)
+    assert await store.undelivered.recall(Place(2)) == []
 
 
 async def test_the_account_of_an_operation_is_found_in_the_ledger(store: AccountStore) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from actors.ownership.api import Owned, SliceLost
+from actors.ownership.api import Commanded, Owned, SliceLost
 
 
 class MemoryOwnership:
@@ -28,6 +28,10 @@ class MemoryOwnership:
             del self._commands[kind]
             return setting
         return wanted
+
+    async def commanded(self, kind: str) -> Commanded | None:
+        command = self._commands.get(kind)
+        return None if command is None else Commanded(*command)
 
     async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
         self._commands[kind] = (wanted, setting)

@@ -1,9 +1,8 @@
 """Places the actors beside the owners of accounts, all at once, before a replica opens its parts.
 
 Implements: launch/README.md, "A new deployment". Wiring. Each part of a replica places its own actor again, and finds
-it then. Placed one after the other, a deployment that replaces several would wait for one new process after the other,
-and with another number of owners, replicas of before refuse calls all that time. The owners come after these, as late
-as possible: the actors here look for them by name when they need them.
+it then. Placed one after the other, a deployment that replaces several would wait for one new process after the other.
+The owners come after these: where they are replaced, their accounts wait for the last of them.
 """
 
 import asyncio

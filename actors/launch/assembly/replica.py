@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from actors import hosting
-from actors.accounts.client import ShardedAccounts, place_shards
+from actors.accounts.client import ShardedAccounts
+from actors.accounts.placing import place_owners
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
@@ -166,11 +167,9 @@ def _peers_are_clients() -> bool:
 
 async def _open_accounts(config: Config, replica_id: bytes) -> ShardedAccounts:
     """Find or place the owners of accounts, and the page of metrics, and begin to connect."""
-    # In threads: the calls block while a new process starts, and the replica's event loop must not.
-    handles, _ = await asyncio.gather(
-        asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
-    )
-    accounts = ShardedAccounts(config, handles, replica_id)
+    # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
+    await asyncio.gather(place_owners(config), asyncio.to_thread(place_metrics_page, config))
+    accounts = ShardedAccounts(config, replica_id)
     accounts.start()
     return accounts
 

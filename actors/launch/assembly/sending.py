@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from actors.accounts.client import ShardedAccounts, find_shards
+from actors.accounts.client import ShardedAccounts
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
@@ -27,7 +27,7 @@ from actors.upstream.replies import Node
 
 async def open_settling(config: Config) -> Settles:
     """With links: holds are ended over them."""
-    accounts = ShardedAccounts(config, find_shards(config), os.urandom(REPLICA_ID_BYTES))
+    accounts = ShardedAccounts(config, os.urandom(REPLICA_ID_BYTES))
     accounts.start()
     await accounts.connected()
     return accounts

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import SHARD_ACTOR_NAME, Command, OwnerReply, Value, owner_of
+from actors.accounts.api import Command, OwnerReply, Value
+from actors.accounts.one_command import ask_owner_of
 from actors.errors import Err
 from actors.units import parse_pubkey
 
@@ -35,7 +36,6 @@ class Instance:
     """Where a running product's actors are found: of a local run, the launcher writes it into its data folder."""
 
     ray_address: str
-    shard_actors: int
 
 
 def announce(run_folder: Path, instance: Instance) -> None:
@@ -59,21 +59,35 @@ def find_instance(run_folder: Path) -> Instance:
 
 def ask_owner(instance: Instance, command: Command[Value]) -> Value:
     """Send one command to the owner of its account, and return the result. Raises OperatorError for a refusal."""
-    with _joined(instance):
-        return ask_owner_here(instance.shard_actors, command)
+    with joined(instance):
+        return ask_owner_here(command)
 
 
 def ask_actor(instance: Instance, name: str, method: str, *arguments: Any) -> Any:
     """Send one request to a named actor of the running product, and return its answer."""
-    with _joined(instance):
-        try:
-            return asyncio.run(hosting.ask(hosting.find(name), method, *arguments, wait_seconds=_ACTOR_SECONDS))
-        except hosting.ActorUnreachable as error:
-            raise OperatorError(f"{name} did not answer ({error}): try again in a few seconds") from None
+    with joined(instance):
+        return ask_actor_here(name, method, *arguments)
+
+
+def ask_actor_here(name: str, method: str, *arguments: Any) -> Any:
+    """Do as ask_actor, in a process that has already joined the cluster."""
+    try:
+        return asyncio.run(hosting.ask(hosting.Reference(name), method, *arguments, wait_seconds=_ACTOR_SECONDS))
+    except hosting.ActorUnreachable as error:
+        raise OperatorError(f"{name} did not answer ({error}): try again in a few seconds") from None
+
+
+def ask_all(instance: Instance, wait_seconds: float) -> dict[str, dict[str, Any]]:
+    """Return what each actor of the running product says of itself, by its name; nothing where it does not answer."""
+    with joined(instance):
+        names = hosting.names()
+        states = asyncio.run(hosting.ask_each(map(hosting.Reference, names), "actor_state", wait_seconds))
+        return {name: state or {} for name, state in zip(names, states, strict=True)}
 
 
 @contextlib.contextmanager
-def _joined(instance: Instance) -> Iterator[None]:
+def joined(instance: Instance) -> Iterator[None]:
+    """Be a client of the cluster meanwhile."""
     try:
         hosting.connect(instance.ray_address)
     except ConnectionError:
@@ -87,11 +101,10 @@ def _joined(instance: Instance) -> Iterator[None]:
         hosting.disconnect()
 
 
-def ask_owner_here(shard_actors: int, command: Command[Value]) -> Value:
+def ask_owner_here(command: Command[Value]) -> Value:
     """Do as ask_owner, in a process that has already joined the cluster."""
-    name = SHARD_ACTOR_NAME.format(index=owner_of(command, shard_actors))
     try:
-        reply: OwnerReply[Value] = asyncio.run(hosting.ask(hosting.find(name), "ask", command))
+        reply: OwnerReply[Value] = asyncio.run(ask_owner_of(command))
     except hosting.ActorUnreachable as error:
         raise OperatorError(f"the owner of this account did not answer ({error}): try again in a few seconds") from None
     if reply.value is None:

@@ -267,7 +267,7 @@ class _Run:
                 self._supervisor.start(edge.child(self._edge, config.serve, self._data.logs))
         if self._stop.is_set():
             return False
-        instance = operator.Instance(head.address, config.accounts.shard_actors)
+        instance = operator.Instance(head.address)
         operator.announce(self._data.folder("run"), instance)
         account = None
         if config.payments.network != "mainnet":  # There credits are worth money, and none are given away.
@@ -302,7 +302,7 @@ class _Run:
             wallets.keep_demo_api_key(folder, api_key)
         account, reason = operator.account_of(wallet.pubkey), "demo credits of a local run"
         grant = AdjustCredits(account, demo.DEMO_CREDITS, reason, "demo:first-grant")
-        return Demo(wallet.pubkey, api_key, operator.ask_owner_here(config.accounts.shard_actors, grant).balance)
+        return Demo(wallet.pubkey, api_key, operator.ask_owner_here(grant).balance)
 
     def _show(self, head: cluster.RayHead, config: Config, account: Demo | None) -> None:
         serve, node_url = config.serve, config.upstream.node_url

@@ -27,6 +27,7 @@ from actors.launch.local_run.screen import (
     say,
 )
 from actors.launch.operator.account_commands import add_account_shortcuts, add_accounts
+from actors.launch.operator.cluster_commands import add_cluster
 from actors.launch.operator.money_commands import add_deposits, add_referrals
 from actors.launch.operator.sponsor_commands import add_sponsor
 from actors.launch.operator.tables import is_for_a_terminal, print_table
@@ -82,6 +83,7 @@ def make_cli(parts: Parts) -> typer.Typer:
     _add_config(cli)
     _add_migrate(cli, parts)
     add_accounts(cli)
+    add_cluster(cli)
     add_deposits(cli)
     add_referrals(cli)
     add_sponsor(cli)

@@ -15,6 +15,7 @@ FIRST_LINES = MappingProxyType(
         "run": "Start the whole product; Ctrl-C stops it.",
         "config": "Check the settings; with --show print them, secrets masked.",
         "migrate": "Create or update the tables of your own PostgreSQL.",
+        "cluster": "The actors of the running instance: their number, their state.",
         "accounts": "Operator commands on accounts of the running instance.",
         "adjust": "Add or remove credits.",
         "suspend": "Refuse every paid call of an account.",

@@ -183,20 +183,21 @@ def _ask_watcher(data_dir: Path | None, command: WatcherCommand) -> Any:
 
 
 def _ask(data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
-    return _with_instance(data_dir, lambda instance: operator.ask_actor(instance, name, method, *arguments))
+    return with_instance(data_dir, lambda instance: operator.ask_actor(instance, name, method, *arguments))
 
 
 def ask_owner(data_dir: Path | None, make: Callable[[], Command[Value]]) -> Value:
     """Send the command of `make` to its owner. When it is refused, print the reason and exit."""
-    return _with_instance(data_dir, lambda instance: operator.ask_owner(instance, make()))
+    return with_instance(data_dir, lambda instance: operator.ask_owner(instance, make()))
 
 
-def _with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Value]) -> Value:
+def with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Value]) -> Value:
+    """Ask the running product, here or on the cluster of RAY_ADDRESS. When that fails, print why and exit."""
     try:
         config = settings(Options(data_dir, False, None, None, {})).config
         cluster = os.environ.get("RAY_ADDRESS")
         if cluster and data_dir is None:  # Its token is in the environment too.
-            return ask(operator.Instance(cluster, config.accounts.shard_actors))
+            return ask(operator.Instance(cluster))
         folder = data_path(config, data_dir)
         instance = operator.find_instance(folder / "run")
         os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))

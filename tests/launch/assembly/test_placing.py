@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors import hosting
-from actors.accounts.client import place_shards
 from actors.config import Config, PaymentsConfig, UpstreamConfig
 from actors.launch.assembly import placing, replica
 from actors.telemetry import logs
@@ -57,7 +55,7 @@ class Enough(Exception):
 
 
 async def test_owners_are_placed_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another number of owners, replicas of before refuse calls from then on until the new ones serve."""
+    """Their clients among the other actors find them by their names."""
     order: list[str] = []
 
     async def beside(config: Config) -> None:
@@ -74,18 +72,3 @@ async def test_owners_are_placed_last(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Enough):
         await replica.assemble(WHOLE.model_copy(update={"storage": storage}))
     assert order == ["beside", "owners"]
-
-
-def test_several_owners_are_placed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And their references stand in the order of their indices."""
-    meeting = threading.Barrier(3)
-
-    def place(plain_class: type, name: str, config: Config, uses: Any, *arguments: Any) -> str:
-        meeting.wait(timeout=20)
-        return f"{name} {arguments[-1]}"
-
-    monkeypatch.setattr(hosting, "place_with_settings", place)
-    monkeypatch.setattr(hosting, "remove_others", lambda prefix, names: None)
-    accounts = WHOLE.accounts.model_copy(update={"shard_actors": 3})
-    found = place_shards(WHOLE.model_copy(update={"accounts": accounts}))
-    assert found == [f"account-shard-{index} {index}" for index in range(3)]

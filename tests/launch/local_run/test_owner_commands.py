@@ -13,7 +13,7 @@ from actors.launch.local_run import owner_commands as operator
 
 def test_a_running_instance_is_found_and_a_stopped_one_is_not(tmp_path: Path) -> None:
     """Rule: every error says what to do about it."""
-    instance = operator.Instance("127.0.0.1:1", 3)
+    instance = operator.Instance("127.0.0.1:1")
     operator.announce(tmp_path, instance)
     assert operator.find_instance(tmp_path) == instance
     operator.withdraw(tmp_path)
@@ -46,10 +46,9 @@ def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, reply: OwnerReply[A
     async def answer(*_: Any) -> OwnerReply[Any]:
         return reply
 
-    monkeypatch.setattr(operator.hosting, "find", lambda _: None)
-    monkeypatch.setattr(operator.hosting, "ask", answer)
+    monkeypatch.setattr(operator, "ask_owner_of", answer)
     with pytest.raises(operator.OperatorError) as raised:
-        operator.ask_owner_here(1, Describe(b"k" * 32))
+        operator.ask_owner_here(Describe(b"k" * 32))
     assert str(raised.value).startswith(told)
 
 
@@ -59,4 +58,4 @@ def test_where_no_cluster_answers_the_command_says_so(host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(operator.OperatorError, match=f"no Ray cluster answers at .*{port}: start the product, or"):
-        operator.ask_actor(operator.Instance(f"{host}:{port}", 1), "any", "ask")
+        operator.ask_actor(operator.Instance(f"{host}:{port}"), "any", "ask")

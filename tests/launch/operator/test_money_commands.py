@@ -122,5 +122,5 @@ def test_on_a_machine_of_a_cluster_commands_join_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("LEDGER_ACCOUNTS__SHARD_ACTORS", "3")
     monkeypatch.setattr(operator, "ask_owner", lambda instance, _: asked.append(instance) or [])
     assert runner.invoke(CLI, ["referrals", "list"]).exit_code == 0
-    assert asked == [operator.Instance("auto", 3)]
+    assert asked == [operator.Instance("auto")]
     assert runner.invoke(CLI, ["referrals", "list", "--data-dir", "/nowhere"]).exit_code == 1

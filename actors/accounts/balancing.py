@@ -1,0 +1,100 @@
+"""Directs moves of virtual shards until they are spread evenly over as many owners as are wanted.
+
+Implements: design, "Owners, for every kind of actor". A shell; which shards move decides ownership/spread.py, and how
+one moves moving.py. The first owner runs this. Everything is read anew each time, so it may end anywhere, and two of
+them do no harm.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from actors.accounts.holders_store import RouteTable
+from actors.accounts.moving import Handover
+from actors.accounts.stored import StoreUnavailable
+from actors.hosting import ActorUnreachable
+from actors.ownership.api import Commanded, OwnershipUnavailable
+from actors.ownership.moves import HolderAway, MovesStalled, move_slices
+from actors.units import VIRTUAL_SHARDS
+
+logger = logging.getLogger(__name__)
+
+KIND = "account-owners"
+SHARDS_AT_ONCE = 32  # Of one move: their accounts wait for it, some hundredths of a second.
+
+# Asks the owner of this name. Raises ActorUnreachable.
+AskOwner = Callable[..., Awaitable[Any]]
+
+
+class Balancing:
+    """name_of: the name of the owner with an index.
+
+    commanded: reads how many owners there shall be; None: nobody has said so yet. place: starts the owners with these
+    indexes that do not run. remove: ends all other owners; they have no shards.
+    """
+
+    def __init__(
+        self,
+        routes: Callable[[], Awaitable[RouteTable]],
+        commanded: Callable[[], Awaitable[Commanded | None]],
+        ask: AskOwner,
+        place: Callable[[Sequence[int]], Awaitable[None]],
+        remove_others: Callable[[Sequence[int]], Awaitable[None]],
+        name_of: Callable[[int], str],
+    ) -> None:
+        self._routes, self._commanded, self._ask = routes, commanded, ask
+        self._place, self._remove_others, self._name_of = place, remove_others, name_of
+        self._handovers: dict[tuple[int, ...], tuple[str, Handover]] = {}
+
+    async def step(self) -> int:
+        """Move all shards that are not where they shall be. Returns how many were moved; what cannot be done now is
+        left to the next step."""
+        try:
+            commanded, routes = await self._commanded(), (await self._routes()).owners
+            if commanded is None or not routes:
+                return 0
+            wanted = commanded.wanted
+            names = [self._name_of(index) for index in range(wanted)]
+            if set(routes) != set(range(wanted)) or _is_uneven(routes, wanted):
+                await self._place(range(wanted))
+            moved = await move_slices(VIRTUAL_SHARDS, names, self._holders, self._give, self._take, SHARDS_AT_ONCE)
+            if moved:
+                logger.info("%d shards were moved; %d owners have all of them", moved, wanted)
+                await self._remove_others(range(wanted))
+            return moved
+        except (HolderAway, MovesStalled, ActorUnreachable, StoreUnavailable, OwnershipUnavailable) as error:
+            logger.warning("shards are not spread evenly yet: %s", error)
+            return 0
+        finally:
+            self._handovers.clear()
+
+    async def _holders(self) -> Mapping[int, str]:
+        return {shard: self._name_of(index) for shard, index in enumerate((await self._routes()).owners)}
+
+    async def _give(self, giver: str, shards: Sequence[int]) -> None:
+        handover = await self._asked(giver, "give", list(shards))
+        self._handovers[tuple(shards)] = giver, handover
+
+    async def _take(self, taker: str, shards: Sequence[int]) -> None:
+        giver, handover = self._handovers.get(tuple(shards), ("", None))
+        if handover is None:
+            raise HolderAway("the owner of its shards does not answer; it takes them along where it starts again")
+        if giver == taker:
+            await self._asked(taker, "take_back", list(shards))
+            return
+        await self._asked(taker, "take", list(shards), handover)
+        await self._asked(giver, "given", list(shards))
+
+    async def _asked(self, name: str, method: str, *arguments: Any) -> Any:
+        try:
+            answer = await self._ask(name, method, *arguments)
+        except ActorUnreachable as error:
+            raise HolderAway(str(error)) from error
+        if isinstance(answer, str):
+            raise HolderAway(answer)
+        return answer
+
+
+def _is_uneven(routes: bytes, wanted: int) -> bool:
+    counts = [routes.count(index) for index in range(wanted)]
+    return max(counts) - min(counts) > 1

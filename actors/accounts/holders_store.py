@@ -1,0 +1,91 @@
+"""Which owner has which virtual shard, durably. The port, and PostgreSQL behind it.
+
+Implements: design, "Owners, for every kind of actor"; money rules 5 and 12. Decides nothing; accounts_adopt() in
+functions.sql orders a move against the writes of both owners.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol
+
+from actors.accounts.stored import Fenced, NotGiven
+from actors.units import VIRTUAL_SHARDS, VirtualShard
+
+_ADOPT_SECONDS = 8.0
+
+
+class Giver(NamedTuple):
+    """Who has given shards away, and the epoch with which it wrote last. None: nobody has, they have stood unserved."""
+
+    owner: int
+    epoch: int | None
+
+
+class RouteTable(NamedTuple):
+    """owners: the index of the owner of each of the 1,024 shards; empty: no owner has started yet. epochs: of each
+    owner by its index; it changes with each shard that the owner takes, also with one that it had before."""
+
+    owners: bytes = b""
+    epochs: tuple[int, ...] = ()
+
+
+class HoldersStore(Protocol):
+    """All methods raise StoreUnavailable."""
+
+    async def assigned(self, index: int, owners: int) -> list[VirtualShard]:
+        """The shards of the owner with this index. owners: among how many the shards are spread that nobody had."""
+        ...
+
+    async def adopt(
+        self, owner: str, index: int, epoch: int, mine: Sequence[VirtualShard], fresh: Sequence[VirtualShard], by: Giver
+    ) -> int:
+        """Give `fresh` to this owner, beside the shards that it has; returns the next epoch, of all of them.
+
+        Raises Fenced when `mine` are not this owner's any more, NotGiven when `fresh` are not where their giver left
+        them. After any other error, whether it was done is known only after the next take_over. When this returns,
+        every write of the epochs before has either been made or never will be.
+        """
+        ...
+
+    async def routes(self) -> RouteTable: ...
+
+
+class PostgresHoldersStore:
+    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._reading = reading
+
+    async def assigned(self, index: int, owners: int) -> list[VirtualShard]:
+        async with self._reading() as connection:
+            return list(await connection.fetchval("SELECT accounts_assigned($1, $2)", index, owners))
+
+    async def adopt(
+        self, owner: str, index: int, epoch: int, mine: Sequence[VirtualShard], fresh: Sequence[VirtualShard], by: Giver
+    ) -> int:
+        async with self._reading() as connection:
+            taken = await connection.fetchval(
+                "SELECT accounts_adopt($1, $2, $3, $4, $5, $6, $7)",
+                *(owner, index, epoch, list(mine), list(fresh), *by),
+                timeout=_ADOPT_SECONDS,
+            )
+        if taken is None:
+            raise Fenced
+        if taken == 0:
+            raise NotGiven
+        return int(taken)
+
+    async def routes(self) -> RouteTable:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT holder, epoch FROM shard_owner WHERE holder IS NOT NULL ORDER BY virtual_shard"
+            )
+        return route_table([(row[0], row[1]) for row in rows])
+
+
+def route_table(rows: Sequence[tuple[int, int]]) -> RouteTable:
+    """rows: holder and epoch of each shard."""
+    if len(rows) != VIRTUAL_SHARDS:
+        return RouteTable()
+    epochs = [0] * (1 + max(holder for holder, _ in rows))
+    for holder, epoch in rows:
+        epochs[holder] = max(epochs[holder], epoch)
+    return RouteTable(bytes(holder for holder, _ in rows), tuple(epochs))

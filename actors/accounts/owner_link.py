@@ -1,0 +1,169 @@
+"""One owner of accounts as a replica's client keeps it: its link, and the charges whose answers have not left yet.
+
+Implements: money rule 2; threats 57 and 66. Part of client.py, which routes, and starts over when an owner has given
+this replica up.
+
+When a link stands again, perhaps to a restarted owner, it says which charges are undelivered, so that the owner takes
+all others as delivered, and asks for each of them again (replicas.py).
+"""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from actors import hosting
+from actors.accounts.api import DELIVERED, HOLD, LINK_KINDS, SETTLE, UNDELIVERED, VOID
+from actors.accounts.gathered_asks import GatheredAsks
+from actors.accounts.undelivered import UNDELIVERED_MAX
+from actors.background import Background
+from actors.calls import REPLICA_ID_BYTES, DeliveredNotice, SettleReply, SettleRequest, UndeliveredNotice
+from actors.clock import Clock
+from actors.hotlink.frames import MessageKind
+from actors.hotlink.replica import Link, LinkGivenUp, LinkTimeout
+
+logger = logging.getLogger(__name__)
+
+_NOTICE_WAIT_MS = 30_000
+_NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice, or earlier, together with the next call.
+_ASK_PAUSE_SECONDS = 1.0
+
+
+class StartsOver(Protocol):
+    """The replica's client, as its links see it."""
+
+    replica: bytes
+
+    def start_over(self) -> None:
+        """An owner has given this replica up."""
+        ...
+
+    def given_up(self, operation: bytes) -> None:
+        """An owner has given up the replica of this operation. It may be an earlier one of this process."""
+        ...
+
+
+class OwnerLink:
+    """handle: of the owner's actor. settle_wait_ms: how long a settle may take."""
+
+    def __init__(
+        self, client: StartsOver, handle: Any, secret: bytes, settle_wait_ms: int, clock: Clock | None = None
+    ) -> None:
+        self._client, self.handle, self._settle_wait_ms = client, handle, settle_wait_ms
+        self.link = Link(secret, LINK_KINDS, self._resolve, client.replica, clock)
+        self.link.on_given_up = client.start_over
+        self.link.on_standing = self.ask_for_undelivered
+        self.standings = GatheredAsks(functools.partial(hosting.ask, handle, "ask_many"))
+        # By operation; beyond UNDELIVERED_MAX the oldest are taken as delivered, as by the owner.
+        self.undelivered: dict[bytes, SettleRequest] = {}
+        self._asked_again: dict[bytes, bool] = {}  # Unanswered; True: the charge's answer has left meanwhile.
+        self._delivered: list[bytes] = []
+        self._notice_is_due = False
+        self._background = Background(logger, "background work for an owner failed")
+
+    def start(self) -> None:
+        self.link.start()
+
+    async def stop(self) -> None:
+        await self._background.stop()
+        await self.link.stop()
+
+    def last_words(self) -> list["asyncio.Future[Any]"]:
+        """Tell what was delivered and what was not, before the end. Each is answered when the owner knows it."""
+        # An owner answers in order: when a last notice is answered, even an empty one, the earlier ones have arrived.
+        notices = [self._send_notice()] if self._delivered or self.link.unanswered else []
+        # Answered when it is durable: owners that end right after this replica have no charge of it in doubt.
+        return [*notices, self._tell_undelivered()] if self.link.connected else notices
+
+    def sent(self, kind: MessageKind, request: Any, wait_ms: int) -> "asyncio.Future[Any]":
+        """Send a request; the future gives its reply. Both raise LinkFull, LinkGivenUp or LinkTimeout."""
+        if self._delivered:
+            self._send_notice()  # In the same write as the call: the write is most of a notice's cost.
+        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD)
+
+    def charged(self, request: SettleRequest) -> None:
+        """Keep a posted charge until its answer has left."""
+        undelivered = self.undelivered
+        undelivered[request.operation] = request
+        if len(undelivered) > UNDELIVERED_MAX:
+            del undelivered[next(iter(undelivered))]
+
+    def delivered(self, operation: bytes) -> None:
+        self.undelivered.pop(operation, None)
+        if operation in self._asked_again:
+            self._asked_again[operation] = True
+        self._delivered.append(operation)
+        if not self._notice_is_due:
+            self._notice_is_due = True
+            asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self.send_gathered)
+
+    def send_gathered(self) -> None:
+        self._notice_is_due = False
+        if self._delivered:
+            self._send_notice()
+
+    def _send_notice(self) -> "asyncio.Future[Any]":
+        operations, self._delivered = tuple(self._delivered), []
+        noted = self.link.call(DELIVERED, DeliveredNotice(operations), _NOTICE_WAIT_MS)
+
+        def done(future: "asyncio.Future[Any]") -> None:
+            if not future.cancelled() and isinstance(future.exception(), LinkGivenUp) and operations:
+                self._client.given_up(operations[-1])
+
+        noted.add_done_callback(done)
+        return noted
+
+    def ask_for_undelivered(self) -> None:
+        """The link stands again, or accounts have moved to this owner. Ask for each undelivered charge: a new owner may
+        not know of it."""
+        self._tell_undelivered()
+        for operation, charge in self.undelivered.items():
+            if operation not in self._asked_again:  # Otherwise the link itself sends it again.
+                self._asked_again[operation] = False
+                self._background.start(self._ask_again(charge))
+
+    def _tell_undelivered(self) -> "asyncio.Future[Any]":
+        operations = set(self.undelivered)
+        for kind in (SETTLE, VOID):  # Of these, too, the owner must not believe that their answers have left.
+            operations |= {request.operation for request in self.link.unanswered_of(kind)}
+        replica = self._client.replica
+        mine = tuple(operation for operation in operations if operation[:REPLICA_ID_BYTES] == replica)
+        told = self.link.call(UNDELIVERED, UndeliveredNotice(replica, mine), _NOTICE_WAIT_MS)
+        told.add_done_callback(_retrieve)
+        return told
+
+    async def _ask_again(self, charge: SettleRequest) -> None:
+        operation, undelivered = charge.operation, self.undelivered
+        while operation in undelivered:
+            try:
+                reply: SettleReply = await self.sent(SETTLE, charge, self._settle_wait_ms)
+            except LinkGivenUp:
+                self._client.given_up(operation)
+                break
+            except LinkTimeout:
+                await asyncio.sleep(_ASK_PAUSE_SECONDS)
+            else:
+                if not reply.ok and operation in undelivered:
+                    # The charge was refunded: the former owner had given this replica up.
+                    self._client.given_up(operation)
+                break
+        if self._asked_again.pop(operation):
+            self.delivered(operation)  # Again: the first notice may have overtaken the question.
+
+    async def _resolve(self) -> tuple[str, int]:
+        try:
+            host, port = await hosting.ask(self.handle, "address", wait_seconds=5)
+        except hosting.ActorUnreachable as error:
+            raise OSError(str(error)) from error
+        return host, port
+
+
+def _retrieve(told: "asyncio.Future[Any]") -> None:
+    """A link that breaks tells again once it stands."""
+    if not told.cancelled():
+        told.exception()
+
+
+# Returns the handle of the owner with this index.
+FindOwner = Callable[[int], Any]

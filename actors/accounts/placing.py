@@ -1,0 +1,41 @@
+"""Places the owners of accounts, and says how many there shall be.
+
+Implements: design, "Owners, for every kind of actor"; launch/README.md, "A new deployment". Wiring. Spreading the
+accounts over them is the first owner's work (balancing.py), and so is ending those that are not wanted any more.
+"""
+
+import asyncio
+
+from actors import hosting
+from actors.accounts.api import owner_name
+from actors.accounts.balancing import KIND
+from actors.accounts.host import USES, AccountShardActor
+from actors.config import Config
+from actors.ownership.store import opened_ownership
+
+
+async def place_owners(config: Config) -> list[hosting.Reference]:
+    """Start the owners that do not run, replace those with other settings, and return references to all. Needs a
+    connected Ray.
+
+    Owners that run beyond the wanted number are kept, and replaced like the others: they have accounts until these have
+    been moved.
+    """
+    setting = config.accounts.shard_actors
+    async with opened_ownership(config.storage, "placing of account owners") as ownership:
+        wanted = await ownership.wanted(KIND, setting)
+        await ownership.set_wanted(KIND, wanted, setting)
+    running = await asyncio.to_thread(hosting.names, owner_name(""))
+    names = sorted({*running, *map(owner_name, range(wanted))}, key=_index_of)
+
+    # In threads, several at once: each call waits for a new process, and accounts without an owner for the last one.
+    async def place(name: str) -> hosting.Reference:
+        return await asyncio.to_thread(
+            hosting.place_with_settings, AccountShardActor, name, config, USES, _index_of(name), setting
+        )
+
+    return list(await asyncio.gather(*map(place, names)))
+
+
+def _index_of(name: str) -> int:
+    return int(name.removeprefix(owner_name("")))

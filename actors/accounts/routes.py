@@ -1,0 +1,48 @@
+"""Which owner has which account, as a process that asks the owners knows it.
+
+Implements: design, "Owners, for every kind of actor"; money rule 5. Pure. What it knows may be old: an owner that does
+not have a shard answers "ask again", and the owners' table is read again (client.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from actors.accounts.api import Command, shard_of_command
+from actors.calls import HoldRequest, Proof, SettleRequest, StreamTime, shard_of_proof
+from actors.units import VIRTUAL_SHARDS, shard_of
+
+
+class OwnerRoutes:
+    """All accounts are looked for at the first owner until the table of the owners is known."""
+
+    def __init__(self) -> None:
+        self._owners = [0] * VIRTUAL_SHARDS
+        self.used = frozenset(self._owners)  # The owners that have a shard.
+        self.are_read = False
+        self._epochs: dict[int, int] = {}
+
+    def of_account(self, pubkey: bytes) -> int:
+        return self._owners[shard_of(pubkey)]
+
+    def of_proof(self, proof: Proof) -> int:
+        return self._owners[shard_of_proof(proof)]
+
+    def of_command(self, command: Command[Any]) -> int:
+        shard = shard_of_command(command)
+        return self._owners[0 if shard is None else shard]
+
+    def of_request(self, request: Any) -> int | None:
+        """Return the owner that a request of the hot link is for. None: it is for the owner that it was sent to."""
+        if isinstance(request, HoldRequest):
+            return self.of_proof(request.proof)
+        return self.of_account(request.pubkey) if isinstance(request, SettleRequest | StreamTime) else None
+
+    def update(self, owners: Sequence[int], epochs: Sequence[int]) -> set[int]:
+        """Take what the owners' table says, as holders_store.RouteTable has it. Returns the owners that may have taken
+        a shard meanwhile, if only back."""
+        if len(owners) != VIRTUAL_SHARDS:
+            return set()
+        gaining = {index for index in set(owners) if self._epochs.get(index) != epochs[index]}
+        self._owners, self.used, self.are_read = list(owners), frozenset(owners), True
+        self._epochs = dict(enumerate(epochs))
+        return gaining

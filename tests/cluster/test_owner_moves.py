@@ -1,0 +1,54 @@
+"""The number of owners of accounts changes on the running product, and its clients do not notice.
+
+Rules: design, "Owners, for every kind of actor"; money rules 1, 2 and 5."""
+
+import asyncio
+import json
+from functools import partial
+
+import pytest
+
+from bench.product import Product
+from tests.cluster.load import Seen, hammer
+from tests.cluster.test_faults import eventually, health
+from tests.customers import Customer
+from tests.product import StaffedProduct
+
+_CREDITS = 1_000_000
+pytestmark = pytest.mark.kills
+
+
+async def called_meanwhile(customers: list[Customer], product: StaffedProduct, counts: tuple[int, ...]) -> list[Seen]:
+    stop = asyncio.Event()
+    calling = [asyncio.create_task(hammer(customer, 2, stop)) for customer in customers]
+    await asyncio.sleep(0.5)
+    for count in counts:
+        told = json.loads(await asyncio.to_thread(product.command, "cluster", "scale", "owners", str(count), "--json"))
+        assert told["is_even"] and len(told["slices"]) == count, told
+        assert max(told["slices"].values()) - min(told["slices"].values()) <= 1
+    stop.set()
+    return [await each for each in calling]
+
+
+def _has(customer: Customer, credits: int) -> bool:
+    return customer.balance == credits
+
+
+def test_owners_are_added_and_removed_while_customers_call(product: Product) -> None:
+    """No call fails, each answer is charged once, and the audit agrees with what the customers saw."""
+    assert isinstance(product, StaffedProduct)
+    customers = [Customer(product) for _ in range(6)]
+    for customer in customers:
+        customer.grant(_CREDITS)
+        customer.limits(100_000, 64)
+    seen = asyncio.run(called_meanwhile(customers, product, (3, 1)))
+    for customer, calls in zip(customers, seen, strict=True):
+        assert set(calls.kinds) == {"200"} and calls.answered > 10, calls
+        left = _CREDITS - calls.answered
+        assert eventually(partial(_has, customer, left), 30), (calls, customer.balance)
+    assert product.audit().returncode == 0
+    assert eventually(lambda: len(product.running("ray::AccountShard")) == 1, 30)
+    assert eventually(lambda: health(product).body["status"] == "ok", 30), health(product)
+    states = json.loads(product.command("cluster", "status", "--json"))["actors"]
+    assert states["account-shard-0"]["shards"] == 1024 and states["account-shard-0"]["epoch"] > 0
+    assert all(state["process"] for state in states.values()), states
