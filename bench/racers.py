@@ -34,8 +34,9 @@ from actors.ownership.store import PostgresOwnership
 from actors.sends.api import RaceResult, RacerUnreachable, WantedRace
 from actors.sends.client import SendsClient
 from actors.sends.core import RaceState
-from actors.sends.placing import place_racers, spread_races
+from actors.sends.placing import place_racers
 from actors.sends.slices import KIND, racer_names
+from actors.sends.spreading import spread_races
 from actors.storage.connections import connect_postgres
 from actors.units import base58_text
 from bench import scenario, stores, systems

@@ -10,17 +10,19 @@ classifiers of before find out with their next write, and those that have no par
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from actors import hosting
 from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.ownership.store import opened_ownership
+from actors.ownership.api import OwnershipUnavailable
+from actors.ownership.store import PostgresOwnership, opened_ownership
 from actors.signals.actor import SignalClassifier
 from actors.signals.api import ACTOR_PREFIX
 from actors.signals.archive import SignalArchive
@@ -28,7 +30,7 @@ from actors.signals.block_source import BlockSource
 from actors.signals.classify import PROGRAMS
 from actors.signals.geyser_source import GeyserSource
 from actors.signals.history import PostgresSignalHistory
-from actors.signals.log import RedisSignalLog, SignalLog
+from actors.signals.log import RedisSignalLog, SignalLog, SignalLogUnavailable
 from actors.signals.positions import PARTS_MAX
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics import Metrics
@@ -39,7 +41,8 @@ logger = logging.getLogger(__name__)
 
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
 KIND = "classifiers"  # As an operator names them who wants another number of them.
-_READY_SECONDS, _SCALE_SECONDS = 30.0, 300.0
+_READY_SECONDS = 30.0
+_FOLLOW_SECONDS = 5.0  # Between two looks at the number that is wanted.
 OpenNode = Callable[[Config], Awaitable[Node]]
 # The settings of a classifier and of what the wiring opens for it; it is replaced when one of them changes.
 # Not by another number of classifiers: those that stay go on.
@@ -60,27 +63,56 @@ class SignalClassifierActor(ReportingActor):
     def __init__(self, config: Config, fingerprint: str, part: int, parts: int, open_node: OpenNode) -> None:
         super().__init__(config, fingerprint, f"{ACTOR_PREFIX}{part}")
         self._part, self._parts, self._open_node = part, parts, open_node
+        self._follow_now = asyncio.Event()
 
     async def health(self) -> dict[str, Any]:
         await self._ready()
         return self._classifier.health() | {"archive_fault": "" if self._archive is None else self._archive.fault}
 
-    async def have(self, count: int) -> int:
-        """Place the other classifiers, so that there are so many; return the number of parts of their work."""
+    async def scale(self, count: int) -> None:
+        """Have so many classifiers from now on, with the settings of this one; of the first classifier."""
         await self._ready()
-        return await _have(self._config, self._fingerprint, self._open_node, count)
+        before = await self._ownership.commanded(KIND)
+        await self._ownership.set_wanted(KIND, count, before.setting if before else count)
+        self._follow_now.set()
+
+    async def spread(self) -> dict[str, Any]:
+        """Return who has a part of the work, and whether that is as wanted; of the first classifier."""
+        await self._ready()
+        commanded, division = await self._ownership.commanded(KIND), await self._log.division()
+        parts = division.parts if division else 0
+        wanted = commanded.wanted if commanded else parts
+        slices = {f"{ACTOR_PREFIX}{part}": 1 for part in range(parts)}
+        return {"wanted": wanted, "is_even": parts == wanted, "slices": slices}
+
+    async def _follow(self) -> None:
+        """The first classifier has as many classifiers as are wanted."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FOLLOW_SECONDS):
+                    await self._follow_now.wait()
+            self._follow_now.clear()
+            try:
+                commanded, division = await self._ownership.commanded(KIND), await self._log.division()
+                if commanded and division and commanded.wanted != division.parts:
+                    running = await asyncio.to_thread(hosting.names, ACTOR_PREFIX)
+                    count = min(commanded.wanted, PARTS_MAX)
+                    await _have(self._config, self._fingerprint, self._open_node, count, running)
+            except (OwnershipUnavailable, SignalLogUnavailable, hosting.ActorUnreachable) as error:
+                logger.warning("the classifiers are not as many as wanted yet: %s", error)
 
     async def _assemble(self) -> None:
         config, clock = self._config, SystemClock()
         assert config.storage.redis_url is not None
         redis = await checked_redis(config.storage.redis_url.get_secret_value())
-        log = RedisSignalLog(redis, config.signals.stream_entries_max)
+        log = self._log = RedisSignalLog(redis, config.signals.stream_entries_max)
         node = await self._open_node(config)
         url, token = config.upstream.yellowstone_url, config.upstream.yellowstone_token
         stream = None
         if url is not None:
             stream = GeyserSource(url, PROGRAMS, None if token is None else token.get_secret_value())
         pool = await configured_postgres(config.storage, 2, self._name)
+        self._ownership = PostgresOwnership(pool)
         history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
             *(self._part, self._parts, stream),
@@ -97,6 +129,7 @@ class SignalClassifierActor(ReportingActor):
                 history_days=config.signals.history_days,
             )
             self._archive.start()
+            self._following = asyncio.create_task(self._follow())
         watch_classifier(self._metrics, self._classifier.health)
 
 
@@ -132,29 +165,24 @@ def place_classifiers(config: Config, open_node: OpenNode) -> int:
 async def _place_wanted(config: Config, open_node: OpenNode) -> int:
     async with opened_ownership(config.storage, "ledger-gateway placing classifiers") as ownership:
         count = await ownership.wanted(KIND, config.signals.classifiers)
+        await ownership.set_wanted(KIND, count, config.signals.classifiers)
     return await _have(part_of(config, USES), fingerprint(config, USES), open_node, count)
 
 
-async def scale_classifiers(count: int) -> int:
-    """Have so many classifiers from now on, with the settings of those that run; return the number of parts.
-
-    Needs a connected Ray. A deployment goes back to the number that is kept (ownership), so tell that first. Raises
-    ActorUnreachable, after which it may be done again.
-    """
-    assert 1 <= count <= PARTS_MAX, count
-    first = hosting.Reference(f"{ACTOR_PREFIX}0")
-    return int(await hosting.ask(first, "have", count, wait_seconds=_SCALE_SECONDS))
-
-
-async def _have(config: Config, fingerprint: str, open_node: OpenNode, count: int) -> int:
+async def _have(
+    config: Config, fingerprint: str, open_node: OpenNode, count: int, running: Collection[str] = ()
+) -> int:
     """Start new classifiers first, then divide the work among all of them, then end those that have no part any more.
 
     Doing it again, from wherever it was broken off, ends in the same. config: the part of it that classifiers use.
+    running: classifiers that stay as they are, whatever their settings.
     """
     assert config.storage.redis_url is not None
 
     def placed(part: int) -> hosting.Reference:
         name = f"{ACTOR_PREFIX}{part}"
+        if name in running:
+            return hosting.Reference(name)
         return hosting.place(
             *(SignalClassifierActor, name, fingerprint), *(config, fingerprint, part, count, open_node)
         )

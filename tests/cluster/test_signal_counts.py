@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import subprocess
-import sys
 import threading
 import urllib.request
 from typing import Any
@@ -14,23 +12,14 @@ from actors.signals.classify import PROGRAMS, observe
 from actors.signals.from_json import read_json
 from actors.signals.observations import What
 from actors.signals.transaction import key_text
-from bench.product import ROOT, Product, environment
+from bench.product import Product
 from tests.cluster.test_faults import eventually
+from tests.product import StaffedProduct
 from tests.signals import chain_calls
 
 pytestmark = pytest.mark.stops
 # The product of the tests has one before.
 _LIVE_COUNTS, _COUNT_OF_A_START = (4, 2), 3
-_SCALE = """
-import asyncio, os, pathlib, sys
-from actors import hosting
-from actors.launch.local_run import cluster, owner_commands, wallets
-from actors.signals.host import scale_classifiers
-folder = pathlib.Path(sys.argv[1])
-os.environ.update(cluster.token_environment(wallets.load_or_make(folder / "secrets").ray_token))
-hosting.connect(owner_commands.find_instance(folder / "run").ray_address)
-print(asyncio.run(scale_classifiers(int(sys.argv[2]))))
-"""
 _PAGE = 500
 _WAIT_SECONDS = 90
 
@@ -105,13 +94,6 @@ def _pairs(product: Product) -> list[Any]:
         cursor = page["next_cursor"]
 
 
-def _scale(product: Product, count: int) -> None:
-    """As an operator's command does it."""
-    command = [sys.executable, "-c", _SCALE, str(product.data_dir), str(count)]
-    done = subprocess.run(command, cwd=ROOT, env=environment({}), capture_output=True, text=True, check=False)
-    assert done.stdout.split()[-1:] == [str(count)], done.stderr
-
-
 def test_other_numbers_of_classifiers_tell_each_coin_once(product: Product) -> None:
     """Threat 69: from one to four to two under those that run, and to three by a start: work is taken over from where
     it was, the log stays in the order of slots, and health tells the truth meanwhile."""
@@ -126,7 +108,8 @@ def test_other_numbers_of_classifiers_tell_each_coin_once(product: Product) -> N
                 product._settings = {**before, "LEDGER_SIGNALS__CLASSIFIERS": str(count)}
                 product.start()
             else:
-                _scale(product, count)
+                assert isinstance(product, StaffedProduct)
+                product.command("cluster", "scale", "classifiers", str(count))
             assert eventually(lambda known=known: len(launches.known) > known + 3, _WAIT_SECONDS)
             newest = launches.known[-1]
             assert eventually(lambda newest=newest: newest in _told(product), _WAIT_SECONDS), count

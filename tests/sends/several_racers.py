@@ -11,9 +11,9 @@ from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable
 from actors.sends.client import SendsClient
 from actors.sends.legs import LEG_NAMES
-from actors.sends.placing import spread_races
 from actors.sends.recovery import RaceRecovery
 from actors.sends.slices import KIND, SLICES
+from actors.sends.spreading import spread_races
 from tests.sends.memory_store import MemoryRaceStore
 from tests.sends.world import (
     OPEN_MAX,

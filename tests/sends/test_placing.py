@@ -7,9 +7,9 @@ import pytest
 from actors import hosting
 from actors.config import Config, SendsConfig, StorageConfig
 from actors.ownership.api import OwnershipUnavailable
-from actors.sends import placing
-from actors.sends.placing import place_racers, spread_races
-from actors.sends.slices import KIND, RACERS_MAX, SLICES
+from actors.sends import placing, spreading
+from actors.sends.placing import place_racers
+from actors.sends.slices import KIND, RACERS_MAX
 from tests.ownership.memory_store import MemoryOwnership
 
 
@@ -76,7 +76,7 @@ def actors(monkeypatch: pytest.MonkeyPatch) -> Actors:
     monkeypatch.setattr(placing, "opened_ownership", Opened)
     monkeypatch.setattr(placing, "place_racer", place)
     monkeypatch.setattr(hosting, "remove_others", remove_others)
-    monkeypatch.setattr(placing, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(spreading, "_AGAIN_SECONDS", 0.0)
     return made
 
 
@@ -119,13 +119,6 @@ async def test_a_racer_that_does_not_answer_keeps_what_it_has_until_the_next_tim
     actors.silent = set()
     await place(actors, settings(2))
     assert await actors.shares() == {"send-racer-0": 128, "send-racer-1": 128}
-
-
-async def test_a_dead_racer_loses_its_slices(actors: Actors) -> None:
-    await place(actors, settings(2))
-    actors.silent = {"send-racer-1"}
-    assert await spread_races(actors.store, ["send-racer-0"], actors.refer) == {"send-racer-0"}
-    assert await actors.shares() == {"send-racer-0": SLICES}
 
 
 async def test_without_postgres_the_racers_of_the_settings_are_placed(

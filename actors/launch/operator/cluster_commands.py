@@ -18,6 +18,9 @@ from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.screen import DataDirOption, fail, print_document, say
 from actors.launch.operator.money_commands import with_instance
 from actors.launch.operator.tables import print_table
+from actors.sends.slices import RACERS_MAX, racer_names
+from actors.signals.api import ACTOR_PREFIX
+from actors.signals.positions import PARTS_MAX
 
 _WAIT_SECONDS = 180.0
 _LOOK_SECONDS = 1.0
@@ -28,10 +31,18 @@ class ScaledKind(StrEnum):
     """The kinds of actors whose number an operator chooses."""
 
     OWNERS = "owners"
+    RACERS = "racers"
+    CLASSIFIERS = "classifiers"
 
 
 # The first actor of each kind, which directs the others, and the most that there may be.
-_DIRECTORS: Mapping[ScaledKind, tuple[str, int]] = MappingProxyType({ScaledKind.OWNERS: (owner_name(0), OWNERS_MAX)})
+_DIRECTORS: Mapping[ScaledKind, tuple[str, int]] = MappingProxyType(
+    {
+        ScaledKind.OWNERS: (owner_name(0), OWNERS_MAX),
+        ScaledKind.RACERS: (racer_names(1)[0], RACERS_MAX),
+        ScaledKind.CLASSIFIERS: (f"{ACTOR_PREFIX}0", PARTS_MAX),
+    }
+)
 _Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the work is spread over so many.")]
 
 

@@ -1,9 +1,11 @@
-"""The number of owners of accounts changes on the running product, and its clients do not notice.
+"""The number of owners and of racers changes on the running product, and its clients do not notice.
 
 Rules: design, "Owners, for every kind of actor"; money rules 1, 2 and 5."""
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from bench.product import Product
 from tests.cluster.load import Seen, hammer
 from tests.cluster.test_faults import eventually, health
-from tests.customers import Customer
+from tests.cluster.test_sends import _FUNDED, Sender
+from tests.customers import Answer, Customer
 from tests.product import StaffedProduct
 
 _CREDITS = 1_000_000
@@ -52,3 +55,31 @@ def test_owners_are_added_and_removed_while_customers_call(product: Product) -> 
     states = json.loads(product.command("cluster", "status", "--json"))["actors"]
     assert states["account-shard-0"]["shards"] == 1024 and states["account-shard-0"]["epoch"] > 0
     assert all(state["process"] for state in states.values()), states
+
+
+def test_racers_are_added_and_removed_while_customers_send(product: Product) -> None:
+    """Design, "Owners, for every kind of actor": each send has one outcome and one charge, whichever racer has it."""
+    assert isinstance(product, StaffedProduct)
+    senders, ended = [Sender(product) for _ in range(3)], threading.Event()
+
+    def send(sender: Sender) -> list[Answer]:
+        answers = []
+        while not ended.is_set():
+            answers.append(sender.race(sender.payment(2_000_000), **_FUNDED))
+        return answers
+
+    for sender in senders:
+        sender.customer.grant(_CREDITS)
+    with ThreadPoolExecutor(len(senders)) as threads:
+        sending = [threads.submit(send, sender) for sender in senders]
+        try:
+            for count in (3, 1):
+                told = json.loads(product.command("cluster", "scale", "racers", str(count), "--json"))
+                assert told["is_even"] and sum(told["slices"].values()) == 256, told
+        finally:
+            ended.set()
+    for sender, answers in zip(senders, (each.result() for each in sending), strict=True):
+        assert all(answer.body["result"]["confirmed"] for answer in answers), [answer.body for answer in answers]
+        assert sender.debits() == [50] * len(answers)
+        assert answers
+    assert eventually(lambda: len(product.running("ray::SendRacer")) == 1, 30)
