@@ -282,6 +282,7 @@ class StreamsConfig(Branch):
 
 
 class WebhooksConfig(Branch):
+    dispatchers: int = Field(1, ge=1, le=16, description="actors that deliver; they share 64 slices of the accounts")
     ports: tuple[_Port, ...] = Field((443, 8443), min_length=1, description="ports that deliveries may go to")
     allow_loopback: bool = Field(
         False, description="for development: URLs of this machine, with http and any port; never in production"

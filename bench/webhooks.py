@@ -21,6 +21,8 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import AccountStanding, AdjustCredits, Command, OwnerReply
 from actors.clock import SystemClock
 from actors.config import PaymentsConfig
+from actors.ownership.held import HeldSlices
+from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import connect_postgres
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
@@ -33,6 +35,7 @@ from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
+from actors.webhooks.slices import KIND, SLICES
 from actors.webhooks.targets import EgressRules
 from bench import scenario, stores, systems
 from bench.processes import cpu_seconds
@@ -112,14 +115,17 @@ async def dispatch(postgres_url: str, redis_url: str) -> None:
     shard = await stores.account_owner(postgres_url, redis_url, _NETWORK)
     pool = await connect_postgres(postgres_url, connections_max=8, application="bench-dispatcher")
     sender = WebhookSender(_RULES, GuardedResolver(_RULES), clock)
+    held = HeldSlices()
+    held.took(range(SLICES), await PostgresOwnership(pool).claim(KIND, range(SLICES), "bench"))
     dispatcher = WebhookDispatcher(
         "bench",
-        PostgresWebhookStore(pool),
+        PostgresWebhookStore(pool, held),
         sender,
         Owner(shard),
         SecretSeal(_SECRET),
         clock,
         Metrics(),
+        held,
         kept_ms=86_400_000,
     )
     dispatcher.start()
@@ -138,7 +144,8 @@ class Bench:
 
     async def open(self) -> None:
         self._pool = await connect_postgres(self._urls[0], connections_max=4, application="bench-parent")
-        self.store = PostgresWebhookStore(self._pool)
+        self._held = HeldSlices()
+        self.store = PostgresWebhookStore(self._pool, self._held)
         server = await asyncio.get_running_loop().create_server(Receiver, "127.0.0.1", 0)
         self._port = server.sockets[0].getsockname()[1]
         sender = WebhookSender(_RULES, GuardedResolver(_RULES), SystemClock())
@@ -160,6 +167,8 @@ class Bench:
 
     async def queue(self, count: int, hanging: int = 0, slow: int = 0) -> None:
         """Queue events of the accounts in turn. hanging, slow: events for each such webhook, queued before these."""
+        # From the dispatcher that was killed before; the next one takes them when it starts.
+        self._held.took(range(SLICES), await PostgresOwnership(self._pool).claim(KIND, range(SLICES), "bench-parent"))
         now_ms = SystemClock().now_ms()
         subjects = [ACCOUNTS] * hanging + [ACCOUNTS + 1] * slow + [number % ACCOUNTS for number in range(count)]
         for start in range(0, len(subjects), _QUEUED_AT_ONCE):

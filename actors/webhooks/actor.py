@@ -1,10 +1,11 @@
 """The dispatcher: leases jobs, sends them, charges for the first success of each, and keeps what came of them.
 
 Implements: interface, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
-threats 27 to 29. A shell: core.py decides about an attempt, lanes.py and places.py about fairness, and
-functions.sql claims.
+threats 27 to 29; design, "Owners, for every kind of actor". A shell: core.py decides about an attempt, lanes.py and
+places.py about fairness, and functions.sql claims.
 Order of one delivery: lease, have its credit held, send, have the hold posted or released, keep. A kill in between
 sends it once more; the charge is named by the event, so it is made once. What is not held is given back unsent.
+Several dispatchers share the accounts by slices; the dispatcher of one slice also takes in events, and keeps order.
 """
 
 import asyncio
@@ -17,14 +18,16 @@ from typing import Protocol
 from actors.accounts.api import OwnersClient
 from actors.clock import Clock
 from actors.methods.prices import WEBHOOK_DELIVERY_CREDITS
+from actors.ownership.held import HeldSlices
 from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
 from actors.webhooks.core import Attempt, JobState
 from actors.webhooks.lanes import AT_ONCE_MAX, Lanes
-from actors.webhooks.payments import DeliveryPayments
+from actors.webhooks.payments import DeliveryPayments, jobs_by_account
 from actors.webhooks.places import Places, paid_places_max
 from actors.webhooks.sealing import CannotUnseal, SecretSeal
 from actors.webhooks.signing import delivery_headers
+from actors.webhooks.slices import SOURCES_SLICE, slice_of
 from actors.webhooks.standings import Standings
 from actors.webhooks.store import Job, JobResult, QueueFigures, WebhookStore, WebhooksUnavailable
 
@@ -40,6 +43,7 @@ _BEYOND_SECONDS = 1.0  # Until jobs are leased again that were beyond what an ac
 _CARE_SECONDS = 60.0
 _FIGURES_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0  # After a failure of the store.
+FINISH_SECONDS = 16.0  # Of a move: a request takes 15 s at most, and then its result is kept.
 
 
 class DeliverySender(Protocol):
@@ -47,7 +51,7 @@ class DeliverySender(Protocol):
 
 
 class WebhookDispatcher:
-    """name: of this dispatcher; a new one of the same name gives back what its predecessor had leased.
+    """name: of this dispatcher. held: its slices; what is leased of a slice when it gets it is given back first.
 
     kept_ms: how long ended jobs are kept. idle_seconds: between two looks for jobs when there are none.
     """
@@ -61,6 +65,7 @@ class WebhookDispatcher:
         seal: SecretSeal,
         clock: Clock,
         metrics: Metrics,
+        held: HeldSlices,
         *,
         kept_ms: int,
         jitter: Callable[[float, float], float] = random.uniform,
@@ -71,6 +76,9 @@ class WebhookDispatcher:
         self._seal, self._clock, self._metrics = seal, clock, metrics
         self._kept_ms, self._jitter, self._sleep = kept_ms, jitter, sleep
         self._idle_seconds = idle_seconds
+        self._held, self._fresh = held, set(held.serving())  # Slices that are not recovered yet.
+        self._claiming = asyncio.Lock()
+        self._was_kept = asyncio.Event()  # Set when results were kept.
         self._standings = Standings(accounts)
         self._payments = DeliveryPayments(accounts, clock, metrics)
         self._stopped: set[str] = set()  # Webhooks that were withdrawn since the newest claim began.
@@ -85,7 +93,11 @@ class WebhookDispatcher:
         self._tasks: list[asyncio.Task[None]] = []
         for figure, text, read in (
             ("queue_depth", "Deliveries that wait.", lambda: self.figures.waiting),
-            ("oldest_undelivered_seconds", "Age of the oldest waiting delivery.", self._oldest_seconds),
+            (
+                "oldest_undelivered_seconds",
+                "Age of the oldest one.",
+                lambda: self.figures.oldest_seconds(clock.now_ms()),
+            ),
             ("paused_accounts", "Accounts without credits for deliveries.", lambda: self.figures.paused_accounts),
             ("requests_under_way", "Requests to webhooks without an answer yet.", lambda: self._lanes.under_way),
         ):
@@ -111,8 +123,6 @@ class WebhookDispatcher:
 
     async def _for_ever(self, work: Callable[[], Awaitable[bool]], seconds: float) -> None:
         """Do the work again at once while it says that there is more, and else after a pause."""
-        if work == self.claim_once:
-            await self._recover()
         while True:
             try:
                 more = await work()
@@ -132,24 +142,63 @@ class WebhookDispatcher:
             elif not more and seconds:
                 await self._sleep(seconds)
 
+    # --- slices
+
+    def begin(self, slices: Sequence[int]) -> None:
+        """Go on with what is stored of these slices."""
+        self._fresh.update(slices)
+        self.wake.set()
+
+    async def finish(self, slices: Collection[int]) -> None:
+        """Send nothing more of these slices, and wait until what came of requests under way is kept. What takes longer
+        than a request may take is not waited for: whoever has the slices next sends those jobs again."""
+        self._fresh.difference_update(slices)
+        self._give_back(self._lanes.withdraw_where(lambda job: slice_of(job.pubkey) in slices))
+        self._has_ended.set()
+        waited_for = {number for number in slices if self._held.epoch(number) is not None}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_SECONDS):
+                async with self._claiming:  # A claim that had begun gives back what it leased of them.
+                    pass
+                left = [account for account in self.places.accounts if slice_of(account) in waited_for]
+                while any(map(self.places.of, left)):
+                    self._was_kept.clear()
+                    await self._was_kept.wait()
+
     async def _recover(self) -> None:
-        while True:
-            try:
-                count = await self._store.release_of(self._name, self._clock.now_ms())
-            except WebhooksUnavailable as error:
-                logger.warning("webhooks: %s", error)
-                await self._sleep(_PAUSE_SECONDS)
-                continue
-            if count:
-                logger.warning("webhooks: %d deliveries of a predecessor are sent again", count)
-            return
+        fresh, self._fresh = self._fresh, set()
+        try:
+            count = await self._store.recover(fresh, self._clock.now_ms())
+        except BaseException:
+            self._fresh |= fresh
+            raise
+        if count:
+            logger.warning("webhooks: %d deliveries of another dispatcher are sent again", count)
+
+    def _is_mine(self, job: Job) -> bool:
+        return self._held.epoch(slice_of(job.pubkey)) is not None
+
+    def _drop_lost(self) -> None:
+        """Leave jobs to another dispatcher that has their slices: it sends them again, and pays for them."""
+        lost = [job for job in (*self._given_back, *(job for job, _ in self._ended)) if not self._is_mine(job)]
+        self._ended = [(job, attempt) for job, attempt in self._ended if self._is_mine(job)]
+        self._given_back = list(filter(self._is_mine, self._given_back))
+        self._payments.forget(lost)
+        self.places.free(lost)
+        self._was_kept.set()
 
     # --- jobs
 
     async def claim_once(self) -> bool:
         """Lease jobs that are due and begin to send them. True: there may be more."""
+        async with self._claiming:
+            return await self._claim()
+
+    async def _claim(self) -> bool:
+        if self._fresh:
+            await self._recover()
         room = self.places.room()
-        if not room.jobs:
+        if not room.jobs or not self._held.serving():
             return False
         now_ms = self._clock.now_ms()
         self._stopped.clear()
@@ -161,11 +210,13 @@ class WebhookDispatcher:
             self._give_back(jobs)
             self._has_ended.set()
             raise
-        stopped = [job for job in payable if job.webhook_id in self._stopped]
-        if stopped:  # Their owner disabled them while the account was asked about.
-            self._give_back(stopped)
-            self._has_ended.set()
-        self._begin(self._lanes.add([job for job in payable if job.webhook_id not in self._stopped]))
+        # Not those whose webhook was disabled, or whose slice was given, while the account was asked about.
+        ready = [job for job in payable if job.webhook_id not in self._stopped]
+        ready = [job for job in ready if self._held.serves(slice_of(job.pubkey))]
+        begun = {job.id for job in ready}
+        self._give_back([job for job in payable if job.id not in begun])
+        self._has_ended.set()
+        self._begin(self._lanes.add(ready))
         return bool(jobs)
 
     async def _payable(self, jobs: Sequence[Job], now_ms: int) -> Sequence[Job]:
@@ -177,7 +228,7 @@ class WebhookDispatcher:
         standings = await self._standings.of([job.pubkey for job in jobs])
         off: list[Job] = []
         paused: list[bytes] = []
-        for pubkey, mine in _by_account(jobs).items():
+        for pubkey, mine in jobs_by_account(jobs).items():
             standing, paid = standings.get(pubkey), [job for job in mine if not job.is_free]
             most = 0  # Also where nobody knows: nothing is delivered on trust.
             if standing is not None and standing.is_active:
@@ -259,6 +310,9 @@ class WebhookDispatcher:
     async def finish_once(self) -> bool:
         """Charge for what was delivered, and keep what came of each attempt."""
         await self._has_ended.wait()
+        if self._given_back or not all(attempt.is_success for _, attempt in self._ended):
+            await self._store.confirm()  # Holds are released, and another dispatcher's have the same names.
+        self._drop_lost()
         ended, self._ended = self._ended[:_RESULTS_AT_ONCE_MAX], self._ended[_RESULTS_AT_ONCE_MAX:]
         given_back, self._given_back = self._given_back, []
         if not self._ended:
@@ -281,8 +335,9 @@ class WebhookDispatcher:
             self._has_ended.set()
             raise
         self.places.free(job for job, _ in ended)
+        self._was_kept.set()
         for _, attempt in ended:
-            self._metrics.webhook_attempts.add((_label(attempt),))
+            self._metrics.webhook_attempts.add((attempt.result,))
         return True
 
     def _result(self, job: Job, attempt: Attempt, is_charged: bool) -> JobResult:
@@ -299,6 +354,8 @@ class WebhookDispatcher:
 
     async def take_events_once(self) -> bool:
         """Queue events of accounts. True: there may be more."""
+        if not self._held.serves(SOURCES_SLICE):
+            return False
         taken = await self._store.take_account_events(_EVENTS_AT_ONCE_MAX, self._clock.now_ms())
         return taken == _EVENTS_AT_ONCE_MAX
 
@@ -325,33 +382,19 @@ class WebhookDispatcher:
         """End what waited too long, and remove what ended long ago. Pause accounts that hold places of wallets and pay
         for nothing. True: there may be more."""
         now_ms = self._clock.now_ms()
-        standings = await self._standings.of(await self._store.wallet_accounts())
+        named = [one for one in await self._store.wallet_accounts() if self._held.serves(slice_of(one))]
+        standings = await self._standings.of(named)
         idle = [
             each.pubkey for each in standings.values() if not each.is_active or each.balance < WEBHOOK_DELIVERY_CREDITS
         ]
         if idle:
             await self._store.pause(idle, now_ms, now_ms + int(_DEBT_SECONDS * 1_000))
+        if not self._held.serves(SOURCES_SLICE):
+            return False
         expired = await self._store.expire(now_ms - core.KEPT_MS_MAX, now_ms)
         return bool(expired + await self._store.forget(now_ms - self._kept_ms))
-
-    def _oldest_seconds(self) -> float:
-        oldest_ms = self.figures.oldest_ms
-        return 0.0 if oldest_ms is None else max(0, self._clock.now_ms() - oldest_ms) / 1_000
 
 
 def _at_once_max(job: Job) -> int:
     """Events of an account's life have an order; a webhook that fails is tried with one request at a time."""
     return 1 if job.filter_type == "lifecycle" or job.failing_since_ms is not None else AT_ONCE_MAX
-
-
-def _by_account(jobs: Sequence[Job]) -> dict[bytes, list[Job]]:
-    found: dict[bytes, list[Job]] = {}
-    for job in jobs:
-        found.setdefault(job.pubkey, []).append(job)
-    return found
-
-
-def _label(attempt: Attempt) -> str:
-    if attempt.http_status is None:
-        return "refused" if attempt.error.startswith("refused by") else "no_answer"
-    return f"{attempt.http_status // 100}xx" if 100 <= attempt.http_status < 600 else "other"

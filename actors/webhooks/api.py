@@ -1,21 +1,32 @@
-"""What a replica asks of the dispatcher: the commands of the pages, and the client.
+"""What a replica asks of the dispatchers: the commands of the pages, and the client.
 
-Implements: interface, "Webhook management". Vocabulary; nothing is decided here.
+Implements: interface, "Webhook management"; design, "Owners, for every kind of actor" (replicas ask again when
+refused). Each command goes to one dispatcher, by the slice that it is about.
 """
 
-from typing import Any, TypeVar
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from actors import hosting
+from actors.background import Background
+from actors.clock import Clock
 from actors.errors import Err, Refusal
+from actors.ownership.api import Owned, OwnershipUnavailable
+from actors.webhooks.slices import SOURCES_SLICE, slice_of
 
-DISPATCHER_ACTOR_NAME = "webhook-dispatcher"
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 5.0  # Between two readings of the holders.
+_MOVING_SECONDS = 0.1  # Between two tries while nobody has the slice.
 _ASK_SECONDS = 8.0
 _TEST_SECONDS = 20.0  # A test delivery waits for the endpoint's answer.
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the webhook dispatcher does not answer at the moment")
 
-Answered = TypeVar("Answered")
+ReadHolders = Callable[[], Awaitable[Mapping[int, Owned]]]
 
 
 class WebhookCommand(msgspec.Struct, frozen=True):
@@ -62,14 +73,93 @@ class ReplayWebhook(WebhookCommand, frozen=True):
     fields: Any = None
 
 
-class WebhooksClient(hosting.ActorClient):
-    """Asks the dispatcher on behalf of one replica."""
+class NotMine(msgspec.Struct, frozen=True):
+    """Another dispatcher has the slice of this command; nothing was done."""
+
+
+def slice_for(command: WebhookCommand) -> int:
+    """Return the slice whose dispatcher carries a command out: the account's. What takes places of watched wallets goes
+    to the dispatcher that follows the signals, as it alone knows who holds them."""
+    fields = command.fields if isinstance(command, CreateWebhook | ChangeWebhook) else None
+    takes_wallets = isinstance(fields, dict) and bool(fields.get("wallets"))
+    return SOURCES_SLICE if takes_wallets else slice_of(command.pubkey)
+
+
+class WebhooksClient:
+    """Asks the dispatchers on behalf of one replica. read_holders: of all slices; raises OwnershipUnavailable. refer:
+    gives a reference to the actor of a name.
+
+    Who holds what is read every few seconds, and when a dispatcher does not have the slice or does not answer.
+    """
+
+    def __init__(
+        self, read_holders: ReadHolders, clock: Clock, refer: Callable[[str], Any] = hosting.Reference
+    ) -> None:
+        self._read_holders, self._clock, self._refer = read_holders, clock, refer
+        self._holders: Mapping[int, str] = {}
+        self._dispatchers: dict[str, hosting.ActorClient] = {}
+        self._references: dict[str, Any] = {}
+        self._background = Background(logger, "reading the holders of webhooks failed")
+
+    async def start(self) -> None:
+        """Learn who holds what, and follow it until `stop`."""
+        await self._look()
+        self._background.repeat(self._look, _LOOK_SECONDS)
+
+    async def stop(self) -> None:
+        await self._background.stop()
+        await asyncio.gather(*(each.stop() for each in self._dispatchers.values()))
 
     async def ask(self, command: WebhookCommand) -> dict[str, Any] | Refusal:
         """The body of the answer. A dispatcher that does not answer is a refusal like others."""
-        wait_seconds = _TEST_SECONDS if isinstance(command, TryWebhook) else _ASK_SECONDS
-        try:
-            found: dict[str, Any] | Refusal = await hosting.ask(self._handle, "ask", command, wait_seconds=wait_seconds)
-        except hosting.ActorUnreachable:
-            return _AWAY
+        found = await self._ask(command, slice_for(command))
+        own = slice_of(command.pubkey)
+        is_disabled = isinstance(command, ChangeWebhook) and isinstance(found, dict) and _disables(command.fields)
+        if is_disabled and slice_for(command) != own:
+            # Another dispatcher changed it: the one that sends its deliveries has to give back what it has leased.
+            return await self._ask(ChangeWebhook(command.pubkey, command.webhook_id, {"status": "disabled"}), own)
         return found
+
+    async def _ask(self, command: WebhookCommand, number: int) -> dict[str, Any] | Refusal:
+        """A command that a dispatcher may have is not given to another one."""
+        seconds = _TEST_SECONDS if isinstance(command, TryWebhook) else _ASK_SECONDS
+        deadline = self._clock.monotonic() + seconds
+        while (left := deadline - self._clock.monotonic()) > 0:
+            name = self._holders.get(number)
+            if name is not None:
+                try:
+                    found = await hosting.ask(self._reference(name), "ask", command, wait_seconds=left)
+                except hosting.ActorUnreachable:
+                    await self._look()
+                    return _AWAY
+                if not isinstance(found, NotMine):
+                    answer: dict[str, Any] | Refusal = found
+                    return answer
+            await self._look()
+            if self._holders.get(number) == name:
+                await asyncio.sleep(_MOVING_SECONDS)
+        return _AWAY
+
+    async def _look(self) -> None:
+        try:
+            found = await self._read_holders()
+        except OwnershipUnavailable as error:
+            logger.warning("who delivers to webhooks is not known anew: %s", error)
+            return
+        self._holders = {number: owned.holder for number, owned in found.items()}
+        names = set(self._holders.values())
+        for name in names - self._dispatchers.keys():  # Its pulse also starts an actor that Ray has restarted.
+            self._dispatchers[name] = hosting.ActorClient(self._reference(name))
+            self._dispatchers[name].start()
+        for name in self._dispatchers.keys() - names:
+            self._references.pop(name, None)
+            self._background.start(self._dispatchers.pop(name).stop())
+
+    def _reference(self, name: str) -> Any:
+        if name not in self._references:
+            self._references[name] = self._refer(name)
+        return self._references[name]
+
+
+def _disables(fields: Any) -> bool:
+    return isinstance(fields, dict) and fields.get("status") == "disabled"

@@ -59,6 +59,13 @@ class Attempt:
     def is_success(self) -> bool:
         return self.http_status is not None and 200 <= self.http_status < 300
 
+    @property
+    def result(self) -> str:
+        """Return what came of it in one word, for metrics."""
+        if self.http_status is None:
+            return "refused" if self.error.startswith("refused by") else "no_answer"
+        return f"{self.http_status // 100}xx" if 100 <= self.http_status < 600 else "other"
+
 
 @dataclass(frozen=True, slots=True)
 class AfterAttempt:

@@ -1,5 +1,12 @@
 -- Functions of webhooks. Applied again at every start. Rows of webhooks are locked in the order of their ids, so that no
--- two transactions wait for each other; the lock leaves foreign keys free (NO KEY UPDATE).
+-- two transactions wait for each other; the lock leaves foreign keys free (NO KEY UPDATE). Functions with my_slices and
+-- my_epochs are the writes of a dispatcher: they leave slices alone that another dispatcher has claimed
+-- (ownership_still() in ownership/functions.sql), and give those that are still the caller's.
+
+-- The slice of an account's webhooks, as slices.py has it.
+CREATE OR REPLACE FUNCTION webhooks_slice(owner bytea) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT get_byte(sha256(owner), 0) % 64;
+$$;
 
 -- Keep events that some webhook waits for, each once for its cause, and make a job for each webhook that matches. A
 -- webhook gets no more than jobs_max waiting jobs, and no more than paused_max while its account pays for nothing; events
@@ -64,15 +71,15 @@ BEGIN
     RETURN made;
 END $$;
 
--- Lease jobs that are due: webhooks that work before those that fail, of these the ones whose accounts hold the fewest
+-- Lease jobs of these slices that are due: webhooks that work before those that fail, of these the ones whose accounts hold the fewest
 -- places first, and of these the ones that waited longest; one job of a webhook that fails, and failing_max of all that
 -- fail. A webhook that works has each_max jobs under lease at most, and only at_once_max where its account holds
 -- account_max, or as many as are free: nobody leases ahead what others need (places.py). holders, held: accounts that
 -- hold many places before this claim. A webhook that was enabled again counts as failing until it has worked: enabling
 -- is free, and could else take every place again and again for receivers that hang. Webhooks that another dispatcher is
 -- looking at are skipped.
-CREATE OR REPLACE FUNCTION webhooks_claim(
-    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer,
+CREATE OR REPLACE FUNCTION webhooks_claim_of(
+    mine integer[], now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer,
     at_once_max integer, account_max integer, holders bytea[], held integer[]
 ) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
 DECLARE
@@ -89,6 +96,7 @@ BEGIN
     FOR hook IN
         SELECT w.* FROM webhooks w LEFT JOIN unnest(holders, held) AS h (pubkey, places) ON h.pubkey = w.pubkey
         WHERE w.look_ms <= now_ms AND w.rest_until_ms <= now_ms AND w.status = 'active'
+          AND webhooks_slice(w.pubkey) = ANY (mine)
           AND (failing_max > 0
                OR (w.failing_since_ms IS NULL AND coalesce(w.last_status, '') NOT IN ('retrying', 'failed')))
           AND (w.filter_type = 'lifecycle' OR NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey))
@@ -141,6 +149,28 @@ BEGIN
             WHERE id = hook.id;
         END IF;
     END LOOP;
+END $$;
+
+-- webhooks_claim_of() of the owner of these slices.
+CREATE OR REPLACE FUNCTION webhooks_claim_owned(
+    my_slices integer[], my_epochs bigint[], now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer,
+    each_max integer, failing_max integer, at_once_max integer, account_max integer, holders bytea[], held integer[]
+) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
+DECLARE
+    mine integer[] := ownership_still('webhook-dispatchers', my_slices, my_epochs);
+BEGIN
+    RETURN QUERY SELECT * FROM webhooks_claim_of(mine, now_ms, lease_until_ms, claimer, jobs_max, each_max, failing_max,
+        at_once_max, account_max, holders, held);
+END $$;
+
+-- For 0.1.0, whose one dispatcher has all slices. It may run until the first dispatcher of this release has replaced it.
+CREATE OR REPLACE FUNCTION webhooks_claim(
+    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer,
+    at_once_max integer, account_max integer, holders bytea[], held integer[]
+) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM webhooks_claim_of(ARRAY (SELECT generate_series(0, 63)), now_ms, lease_until_ms, claimer,
+        jobs_max, each_max, failing_max, at_once_max, account_max, holders, held);
 END $$;
 
 -- Keep what came of attempts. The result of a lease that another one followed is not taken. A webhook that fails rests for
@@ -200,6 +230,79 @@ BEGIN
     UPDATE webhook_jobs SET state = 0, due_ms = CASE WHEN attempts = 0 THEN least(created_ms, now_ms) ELSE now_ms END
     WHERE id = ANY (jobs) AND state = 1;
     UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = ANY (hooks);
+END $$;
+
+-- webhooks_finish() of the owner of these slices.
+CREATE OR REPLACE FUNCTION webhooks_finish_owned(
+    my_slices integer[], my_epochs bigint[], results webhooks_result[], now_ms bigint, rest_min_ms bigint,
+    rest_max_ms bigint
+) RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    mine integer[] := ownership_still('webhook-dispatchers', my_slices, my_epochs);
+BEGIN
+    PERFORM webhooks_finish(ARRAY (
+        SELECT r FROM unnest(results) AS r
+        JOIN webhook_jobs j ON j.id = r.job JOIN webhooks w ON w.id = j.webhook_id
+        WHERE webhooks_slice(w.pubkey) = ANY (mine)), now_ms, rest_min_ms, rest_max_ms);
+    RETURN mine;
+END $$;
+
+-- webhooks_release() of the owner of these slices. Their webhooks are left alone until rest_until_ms.
+CREATE OR REPLACE FUNCTION webhooks_release_owned(
+    my_slices integer[], my_epochs bigint[], jobs bigint[], now_ms bigint, rest_ms bigint
+) RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    mine integer[] := ownership_still('webhook-dispatchers', my_slices, my_epochs);
+    own  bigint[];
+BEGIN
+    own := ARRAY (
+        SELECT j.id FROM webhook_jobs j JOIN webhooks w ON w.id = j.webhook_id
+        WHERE j.id = ANY (jobs) AND webhooks_slice(w.pubkey) = ANY (mine));
+    PERFORM webhooks_release(own, now_ms);
+    IF rest_ms > 0 THEN
+        UPDATE webhooks SET rest_until_ms = greatest(rest_until_ms, rest_ms)
+        WHERE id IN (SELECT webhook_id FROM webhook_jobs WHERE id = ANY (own));
+    END IF;
+    RETURN mine;
+END $$;
+
+-- Give back whatever is leased of these slices: their new owner begins anew. Gives the number of jobs.
+CREATE OR REPLACE FUNCTION webhooks_recover(my_slices integer[], my_epochs bigint[], now_ms bigint)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    mine   integer[] := ownership_still('webhook-dispatchers', my_slices, my_epochs);
+    leased bigint[];
+BEGIN
+    leased := ARRAY (
+        SELECT j.id FROM webhook_jobs j JOIN webhooks w ON w.id = j.webhook_id
+        WHERE j.state = 1 AND webhooks_slice(w.pubkey) = ANY (mine));
+    PERFORM webhooks_release(leased, now_ms);
+    RETURN cardinality(leased);
+END $$;
+
+-- Pause those of these accounts that are in these slices.
+CREATE OR REPLACE FUNCTION webhooks_pause(
+    my_slices integer[], my_epochs bigint[], accounts bytea[], now_ms bigint, first_look_ms bigint
+) RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    mine integer[] := ownership_still('webhook-dispatchers', my_slices, my_epochs);
+BEGIN
+    INSERT INTO webhook_debts (pubkey, since_ms, look_ms)
+    SELECT account, now_ms, first_look_ms FROM unnest(accounts) AS account WHERE webhooks_slice(account) = ANY (mine)
+    ON CONFLICT (pubkey) DO NOTHING;
+    RETURN mine;
+END $$;
+
+-- Give paused accounts of these slices that should be looked at now.
+CREATE OR REPLACE FUNCTION webhooks_debts(
+    my_slices integer[], my_epochs bigint[], now_ms bigint, next_look_ms bigint, accounts_max integer
+) RETURNS SETOF bytea LANGUAGE plpgsql AS $$
+DECLARE
+    mine integer[] := ownership_still('webhook-dispatchers', my_slices, my_epochs);
+BEGIN
+    RETURN QUERY UPDATE webhook_debts d SET look_ms = next_look_ms WHERE d.pubkey IN (
+        SELECT o.pubkey FROM webhook_debts o WHERE o.look_ms <= now_ms AND webhooks_slice(o.pubkey) = ANY (mine)
+        ORDER BY o.look_ms LIMIT accounts_max FOR UPDATE SKIP LOCKED) RETURNING d.pubkey;
 END $$;
 
 -- Send ended jobs of a webhook again: these, or those of events of a time. Unpaid ones are delivered, and stay as they

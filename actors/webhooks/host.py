@@ -1,38 +1,54 @@
-"""The dispatcher as a Ray actor: one for the whole service, placed, restarted and found by name.
+"""A dispatcher as a Ray actor: some for the whole service, placed, restarted and found by name.
 
-Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper around actor.py, chain.py,
-signal_follower.py and commands.py. After the loss of a machine there may be two for a while; a job that is leased goes
-to one of them.
+Implements: design, "Layout" (an actor exists where state needs one owner) and "Owners, for every kind of actor". A thin
+wrapper around actor.py, sources.py and commands.py. After the loss of a machine there may be two of one name for a
+while: the epochs of slices refuse the former one. The first dispatcher follows an operator's number.
 """
 
+import asyncio
+import contextlib
+import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from actors import hosting
 from actors.accounts.api import OwnersClient
 from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS
+from actors.background import Background
 from actors.clock import SystemClock
-from actors.config import Config
+from actors.config import Config, WebhooksConfig
 from actors.errors import Refusal
+from actors.ownership.api import OwnershipUnavailable
+from actors.ownership.held import HeldSlices
+from actors.ownership.keeper import SliceKeeper
+from actors.ownership.store import PostgresOwnership, opened_ownership
 from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
 from actors.webhooks.actor import WebhookDispatcher
-from actors.webhooks.api import DISPATCHER_ACTOR_NAME, WebhookCommand
+from actors.webhooks.api import NotMine, WebhookCommand, slice_for
 from actors.webhooks.chain import ChainFollower
 from actors.webhooks.commands import WebhookCommands
+from actors.webhooks.placing import is_even, shares, spread_deliveries, start_all, wanted_dispatchers
 from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
 from actors.webhooks.signal_follower import SignalFeed, SignalFollower
+from actors.webhooks.slices import DISPATCHER_ACTOR_NAME, KIND, SOURCES_SLICE, dispatcher_names
+from actors.webhooks.sources import EventSources, Follower
 from actors.webhooks.standings import Standings
+from actors.webhooks.store import WebhookStore
 from actors.webhooks.targets import EgressRules
 from actors.webhooks.watched_wallets import WatchedWallets
 
-_CONNECTIONS_MAX = 8
+logger = logging.getLogger(__name__)
+
+_CONNECTIONS_MAX = 6  # Of 60 that the embedded PostgreSQL has for a whole run.
+_DIRECT_SECONDS = 5.0  # Between two looks at how many dispatchers there shall be.
 _DAY_MS = 86_400_000
 OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
@@ -40,7 +56,8 @@ OpenNode = Callable[[Config], Awaitable[Node]]
 
 # The log of signals, and what it raises while its stores do not answer.
 OpenFeed = Callable[[Config], Awaitable[tuple[SignalFeed, tuple[type[Exception], ...]]]]
-# The settings of the dispatcher and of what the wiring opens for it; it is replaced when one of them changes.
+# The settings of a dispatcher and of what the wiring opens for it; it is replaced when one of them changes. How many
+# there are is none of them: their slices move, and those that stay go on.
 USES = (
     *OF_EVERY_ACTOR,
     *OF_OWNERS_CLIENTS,
@@ -49,68 +66,169 @@ USES = (
     "storage.postgres_url",
     "storage.redis_url",
     "upstream",
-    "webhooks",
+    *(f"webhooks.{name}" for name in WebhooksConfig.model_fields if name != "dispatchers"),
 )
 
 
 class WebhookDispatcherActor(ReportingActor):
-    """open_owners, open_node, open_feed: given by the wiring, because this context may not know how accounts, nodes and
-    signals are reached."""
+    """name: of this dispatcher. setting: how many the settings have. open_owners, open_node, open_feed: given by the
+    wiring, because this context may not know how accounts, nodes and signals are reached."""
 
     def __init__(
-        self, config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed
+        self,
+        config: Config,
+        fingerprint: str,
+        name: str,
+        setting: int,
+        open_owners: OpenOwners,
+        open_node: OpenNode,
+        open_feed: OpenFeed,
     ) -> None:
-        super().__init__(config, fingerprint, DISPATCHER_ACTOR_NAME)
+        super().__init__(config, fingerprint, name)
+        self._setting = setting
         self._open_owners, self._open_node, self._open_feed = open_owners, open_node, open_feed
+        self._background = Background(logger, "webhooks: the dispatcher failed")
+        self._direct_now = asyncio.Event()
 
     async def health(self) -> dict[str, Any]:
-        """waiting: jobs that are not delivered; streaming: whether the chain is followed by a stream."""
+        """waiting: jobs of its slices that are not delivered; slices: how many it serves; follows_sources: whether it
+        takes in events for all; streaming: whether it follows the chain by a stream."""
         await self._ready()
-        return {"waiting": self._dispatcher.figures.waiting, "streaming": self._chain.is_streaming}
+        streaming = self._sources.are_followed and self._chain is not None and self._chain.is_streaming
+        return {
+            "waiting": self._dispatcher.figures.waiting,
+            "slices": len(self._held.serving()),
+            "follows_sources": self._sources.are_followed,
+            "streaming": streaming,
+        }
 
-    async def ask(self, command: WebhookCommand) -> dict[str, Any] | Refusal:
+    async def ask(self, command: WebhookCommand) -> dict[str, Any] | Refusal | NotMine:
+        """While its slice is being given, too: commands need not wait for requests under way."""
         await self._ready()
-        return await self._commands.ask(command)
+        return NotMine() if self._held.epoch(slice_for(command)) is None else await self._commands.ask(command)
+
+    async def changed(self) -> None:
+        """Another dispatcher created, changed or deleted webhooks."""
+        await self._ready()
+        if self._sources.are_followed:
+            self._sources.changed()
+
+    async def take(self, slices: Sequence[int]) -> None:
+        """Of a move: own these slices from now on."""
+        await self._ready()
+        await self._keeper.take(slices)
+
+    async def give(self, slices: Sequence[int]) -> None:
+        """Of a move: finish what is under way, and do nothing more for these slices."""
+        await self._ready()
+        await self._keeper.give(slices)
+
+    async def scale(self, count: int) -> None:
+        """Have so many dispatchers from now on; of the first one."""
+        await self._ready()
+        dispatcher_names(count)  # Raises for a number that cannot be.
+        before = await self._ownership.commanded(KIND)
+        await self._ownership.set_wanted(KIND, count, before.setting if before else self._setting)
+        self._direct_now.set()
+
+    async def spread(self) -> dict[str, Any]:
+        """Return how many slices each dispatcher holds, and whether that is as wanted; of the first one."""
+        await self._ready()
+        commanded, holders = await self._ownership.commanded(KIND), await self._ownership.holders(KIND)
+        wanted = commanded.wanted if commanded else self._setting
+        return {"wanted": wanted, "is_even": is_even(holders, wanted), "slices": shares(holders)}
 
     async def _assemble(self) -> None:
-        config = self._config
+        config, settings = self._config, self._config.webhooks
         assert config.storage.cluster_secret is not None
-        clock, settings = SystemClock(), config.webhooks
-        pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, DISPATCHER_ACTOR_NAME)
-        store = PostgresWebhookStore(pool)
+        clock = SystemClock()
+        pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, self._name)
+        self._held, self._ownership = HeldSlices(), PostgresOwnership(pool)
+        self._store = store = PostgresWebhookStore(pool, self._held)
         rules = egress_rules(config)
         sender = WebhookSender(rules, GuardedResolver(rules, settings.name_servers), clock, settings.ca_file)
         seal = SecretSeal(config.storage.cluster_secret.get_secret_value().encode())
         owners = await self._open_owners(config)
         self._dispatcher = WebhookDispatcher(
-            DISPATCHER_ACTOR_NAME,
-            store,
-            sender,
-            owners,
-            seal,
-            clock,
-            self._metrics,
+            *(self._name, store, sender, owners, seal, clock, self._metrics, self._held),
             kept_ms=settings.kept_days * _DAY_MS,
         )
-        upstream = config.upstream
-        token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
-        endpoint = None if upstream.yellowstone_url is None else (upstream.yellowstone_url, token)
-        self._chain = ChainFollower(store, await self._open_node(config), clock, endpoint, self._dispatcher.wake.set)
-        feed, away = await self._open_feed(config)
+        node, feed = await self._open_node(config), await self._open_feed(config)
         watched = WatchedWallets()
-        self._signals = SignalFollower(store, feed, clock, self._dispatcher.wake.set, watched=watched, away=away)
+        self._chain: ChainFollower | None = None
+        self._sources = EventSources(
+            partial(self._followers, store, node, feed, watched), lambda: self._background.start(self._tell_sources())
+        )
         self._commands = WebhookCommands(
-            *(store, sender, seal, clock, os.urandom, Standings(owners).one, self._changed),
+            *(store, sender, seal, clock, os.urandom, Standings(owners).one, self._sources.changed),
             withdraw=self._dispatcher.withdraw,
             watched=watched,
         )
+        self._keeper = SliceKeeper(KIND, self._name, self._ownership, self._held, clock, self._finish, self._begin)
+        text = "Slices of accounts that this dispatcher serves."
+        self._metrics.watch("webhook_slices", text, lambda: len(self._held.serving()))
+        await self._keeper.start()
         self._dispatcher.start()
-        self._chain.start()
-        self._signals.start()
+        self._background.start(self._keeper.watch())
+        if self._name == DISPATCHER_ACTOR_NAME:
+            self._background.start(self._direct())
 
-    def _changed(self) -> None:
-        self._chain.changed()
-        self._signals.changed()
+    def _followers(
+        self,
+        store: WebhookStore,
+        node: Node,
+        feed: tuple[SignalFeed, tuple[type[Exception], ...]],
+        watched: WatchedWallets,
+    ) -> Collection[Follower]:
+        upstream, clock, wake = self._config.upstream, SystemClock(), self._dispatcher.wake.set
+        token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
+        endpoint = None if upstream.yellowstone_url is None else (upstream.yellowstone_url, token)
+        self._chain = ChainFollower(store, node, clock, endpoint, wake)
+        return self._chain, SignalFollower(store, feed[0], clock, wake, watched=watched, away=feed[1])
+
+    def _begin(self, slices: Sequence[int]) -> None:
+        self._sources.begin(slices)
+        self._dispatcher.begin(slices)
+
+    async def _finish(self, slices: Sequence[int]) -> None:
+        await self._sources.finish(slices)
+        await self._dispatcher.finish(slices)
+
+    async def _tell_sources(self) -> None:
+        """Its followers look by themselves every ten seconds, so nothing is lost where it does not answer."""
+        with contextlib.suppress(OwnershipUnavailable, hosting.ActorUnreachable):
+            owned = (await self._ownership.holders(KIND)).get(SOURCES_SLICE)
+            if owned is not None and owned.holder != self._name:
+                await hosting.ask(hosting.Reference(owned.holder), "changed")
+
+    async def _direct(self) -> None:
+        """The first dispatcher has as many dispatchers run as are wanted, with its own settings."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DIRECT_SECONDS):
+                    await self._direct_now.wait()
+            self._direct_now.clear()
+            try:
+                await self._direct_once()
+            except OwnershipUnavailable as error:
+                logger.warning("how many dispatchers there shall be is not known: %s", error)
+            except Exception:  # A bug, or Ray that is away, must not end it.
+                logger.exception("placing the dispatchers failed; it is tried again")
+
+    async def _direct_once(self) -> None:
+        commanded = await self._ownership.commanded(KIND)
+        if commanded is None or is_even(await self._ownership.holders(KIND), commanded.wanted):
+            return
+        openers = self._open_owners, self._open_node, self._open_feed
+
+        def place(name: str) -> None:
+            made = self._config, self._fingerprint, name, self._setting, *openers
+            hosting.place(WebhookDispatcherActor, name, self._fingerprint, *made)
+
+        running = await asyncio.to_thread(hosting.names, DISPATCHER_ACTOR_NAME)
+        # Those that run stay as they are: a new deployment replaces dispatchers with other settings, this one included.
+        await start_all([name for name in dispatcher_names(commanded.wanted) if name not in running], place)
+        await spread_deliveries(self._ownership, commanded.wanted)
 
 
 def egress_rules(config: Config) -> EgressRules:
@@ -120,7 +238,22 @@ def egress_rules(config: Config) -> EgressRules:
     return EgressRules(frozenset(settings.ports), settings.allow_loopback, (own,) if own else ())
 
 
-def place_dispatcher(config: Config, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed) -> Any:
-    """Return the handle of the one dispatcher, which is started where there is none. Needs a connected Ray."""
-    openers = open_owners, open_node, open_feed
-    return hosting.place_with_settings(WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, config, USES, *openers)
+async def place_dispatchers(config: Config, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed) -> int:
+    """Start the wanted dispatchers, spread the slices over them, and end the others once they hold none. Returns how
+    many there are. Needs a connected Ray.
+
+    While PostgreSQL is away those of the settings are placed, and nothing else is changed.
+    """
+    setting = config.webhooks.dispatchers
+    more = setting, open_owners, open_node, open_feed
+
+    def place(name: str) -> None:
+        hosting.place_with_settings(WebhookDispatcherActor, name, config, USES, name, *more)
+
+    async with opened_ownership(config.storage, "placing-dispatchers") as store:
+        wanted = await wanted_dispatchers(store, setting)
+        count = wanted or setting
+        await start_all(dispatcher_names(count), place)
+        if wanted is not None:
+            await spread_deliveries(store, count)
+    return count

@@ -59,11 +59,16 @@ class DeliveryPayments:
         """Whether the hold of this job lasts until its charge, if its request begins now."""
         return job.is_free or self._clock.monotonic() < self._begin_until.get(job.id, 0.0)
 
+    def forget(self, jobs: Sequence[Job]) -> None:
+        """Their requests have ended. What another dispatcher sends again is charged and released there: its hold has
+        the same name, so it must not be released here."""
+        for job in jobs:
+            self._begin_until.pop(job.id, None)
+
     async def settle(self, delivered: Sequence[Job], undelivered: Sequence[Job]) -> set[int]:
         """Charge for the delivered jobs, and release the holds of the others. Returns the ids of the jobs that are
         charged or free."""
-        for job in (*delivered, *undelivered):
-            self._begin_until.pop(job.id, None)
+        self.forget((*delivered, *undelivered))
         free = {job.id for job in delivered if job.is_free}
         return free | await self.charge(_by_account(delivered), _by_account(undelivered))
 
@@ -92,13 +97,17 @@ class DeliveryPayments:
         return charged
 
 
+def jobs_by_account(jobs: Sequence[Job]) -> dict[bytes, list[Job]]:
+    found: dict[bytes, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job.pubkey, []).append(job)
+    return found
+
+
 def _by_account(jobs: Sequence[Job]) -> dict[bytes, list[tuple[int, str]]]:
     """Return id and webhook of the jobs that are not free, by account."""
-    found: dict[bytes, list[tuple[int, str]]] = {}
-    for job in jobs:
-        if not job.is_free:
-            found.setdefault(job.pubkey, []).append((job.id, job.webhook_id))
-    return found
+    paid = jobs_by_account([job for job in jobs if not job.is_free])
+    return {pubkey: [(job.id, job.webhook_id) for job in mine] for pubkey, mine in paid.items()}
 
 
 def _operations(owed: Sequence[tuple[int, str]]) -> tuple[bytes, ...]:

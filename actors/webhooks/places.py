@@ -42,6 +42,11 @@ class Places:
         self._failing = 0
         self.taken = 0
 
+    @property
+    def accounts(self) -> list[bytes]:
+        """Return the accounts that hold places."""
+        return list(self._held)
+
     def of(self, account: bytes) -> int:
         return self._held[account]
 

@@ -1,21 +1,24 @@
 """The store of webhooks in PostgreSQL; store.py says what each method does.
 
 Implements: design, "What must survive what"; threats 26 to 29 (what is kept). Decides nothing. Every failure of the
-database raises WebhooksUnavailable. Jobs are leased by skip-locked claims (functions.sql), so several dispatchers may
-work.
+database raises WebhooksUnavailable. Jobs are leased by skip-locked claims (functions.sql), and what a dispatcher writes
+carries the epochs of its slices.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
 
 from actors.accounts.outbox import take_events
+from actors.ownership.api import FENCED_SQLSTATE
+from actors.ownership.held import HeldSlices
 from actors.storage.connections import away_as
 from actors.webhooks.core import ATTEMPTS_MAX, REST_MS_MAX, REST_MS_MIN
 from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook, WebhookFilter
+from actors.webhooks.slices import KIND, SLICES, SOURCES_SLICE, slice_of
 from actors.webhooks.store import (
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
@@ -26,6 +29,7 @@ from actors.webhooks.store import (
     QueueFigures,
     Room,
     SealedSecrets,
+    SliceTaken,
     SourceCursor,
     WebhooksUnavailable,
 )
@@ -39,10 +43,17 @@ _EMPTY_PLACES_MAX = 5_000  # Rows that one statement removes.
 
 
 class PostgresWebhookStore:
+    """held: the slices of the dispatcher that uses it; those whose epoch is refused are lost."""
+
     def __init__(
-        self, pool: asyncpg.Pool, jobs_waiting_max: int = JOBS_WAITING_MAX, paused_jobs_max: int = PAUSED_JOBS_MAX
+        self,
+        pool: asyncpg.Pool,
+        held: HeldSlices,
+        jobs_waiting_max: int = JOBS_WAITING_MAX,
+        paused_jobs_max: int = PAUSED_JOBS_MAX,
     ) -> None:
-        self._pool, self._jobs_waiting_max, self._paused_jobs_max = pool, jobs_waiting_max, paused_jobs_max
+        self._pool, self._held = pool, held
+        self._jobs_waiting_max, self._paused_jobs_max = jobs_waiting_max, paused_jobs_max
 
     # --- registrations
 
@@ -177,15 +188,13 @@ class PostgresWebhookStore:
     # --- events
 
     async def queue(self, events: Sequence[QueuedEvent], now_ms: int, cursor: SourceCursor | None = None) -> int:
-        with away_as(WebhooksUnavailable):
-            async with self._pool.acquire() as connection, connection.transaction():
-                return await self._queue(connection, events, now_ms, cursor)
+        async with self._owning(SOURCES_SLICE) as connection:
+            return await self._queue(connection, events, now_ms, cursor)
 
     async def take_account_events(self, limit: int, now_ms: int) -> int:
-        with away_as(WebhooksUnavailable):
-            async with self._pool.acquire() as connection, connection.transaction():
-                taken = await take_events(connection, limit)
-                await self._queue(connection, [lifecycle_event(*each) for each in taken], now_ms, None)
+        async with self._owning(SOURCES_SLICE) as connection:
+            taken = await take_events(connection, limit)
+            await self._queue(connection, [lifecycle_event(*each) for each in taken], now_ms, None)
         return len(taken)
 
     async def _queue(
@@ -234,47 +243,66 @@ class PostgresWebhookStore:
     async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room) -> list[Job]:
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
-                "SELECT * FROM webhooks_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                "SELECT * FROM webhooks_claim_owned($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                *_columns(self._held.serving()),
                 *(now_ms, until_ms, claimer, room.jobs, room.each, room.failing),
                 *(room.at_once, room.share, room.holders, room.held),
             )
         return [Job(*row) for row in rows]
 
     async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:
-        with away_as(WebhooksUnavailable):
-            await self._pool.execute(
-                "SELECT webhooks_finish($1, $2, $3, $4)", list(results), now_ms, REST_MS_MIN, REST_MS_MAX
-            )
+        call = "webhooks_finish_owned($1, $2, $3, $4, $5, $6)"
+        await self._write(call, list(results), now_ms, REST_MS_MIN, REST_MS_MAX)
 
     async def release(self, jobs: Sequence[int], now_ms: int) -> None:
-        with away_as(WebhooksUnavailable):
-            await self._pool.execute("SELECT webhooks_release($1, $2)", list(jobs), now_ms)
+        await self.put_off(jobs, 0, now_ms)
 
-    async def release_of(self, claimer: str, now_ms: int) -> int:
+    async def confirm(self) -> None:
+        await self._write(f"ownership_still('{KIND}', $1, $2)")
+
+    async def recover(self, slices: Collection[int], now_ms: int) -> int:
+        mine = {number: epoch for number, epoch in self._epochs().items() if number in slices}
         with away_as(WebhooksUnavailable):
-            rows = await self._pool.fetch("SELECT id FROM webhook_jobs WHERE state = 1 AND leased_by = $1", claimer)
-            await self.release([row[0] for row in rows], now_ms)
-        return len(rows)
+            count: int = await self._pool.fetchval("SELECT webhooks_recover($1, $2, $3)", *_columns(mine), now_ms)
+        return count
 
     async def put_off(self, jobs: Sequence[int], until_ms: int, now_ms: int) -> None:
+        await self._write("webhooks_release_owned($1, $2, $3, $4, $5)", list(jobs), now_ms, until_ms)
+
+    def _epochs(self) -> dict[int, int]:
+        """Return the epoch of each slice that this dispatcher may write, also of those that it has given."""
+        found = ((number, self._held.epoch(number)) for number in range(SLICES))
+        return {number: epoch for number, epoch in found if epoch is not None}
+
+    async def _write(self, call: str, *arguments: Any) -> None:
+        """Call a function about whatever this dispatcher holds. Slices that another one has are lost."""
+        mine = self._epochs()
+        with away_as(WebhooksUnavailable):
+            still = await self._pool.fetchval(f"SELECT {call}", *_columns(mine), *arguments)
+        for number in mine.keys() - set(still):
+            self._held.lose(number, mine[number])
+
+    @asynccontextmanager
+    async def _owning(self, number: int) -> AsyncIterator[Any]:
+        """Give a transaction of a slice's owner. Raises SliceTaken, also where the database refuses the epoch."""
+        epoch = self._held.epoch(number)
+        if epoch is None:
+            raise SliceTaken(f"slice {number} is not held")
         with away_as(WebhooksUnavailable):
             async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute("SELECT webhooks_release($1, $2)", list(jobs), now_ms)
-                await connection.execute(  # Their rows are locked by the function before, in order.
-                    "UPDATE webhooks SET rest_until_ms = greatest(rest_until_ms, $2)"
-                    " WHERE id IN (SELECT webhook_id FROM webhook_jobs WHERE id = ANY ($1))",
-                    *(list(jobs), until_ms),
-                )
+                try:
+                    await connection.execute("SELECT ownership_check($1, $2, $3)", KIND, number, epoch)
+                except asyncpg.PostgresError as error:
+                    if error.sqlstate != FENCED_SQLSTATE:
+                        raise
+                    self._held.lose(number, epoch)
+                    raise SliceTaken(f"slice {number} has another owner") from error
+                yield connection
 
     # --- accounts without credits
 
     async def pause(self, accounts: Sequence[bytes], now_ms: int, look_ms: int) -> None:
-        with away_as(WebhooksUnavailable):
-            await self._pool.execute(
-                "INSERT INTO webhook_debts (pubkey, since_ms, look_ms) SELECT unnest($1::bytea[]), $2, $3"
-                " ON CONFLICT (pubkey) DO NOTHING",
-                *(list(accounts), now_ms, look_ms),
-            )
+        await self._write("webhooks_pause($1, $2, $3, $4, $5)", list(accounts), now_ms, look_ms)
 
     async def wallet_accounts(self) -> list[bytes]:
         with away_as(WebhooksUnavailable):
@@ -287,9 +315,7 @@ class PostgresWebhookStore:
     async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
-                "UPDATE webhook_debts SET look_ms = $2 WHERE pubkey IN (SELECT pubkey FROM webhook_debts"
-                " WHERE look_ms <= $1 ORDER BY look_ms LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING pubkey",
-                *(now_ms, look_ms, limit),
+                "SELECT webhooks_debts($1, $2, $3, $4, $5)", *_columns(self._held.serving()), now_ms, look_ms, limit
             )
         return [row[0] for row in rows]
 
@@ -303,55 +329,60 @@ class PostgresWebhookStore:
         return [(row[0], row[1]) for row in rows]
 
     async def paid(self, pubkey: bytes, jobs: Sequence[int]) -> bool:
-        with away_as(WebhooksUnavailable):
-            async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(
-                    "UPDATE webhook_jobs SET state = 2 WHERE id = ANY ($1) AND state = 5", list(jobs)
-                )
-                done = await connection.execute(
-                    "DELETE FROM webhook_debts d WHERE d.pubkey = $1 AND NOT EXISTS (SELECT FROM webhooks w"
-                    " JOIN webhook_jobs j ON j.webhook_id = w.id AND j.state = 5 WHERE w.pubkey = $1)",
-                    pubkey,
-                )
+        async with self._owning(slice_of(pubkey)) as connection:
+            await connection.execute("UPDATE webhook_jobs SET state = 2 WHERE id = ANY ($1) AND state = 5", list(jobs))
+            done = await connection.execute(
+                "DELETE FROM webhook_debts d WHERE d.pubkey = $1 AND NOT EXISTS (SELECT FROM webhooks w"
+                " JOIN webhook_jobs j ON j.webhook_id = w.id AND j.state = 5 WHERE w.pubkey = $1)",
+                pubkey,
+            )
         return bool(done == "DELETE 1")
 
     # --- keeping order
 
     async def expire(self, before_ms: int, now_ms: int) -> int:
-        with away_as(WebhooksUnavailable):
-            done = await self._pool.execute(
+        async with self._owning(SOURCES_SLICE) as connection:
+            done = await connection.execute(
                 "UPDATE webhook_jobs SET state = 4, due_ms = $2 WHERE id IN (SELECT j.id FROM webhook_jobs j"
                 " JOIN webhooks w ON w.id = j.webhook_id WHERE j.state = 0 AND j.created_ms < $1"
                 " AND (w.status <> 'active' OR w.filter_type <> 'lifecycle'"
                 " AND EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey))"
-                " LIMIT $3)",
+                " LIMIT $3) AND state = 0",
                 *(before_ms, now_ms, _EMPTY_PLACES_MAX),
             )
-            await self._pool.execute("SELECT webhooks_bury(NULL, $1)", now_ms)
+        async with self._owning(SOURCES_SLICE) as connection:
+            await connection.execute("SELECT webhooks_bury(NULL, $1)", now_ms)
         return _number(done)
 
     async def forget(self, before_ms: int) -> int:
         removed = 0
-        with away_as(WebhooksUnavailable):
-            for statement in (
-                "DELETE FROM webhook_jobs WHERE id IN (SELECT id FROM webhook_jobs"
-                " WHERE state IN (2, 3, 4) AND due_ms < $1 LIMIT $2)",
-                "DELETE FROM webhook_events WHERE id IN (SELECT e.id FROM webhook_events e WHERE e.at_ms < $1"
-                " AND NOT EXISTS (SELECT FROM webhook_jobs j WHERE j.event = e.id) LIMIT $2)",
-            ):
-                with suppress(asyncpg.ForeignKeyViolationError):  # A job was made meanwhile.
-                    removed += _number(await self._pool.execute(statement, before_ms, _EMPTY_PLACES_MAX))
+        for statement in (
+            "DELETE FROM webhook_jobs WHERE id IN (SELECT id FROM webhook_jobs"
+            " WHERE state IN (2, 3, 4) AND due_ms < $1 LIMIT $2) AND state IN (2, 3, 4)",
+            "DELETE FROM webhook_events WHERE id IN (SELECT e.id FROM webhook_events e WHERE e.at_ms < $1"
+            " AND NOT EXISTS (SELECT FROM webhook_jobs j WHERE j.event = e.id) LIMIT $2)",
+        ):
+            with suppress(asyncpg.ForeignKeyViolationError):  # A job was made meanwhile.
+                async with self._owning(SOURCES_SLICE) as connection:
+                    removed += _number(await connection.execute(statement, before_ms, _EMPTY_PLACES_MAX))
         return removed
 
     async def figures(self) -> QueueFigures:
         with away_as(WebhooksUnavailable):
             row = await self._pool.fetchrow(
-                "SELECT (SELECT count(*) FROM webhook_jobs WHERE state <= 1),"
-                " (SELECT min(j.created_ms) FROM webhook_jobs j JOIN webhooks w ON w.id = j.webhook_id"
-                " WHERE j.state <= 1 AND w.status = 'active'), (SELECT count(*) FROM webhook_debts)"
+                "SELECT count(*), min(j.created_ms) FILTER (WHERE w.status = 'active'),"
+                " (SELECT count(*) FROM webhook_debts d WHERE webhooks_slice(d.pubkey) = ANY ($1))"
+                " FROM webhook_jobs j JOIN webhooks w ON w.id = j.webhook_id"
+                " WHERE j.state <= 1 AND webhooks_slice(w.pubkey) = ANY ($1)",
+                list(self._held.serving()),
             )
         assert row is not None
         return QueueFigures(*row)
+
+
+def _columns(epochs: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """Give slices and epochs as the functions of a dispatcher take them."""
+    return list(epochs), list(epochs.values())
 
 
 def _webhook(row: Any) -> Webhook:

@@ -4,7 +4,7 @@ Implements: design, "What must survive what"; threats 26 to 29 (what is kept). D
 postgres_store.py is the store of the product; tests/webhooks/memory_store.py passes the same tests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,10 @@ PAUSED_JOBS_MAX = 1_000  # The same of an account that is paused: storage is for
 
 class WebhooksUnavailable(Exception):
     """The store did not answer: the change may or may not have been made."""
+
+
+class SliceTaken(WebhooksUnavailable):
+    """Another dispatcher has the slice; nothing was changed."""
 
 
 class Job(NamedTuple):
@@ -118,9 +122,16 @@ class QueueFigures(NamedTuple):
     oldest_ms: int | None  # When the oldest waiting job was made.
     paused_accounts: int
 
+    def oldest_seconds(self, now_ms: int) -> float:
+        return 0.0 if self.oldest_ms is None else max(0, now_ms - self.oldest_ms) / 1_000
+
 
 class WebhookStore(Protocol):
-    """Every method raises WebhooksUnavailable where the store does not answer. Several dispatchers may use it."""
+    """As one dispatcher reads and writes it. Every method raises WebhooksUnavailable where the store does not answer.
+
+    What a dispatcher writes carries the epoch of its slice: of the account, or of the sources (slices.py). Where
+    another one has claimed that, the write leaves the slice alone; methods about one slice raise SliceTaken.
+    """
 
     # --- registrations
 
@@ -173,12 +184,12 @@ class WebhookStore(Protocol):
 
     async def queue(self, events: Sequence[QueuedEvent], now_ms: int, cursor: SourceCursor | None = None) -> int:
         """Keep events and make a job for each webhook that matches, in one transaction with the cursor of their source.
-        An event of a cause that was queued before is ignored. Gives the number of jobs."""
+        An event of a cause that was queued before is ignored. Gives the number of jobs. Of the sources' slice."""
         ...
 
     async def take_account_events(self, limit: int, now_ms: int) -> int:
         """Move events of accounts from their outbox into the queue, in one transaction: each is queued once, whatever
-        is killed. Gives the number of events."""
+        is killed. Gives the number of events. Of the sources' slice."""
         ...
 
     async def cursor(self) -> SourceCursor:
@@ -197,8 +208,8 @@ class WebhookStore(Protocol):
     # --- deliveries
 
     async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room) -> list[Job]:
-        """Lease jobs that are due, by the rules of places.py: webhooks that work first, of these the ones whose
-        accounts hold the fewest places, of these the ones that waited longest."""
+        """Lease jobs of the slices served that are due, by the rules of places.py: webhooks that work first, of these
+        the ones whose accounts hold the fewest places, of these the ones that waited longest."""
         ...
 
     async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:
@@ -209,8 +220,12 @@ class WebhookStore(Protocol):
         """Give leases back unused."""
         ...
 
-    async def release_of(self, claimer: str, now_ms: int) -> int:
-        """Give back the leases of a dispatcher of this name that has died. Gives their number."""
+    async def confirm(self) -> None:
+        """Lose the slices that another dispatcher has claimed."""
+        ...
+
+    async def recover(self, slices: Collection[int], now_ms: int) -> int:
+        """Give back whatever is leased of these slices, by whichever dispatcher. Gives the number of jobs."""
         ...
 
     async def put_off(self, jobs: Sequence[int], until_ms: int, now_ms: int) -> None:
@@ -228,7 +243,7 @@ class WebhookStore(Protocol):
         ...
 
     async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
-        """Return paused accounts that should be looked at now; the next look is at look_ms."""
+        """Return paused accounts of the slices served that should be looked at now; the next look is at look_ms."""
         ...
 
     async def unpaid(self, pubkey: bytes, limit: int) -> list[tuple[int, str]]:
@@ -243,11 +258,13 @@ class WebhookStore(Protocol):
 
     async def expire(self, before_ms: int, now_ms: int) -> int:
         """End jobs that wait since before then, of webhooks that are disabled or whose account has no credits. Deleted
-        webhooks that owe nothing any more are removed."""
+        webhooks that owe nothing any more are removed. Of all slices, by the dispatcher of the sources."""
         ...
 
     async def forget(self, before_ms: int) -> int:
-        """Remove jobs that ended before then, and events without jobs. Gives the number of rows."""
+        """Remove jobs that ended before then, and events without jobs. Gives the number of rows. As expire()."""
         ...
 
-    async def figures(self) -> QueueFigures: ...
+    async def figures(self) -> QueueFigures:
+        """Count what waits in the slices served."""
+        ...

@@ -30,7 +30,7 @@ async def deposit_store(request: pytest.FixtureRequest) -> AsyncIterator[Deposit
         return
     pool = await connect_postgres(request.getfixturevalue("postgres_url"), connections_max=4, application="tests")
     try:
-        store = PostgresDepositStore(pool)
+        store = PostgresDepositStore(pool, "test")
         await store.prepare()
         await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {TABLES}")
         yield store

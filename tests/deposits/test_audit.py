@@ -43,7 +43,7 @@ async def books(postgres_url: str, owner_url: str) -> AsyncIterator[Any]:
     clock = ManualClock()
     accounts = PostgresAccountStore(pool)
     await accounts.prepare(clock.now_ms())
-    store = PostgresDepositStore(pool)
+    store = PostgresDepositStore(pool, "test")
     await store.prepare()
     await as_role(owner_url, f"TRUNCATE {TABLES}, {deposit_tables.TABLES}")
     shard = AccountShard(

@@ -265,7 +265,7 @@ class World:
     start_slot: int = 0
     metrics: Metrics = field(default_factory=Metrics)
 
-    def watcher(self, wire: Tripwire | None = None) -> DepositWatcher:
+    def watcher(self, wire: Tripwire | None = None, replaced: Callable[[], object] = lambda: None) -> DepositWatcher:
         """One life of the watcher, which starts with only what is in the store."""
         wire = wire or Tripwire()
         if isinstance(self.accounts, FakeAccounts):
@@ -279,6 +279,7 @@ class World:
             minimum_base_units=MINIMUM,
             start_slot=self.start_slot,
             metrics=self.metrics,
+            replaced=replaced,
         )
 
     def confirming(self, watcher: DepositWatcher | None = None) -> Confirming:

@@ -1,7 +1,7 @@
 """A store of webhooks in memory; it passes the tests of the one in PostgreSQL (test_store.py)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from actors.accounts.outbox import Announcement
 from actors.webhooks.core import ATTEMPTS_MAX, REST_MS_MAX, REST_MS_MIN, JobState
 from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
+from actors.webhooks.slices import SLICES, slice_of
 from actors.webhooks.store import (
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
@@ -23,6 +24,8 @@ from actors.webhooks.store import (
 )
 
 from .kept_webhooks import KeptHook, KeptJob, fails, matches
+
+ALL = frozenset(range(SLICES))
 
 _LOOKED_AT_MAX = 256  # Webhooks of one claim.
 _OPEN = (JobState.WAITING, JobState.LEASED)
@@ -212,7 +215,7 @@ class MemoryWebhookStore:
 
     # --- deliveries
 
-    async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room) -> list[Job]:
+    async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room, slices: Any = ALL) -> list[Job]:
         free, failing_free = room.jobs, room.failing
         before = dict(zip(room.holders, room.held, strict=True))
         places = Counter(before)
@@ -223,6 +226,7 @@ class MemoryWebhookStore:
             and hook.look_ms <= now_ms
             and hook.rest_until_ms <= now_ms
             and hook.record.status == "active"
+            and slice_of(hook.record.pubkey) in slices
             and (failing_free > 0 or not fails(hook))
             and (hook.record.filter.filter_type == "lifecycle" or hook.record.pubkey not in self.owing)
         ]
@@ -307,10 +311,14 @@ class MemoryWebhookStore:
                 job.state, job.due_ms = JobState.WAITING, now_ms if job.attempts else min(job.created_ms, now_ms)
             self._look(job.hook, now_ms)
 
-    async def release_of(self, claimer: str, now_ms: int) -> int:
-        mine = [job.id for job in self.jobs.values() if job.state == JobState.LEASED and job.leased_by == claimer]
+    async def recover(self, slices: Collection[int], now_ms: int) -> int:
+        names = [name for name, hook in self.hooks.items() if slice_of(hook.record.pubkey) in slices]
+        mine = [job.id for name in names for job in self._of(name, JobState.LEASED)]
         await self.release(mine, now_ms)
         return len(mine)
+
+    def account_of(self, job: int) -> bytes | None:
+        return self.hooks[self.jobs[job].hook].record.pubkey if job in self.jobs else None
 
     async def put_off(self, jobs: Sequence[int], until_ms: int, now_ms: int) -> None:
         await self.release(jobs, now_ms)
@@ -333,8 +341,9 @@ class MemoryWebhookStore:
         records = [hook.record for hook in self.hooks.values() if hook.record.filter.wallets is not None]
         return list({record.pubkey for record in records} - self.owing.keys())
 
-    async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
-        due = sorted((at, pubkey) for pubkey, at in self.owing.items() if at <= now_ms)[:limit]
+    async def debts(self, now_ms: int, look_ms: int, limit: int, slices: Collection[int] = ALL) -> list[bytes]:
+        own = [(at, pubkey) for pubkey, at in self.owing.items() if slice_of(pubkey) in slices]
+        due = sorted(each for each in own if each[0] <= now_ms)[:limit]
         for _, pubkey in due:
             self.owing[pubkey] = look_ms
         return [pubkey for _, pubkey in due]
@@ -383,7 +392,9 @@ class MemoryWebhookStore:
             del self.events[number]
         return len(old) + len(alone)
 
-    async def figures(self) -> QueueFigures:
-        waiting = [job for job in self.jobs.values() if job.state in _OPEN]
+    async def figures(self, slices: Collection[int] = ALL) -> QueueFigures:
+        names = [name for name, hook in self.hooks.items() if slice_of(hook.record.pubkey) in slices]
+        waiting = [job for name in names for job in self._of(name, *_OPEN)]
         active = [job.created_ms for job in waiting if self.hooks[job.hook].record.status == "active"]
-        return QueueFigures(len(waiting), min(active, default=None), len(self.owing))
+        paused = sum(slice_of(account) in slices for account in self.owing)
+        return QueueFigures(len(waiting), min(active, default=None), paused)

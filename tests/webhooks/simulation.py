@@ -1,8 +1,8 @@
-"""A dispatcher among hostile receivers, on virtual time and from one seed; and an auditor that knows the truth.
+"""Dispatchers among hostile receivers, on virtual time and from one seed; and an auditor that knows the truth.
 
-Every port waits a little before and after its work, and may fail in between. A kill cancels the dispatcher wherever it
-waits. The auditor reads what receivers got, what owners charged, and the log that customers see; of the dispatcher
-it knows nothing.
+Every port waits a little before and after its work, and may fail in between. A kill cancels a dispatcher wherever it
+waits, and slices of accounts move between dispatchers. The auditor reads what receivers got, what owners charged, and
+the log that customers see; of dispatchers it knows nothing.
 """
 
 import asyncio
@@ -17,10 +17,8 @@ from typing import Any
 
 from actors.accounts.api import AccountStanding, OwnerReply, ReadStanding
 from actors.accounts.operations import ChargeOperations, HoldOperations
-from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 from actors.webhooks import api
-from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.commands import WebhookCommands
 from actors.webhooks.core import ATTEMPTS_MAX, Attempt, JobState, event_id
 from actors.webhooks.payloads import QueuedEvent
@@ -31,6 +29,7 @@ from actors.webhooks.store import WebhooksUnavailable
 
 from .memory_store import MemoryWebhookStore
 from .simulated_customers import Customer
+from .simulated_dispatchers import Dispatchers
 from .virtual_time import LoopClock, VirtualLoop
 
 JOBS_MAX = 60
@@ -67,31 +66,20 @@ class Simulation:
         self.counts: Counter[str] = Counter()
         self._source = asyncio.Lock()  # Events come in the order of their outbox.
         self._numbers = itertools.count()
-        self.store: Any = _FragileStore(self)
-        self.start()
-
-    def start(self, name: str = "dispatcher") -> None:
-        """Start a new process over what survived."""
-        self.dispatcher = WebhookDispatcher(
-            *(name, self.store, self, self, self.seal, self.clock, Metrics()),
-            kept_ms=KEPT_MS,
-            jitter=self.dice.uniform,
-            sleep=_rarely,
-            idle_seconds=120,
-        )
+        self.dispatchers = Dispatchers(self, KEPT_MS)
+        self.store = self.fragile(self.kept)  # Of the sources of events, which are outside of this world.
         sender: Any = self
-        withdraw = self.dispatcher.withdraw
         standing = Standings(self).one
-        arguments = self.seal, self.clock, self.dice.randbytes, standing, lambda: None, withdraw
+        arguments = self.seal, self.clock, self.dice.randbytes, standing, lambda: None, self.dispatchers.withdraw
         self.commands = WebhookCommands(self.kept, sender, *arguments)
-        self.dispatcher.start()
+
+    def fragile(self, store: Any) -> Any:
+        return _FragileStore(self, store)
 
     async def kill(self) -> None:
-        """End the process, and start another one: of the same name, or, as after the loss of a machine, of another."""
+        """End a process, and start another one; the loss of its machine leaves the first one at work for a while."""
         self.counts["kills"] += 1
-        await self.dispatcher.stop()
-        lost_machine = not self.calm_stores and self.dice.random() < 0.3
-        self.start(f"dispatcher-{next(self._numbers)}" if lost_machine else "dispatcher")
+        await self.dispatchers.kill(lose_machine=self.dice.random() < 0.3)
 
     async def moment(self) -> None:
         await asyncio.sleep(self.dice.random() * 0.05)
@@ -104,13 +92,13 @@ class Simulation:
     async def check(self, url: str) -> str | None:
         return None
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Attempt:
+    async def answer(self, url: str, headers: Mapping[str, str], body: bytes, is_cut_off: bool) -> Attempt:
         at_ms, started = self.clock.now_ms(), self.loop.time()
         await self.moment()
         hook, text = self.hooks[headers["X-Webhook-Id"]], body.decode()
         mode, name = hook.mode, headers["X-Webhook-Event-Id"]
         hook.tried.append(name)
-        self._check_request(hook, headers, body)
+        self._check_request(hook, headers, body, is_cut_off)
         self.counts[mode] += 1
         if mode == "slow":
             await asyncio.sleep(self.dice.uniform(1, 14))
@@ -127,9 +115,12 @@ class Simulation:
         retry_after = str(self.dice.choice([-5, 1, 60, 99_999_999])) if mode == "busy" else None
         return Attempt(at_ms, latency_ms, status, "", retry_after)
 
-    def _check_request(self, hook: Hook, headers: Mapping[str, str], body: bytes) -> None:
-        """Every secret signs for as long as was promised; nothing is sent that nobody waits for."""
+    def _check_request(self, hook: Hook, headers: Mapping[str, str], body: bytes, is_cut_off: bool) -> None:
+        """Every secret signs for as long as was promised; nothing is sent that nobody waits for. A dispatcher that is
+        cut off sends what it had leased: it knows neither of commands nor of what became of its holds."""
         self._must(body.decode() in hook.expected, "nobody waits for this")
+        if is_cut_off:
+            return
         # A claim of the moment of the stop may still arrive.
         may_begin = hook.owner.may_begin(charge_operation(headers["X-Webhook-Event-Id"]), self.loop.time())
         self._must(may_begin or body.decode() in self.free, "sent without a credit that is held or spent for it")
@@ -240,7 +231,7 @@ class Simulation:
         while True:
             try:
                 await self.store.queue(made, self.clock.now_ms())
-                self.dispatcher.wake.set()
+                self.dispatchers.wake()
                 return
             except WebhooksUnavailable:
                 await self.moment()
@@ -310,8 +301,8 @@ class Simulation:
 class _FragileStore:
     """The store as the dispatcher and the sources reach it."""
 
-    def __init__(self, world: Simulation) -> None:
-        self._world = world
+    def __init__(self, world: Simulation, store: Any) -> None:
+        self._world, self._store = world, store
 
     def __getattr__(self, name: str) -> Any:
         async def call(*arguments: Any) -> Any:
@@ -320,7 +311,7 @@ class _FragileStore:
             self._fail(0.5)
             if name == "queue":
                 world.expect(arguments[0])
-            answer = await getattr(world.kept, name)(*arguments)
+            answer = await getattr(self._store, name)(*arguments)
             await world.moment()
             self._fail(0.0 if world.calm_stores else 0.5)
             return answer
@@ -332,11 +323,6 @@ class _FragileStore:
             raise WebhooksUnavailable("away")
 
 
-async def _rarely(seconds: float) -> None:
-    """Days pass in a world: rounds that look at nothing are made rare."""
-    await asyncio.sleep(seconds if seconds == 1 else 300)
-
-
 def _text(pubkey: bytes) -> str:
     return base58_text(pubkey)
 
@@ -345,6 +331,7 @@ async def play(seed: int, loop: VirtualLoop, turns: int) -> Counter[str]:
     """Play one world to its end, and audit it."""
     world = Simulation(seed, loop, calm_stores=seed % 2 == 0)
     dice = world.dice
+    await world.dispatchers.scale(2)
     for _ in range(4):
         await world.register()
     for _ in range(turns):
@@ -359,9 +346,11 @@ async def play(seed: int, loop: VirtualLoop, turns: int) -> Counter[str]:
         )
         if dice.random() < 0.3:
             await world.kill()
+        if dice.random() < 0.2:
+            await world.dispatchers.scale(dice.choice([1, 2, 3]))
     await world.settle()
     await world.audit()
-    await world.dispatcher.stop()
+    await world.dispatchers.stop()
     return world.counts
 
 

@@ -11,8 +11,9 @@ from actors.config import Config, ServeConfig, StorageConfig, WebhooksConfig
 from actors.telemetry import logs
 from actors.upstream import replies
 from actors.webhooks import host
-from actors.webhooks.api import CreateWebhook, ListWebhooks
+from actors.webhooks.api import CreateWebhook, ListWebhooks, NotMine
 from actors.webhooks.host import WebhookDispatcherActor, egress_rules
+from actors.webhooks.slices import SLICES, SOURCES_SLICE
 from actors.webhooks.targets import url_fault
 
 from .outside import Receiver
@@ -55,16 +56,40 @@ async def test_the_first_call_starts_it_and_its_commands_work(
     async def open_feed(_: Config) -> Any:
         return QuietFeed(), ()
 
-    made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", open_owners, open_node, open_feed)
+    openers = open_owners, open_node, open_feed
+    made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", "webhook-dispatcher", 1, *openers)
+    directed: list[int] = []
+
+    async def spread(_: Any, count: int) -> bool:
+        directed.append(count)
+        return True
+
+    placed: list[str] = []
+    monkeypatch.setattr(host, "spread_deliveries", spread)
+    monkeypatch.setattr(host.hosting, "names", lambda prefix: [prefix])
+    monkeypatch.setattr(host.hosting, "place", lambda _class, name, *_: placed.append(name))
     customer = await world.gateway.customer(5)
     fields = {"url": target.url, "filter_type": "my_account"}
+    assert await made.ask(ListWebhooks(customer.pubkey)) == NotMine(), "it does not hold the slice yet"
+    await made.take(list(range(SLICES)))
     created = await made.ask(CreateWebhook(customer.pubkey, fields=fields))
     assert isinstance(created, dict) and created["secret"]
     listed = await made.ask(ListWebhooks(customer.pubkey))
     assert isinstance(listed, dict) and len(listed["webhooks"]) == 1
-    assert (await made.health())["streaming"] is False
+    health = {"waiting": 0, "slices": SLICES, "follows_sources": True, "streaming": False}
+    assert await made.health() == health
+    await made.scale(2)
+    assert await made.spread() == {"wanted": 2, "is_even": False, "slices": {"webhook-dispatcher": SLICES}}
+    await made._direct_once()
+    assert set(placed) == {"webhook-dispatcher-1"} and set(directed) == {2}
+    with pytest.raises(AssertionError):
+        await made.scale(17)
+    await made.scale(1)
+    assert await made.spread() == {"wanted": 1, "is_even": True, "slices": {"webhook-dispatcher": SLICES}}
+    await made.give([SOURCES_SLICE])
+    assert await made.health() == health | {"slices": SLICES - 1, "follows_sources": False}
     assert await made.fingerprint() == "fingerprint"
-    for part in (made._dispatcher, made._chain, made._signals):
+    for part in (made._background, made._dispatcher):
         await part.stop()
     made._reporting.cancel()
 

@@ -19,4 +19,5 @@ def test_whatever_is_killed_each_event_arrives_or_is_visibly_given_up_and_is_bil
             error.add_note(f"seed {seed}: tests.webhooks.simulation.simulate({seed})")
             raise
     assert counts["delivered"] > 100 and counts["kills"] > 10, counts
+    assert counts["moved"] > 100 and counts["cut_off"] > 3, counts
     assert counts["hangs"] + counts["never_answers"] and counts["busy"] + counts["fails"], counts

@@ -15,6 +15,7 @@ from actors.webhooks.core import JobState
 from actors.webhooks.payloads import QueuedEvent, signal_event
 from actors.webhooks.places import Places
 from actors.webhooks.registrations import Change, Webhook, WebhookFilter
+from actors.webhooks.slices import SLICES, slice_of
 from actors.webhooks.store import Dropped, Job, JobResult, Room, SourceCursor, WebhookStore
 
 from .conftest import JOBS_MAX
@@ -89,7 +90,7 @@ async def test_webhooks_take_turns_and_a_released_job_keeps_its_place(store: Web
     assert len(again) == 5 and not {job.id for job in again} & {job.id for job in rest}
     assert {job.id for job in claimed} <= {job.id for job in [*again, *rest]}, "newer jobs came first"
     assert all(job.lease == 2 for job in again)
-    assert await store.release_of("two", NOW + 2) == 5
+    assert await store.recover([slice_of(ALICE)], NOW + 2) == sum(job.pubkey == ALICE for job in [*again, *rest])
 
 
 class Shared:
@@ -247,7 +248,7 @@ async def test_a_disabled_webhook_gets_no_jobs_and_an_enabled_one_what_waited(st
     assert changed is not None and changed.status == "active" and changed.disabled_reason is None
     assert {each.id for each in await claim(store, NOW + 1_001)} >= {job.id}
     await store.change(ALICE, name, Change(enable=False), NOW)
-    await store.release_of("one", NOW)
+    await store.recover(range(SLICES), NOW)
     assert await store.expire(NOW, NOW) == 0
     assert await store.expire(NOW + 1, NOW) == 2
     assert await store.change(BOB, name, Change(enable=True), NOW) is None

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from actors.ownership.held import HeldSlices
 from actors.pages import Page
 from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import WebhookCommand
@@ -25,6 +26,8 @@ from actors.webhooks.standings import Standings
 from actors.webhooks.targets import EgressRules
 from tests.databases import emptied
 from tests.gateway.world import Wallet, World, a_world
+
+from .owned_webhooks import holding_all
 
 DAY_MS = 86_400_000
 NO_WEBHOOKS = "TRUNCATE webhooks, webhook_events, webhook_debts, webhook_cursor, account_events CASCADE"
@@ -44,9 +47,10 @@ class Sending:
 
 
 class WebhookWorld:
-    def __init__(self, gateway: World, pool: Any, pages: "LatePages") -> None:
+    def __init__(self, gateway: World, pool: Any, pages: "LatePages", held: HeldSlices) -> None:
         self.gateway, self.pool, self.clock = gateway, pool, gateway.clock
-        self.store = PostgresWebhookStore(pool)
+        self.held = held
+        self.store = PostgresWebhookStore(pool, held)
         self.seal = SecretSeal(b"s" * 32)
         self.sender = WebhookSender(RULES, GuardedResolver(RULES), gateway.clock, None, 5.0)
         self.sending = Sending(self.sender)
@@ -71,6 +75,7 @@ class WebhookWorld:
             self.seal,
             self.clock,
             self.gateway.metrics,
+            self.held,
             kept_ms=7 * DAY_MS,
             jitter=lambda low, high: 0.0,
         )
@@ -151,7 +156,7 @@ async def a_webhook_world(postgres_url: str, owner_url: str, **settings: Any) ->
         emptied(postgres_url, owner_url, NO_WEBHOOKS) as pool,
         a_world(pages=late.pages(), identity=limits, **settings) as gateway,
     ):
-        world = WebhookWorld(gateway, pool, late)
+        world = WebhookWorld(gateway, pool, late, await holding_all(pool))
         try:
             yield world
         finally:

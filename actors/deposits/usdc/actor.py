@@ -25,7 +25,14 @@ from actors.clock import Clock
 from actors.deposits.usdc.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.usdc.core import Finding, Judgment, failed, gone, judge
 from actors.deposits.usdc.crediting import Credit, Crediting
-from actors.deposits.usdc.store import Cursor, DepositStore, DepositStoreUnavailable, Gap, Postponed
+from actors.deposits.usdc.store import (
+    Cursor,
+    DepositStore,
+    DepositStoreUnavailable,
+    Gap,
+    Postponed,
+    WatcherReplaced,
+)
 from actors.deposits.usdc.transfers import DepositAccount
 from actors.telemetry.metrics import Metrics
 
@@ -46,7 +53,8 @@ AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)  # The watc
 
 
 class DepositWatcher:
-    """wake: set on notice of a new transaction; without notices the watcher looks every poll_seconds."""
+    """wake: set on notice of a new transaction; without notices the watcher looks every poll_seconds. replaced: called
+    once, when another watcher has begun and this one has ended its work for good."""
 
     def __init__(
         self,
@@ -61,9 +69,10 @@ class DepositWatcher:
         poll_seconds: float = 5.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         metrics: Metrics | None = None,
+        replaced: Callable[[], object] = lambda: None,
     ) -> None:
         self._account, self._chain, self._store, self._crediting = account, chain, store, crediting
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._replaced = clock, sleep, replaced
         self._minimum, self._start_slot, self._poll_seconds = minimum_base_units, start_slot, poll_seconds
         self._reads = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
         self._read_slot_at = 0
@@ -90,6 +99,11 @@ class DepositWatcher:
             self.wake.clear()
             try:
                 await self.round()
+            except WatcherReplaced as error:
+                self.fault = str(error)
+                logger.error("%s; this one ends", error)
+                self._replaced()
+                return
             except AWAY as error:
                 self.fault = f"{type(error).__name__}: {error}"
                 logger.warning("deposits wait: %s", self.fault)

@@ -1,10 +1,12 @@
 """The watcher as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, "Layout" (an actor exists where state needs one owner). A thin wrapper: the watcher itself is
-actor.py. After the loss of a machine there may be two for a while. They do the same work twice and credit once, because
-credits, records and the cursor are unique by their keys.
+Implements: design, "Layout" (an actor exists where state needs one owner) and "Owners, for every kind of actor". A thin
+wrapper: the watcher itself is actor.py. After the loss of a machine there may be two for a while. The newer one has the
+next epoch, so the former one writes nothing more, and its process ends at its next write. Credits are unique by
+transfer besides.
 """
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -81,7 +83,7 @@ class DepositWatcherActor(ReportingActor):
         assert payments.deposit_wallet is not None
         clock = SystemClock()
         pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, WATCHER_ACTOR_NAME)
-        self._store = PostgresDepositStore(pool)
+        self._store = PostgresDepositStore(pool, f"{WATCHER_ACTOR_NAME} of process {os.getpid()}")
         await self._store.prepare()
         self._account = deposit_account(payments.deposit_wallet, mint_of(payments))
         chain = DepositChain(await self._open_node(config))
@@ -96,6 +98,7 @@ class DepositWatcherActor(ReportingActor):
             start_slot=payments.deposit_start_slot,
             poll_seconds=payments.deposit_poll_seconds,
             metrics=self._metrics,
+            replaced=lambda: os._exit(1),  # Ray starts another one where this was the last.
         )
         self._confirming = Confirming(self._account.address, self._watcher, chain, self._store, crediting, clock)
         self._commands = OperatorCommands(self._account.address, self._watcher, self._confirming, self._store)

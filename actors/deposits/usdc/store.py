@@ -1,11 +1,12 @@
 """The durable state of the watcher: its cursor, the inbox, and the outcome of each transfer.
 
-Implements: the durable cursor behind "catches up after any outage, in order, without missing or repeating". A port and
-its PostgreSQL store. Decides nothing; every method may be repeated.
+Implements: the durable cursor behind "catches up after any outage, in order, without missing or repeating"; design,
+"Owners, for every kind of actor" (deposit watcher). A port and its PostgreSQL store. Decides nothing; every method may
+be repeated.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import astuple
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +14,8 @@ import asyncpg
 
 from actors.deposits.usdc.chain import Seen
 from actors.deposits.usdc.core import Finding, FindingStatus, Reason
+from actors.ownership.api import FENCED_SQLSTATE, OwnershipUnavailable
+from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import away_as, borrowed
 from actors.storage.schema import check_schema, read_layout
 
@@ -22,8 +25,16 @@ _COLUMNS = (
 )
 
 
+KIND = "deposit-watcher"  # As ownership names it: one slice, for the whole work.
+_SLICE = 0
+
+
 class DepositStoreUnavailable(Exception):
     """The store did not answer: the change may or may not have been made."""
+
+
+class WatcherReplaced(DepositStoreUnavailable):
+    """Another watcher has begun since: this one changed nothing, and neither will any other of its writes."""
 
 
 class Cursor(NamedTuple):
@@ -54,9 +65,12 @@ class Totals(NamedTuple):
 
 
 class DepositStore(Protocol):
-    """account: the deposit account; every row belongs to one. All methods raise DepositStoreUnavailable."""
+    """account: the deposit account; every row belongs to one. All methods raise DepositStoreUnavailable, and those that
+    write raise WatcherReplaced once another watcher has begun."""
 
-    async def prepare(self) -> None: ...
+    async def prepare(self) -> None:
+        """Begin as the one watcher: refuse, from now on, what an earlier one writes."""
+        ...
 
     async def cursor(self, account: str) -> Cursor | None: ...
 
@@ -107,12 +121,19 @@ class DepositStore(Protocol):
 
 
 class PostgresDepositStore:
-    def __init__(self, pool: asyncpg.Pool) -> None:
-        self._pool = pool
+    """holder: names the process in the table of ownership."""
+
+    def __init__(self, pool: asyncpg.Pool, holder: str) -> None:
+        self._pool, self._holder = pool, holder
+        self._epoch = 0  # Below every epoch that was ever claimed.
 
     async def prepare(self) -> None:
         with away_as(DepositStoreUnavailable):
             await check_schema(self._pool, [read_layout("actors.deposits")])
+        try:
+            self._epoch = await PostgresOwnership(self._pool).claim(KIND, [_SLICE], self._holder)
+        except OwnershipUnavailable as error:
+            raise DepositStoreUnavailable(str(error)) from error
 
     async def cursor(self, account: str) -> Cursor | None:
         async with self._connection() as connection:
@@ -122,7 +143,7 @@ class PostgresDepositStore:
         return None if row is None else Cursor(*row)
 
     async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
-        async with self._connection() as connection:
+        async with self._watching() as connection:
             await connection.execute(
                 "INSERT INTO deposit_inbox (account, signature, slot, position, block_time, failed)"
                 " SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[])"
@@ -136,7 +157,7 @@ class PostgresDepositStore:
             )
 
     async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
-        async with self._connection() as connection, connection.transaction():
+        async with self._watching() as connection:
             await connection.execute(
                 "INSERT INTO deposit_cursor AS c (account, signature, slot, read_slot) VALUES ($1, $2, $3, $4)"
                 " ON CONFLICT (account) DO UPDATE"
@@ -166,7 +187,7 @@ class PostgresDepositStore:
         return [Seen(*row) for row in rows]
 
     async def postpone(self, account: str, rows: Sequence[Postponed]) -> None:
-        async with self._connection() as connection, connection.transaction():
+        async with self._watching() as connection:
             await connection.executemany(
                 "UPDATE deposit_inbox SET waits_for = $3, try_at_ms = $4 WHERE account = $1 AND signature = $2",
                 [(account, row.signature, sorted(row.waits_for), row.try_at_ms) for row in rows],
@@ -185,7 +206,7 @@ class PostgresDepositStore:
         return {row[0]: row[1] for row in rows}
 
     async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
-        async with self._connection() as connection, connection.transaction():
+        async with self._watching() as connection:
             if findings:
                 await connection.executemany(
                     f"INSERT INTO deposits AS d (account, {_COLUMNS}, recorded_at_ms)"  # noqa: S608 - column names.
@@ -202,7 +223,7 @@ class PostgresDepositStore:
                 )
 
     async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
-        async with self._connection() as connection:
+        async with self._watching() as connection:
             await connection.execute(
                 "UPDATE deposits SET status = $4, pubkey = $5, credits = $6, note = $7, recorded_at_ms = $8"
                 " WHERE account = $1 AND signature = $2 AND transfer_index = $3 AND status = $9",
@@ -257,6 +278,18 @@ class PostgresDepositStore:
 
     def _connection(self) -> AbstractAsyncContextManager[Any]:
         return borrowed(self._pool, _SECONDS, DepositStoreUnavailable)
+
+    @asynccontextmanager
+    async def _watching(self) -> AsyncIterator[Any]:
+        """Give a transaction of the watcher, which no claim of another one can overtake. Raises WatcherReplaced."""
+        async with self._connection() as connection, connection.transaction():
+            try:
+                await connection.execute("SELECT ownership_check($1, $2, $3)", KIND, _SLICE, self._epoch)
+            except asyncpg.PostgresError as error:
+                if error.sqlstate != FENCED_SQLSTATE:
+                    raise
+                raise WatcherReplaced("another deposit watcher has begun") from error
+            yield connection
 
 
 def _finding(row: Any) -> Finding:

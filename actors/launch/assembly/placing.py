@@ -13,17 +13,16 @@ from actors.deposits.usdc.host import place_watcher
 from actors.launch.assembly.deposit_watcher import open_accounts, open_node
 from actors.launch.assembly.sending import place_all_racers
 from actors.launch.assembly.streaming import needs_hub
-from actors.launch.assembly.webhooks import open_feed
+from actors.launch.assembly.webhooks import place_all_dispatchers
 from actors.signals.host import place_classifiers
 from actors.streams.hub.host import place_hub
-from actors.webhooks.host import place_dispatcher
 
 
 async def place_beside_owners(config: Config) -> None:
     """Start or replace all of them that a replica with these settings uses. Needs a connected Ray."""
     # In threads: each call blocks while a new process starts.
     placing: list[Awaitable[object]] = [
-        asyncio.to_thread(place_dispatcher, config, open_accounts, open_node, open_feed),
+        place_all_dispatchers(config),
         asyncio.to_thread(place_classifiers, config, open_node),
         place_all_racers(config),
     ]

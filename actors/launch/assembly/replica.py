@@ -72,7 +72,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await place_beside_owners(config)
     accounts, metrics, leaving = await _open_accounts(config, replica_id), Metrics(), Leaving(clock)
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
-    webhooks, webhook_pages = await assemble_webhooks(config)
+    _, webhook_pages, close_webhooks = await assemble_webhooks(config)
     meters, standing = _open_meters(accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
     served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
@@ -120,7 +120,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
-    first = (leaving.stop, door.close, *optional, webhooks.stop, standing.stop, *signals.closers, *streaming.closers)
+    first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
     last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))

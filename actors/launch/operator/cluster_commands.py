@@ -21,6 +21,7 @@ from actors.launch.operator.tables import print_table
 from actors.sends.slices import RACERS_MAX, racer_names
 from actors.signals.api import ACTOR_PREFIX
 from actors.signals.positions import PARTS_MAX
+from actors.webhooks.slices import DISPATCHER_ACTOR_NAME, DISPATCHERS_MAX
 
 _WAIT_SECONDS = 180.0
 _LOOK_SECONDS = 1.0
@@ -33,6 +34,7 @@ class ScaledKind(StrEnum):
     OWNERS = "owners"
     RACERS = "racers"
     CLASSIFIERS = "classifiers"
+    DISPATCHERS = "dispatchers"
 
 
 # The first actor of each kind, which directs the others, and the most that there may be.
@@ -41,6 +43,7 @@ _DIRECTORS: Mapping[ScaledKind, tuple[str, int]] = MappingProxyType(
         ScaledKind.OWNERS: (owner_name(0), OWNERS_MAX),
         ScaledKind.RACERS: (racer_names(1)[0], RACERS_MAX),
         ScaledKind.CLASSIFIERS: (f"{ACTOR_PREFIX}0", PARTS_MAX),
+        ScaledKind.DISPATCHERS: (DISPATCHER_ACTOR_NAME, DISPATCHERS_MAX),
     }
 )
 _Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the work is spread over so many.")]

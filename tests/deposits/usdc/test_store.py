@@ -2,9 +2,20 @@
 
 from dataclasses import replace
 
+import pytest
+
 from actors.deposits.usdc.chain import Seen
 from actors.deposits.usdc.core import Finding, FindingStatus, Reason
-from actors.deposits.usdc.store import Cursor, DepositStore, Gap, Postponed
+from actors.deposits.usdc.store import (
+    Cursor,
+    DepositStore,
+    Gap,
+    PostgresDepositStore,
+    Postponed,
+    WatcherReplaced,
+)
+from tests.databases import emptied
+from tests.deposits.conftest import TABLES
 
 ACCOUNT, OTHER = "account", "other"
 
@@ -102,3 +113,27 @@ async def test_what_steps_aside_lets_others_pass_and_comes_back_in_its_place(dep
     await deposit_store.record(ACCOUNT, [], [seen(2, 11).signature], 0)
     assert await deposit_store.postponed_for(ACCOUNT, ["b"], 50) == {}
     assert await deposit_store.postponed_for(ACCOUNT, [], 0) == {}
+
+
+async def test_a_watcher_that_was_cut_off_writes_nothing_more(postgres_url: str, owner_url: str) -> None:
+    """Its successor has begun by the next epoch; what it reads is still true."""
+    async with emptied(postgres_url, owner_url, f"TRUNCATE {TABLES}") as pool:
+        first, second = PostgresDepositStore(pool, "first"), PostgresDepositStore(pool, "second")
+        await first.prepare()
+        await first.add(ACCOUNT, [seen(1, 10)], 0)
+        await first.record(ACCOUNT, [finding(2)], [], 0)
+        await second.prepare()
+        for late in (
+            first.add(ACCOUNT, [seen(3, 11)], 0),
+            first.move_cursor(ACCOUNT, Cursor(b"1" * 64, 10, 30), Gap(1, 2), 0),
+            first.postpone(ACCOUNT, [Postponed(seen(1, 10).signature, frozenset(("a",)), 10**15)]),
+            first.record(ACCOUNT, [finding(1)], [seen(1, 10).signature], 0),
+            first.assign(ACCOUNT, replace(finding(2), status=FindingStatus.ASSIGNED), 0),
+        ):
+            with pytest.raises(WatcherReplaced):
+                await late
+        assert await second.cursor(ACCOUNT) is None and await second.oldest(ACCOUNT, 9, 1) == [seen(1, 10)]
+        totals = await first.totals(ACCOUNT)
+        assert (totals.waiting, totals.gaps) == (1, []) and totals.counts[FindingStatus.LISTED] == 1
+        await second.record(ACCOUNT, [finding(1)], [seen(1, 10).signature], 0)
+        assert await second.waiting(ACCOUNT) == 0

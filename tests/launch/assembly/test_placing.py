@@ -14,7 +14,7 @@ WHOLE = Config(
     payments=PaymentsConfig(deposit_wallet="So11111111111111111111111111111111111111112"),
     upstream=UpstreamConfig(node_url="http://node.example", node_ws_url="ws://node.example"),
 )
-ALL = {"place_dispatcher", "place_classifiers", "place_all_racers", "place_watcher", "place_hub"}
+ALL = {"place_all_dispatchers", "place_classifiers", "place_all_racers", "place_watcher", "place_hub"}
 
 
 def placed_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
@@ -29,11 +29,14 @@ def placed_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
 
         return place
 
-    async def place_racers(config: Config) -> None:
-        await asyncio.to_thread(stand_in("place_all_racers"), config)
+    def in_a_thread(name: str) -> Any:
+        async def place(config: Config) -> None:
+            await asyncio.to_thread(stand_in(name), config)
+
+        return place
 
     for name in ALL:
-        monkeypatch.setattr(placing, name, place_racers if name == "place_all_racers" else stand_in(name))
+        monkeypatch.setattr(placing, name, in_a_thread(name) if name.startswith("place_all") else stand_in(name))
     return placed
 
 

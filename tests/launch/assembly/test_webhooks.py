@@ -1,23 +1,41 @@
-"""Guards that replicas find one dispatcher, of these settings."""
+"""Guards that replicas place the dispatchers of these settings, and ask the holders of their slices."""
 
 from typing import Any
 
-from actors.config import Config
+import pytest
+from pydantic import SecretStr
+
+from actors.config import Config, StorageConfig
+from actors.launch.assembly import webhooks
 from actors.launch.assembly.deposit_watcher import open_accounts, open_node
-from actors.launch.assembly.webhooks import assemble_webhooks, open_feed
+from actors.launch.assembly.webhooks import assemble_webhooks, open_feed, place_all_dispatchers
 
 
-async def test_the_dispatcher_follows_its_settings() -> None:
-    """Rule: it is placed with this replica's settings, of which it gets those that it uses. Its pages are served."""
-    placed: list[Any] = []
+async def test_the_dispatchers_follow_their_settings(postgres_url: str) -> None:
+    """Rule: they are placed with this replica's settings before it looks who holds what. Their pages are served."""
+    placed: list[Config] = []
 
-    def place(*arguments: Any) -> Any:
-        placed.append(arguments)
+    async def place(config: Config) -> int:
+        placed.append(config)
+        return 1
 
-    client, pages = await assemble_webhooks(Config(), place=place)
-    await client.stop()
-    assert placed == [(Config(), open_accounts, open_node, open_feed)]
+    config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)))
+    _, pages, close = await assemble_webhooks(config, place=place)
+    await close()
+    assert placed == [config]
     assert {page.endpoint for page in pages} >= {
         *("POST /webhooks", "GET /webhooks", "DELETE /webhooks/{id}", "POST /webhooks/{id}/rotate-secret"),
     }
     assert not any(page.is_public for page in pages)
+
+
+async def test_dispatchers_reach_accounts_nodes_and_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed: list[Any] = []
+
+    async def place(*arguments: Any) -> int:
+        placed.append(arguments)
+        return 3
+
+    monkeypatch.setattr(webhooks, "place_dispatchers", place)
+    assert await place_all_dispatchers(Config()) == 3
+    assert placed == [(Config(), open_accounts, open_node, open_feed)]

@@ -72,6 +72,13 @@ def test_more_than_there_may_be_is_refused_before_anybody_is_asked(monkeypatch: 
     assert done.exit_code == 1 and "at most 256 owners" in done.output and running.asked == []
 
 
+def test_each_kind_is_directed_by_its_first_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Running(monkeypatch)
+    assert runner.invoke(CLI, ["cluster", "scale", "dispatchers", "3"]).exit_code == 0
+    assert running.asked[0] == ("webhook-dispatcher", "scale", 3)
+    assert "at most 16 dispatchers" in runner.invoke(CLI, ["cluster", "scale", "dispatchers", "17"]).output
+
+
 def test_the_state_of_each_actor_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     states = {
         "account-shard-0": {"machine": "10.0.0.1", "process": 7, "epoch": 5, "shards": 1024, "committing": True},

@@ -1,0 +1,28 @@
+"""Which slice of the dispatchers' work an account's webhooks belong to, and the names of the dispatchers.
+
+Implements: design, "Owners, for every kind of actor" (webhook dispatchers: hash of the account, 64). Pure.
+All webhooks of an account are in one slice, and so with one dispatcher: how many places and credits an account may
+hold, and the order of what one webhook gets, are known where they are decided. With the webhooks of an account on
+several dispatchers, each would hold a tenth of the same balance.
+The slice is computed in functions.sql as well (webhooks_slice), from the same byte.
+"""
+
+import hashlib
+
+KIND = "webhook-dispatchers"  # As ownership names it; functions.sql has it, too.
+SLICES = 64  # Never changes while webhooks are stored. Four for each of the most dispatchers, so shares are even.
+DISPATCHERS_MAX = 16
+# Its dispatcher also follows the sources of events (chain, signals, accounts), and removes what ended long ago.
+SOURCES_SLICE = 0
+DISPATCHER_ACTOR_NAME = "webhook-dispatcher"  # The only one of the release before: its replicas still ask it.
+
+
+def slice_of(pubkey: bytes) -> int:
+    """Return a number from 0 to SLICES - 1. pubkey: of the account."""
+    return hashlib.sha256(pubkey).digest()[0] % SLICES
+
+
+def dispatcher_names(count: int) -> list[str]:
+    """Return the names of so many dispatchers; each begins with DISPATCHER_ACTOR_NAME."""
+    assert 1 <= count <= DISPATCHERS_MAX, count
+    return [DISPATCHER_ACTOR_NAME, *(f"{DISPATCHER_ACTOR_NAME}-{index}" for index in range(1, count))]
