@@ -1,10 +1,13 @@
 """Well-behaved clients of several machines: each call is asked again once, on another machine, where it met a broken
-connection, 502 or 503."""
+connection, 502 or 503. The clients of HTTP; those of the other doors are in machine_sockets.py, machine_sends.py and
+machine_streams.py."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +15,7 @@ from dataclasses import dataclass, field
 import aiohttp
 
 _TIMEOUT_SECONDS = 15.0
-_AGAIN = (502, 503)
+AGAIN = (502, 503)
 _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 
 
@@ -20,12 +23,13 @@ _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 class Record:
     """What the clients saw. failed: when each call failed for good, in seconds since the start, and why; once: when it
     failed for the first time, and was asked again. unknown: how often a client asked and was told nothing: the answer
-    may have been lost on its way."""
+    may have been lost on its way. began: the start, of the monotonic clock."""
 
     calls: int = 0
     answered: int = 0
     unknown: int = 0
     slowest_seconds: float = 0.0
+    began: float = 0.0
     failed: list[tuple[float, str]] = field(default_factory=list)
     once: list[tuple[float, str]] = field(default_factory=list)
 
@@ -37,6 +41,11 @@ class Record:
     def window_seconds(self) -> float:
         """From the first to the last failed call."""
         return _window(self.failed)
+
+    def last_trouble(self) -> float:
+        """Return when a call failed last, for good or for the first time, of the monotonic clock; 0.0: none did."""
+        moments = [moment for moment, _ in self.failed + self.once]
+        return self.began + max(moments) if moments else 0.0
 
     def __str__(self) -> str:
         reasons = dict(Counter(reason for _, reason in self.once + self.failed))
@@ -52,51 +61,75 @@ def _window(failed: Sequence[tuple[float, str]]) -> float:
     return max(moments) - min(moments) if moments else 0.0
 
 
-class Callers:
-    """Asks getSlot at a fixed rate, one machine after the other, until `stop`."""
+class Calling(ABC):
+    """Makes calls at a fixed rate, one machine after the other, until `stop`; each once more where it met a fault."""
 
-    def __init__(self, urls: Sequence[str], api_key: str, calls_per_second: int) -> None:
+    def __init__(self, machines: int, calls_per_second: float) -> None:
         self.record = Record()
-        self._urls, self._headers, self._pause = list(urls), {"X-Api-Key": api_key}, 1.0 / calls_per_second
+        self._machines, self._pause = machines, 1.0 / calls_per_second
         self._stopped = asyncio.Event()
 
+    @property
+    def credits(self) -> int:
+        """Return the credits that these calls must have cost, by their answers."""
+        return self.record.answered
+
     async def run(self) -> None:
-        began = time.monotonic()
-        machines = itertools.cycle(range(len(self._urls)))
-        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS, sock_connect=2.0)
-        async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:
-            for number in itertools.count():
-                if self._stopped.is_set():
-                    break
-                group.create_task(self._call(session, next(machines), began))
-                await asyncio.sleep(max(0.0, began + (number + 1) * self._pause - time.monotonic()))
+        async with contextlib.AsyncExitStack() as stack:
+            await self._open(stack)
+            began = self.record.began = time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                for number in itertools.count():
+                    if self._stopped.is_set():
+                        break
+                    group.create_task(self._call(number, began))
+                    await asyncio.sleep(max(0.0, began + (number + 1) * self._pause - time.monotonic()))
 
     def stop(self) -> None:
         self._stopped.set()
 
-    async def _call(self, session: aiohttp.ClientSession, machine: int, began: float) -> None:
+    async def _call(self, number: int, began: float) -> None:
         self.record.calls += 1
         asked = time.monotonic()
-        reason = await self._ask(session, self._urls[machine])
+        reason = await self._ask(number % self._machines, number)
         if reason is not None and not reason.startswith("final"):
             self.record.once.append((time.monotonic() - began, reason))
             await asyncio.sleep(_PAUSE_SECONDS)
-            reason = await self._ask(session, self._urls[(machine + 1) % len(self._urls)])
+            reason = await self._ask((number + 1) % self._machines, number)
         if reason is not None:
             self.record.failed.append((time.monotonic() - began, reason))
         self.record.slowest_seconds = max(self.record.slowest_seconds, time.monotonic() - asked)
 
-    async def _ask(self, session: aiohttp.ClientSession, url: str) -> str | None:
-        """Ask once. None: answered. Else why not; what begins with "final" is not asked again."""
+    @abstractmethod
+    async def _open(self, stack: contextlib.AsyncExitStack) -> None:
+        """Open what all calls share; the stack closes it."""
+
+    @abstractmethod
+    async def _ask(self, machine: int, number: int) -> str | None:
+        """Make the call of this number. None: answered. Else why not; what begins with "final" is not asked again."""
+
+
+class Callers(Calling):
+    """Asks getSlot over HTTP."""
+
+    def __init__(self, urls: Sequence[str], api_key: str, calls_per_second: float) -> None:
+        super().__init__(len(urls), calls_per_second)
+        self._urls, self._headers = list(urls), {"X-Api-Key": api_key}
+
+    async def _open(self, stack: contextlib.AsyncExitStack) -> None:
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS, sock_connect=2.0)
+        self._session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+
+    async def _ask(self, machine: int, number: int) -> str | None:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getSlot"})
         headers = {**self._headers, "Content-Type": "application/json"}
         try:
-            async with session.post(url, data=body, headers=headers) as answer:
+            async with self._session.post(self._urls[machine], data=body, headers=headers) as answer:
                 found = await answer.json(content_type=None)
                 if answer.status == 200 and "result" in found:
                     self.record.answered += 1
                     return None
-                return f"{'' if answer.status in _AGAIN else 'final '}{answer.status}"
+                return f"{'' if answer.status in AGAIN else 'final '}{answer.status}"
         except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:  # Nothing was asked.
             return type(error).__name__
         except TimeoutError:

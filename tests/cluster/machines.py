@@ -36,7 +36,9 @@ from tests.databases import bring_up
 
 ROOT = Path(__file__).parents[2]
 STORES, TESTS = "10.77.0.1", "10.77.0.2"
-POSTGRES, REDIS, CHAIN, _CHAIN_ITSELF, _REDIS_OF_RAY = 5432, 6379, 8899, 8890, 6390
+POSTGRES, REDIS, CHAIN, _REDIS_OF_RAY, _STREAM = 5432, 6379, 8899, 6390, 10_000
+# On the stores' loopback: the chain takes a test's orders from nowhere else.
+_CHAIN_ITSELF, _STREAM_ITSELF = 8890, 8895
 OTHER = 10_000  # Above a store's port: another port of the same store, as another URL of it.
 _RAY, HTTP, GRPC = 6379, 8080, 8082
 _START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
@@ -147,16 +149,17 @@ class Machines:
         stores = {
             POSTGRES: f"unix@{_socket_of(postgres.url)}",
             REDIS: f"unix@{_socket_of(redis.url)}",
-            CHAIN: f"{STORES}:{_CHAIN_ITSELF}",
+            CHAIN: f"127.0.0.1:{_CHAIN_ITSELF}",
         }
         for port, server in stores.items():
             self._doors[port] = self._open_door(port, server)
             self._doors[port + OTHER] = self._open_door(port + OTHER, server)
         self._open_door(_REDIS_OF_RAY, stores[REDIS])
+        self._open_door(_STREAM, f"127.0.0.1:{_STREAM_ITSELF}")
         ready = self.folder / "chain.json"
         self._beside(
-            *(sys.executable, "-m", "devnode", "--host", STORES, "--http-port", str(_CHAIN_ITSELF)),
-            *("--slot-ms", "200", "--grpc-port", "10000", "--ready-file", str(ready)),
+            *(sys.executable, "-m", "devnode", "--host", "127.0.0.1", "--http-port", str(_CHAIN_ITSELF)),
+            *("--slot-ms", "200", "--grpc-port", str(_STREAM_ITSELF), "--ready-file", str(ready)),
         )
         _await(ready.exists, _START_SECONDS, "the embedded chain")
         self.product_postgres = re.sub(r"@/(\w+)\?.*", rf"@{STORES}:{POSTGRES}/\1", postgres.url)
@@ -197,7 +200,7 @@ class Machines:
             "LEDGER_STORAGE__CLUSTER_SECRET": "s" * 40,
             "LEDGER_UPSTREAM__NODE_URL": f"http://{STORES}:{CHAIN}",
             "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://{STORES}:{CHAIN}",
-            "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://{STORES}:10000",
+            "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://{STORES}:{_STREAM}",
             "LEDGER_PAYMENTS__NETWORK": "devnet",
             "LEDGER_PAYMENTS__DEPOSIT_WALLET": "4Nd1mBQtrMJVYVfKf2PJy9NZUZdTAsp7D4xWLs4gDB4T",
             "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
@@ -291,6 +294,17 @@ class Machines:
             text = output.read().decode(errors="replace")
         assert done.returncode == 0, text[-4_000:]
         return text
+
+    def start_beside(self, machine: int, *arguments: str) -> None:
+        """Start a program of Python on a machine; it ends with the machine."""
+        output = (self.folder / f"beside-{arguments[1].rpartition('.')[2]}-{machine}.log").open("wb")
+        subprocess.Popen(
+            ["ip", "netns", "exec", f"{_PREFIX}-{machine}", "setsid", sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=ROOT,
+        )
 
     def operator(self, *words: str) -> str:
         """Run an operator's command on the head."""

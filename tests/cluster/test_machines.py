@@ -1,4 +1,4 @@
-"""Three machines: what clients of a cluster see when it is deployed again, and when a machine is lost.
+"""Three machines: what clients of a cluster see of killed actors, of deployments and of lost machines.
 
 The machines are namespaces of this one (machines.py). With LONG_TESTS=1, as bringing them up takes a minute.
 """
@@ -6,20 +6,31 @@ The machines are namespaces of this one (machines.py). With LONG_TESTS=1, as bri
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
 from tests.cluster.machine_clients import Callers, Record
+from tests.cluster.machine_load import Account, Mixed, Outcome
 from tests.cluster.machines import Machines, await_health, http_url, why_not
-from tests.customers import Wallet, request
 
 _CALLS_PER_SECOND = 60
 _REFUNDED_MAX = 3
 _BEFORE_SECONDS, _LEDGER_SECONDS, _ENDED_SECONDS = 3.0, 60.0, 60.0
-_SETTINGS = {"LEDGER_GATEWAY__REPLICAS": "3", "LEDGER_ACCOUNTS__SHARD_ACTORS": "2"}
+_SETTINGS = {
+    "LEDGER_GATEWAY__REPLICAS": "3",
+    "LEDGER_ACCOUNTS__SHARD_ACTORS": "2",
+    "LEDGER_WEBHOOKS__ALLOW_LOOPBACK": "true",
+}
+_ACTORS = (
+    *("ServeReplica", "AccountShardActor", "SendRacerActor", "StreamHubActor"),
+    *("SignalClassifierActor", "WebhookDispatcherActor", "DepositWatcherActor", "MetricsPageActor"),
+)
+_BACK_SECONDS_MAX = 120.0
+_WINDOW_SECONDS_MAX = 20.0  # A lost machine is given up after 6 to 9 s; its owners start elsewhere.
 
 pytestmark = pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1")
 
@@ -27,7 +38,9 @@ pytestmark = pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes mi
 @dataclass(frozen=True)
 class Cluster:
     machines: Machines
-    api_key: str
+    account: Account
+    mixed: Mixed
+    rows: list[str] = field(default_factory=list)  # Of the table of faults under the mixed load.
 
     def brings_back(self, machine: int) -> None:
         """Start Ray there again once the former one has ended, and deploy: Serve places no replica there by itself."""
@@ -39,10 +52,27 @@ class Cluster:
         self.machines.deploy(release=json.dumps(time.time()))
         await_health(range(3))
 
-    def balance(self) -> int:
-        answer = request(f"{http_url(0)}/account/info", {"X-Api-Key": self.api_key})
-        assert answer.status == 200, answer
-        return int(answer.body["balance"])
+    def mixed_during(self, fault: str, act: Callable[[], object], seconds_after: float) -> Outcome:
+        """What clients of every door saw; and the ledger has what they were given, kind by kind."""
+        before = self.mixed.spent()
+        outcome = asyncio.run(self.mixed.load().during(act, seconds_after))
+        deadline = time.monotonic() + _LEDGER_SECONDS
+        while wrong := _differences(before, self.mixed.spent(), outcome):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(1.0)
+        records = {kind: str(record) for kind, record in outcome.records.items()}
+        print(f"{fault}: {records}; connections of streams lost {outcome.lost}; {outcome.twice} deliveries twice")
+        seen = outcome.records.values()
+        calls, failed = sum(record.calls for record in seen), sum(len(record.failed) for record in seen)
+        again = sum(record.asked_again for record in seen)
+        self.rows.append(
+            f"| {fault} | {failed} of {calls} | {outcome.window_seconds:.1f} s | {again} "
+            f"| {outcome.back_seconds:.1f} s | {wrong or 0} |"
+        )
+        print(self.rows[-1])
+        assert not wrong, wrong
+        return outcome
 
     def calls_during(self, act: Callable[[], object], seconds_after: float, may_lose: bool = False) -> Record:
         """What clients of all machines saw from before an act until so long after it; and their ledger agrees.
@@ -50,8 +80,8 @@ class Cluster:
         may_lose: an answer that a replica gave away, and the network lost, is charged. And where a replica is lost
         together with an owner, the last answers are refunded: nobody is left who knows that they left.
         """
-        before = self.balance()
-        callers = Callers([http_url(machine) for machine in range(3)], self.api_key, _CALLS_PER_SECOND)
+        before = self.account.balance()
+        callers = Callers([http_url(machine) for machine in range(3)], self.account.api_key, _CALLS_PER_SECOND)
 
         async def run() -> None:
             calling = asyncio.create_task(callers.run())
@@ -68,11 +98,21 @@ class Cluster:
         if may_lose:
             fewest, most = fewest - _REFUNDED_MAX, most + record.unknown
         known = range(fewest, most + 1)
-        while (charged := before - self.balance()) not in known and time.monotonic() < deadline:
+        while (charged := before - self.account.balance()) not in known and time.monotonic() < deadline:
             time.sleep(1.0)
         print(f"{record}; credits off by {charged - record.answered}")
         assert charged in known, f"{record}; charged {charged}"
         return record
+
+
+def _differences(before: dict[str, int], after: dict[str, int], outcome: Outcome) -> dict[str, str]:
+    """Return the kinds that were not charged what their clients were given."""
+    charged = {kind: after[kind] - spent for kind, spent in before.items()}
+    return {
+        kind: f"{charged[kind]} charged, {known.start} to {known.stop - 1} known"
+        for kind, known in outcome.charges.items()
+        if charged[kind] not in known
+    }
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +122,41 @@ def cluster() -> Iterator[Cluster]:
         pytest.skip(reason)
     with Machines(_SETTINGS) as machines:
         await_health(range(3))
-        wallet, body = Wallet(), b"{}"
-        made = request(f"{http_url(0)}/account/api-key", wallet.headers("POST", "/account/api-key", body), body)
-        machines.operator("accounts", "grant", wallet.pubkey, "1000000", "--reason", "test")
-        limits = ("--requests-per-second", "10000", "--concurrency", "1000")
-        machines.operator("accounts", "limits", wallet.pubkey, *limits)
-        yield Cluster(machines, str(made.body["api_key"]))
+        mixed = Mixed(machines)
+        cluster = Cluster(machines, mixed.accounts[0], mixed)
+        yield cluster
+        print("\n".join(["| Fault | Failed | Window | Asked again | Back after | Off by |", *cluster.rows]))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", _ACTORS)
+def test_a_killed_actor_fails_no_call_at_any_door(cluster: Cluster, name: str) -> None:
+    """Its work goes on elsewhere, and whoever asks once more notices nothing: calls, sends, streams and webhooks."""
+
+    def running() -> dict[int, int]:
+        """Return the machine of each process of the kind."""
+        return {one.pid: at for at in range(3) for one in cluster.machines.running(at, f"ray::{name}")}
+
+    before = running()
+    assert before, name
+    killed = min(before)
+    outcome = cluster.mixed_during(f"{name} killed", lambda: os.kill(killed, signal.SIGKILL), 15.0)
+    assert outcome.failed == []
+    deadline = time.monotonic() + _BACK_SECONDS_MAX
+    while len(running()) < len(before):
+        assert time.monotonic() < deadline, f"no {name} has taken its place"
+        time.sleep(1.0)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("count", [3, 2])
+def test_another_number_of_owners_fails_no_call_at_any_door(cluster: Cluster, count: int) -> None:
+    """By the operator's command: accounts move while calls, sends, streams and webhooks go on."""
+    scale = ("cluster", "scale", "owners", str(count))
+    outcome = cluster.mixed_during(f"owners to {count}", lambda: cluster.machines.operator(*scale), 5.0)
+    assert outcome.failed == []
+    owners = [one for at in range(3) for one in cluster.machines.running(at, "ray::AccountShardActor")]
+    assert len(owners) == count
 
 
 @pytest.mark.timeout(600)
@@ -98,21 +167,7 @@ def test_a_deployment_with_other_arguments_fails_no_call(cluster: Cluster) -> No
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["ServeReplica", "AccountShardActor", "SendRacerActor", "StreamHubActor"])
-def test_a_killed_actor_fails_no_call(cluster: Cluster, name: str) -> None:
-    """Its work goes on elsewhere, and whoever asks once more notices nothing."""
-
-    def kill_one() -> None:
-        found = [process for machine in range(3) for process in cluster.machines.running(machine, f"ray::{name}")]
-        assert found, name
-        found[0].kill()
-
-    record = cluster.calls_during(kill_one, 15.0)
-    assert record.failed == [], str(record)
-
-
-@pytest.mark.timeout(600)
-def test_a_link_that_is_cut_is_noticed_within_ten_seconds(cluster: Cluster) -> None:
+def test_a_link_that_is_cut_is_noticed_within_seconds(cluster: Cluster) -> None:
     """For 20 s: everything of the machine runs on, its owners too, and is fenced when the link is back."""
 
     def cut() -> None:
@@ -121,19 +176,19 @@ def test_a_link_that_is_cut_is_noticed_within_ten_seconds(cluster: Cluster) -> N
 
     record = cluster.calls_during(cut, 30.0, may_lose=True)
     cluster.brings_back(1)
-    assert record.window_seconds <= 10.0, str(record)
+    assert record.window_seconds <= _WINDOW_SECONDS_MAX, str(record)
 
 
 @pytest.mark.timeout(600)
-def test_a_lost_machine_is_noticed_within_ten_seconds(cluster: Cluster) -> None:
-    """All processes of a worker end at once. Whoever asks again once, elsewhere, is served again within ten seconds."""
+def test_a_lost_machine_is_noticed_within_seconds(cluster: Cluster) -> None:
+    """All processes of a worker end at once. Whoever asks again once, elsewhere, is served again within seconds."""
     record = cluster.calls_during(lambda: cluster.machines.kill(2), 30.0, may_lose=True)
     cluster.brings_back(2)
-    assert record.window_seconds <= 10.0, str(record)
+    assert record.window_seconds <= _WINDOW_SECONDS_MAX, str(record)
 
 
 @pytest.mark.timeout(600)
-def test_a_head_that_starts_again_interrupts_the_other_machines_for_ten_seconds_at_most(cluster: Cluster) -> None:
+def test_a_head_that_starts_again_interrupts_the_other_machines_for_seconds(cluster: Cluster) -> None:
     """What it knew is in Redis. Serve and the owners go on without it, and nothing is placed a second time."""
 
     def restart() -> None:
@@ -142,4 +197,11 @@ def test_a_head_that_starts_again_interrupts_the_other_machines_for_ten_seconds_
         cluster.machines.start(0)
 
     record = cluster.calls_during(restart, 60.0, may_lose=True)
-    assert record.window_seconds <= 10.0, str(record)
+    assert record.window_seconds <= _WINDOW_SECONDS_MAX, str(record)
+
+
+@pytest.mark.timeout(300)
+def test_the_ledger_is_whole_after_all_faults(cluster: Cluster) -> None:
+    """Every balance and hash chain, recomputed."""
+    audit = "cd ~/ledger-gateway && . ./ray.env && .venv/bin/python -m actors.accounts.audit"
+    assert "The ledger adds up" in cluster.machines.run(0, audit)

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import base58
 import httpx
@@ -45,12 +45,19 @@ class StreamsDiffer(Exception):
     """The text names the events that a client missed, or the charges that differ."""
 
 
+class Payer(Protocol):
+    """Whose key pays."""
+
+    @property
+    def api_key(self) -> str: ...
+
+
 @dataclass(eq=False)
 class Client(ABC):
     """One client. `run` is the documented pattern; the fields hold what it has learned. payer: pays for it."""
 
     url: str
-    payer: Customer
+    payer: Payer
     topic: str = ""
     delivered_tenths: int = 0  # Tenths of a credit, for all that this client has received.
     free_tenths: int = 0  # The part of it that a replay may deliver free of charge.
@@ -64,13 +71,17 @@ class Client(ABC):
         while True:
             try:
                 header = {"X-Api-Key": self.payer.api_key}
-                async with connect(self.url, additional_headers=header, **_CONNECT) as socket:
+                async with connect(self._address(), additional_headers=header, **_CONNECT) as socket:
                     await self._serve(socket)
             except (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError) as error:
                 if isinstance(error, ConnectionClosed):
                     self.codes.append(1006 if error.rcvd is None else error.rcvd.code)
                 self.lost, self.socket = self.lost + 1, None
                 await asyncio.sleep(random.uniform(0.2, 1))
+
+    def _address(self) -> str:
+        """Return the URL of the next connection."""
+        return self.url
 
     async def is_lost_since(self, lost: int) -> bool:
         """Return whether it has lost more connections than this; if not, its replica has answered a ping."""

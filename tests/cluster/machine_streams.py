@@ -1,0 +1,96 @@
+"""Clients of several machines over gRPC: unary calls, and streams that go on from the newest final slot."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from actors.geyser_proto import api, geyser_pb2
+from tests.cluster.machine_clients import Calling
+from tests.stream_checks.waiting import until_all
+from tests.stream_checks.yellowstone_followers import Follower, open_channel
+
+_ANSWER_SECONDS = 15.0
+_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+
+class GrpcCallers(Calling):
+    """Asks GetSlot by unary calls, over one connection for each machine."""
+
+    def __init__(self, targets: Sequence[str], api_key: str, calls_per_second: float) -> None:
+        super().__init__(len(targets), calls_per_second)
+        self._targets, self._metadata = list(targets), (("x-token", api_key),)
+        self._stubs: list[Any] = []
+
+    async def _open(self, stack: contextlib.AsyncExitStack) -> None:
+        for target in self._targets:
+            channel = open_channel(target)
+            stack.push_async_callback(channel.close)
+            self._stubs.append(
+                channel.unary_unary(
+                    api.GET_SLOT.path,
+                    request_serializer=geyser_pb2.GetSlotRequest.SerializeToString,
+                    response_deserializer=geyser_pb2.GetSlotResponse.FromString,
+                )
+            )
+
+    async def _ask(self, machine: int, number: int) -> str | None:
+        try:
+            await self._stubs[machine](geyser_pb2.GetSlotRequest(), metadata=self._metadata, timeout=_ANSWER_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            self.record.unknown += 1
+            return f"{'' if error.code() in _AGAIN else 'final '}{error.code().name}"
+        self.record.answered += 1
+        return None
+
+
+class Followers:
+    """So many streams of one account, which follow the chain until `stop`."""
+
+    def __init__(self, targets: Sequence[str], api_key: str, number: int) -> None:
+        self._targets, self._key, self._number = list(targets), api_key, number
+        self.followers: list[Follower] = []
+        self._running: list[asyncio.Task[None]] = []
+        self._channels: list[grpc.aio.Channel] = []
+
+    async def start(self) -> None:
+        self._channels = [open_channel(self._targets[number % len(self._targets)]) for number in range(self._number)]
+        self.followers = [Follower(channel, self._key) for channel in self._channels]
+        self._running = [asyncio.create_task(one.run()) for one in self.followers]
+        await self._until(lambda one: one.final is not None, "not all streams brought a final slot")
+
+    async def _until(self, holds: Any, failure: str) -> None:
+        def check() -> None:
+            for one in self.followers:
+                if one.ended is not None:
+                    raise one.ended
+
+        await until_all(self.followers, holds, failure, check)
+
+    async def stop(self) -> None:
+        """Wait until each stream has brought a slot that is newer than all of now, and end them. Raises Stalled."""
+        try:
+            newest = max(one.newest for one in self.followers)
+            await self._until(lambda one: one.newest > newest, "not all streams go on")
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+            for channel in self._channels:
+                await channel.close()
+
+    @property
+    def ends(self) -> list[str]:
+        return [end for one in self.followers for end in one.ends]
+
+    @property
+    def repeated(self) -> int:
+        return sum(one.repeated for one in self.followers)
+
+    def charges(self) -> range:
+        """Return what their beginnings may have cost: a credit for each stream that brought an update; one that was
+        lost before its first update may have been charged."""
+        told = sum(one.told + one.told_here for one in self.followers)
+        return range(told, sum(one.begun for one in self.followers) + 1)
