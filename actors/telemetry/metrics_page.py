@@ -1,16 +1,20 @@
-"""Serves GET /metrics: the metrics of every process of the cluster on one page, for Prometheus.
+"""Serves GET /metrics: on each machine one page with the metrics of all processes there, for Prometheus.
 
-One Ray actor keeps the latest report of each process, under a label `process`, and serves the page by
-prometheus_client's HTTP server on a private port. Replicas, account owners and the deposit watcher report every two
-seconds, which costs each a thousandth of a core. A process that has not reported for thirty seconds leaves the page.
-When the actor is lost, it starts again empty, and the next reports fill it.
+Implements: design, "Owners, for every kind of actor" (metrics). One Ray actor on each node keeps the latest report of
+each process of this node, under the labels `process` and `machine`, and serves the page by prometheus_client's HTTP
+server on a private port, which is the same on every machine. A page for the whole cluster would be wherever Ray starts
+it, so Prometheus would have to look for it, and its machine would take the figures of all others with it.
+
+Every process reports to the page of its node every two seconds, which costs it a thousandth of a core. A process that
+has not reported for thirty seconds leaves the page. When the actor is lost, it starts again empty, and the next reports
+fill it.
 """
 
 import asyncio
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -27,16 +31,21 @@ from actors.telemetry.metrics import NAMESPACE, Metrics
 
 logger = logging.getLogger(__name__)
 
-METRICS_ACTOR_NAME = "metrics-page"
+METRICS_ACTOR_PREFIX = "metrics-page-"
+_PAGE_OF_0_1_0 = "metrics-page"  # One for the cluster; it would keep the port of its machine.
 REPORT_SECONDS = 2.0
 _SILENT_SECONDS_MAX = 30.0
 _PROCESSES_MAX = 4_096  # Far above any cluster; a process beyond it is left out.
 
 
 class Reports(Collector):
-    """The latest report of each process, merged. now: monotonic seconds; unix_seconds: the same moment, for readers."""
+    """The latest report of each process of a machine, merged.
 
-    def __init__(self) -> None:
+    machine: address of the machine. now: monotonic seconds; unix_seconds: the same moment, for readers.
+    """
+
+    def __init__(self, machine: str) -> None:
+        self._machine = machine
         self._latest: dict[str, tuple[float, float, list[Metric]]] = {}
 
     def keep(self, process: str, families: list[Metric], now: float, unix_seconds: float) -> None:
@@ -50,29 +59,31 @@ class Reports(Collector):
 
     def collect(self) -> Iterable[Metric]:
         name = f"{NAMESPACE}_reported_unix_seconds"
-        reported = GaugeMetricFamily(name, "When a process reported its figures last.", labels=("process",))
+        reported = GaugeMetricFamily(name, "When a process reported its figures last.", labels=("machine", "process"))
         merged: dict[str, Metric] = {name: reported}
         for process, (_, unix_seconds, families) in sorted(self._latest.items()):
-            reported.add_metric((process,), unix_seconds)
+            reported.add_metric((self._machine, process), unix_seconds)
+            of_process = {"machine": self._machine, "process": process}
             for family in families:
                 into = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
-                into.samples += [_of(process, sample) for sample in family.samples]
+                into.samples += [_labelled(sample, of_process) for sample in family.samples]
         return merged.values()
 
 
-def _of(process: str, sample: Sample) -> Sample:
-    return sample._replace(labels={**sample.labels, "process": process})
+def _labelled(sample: Sample, more: Mapping[str, str]) -> Sample:
+    return sample._replace(labels={**sample.labels, **more})
 
 
 class MetricsPageActor:
-    """The Ray actor. It listens from its construction on."""
+    """The Ray actor. It listens from its construction on, or, while another program has the port, from the first
+    report after that: an actor that ended instead would be placed again with every report."""
 
-    def __init__(self, host: str, port: int, fingerprint: str) -> None:
-        self._fingerprint = fingerprint
-        self._clock, self._reports = SystemClock(), Reports()
-        registry = CollectorRegistry()
-        registry.register(self._reports)
-        start_http_server(port, host, registry)
+    def __init__(self, machine: str, host: str, port: int, fingerprint: str) -> None:
+        self._fingerprint, self._listens_on = fingerprint, (port, host)
+        self._clock, self._reports = SystemClock(), Reports(machine)
+        self._registry = CollectorRegistry()
+        self._registry.register(self._reports)
+        self._is_listening = self._listen(logging.WARNING)
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -87,6 +98,15 @@ class MetricsPageActor:
         now = self._clock.monotonic()
         self._reports.keep(process, families, now, self._clock.now_ms() / 1000)
         self._reports.drop_silent(now)
+        self._is_listening = self._is_listening or self._listen(logging.DEBUG)
+
+    def _listen(self, level_of_failure: int) -> bool:
+        try:
+            start_http_server(*self._listens_on, self._registry)
+        except OSError as error:
+            logger.log(level_of_failure, "GET /metrics waits for its port: %s", error)
+            return False
+        return True
 
 
 def metrics_port(config: Config) -> int | None:
@@ -96,25 +116,38 @@ def metrics_port(config: Config) -> int | None:
 
 
 def metrics_url(config: Config) -> str | None:
-    """Return the URL of the page of a local run."""
+    """Return the URL of the page of this machine, as it is asked from there."""
     port, host = metrics_port(config), config.telemetry.metrics_host
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
     return None if port is None else f"http://{host}:{port}/metrics"
 
 
 def place_metrics_page(config: Config) -> None:
-    """Start the page where it does not run. Needs a connected Ray; blocks while a process starts.
+    """Start the page of this node where it does not run. Needs a connected Ray; blocks while a process starts.
 
     The product runs without the page, so a page that cannot be started is only logged.
     """
     port = metrics_port(config)
     if port is not None:
-        host = config.telemetry.metrics_host
-        fingerprint = f"{host}:{port}"
+        node, host = hosting.this_node(), config.telemetry.metrics_host
+        name, fingerprint = hosting.name_on(METRICS_ACTOR_PREFIX, node), f"{host}:{port}"
+        hosting.remove(_PAGE_OF_0_1_0)
+        hosting.remove_of_lost_nodes(METRICS_ACTOR_PREFIX)
+        page = (hosting.this_address(), host, port, fingerprint)
         try:
-            hosting.place(MetricsPageActor, METRICS_ACTOR_NAME, fingerprint, host, port, fingerprint)
+            hosting.place(MetricsPageActor, name, fingerprint, *page, on_node=node)
         except hosting.ActorUnreachable as error:
             logger.warning("GET /metrics is not available: %s", error)
+
+
+def _page_of_this_node(config: Config) -> Any:
+    """Return the actor of the page. It is placed where there is none: on a machine without a replica nobody did it."""
+    name = hosting.name_on(METRICS_ACTOR_PREFIX, hosting.this_node())
+    try:
+        return hosting.find(name)
+    except hosting.ActorUnreachable:
+        place_metrics_page(config)
+        return hosting.find(name)
 
 
 class ReportingActor(hosting.StartingActor):
@@ -144,25 +177,25 @@ async def report_for_ever(config: Config, process: str, metrics: Metrics, *, ser
     """Report this process's metrics and watch the running event loop for them, until cancelled.
 
     serves_calls: clients' calls wait for this loop, so the watch looks more often. A page that does not answer is
-    looked up again the next time.
+    looked up again the next time, and placed where it is gone.
     """
     if metrics_port(config) is None:
         return
     watch = LoopWatch(metrics, SERVING_TICK_SECONDS if serves_calls else TICK_SECONDS)
     watch.start()
     try:
-        await _report(process, metrics)
+        await _report(config, process, metrics)
     finally:
         watch.stop()
 
 
-async def _report(process: str, metrics: Metrics) -> None:
+async def _report(config: Config, process: str, metrics: Metrics) -> None:
     page, told = None, False
     while True:
         try:
             if page is None:
                 # In a thread: the call blocks for as long as Ray's own processes do not answer.
-                page = await asyncio.to_thread(hosting.find, METRICS_ACTOR_NAME)
+                page = await asyncio.to_thread(_page_of_this_node, config)
             await hosting.ask(page, "report", process, metrics.families())
             told = False
         except Exception as error:  # noqa: BLE001 - reporting must never end this process.

@@ -1,8 +1,10 @@
-"""One page for the figures of all processes."""
+"""On each machine one page for the figures of all its processes."""
 
 import asyncio
 import pickle
+import socket
 import urllib.request
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,7 +14,14 @@ from actors.config import Config, TelemetryConfig
 from actors.hosting import ActorUnreachable
 from actors.telemetry import metrics_page
 from actors.telemetry.metrics import Metrics
-from actors.telemetry.metrics_page import MetricsPageActor, Reports, metrics_port, metrics_url, report_for_ever
+from actors.telemetry.metrics_page import (
+    MetricsPageActor,
+    Reports,
+    metrics_port,
+    metrics_url,
+    place_metrics_page,
+    report_for_ever,
+)
 from bench.product import free_ports
 
 
@@ -32,20 +41,20 @@ def _page(reports: Reports) -> str:
 
 def test_each_process_has_its_own_series_and_its_latest_report_counts() -> None:
     """A sum over the label `process` is the cluster's figure."""
-    reports = Reports()
+    reports = Reports("10.0.0.11")
     for process, calls, now in (("gateway-1", 1, 0.0), ("gateway-2", 2, 1.0), ("gateway-1", 3, 2.0)):
         reports.keep(process, pickle.loads(_report(calls)), now, 1_000 + now)
     page = _page(reports)
     name = "ledger_gateway_calls_total"
-    assert f'{name}{{method="getSlot",outcome="answered",process="gateway-1"}} 3.0' in page
-    assert f'{name}{{method="getSlot",outcome="answered",process="gateway-2"}} 2.0' in page
+    assert f'{name}{{machine="10.0.0.11",method="getSlot",outcome="answered",process="gateway-1"}} 3.0' in page
+    assert f'{name}{{machine="10.0.0.11",method="getSlot",outcome="answered",process="gateway-2"}} 2.0' in page
     assert page.count(f"# HELP {name}") == 1
-    assert 'ledger_gateway_reported_unix_seconds{process="gateway-1"} 1002.0' in page
+    assert 'ledger_gateway_reported_unix_seconds{machine="10.0.0.11",process="gateway-1"} 1002.0' in page
 
 
 def test_a_silent_process_leaves_the_page() -> None:
     """A replica that was killed must not be shown for ever as if it served."""
-    reports = Reports()
+    reports = Reports("10.0.0.11")
     reports.keep("gateway-1", pickle.loads(_report(1)), 0.0, 1_000.0)
     reports.keep("gateway-2", pickle.loads(_report(1)), 20.0, 1_020.0)
     reports.drop_silent(31.0)
@@ -56,10 +65,73 @@ def test_a_silent_process_leaves_the_page() -> None:
 def test_the_actor_serves_the_page_over_http_on_its_own_address() -> None:
     """Real socket, as Prometheus reads it."""
     port = free_ports().first
-    page = MetricsPageActor("127.0.0.1", port, "made")
+    page = MetricsPageActor("10.0.0.11", "127.0.0.1", port, "made")
     page.report("gateway-1", pickle.loads(_report(1)))
+    assert 'machine="10.0.0.11",method="getSlot",outcome="answered",process="gateway-1"' in _got(port)
+
+
+def _got(port: int) -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        assert 'process="gateway-1"' in answer.read().decode()
+        return str(answer.read().decode())
+
+
+def test_a_page_whose_port_is_taken_listens_once_it_is_free() -> None:
+    """The page of the release before ends a moment after its successor begins. The actor lives on meanwhile: with every
+    report of every process another one would be placed."""
+    port = free_ports().first
+    with socket.create_server(("127.0.0.1", port)):
+        page = MetricsPageActor("10.0.0.11", "127.0.0.1", port, "made")
+        page.report("gateway-1", pickle.loads(_report(1)))
+    page.report("gateway-2", pickle.loads(_report(1)))
+    page.report("gateway-2", pickle.loads(_report(2)))
+    assert all(f'process="gateway-{number}"' in _got(port) for number in (1, 2))
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The actors of one node, by name, in place of Ray: what each was placed with, and where."""
+    placed: dict[str, Any] = {metrics_page._PAGE_OF_0_1_0: "of the release before"}
+
+    def place(_: type, name: str, fingerprint: str, *arguments: object, on_node: str) -> None:
+        placed[name] = (arguments, on_node)
+
+    def find(name: str) -> Any:
+        if name not in placed:
+            raise ActorUnreachable(name)
+        return placed[name]
+
+    for name, stand_in in {
+        "place": place,
+        "find": find,
+        "this_node": lambda: "0123456789abcdef",
+        "this_address": lambda: "10.0.0.11",
+        "remove": lambda name: placed.pop(name, None),
+        "remove_of_lost_nodes": lambda prefix: placed.pop(f"{prefix}of a lost node", None),
+    }.items():
+        monkeypatch.setattr(metrics_page.hosting, name, stand_in)
+    return placed
+
+
+def test_each_node_has_a_page_of_its_own_on_the_port_that_all_have(node: dict[str, Any]) -> None:
+    """So Prometheus has one fixed target on each machine. The pages of lost nodes, and the one page that a cluster had in
+    the release before, are ended; that one would keep the port of its machine."""
+    node["metrics-page-of a lost node"] = None
+    place_metrics_page(Config(telemetry=TelemetryConfig(metrics_host="0.0.0.0", metrics_port=9464)))
+    page = (("10.0.0.11", "0.0.0.0", 9464, "0.0.0.0:9464"), "0123456789abcdef")
+    assert node == {"metrics-page-0123456789ab": page}
+
+
+def test_no_page_is_placed_where_it_is_switched_off(node: dict[str, Any]) -> None:
+    before = dict(node)
+    place_metrics_page(Config(telemetry=TelemetryConfig(metrics_port=0)))
+    assert node == before
+
+
+def test_a_process_on_a_machine_without_a_replica_places_the_page(node: dict[str, Any]) -> None:
+    """Replicas place it where they start, and Ray places an owner of accounts on any machine."""
+    assert metrics_page._page_of_this_node(Config()) == node["metrics-page-0123456789ab"]
+    node["metrics-page-0123456789ab"] = "found"
+    assert metrics_page._page_of_this_node(Config()) == "found"
 
 
 def test_the_port_follows_the_internal_ones_and_zero_switches_the_page_off() -> None:
@@ -87,6 +159,7 @@ async def test_reports_go_on_after_the_page_was_away(monkeypatch: pytest.MonkeyP
         reported.set()
         await pause.wait()
 
+    monkeypatch.setattr(metrics_page.hosting, "this_node", lambda: "0123456789abcdef")
     monkeypatch.setattr(metrics_page.hosting, "find", lambda name: looked_up.append(name) or name)
     monkeypatch.setattr(metrics_page.hosting, "ask", ask)
     monkeypatch.setattr(metrics_page, "REPORT_SECONDS", 0)
