@@ -176,6 +176,12 @@ class SendRacer:
         """Return the number of races whose window is open here."""
         return len(self._running)
 
+    @property
+    def oldest_window_seconds(self) -> float:
+        """Return for how long the oldest window has been open here; 0 without one."""
+        now_ms = self._clock.now_ms()
+        return max((now_ms - each.race.window_at_ms for each in self._running.values()), default=0) / 1_000
+
     def drives(self, signature: bytes) -> bool:
         return signature in self._running
 

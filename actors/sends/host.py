@@ -187,6 +187,8 @@ class SendRacerActor(ReportingActor):
         self._keeper = SliceKeeper(KIND, self._name, ownership, held, clock, racer.finish, recovery.begin)
         await self._keeper.start()
         metrics.watch("send_races_under_way", "Races without an outcome yet.", lambda: racer.under_way)
+        text = "For how long the oldest window of a race has been open."
+        metrics.watch("send_oldest_window_seconds", text, lambda: racer.oldest_window_seconds)
         metrics.watch("send_slices", "Slices of signatures that this racer serves.", lambda: len(held.serving()))
         text = "Whether the node announces confirmations without a gap, 1 or 0."
         metrics.watch("send_notices_complete", text, lambda: float(notices.complete))

@@ -144,6 +144,8 @@ def watch_classifier(metrics: Metrics, health: Callable[[], Mapping[str, Any]]) 
     metrics.watch("signals_lag_slots", text, lag)
     text = "Signals that wait until all other classifiers have come to their slot."
     metrics.watch("signals_held", text, lambda: float(health()["held"]))
+    text = "Last slot of the newest gap that subscribers were told; 0: there was none since the start."
+    metrics.watch("signals_gap_to_slot", text, lambda: float((health()["gap"] or {"to_slot": 0})["to_slot"]))
     text = f"Source of the blocks: {', '.join(f'{number} {name}' for name, number in _SOURCES.items())}."
     metrics.watch("signals_source", text, lambda: float(_SOURCES[health()["source"]]))
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import redis.exceptions
@@ -16,12 +17,14 @@ from actors.background import Background
 from actors.clock import Clock
 from actors.config import Config, UpstreamConfig
 from actors.status import endpoints
-from actors.status.core import Health, NodeHealth, Services
+from actors.status.core import Health, NodeHealth, Services, Status
 from actors.status.products import Doors
+from actors.telemetry.metrics import Metrics
 from actors.upstream.node_health import Probe
 
 logger = logging.getLogger(__name__)
 
+_STATUSES = (Status.OK, Status.DEGRADED, Status.STARTING)  # As the metric `health_status` numbers them.
 _WATCH_SECONDS = 1.0
 
 
@@ -115,6 +118,10 @@ class CurrentHealth:
         """Take in one check of the stores and sources."""
         self._take_in(self.health.after_services(services))
 
+    def is_up(self, part: str) -> bool:
+        """part: a field of Services."""
+        return bool(getattr(self.health.services, part))
+
     def _take_in(self, health: Health) -> None:
         before, self.health = self.health.status, health
         if health.status is not before:
@@ -131,14 +138,38 @@ class LivePages:
         self._capabilities = endpoints.capabilities_document(offered.doors, offered.paths)
         self._background = Background(logger, "checking the stores failed")
 
-    async def start(self) -> None:
+    async def start(self, metrics: Metrics) -> None:
         """Check the stores before the first call, so that a new replica does not answer /health with "starting" while
-        another one serves; then every second."""
+        another one serves; then every second, and report what is found."""
+        self.watch(metrics)
         await self.look()
         self._background.repeat(self.look, _WATCH_SECONDS)
 
     async def stop(self) -> None:
         await self._background.stop()
+
+    def watch(self, metrics: Metrics) -> None:
+        """Report what GET /health judges, and each of its reasons: an alert must name the part that is away."""
+        current, parts = self._current, self._parts
+        text = f"GET /health of this replica: {', '.join(f'{at} {each.value}' for at, each in enumerate(_STATUSES))}."
+        metrics.watch("health_status", text, lambda: _STATUSES.index(current.health.status))
+        for name, text, part in (
+            ("ledger_committing", "1: the ledger commits for at least half of the owners.", "ledger_committing"),
+            ("redis_reachable", "1: Redis answers this replica.", "redis_reachable"),
+            ("block_engine_reachable", "1: a block engine answers, or none is configured.", "relay_reachable"),
+            ("yellowstone_reachable", "1: the gRPC source is up, or none is configured.", "streams_reachable"),
+            ("stream_hub_reachable", "1: the stream hub of this machine answers, or there is none.", "hub_reachable"),
+        ):
+            metrics.watch(name, text, partial(current.is_up, part))
+        text = "Owners of accounts that do not answer this replica."
+        metrics.watch("account_owners_away", text, lambda: len(current.health.services.owners_away))
+        text = "Primary nodes that do not answer, or are behind the chain."
+        metrics.watch("nodes_away", text, lambda: sum(not node.is_well for node in current.health.primaries))
+        text = "1: the clocks of an owner of accounts and of the database differ, so no credits expire."
+        metrics.watch("clocks_disagree", text, lambda: int(parts.owners.clocks_disagree))
+        if (sponsor := parts.sponsor) is not None:
+            text = "1: the sponsor of x402 payments has less SOL than the setting."
+            metrics.watch("sponsor_balance_low", text, lambda: int(sponsor.sponsor_low))
 
     def health(self) -> tuple[int, dict[str, Any]]:
         parts, health = self._parts, self._current.health

@@ -35,7 +35,8 @@ class Tally(Collector):
 
     def __init__(self, name: str, text: str, labels: tuple[str, ...]) -> None:
         self._name, self._text, self._labels = f"{NAMESPACE}_{name}", text, labels
-        self._values: dict[tuple[str, ...], int] = {}
+        # A counter without labels begins at 0: Prometheus takes no first value for an increase.
+        self._values: dict[tuple[str, ...], int] = {} if labels else {(): 0}
 
     def add(self, labels: tuple[str, ...], amount: int = 1) -> None:
         self._values[labels] = self._values.get(labels, 0) + amount

@@ -35,6 +35,19 @@ async def test_a_landed_send_is_confirmed_and_charged_once() -> None:
     audit(world)
 
 
+async def test_the_age_of_the_oldest_window_is_told() -> None:
+    """A window that stays open holds a customer's credits."""
+    world = World()
+    assert world.racer.oldest_window_seconds == 0
+    await world.call(world.make(dead=True))
+    world.clock.advance(3)
+    await world.call(world.make(dead=True))
+    world.clock.advance(2)
+    assert world.racer.oldest_window_seconds == 5
+    await world.pass_time(60)
+    assert world.racer.oldest_window_seconds == 0
+
+
 async def test_a_call_after_the_end_costs_base_and_sends_nothing() -> None:
     world = World()
     sent = world.make()

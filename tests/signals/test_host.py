@@ -18,6 +18,15 @@ async def test_metrics_of_a_classifier_without_a_source_are_no_zeros() -> None:
     watch_classifier(metrics, one.health)
     page = generate_latest(metrics.registry).decode()
     assert "signals_lag_slots NaN" in page and "signals_source -1.0" in page and "signals_held 0.0" in page
+    assert "signals_gap_to_slot 0.0" in page
+
+
+def test_the_newest_gap_of_a_classifier_is_a_metric() -> None:
+    """It changes with every gap that subscribers were told, so an alert sees each."""
+    one, metrics = classifier(MemorySignalLog(), ScriptedSource([])), Metrics()
+    gap = {"from_slot": 7, "to_slot": 9, "reason": "pruned"}
+    watch_classifier(metrics, lambda: one.health() | {"gap": gap})
+    assert metrics.registry.get_sample_value("ledger_gateway_signals_gap_to_slot") == 9
 
 
 class _Actor:

@@ -8,6 +8,7 @@ import redis.exceptions
 from actors.clock import ManualClock
 from actors.config import Config, TradesConfig, UpstreamConfig
 from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
+from actors.telemetry.metrics import Metrics
 from actors.trades.price_feed import SolPriceFeed
 from actors.trades.sol_price import SolPrice
 from actors.upstream.node_health import Probe
@@ -129,6 +130,33 @@ async def test_a_low_sponsor_shows_in_health_and_changes_nothing_else() -> None:
     for low in (False, True):
         http, document = world.pages_with(sponsor=Sponsor(low)).health()
         assert (http, document["status"], document["sponsor_balance_low"]) == (200, "ok", low)
+
+
+async def test_metrics_tell_the_health_and_each_of_its_reasons() -> None:
+    """An alert must name the part that is away; the sponsor is told where there is one."""
+    world, metrics = World(), Metrics()
+    world.pages_with(sponsor=Sponsor(True)).watch(metrics)
+    told = lambda name: metrics.registry.get_sample_value(f"ledger_gateway_{name}")  # noqa: E731 - one line.
+    reasons = ("ledger_committing", "redis_reachable", "account_owners_away", "nodes_away", "clocks_disagree")
+    assert told("health_status") == 2
+    await world.look()
+    assert (told("health_status"), [told(name) for name in reasons]) == (0, [1, 1, 0, 0, 0])
+    assert [told(f"{name}_reachable") for name in ("block_engine", "yellowstone", "stream_hub")] == [1, 1, 1]
+    world.redis.up, world.owners.owners_away, world.owners.clocks_disagree = False, (2, 5), True
+    await world.look()
+    assert (told("health_status"), [told(name) for name in reasons]) == (1, [1, 0, 2, 0, 1])
+    for _ in range(3):
+        world.current.probed("node-1", Probe(answered=False, slot=None, block_height=None, version=None), None)
+    assert (told("nodes_away"), told("sponsor_balance_low")) == (1, 1)
+    world.owners.state = False
+    await world.look()
+    assert (told("health_status"), told("ledger_committing")) == (2, 0)
+
+
+def test_the_sponsor_is_no_metric_where_x402_is_off() -> None:
+    metrics = Metrics()
+    World().pages.watch(metrics)
+    assert metrics.registry.get_sample_value("ledger_gateway_sponsor_balance_low") is None
 
 
 async def test_the_price_page_shows_the_rate_of_the_next_build() -> None:

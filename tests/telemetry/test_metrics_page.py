@@ -113,8 +113,8 @@ def node(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_each_node_has_a_page_of_its_own_on_the_port_that_all_have(node: dict[str, Any]) -> None:
-    """So Prometheus has one fixed target on each machine. The pages of lost nodes, and the one page that a cluster had in
-    the release before, are ended; that one would keep the port of its machine."""
+    """So Prometheus has one fixed target on each machine. The pages of lost nodes are ended, and so is the one page of
+    a cluster of the release before: it would keep the port of its machine."""
     node["metrics-page-of a lost node"] = None
     place_metrics_page(Config(telemetry=TelemetryConfig(metrics_host="0.0.0.0", metrics_port=9464)))
     page = (("10.0.0.11", "0.0.0.0", 9464, "0.0.0.0:9464"), "0123456789abcdef")

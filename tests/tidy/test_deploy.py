@@ -81,7 +81,7 @@ def test_pods_have_the_environment_of_rays_launcher() -> None:
 def test_every_pod_has_the_front_before_ray_starts() -> None:
     """And runs as a user without rights, on the ports that the network's rules leave open."""
     cluster = manifest("rayservice.yaml")["spec"]["rayClusterConfig"]
-    (rule, public) = manifest("network-policy.yaml")["spec"]["ingress"]
+    (rule, public, _) = manifest("network-policy.yaml")["spec"]["ingress"]
     assert "from" in rule
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         pod = group["template"]["spec"]

@@ -82,6 +82,9 @@ class DepositWatcher:
         self._metrics = metrics or Metrics()
         text = "Transactions in the inbox of the deposit watcher."
         self._metrics.watch("deposits_waiting", text, lambda: self._waiting)
+        begun_at = clock.now()
+        text = "Seconds since the deposit watcher had last read every finalized transfer, or since its start."
+        self._metrics.watch("deposits_behind_seconds", text, lambda: clock.now() - (self.caught_up_at or begun_at))
         self.wake = asyncio.Event()
         self.fault = ""  # Why the latest round failed; empty: it did not.
         self.caught_up_at = 0  # Unix seconds.

@@ -90,7 +90,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sponsor = payments.recovery if payments else None
     told = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
     pages = LivePages(config, clock, current, told, _offered(config, served))
-    await pages.start()
+    await pages.start(metrics)
     # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(

@@ -289,6 +289,20 @@ async def test_what_was_recorded_and_what_waits_is_counted(world: World, caplog:
     assert base58_text(ALICE) in first_line and base58_text(first.signature) in first_line
 
 
+async def test_for_how_long_transfers_are_not_read_is_counted(world: World) -> None:
+    """From the watcher's start, and again from each complete round: one that fails does not count."""
+    watcher, name = world.watcher(), "ledger_gateway_deposits_behind_seconds"
+    world.chain.pay(("alice", 10_000))
+    world.clock.advance(40)
+    for away, behind in ((True, 40), (False, 0)):
+        world.accounts.away = away
+        watcher.start()
+        for _ in range(200):  # More turns of the loop than a round takes.
+            await asyncio.sleep(0)
+        assert world.metrics.registry.get_sample_value(name) == behind
+        await watcher.stop()
+
+
 def figures(world: World) -> dict[str, float]:
     """Those of the watcher, by status and name."""
     return {
