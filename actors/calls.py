@@ -4,6 +4,7 @@ Implements: interface, "Authentication"; money rule 1.
 Pure vocabulary. msgspec structs, because these cross the hot link (hotlink/) thousands of times a second.
 """
 
+import hashlib
 from enum import IntEnum, unique
 
 import msgspec
@@ -16,6 +17,27 @@ OPERATION_BYTES = REPLICA_ID_BYTES + 8  # The replica's name, then its counter: 
 # from an open stream, whose hold takes no rate unit.
 FIRST_STREAM_CHARGE = 1 << 62
 FIRST_ALLOWANCE = 1 << 63
+
+
+_LASTING = 0xFF  # The first byte of lasting prefixes; no replica's name begins so.
+
+
+def new_replica_id(random: bytes) -> bytes:
+    """Make a replica's name of REPLICA_ID_BYTES random bytes."""
+    assert len(random) == REPLICA_ID_BYTES, len(random)
+    return bytes([random[0] % _LASTING]) + random[1:]
+
+
+def lasting_prefix(replica_id: bytes) -> bytes:
+    """Return what the operations of a replica begin with whose end another process brings about, as the racer does for
+    a send, or whose answer is kept, as for a key of idempotency. No replica has this name: it never links, is never
+    gone, and its charges stay when the replica dies."""
+    return bytes([_LASTING]) + hashlib.sha256(b"deferred" + replica_id).digest()[: REPLICA_ID_BYTES - 1]
+
+
+def is_lasting(operation: bytes) -> bool:
+    """Whether an operation, or the name that it begins with, is not one of a replica that may go away."""
+    return operation[0] == _LASTING
 
 
 class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):

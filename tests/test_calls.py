@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.calls import (
+    REPLICA_ID_BYTES,
     Figures,
     HoldItem,
     HoldReply,
@@ -18,6 +19,9 @@ from actors.calls import (
     SettleReply,
     SettleRequest,
     WalletProof,
+    is_lasting,
+    lasting_prefix,
+    new_replica_id,
     operation_at,
 )
 
@@ -78,3 +82,12 @@ def test_items_of_a_request_have_operations_of_their_own() -> None:
     assert len(set(made)) == 100
     assert {part[:8] for part in made} == {b"edgeedge"}
     assert made[99] == b"edgeedge" + (140).to_bytes(8, "big")
+
+
+@given(random=st.binary(min_size=8, max_size=8))
+def test_a_replica_and_what_outlives_it_have_different_names(random: bytes) -> None:
+    """Rule (money rule 2): charges of a replica that is gone are refunded, and lasting ones are nobody's who may go."""
+    replica = new_replica_id(random)
+    assert len(replica) == len(lasting_prefix(replica)) == REPLICA_ID_BYTES
+    assert not is_lasting(replica) and is_lasting(lasting_prefix(replica))
+    assert replica[1:] == random[1:]

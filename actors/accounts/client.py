@@ -46,6 +46,7 @@ from actors.calls import (
     StreamTime,
     StreamTimeReply,
     WalletProof,
+    new_replica_id,
     operation_at,
 )
 from actors.clock import Clock, SystemClock
@@ -208,7 +209,7 @@ class ShardedAccounts:
 
     def start_over(self) -> None:
         """Go on under a fresh id, at all owners."""
-        self.replica = self._random_bytes(REPLICA_ID_BYTES)
+        self.replica = new_replica_id(self._random_bytes(REPLICA_ID_BYTES))
         for owner in self._owners.values():
             owner.undelivered.clear()  # None of these answers leaves any more; each charge is voided.
         logger.error(

@@ -43,6 +43,7 @@ from actors.calls import (
     SettleRequest,
     StreamTime,
     UndeliveredNotice,
+    is_lasting,
 )
 from actors.hotlink.owner import StartOver
 
@@ -140,7 +141,8 @@ class Replicas:
             self.give_up_later(expected)
 
     def expect(self, replicas: Iterable[bytes]) -> set[bytes]:
-        expected = {replica for replica in replicas if replica not in self._fenced} - self._awaited
+        names = {replica for replica in replicas if not is_lasting(replica)}  # The others never link.
+        expected = {replica for replica in names if replica not in self._fenced} - self._awaited
         self._awaited |= expected
         return expected
 

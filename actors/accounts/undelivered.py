@@ -10,7 +10,7 @@ charges are undelivered (`told`), and that counts; those of a replica that does 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from actors.calls import OPERATION_BYTES, REPLICA_ID_BYTES, SettleRequest
+from actors.calls import OPERATION_BYTES, REPLICA_ID_BYTES, SettleRequest, is_lasting
 
 UNDELIVERED_MAX = 100_000  # Of one replica; more than it can have in flight. Beyond it the oldest count as delivered.
 # Of one replica, in the database: a list of so many fills a page. Answers that clients read slowly are the oldest, and
@@ -46,7 +46,12 @@ class UndeliveredCharges:
         self._changed: set[bytes] = set()  # Replicas whose lists in the database are not what they are here.
 
     def posted(self, settle: SettleRequest) -> None:
-        """Keep a charge that was decided for this replica. Repeating it changes nothing."""
+        """Keep a charge that was decided for this replica. Repeating it changes nothing.
+
+        Lasting ones are not kept: their answers can still be had when the process that asked for them is gone.
+        """
+        if is_lasting(settle.operation):
+            return
         name = settle.operation[:REPLICA_ID_BYTES]
         replica = self._replicas.get(name)
         if replica is None:
@@ -71,6 +76,8 @@ class UndeliveredCharges:
         """Take up what a former owner left. Returns the operations that were not known here."""
         fresh: list[bytes] = []
         for row in listed:
+            if is_lasting(row.replica):
+                continue
             mine = self._replicas.setdefault(row.replica, {})
             new = [operation for operation in row.operations() if operation not in mine]
             mine.update(dict.fromkeys(new))

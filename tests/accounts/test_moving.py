@@ -12,7 +12,7 @@ from actors.accounts.api import AdjustCredits, Describe, OwnerUnavailable, ReadA
 from actors.accounts.ledger import EntryType
 from actors.accounts.moving import KEPT_SECONDS
 from actors.accounts.operations import ChargeOperations, HoldOperations
-from actors.calls import StreamTime
+from actors.calls import StreamTime, lasting_prefix
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import shard_of
 from tests.accounts.making import ALICE, BOB, operation
@@ -218,6 +218,32 @@ async def test_shards_stay_while_the_ledger_or_sessions_cannot_be_written() -> N
             await asyncio.sleep(0.002)
         assert (await settling).ok
         assert (await cluster.accounts.hold(cluster.request(proof, 5))).refusal is None
+
+
+async def test_operations_that_outlive_their_replica_are_no_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends, and calls with a key of idempotency: nobody links under their prefix, so nobody is given up for it, and
+    their charges stay, after a move and after a restart of the owner."""
+    monkeypatch.setattr(replicas_module, "RECALLED_SECONDS", 0.02)
+    async with running() as cluster:
+        proof = await cluster.customer(ALICE, 100)
+        cluster.replicas.append(lasting_prefix(REPLICA))
+        first, second = cluster.request(proof, 5), cluster.request(proof, 5)
+        charge = cluster.charge(await cluster.accounts.hold(first), first)
+        assert (await cluster.accounts.settle(charge)).ok
+        held = await cluster.accounts.hold(second)
+        await cluster.move(elsewhere(cluster, ALICE), HERS)
+        await asyncio.sleep(0.1)
+        assert (await cluster.accounts.settle(cluster.charge(held, second))).ok
+        owner = cluster.of(ALICE)
+        await owner.shard.listed()
+        await owner.kill()
+        await owner.start()
+        await asyncio.sleep(0.1)
+        third = cluster.request(proof, 5)
+        assert (await cluster.accounts.hold(third)).refusal is None
+        assert not any(each.replicas.fenced() for each in cluster.owners)
+        assert not cluster.entries(ALICE, EntryType.REFUND)
+        assert cluster.entries(ALICE, EntryType.DEBIT) == [first.operation, second.operation]
 
 
 async def test_commands_wait_for_the_taker() -> None:

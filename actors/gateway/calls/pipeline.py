@@ -10,7 +10,6 @@ cancelled_requests.py.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from actors.calls import (
     SettleReply,
     SettleRequest,
     WalletProof,
+    lasting_prefix,
     operation_at,
 )
 from actors.clock import Clock
@@ -76,8 +76,7 @@ class Pipeline:
         assert len(replica_id) == REPLICA_ID_BYTES, len(replica_id)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
         self._replica_id = replica_id
-        # For holds that another process ends. No owner hears of this prefix, so none ends them when this process does.
-        self._deferred_prefix = hashlib.sha256(b"deferred" + replica_id).digest()[:REPLICA_ID_BYTES]
+        self._deferred_prefix = lasting_prefix(replica_id)  # For holds that another process ends.
         self.plans, self._callers = plans, callers or {}
         self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations)
         self._operations = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.accounts.api import OwnersClient
 from actors.accounts.client import ShardedAccounts
-from actors.calls import REPLICA_ID_BYTES
+from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import DepositsClient
@@ -21,7 +21,7 @@ from actors.upstream.api import Nodes
 
 async def open_accounts(config: Config) -> OwnersClient:
     """Return a client of the account owners that uses ordinary actor calls; its hot links are never started."""
-    return ShardedAccounts(config, os.urandom(REPLICA_ID_BYTES))
+    return ShardedAccounts(config, new_replica_id(os.urandom(REPLICA_ID_BYTES)))
 
 
 async def open_node(config: Config) -> Nodes:

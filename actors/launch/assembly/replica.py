@@ -13,7 +13,7 @@ from typing import Any
 from actors import hosting
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.placing import place_owners
-from actors.calls import REPLICA_ID_BYTES
+from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.console.endpoints import ConsolePage
@@ -68,7 +68,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     """Assemble the ASGI application of a replica, and the function that closes all its parts. Needs a connected Ray."""
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
-    clock, replica_id = SystemClock(), os.urandom(REPLICA_ID_BYTES)
+    clock, replica_id = SystemClock(), new_replica_id(os.urandom(REPLICA_ID_BYTES))
     await place_beside_owners(config)
     accounts, metrics, leaving = await _open_accounts(config, replica_id), Metrics(), Leaving(clock)
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from actors.accounts.client import ShardedAccounts
-from actors.calls import REPLICA_ID_BYTES
+from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.launch.assembly.deposit_watcher import open_node
@@ -27,7 +27,7 @@ from actors.upstream.replies import Node
 
 async def open_settling(config: Config) -> Settles:
     """With links: holds are ended over them."""
-    accounts = ShardedAccounts(config, os.urandom(REPLICA_ID_BYTES))
+    accounts = ShardedAccounts(config, new_replica_id(os.urandom(REPLICA_ID_BYTES)))
     accounts.start()
     await accounts.connected()
     return accounts
