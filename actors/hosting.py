@@ -145,9 +145,11 @@ def place_with_settings(
 
 
 def this_node() -> str:
-    """Return the id of the Ray node of this process. Needs a connected Ray."""
+    """Return the id of the Ray node of this process. Raises ActorUnreachable where it is not connected to Ray."""
     import ray
 
+    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
+        raise ActorUnreachable("this process is not connected to a cluster")
     return str(ray.get_runtime_context().get_node_id())
 
 
