@@ -30,13 +30,13 @@ from actors.clock import SystemClock
 from actors.config import Config, SendsConfig, StorageConfig, TelemetryConfig, UpstreamConfig
 from actors.launch.assembly.sending import open_nodes
 from actors.methods.transactions import whole_transaction
+from actors.ownership.spreading import spread_slices
 from actors.ownership.store import PostgresOwnership
 from actors.sends.api import RaceResult, RacerUnreachable, WantedRace
 from actors.sends.client import SendsClient
 from actors.sends.core import RaceState
-from actors.sends.placing import place_racers
-from actors.sends.slices import KIND, racer_names
-from actors.sends.spreading import spread_races
+from actors.sends.host import place_racers
+from actors.sends.slices import KIND, RACERS, racer_names
 from actors.storage.connections import connect_postgres
 from actors.units import base58_text
 from bench import scenario, stores, systems
@@ -233,7 +233,7 @@ async def moves(cluster: Cluster, per_second: int) -> dict[str, Any]:
     await asyncio.sleep(15)
     os.kill(pids["send-racer-2"], signal.SIGSTOP)
     began = time.monotonic()
-    await spread_races(cluster.ownership, racer_names(2), hosting.Reference)
+    await spread_slices(cluster.ownership, RACERS, racer_names(2))
     took["slices of a racer that was cut off, s"] = round(time.monotonic() - began, 1)
     await asyncio.sleep(_CUT_OFF_SECONDS)
     os.kill(pids["send-racer-2"], signal.SIGCONT)

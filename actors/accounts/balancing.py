@@ -29,31 +29,28 @@ AskOwner = Callable[..., Awaitable[Any]]
 class Balancing:
     """name_of: the name of the owner with an index.
 
-    commanded: reads how many owners there shall be; None: nobody has said so yet. place: starts the owners with these
+    place: starts the owners with these
     indexes that do not run. remove: ends all other owners; they have no shards.
     """
 
     def __init__(
         self,
         routes: Callable[[], Awaitable[RouteTable]],
-        commanded: Callable[[], Awaitable[Commanded | None]],
         ask: AskOwner,
         place: Callable[[Sequence[int]], Awaitable[None]],
         remove_others: Callable[[Sequence[int]], Awaitable[None]],
         name_of: Callable[[int], str],
     ) -> None:
-        self._routes, self._commanded, self._ask = routes, commanded, ask
+        self._routes, self._ask = routes, ask
         self._place, self._remove_others, self._name_of = place, remove_others, name_of
         self._handovers: dict[tuple[int, ...], tuple[str, Handover]] = {}
 
-    async def step(self) -> int:
-        """Move all shards that are not where they shall be. Returns how many were moved; what cannot be done now is
-        left to the next step."""
+    async def step(self, commanded: Commanded) -> None:
+        """Move all shards that are not where they shall be; what cannot be done now is left to the next step."""
         try:
-            commanded, routes = await self._commanded(), (await self._routes()).owners
-            if commanded is None or not routes:
-                return 0
-            wanted = commanded.wanted
+            wanted, routes = commanded.wanted, (await self._routes()).owners
+            if not routes:
+                return
             names = [self._name_of(index) for index in range(wanted)]
             if set(routes) != set(range(wanted)) or _is_uneven(routes, wanted):
                 await self._place(range(wanted))
@@ -61,10 +58,8 @@ class Balancing:
             if moved:
                 logger.info("%d shards were moved; %d owners have all of them", moved, wanted)
                 await self._remove_others(range(wanted))
-            return moved
         except (HolderAway, MovesStalled, ActorUnreachable, StoreUnavailable, OwnershipUnavailable) as error:
             logger.warning("shards are not spread evenly yet: %s", error)
-            return 0
         finally:
             self._handovers.clear()
 

@@ -5,8 +5,6 @@ addresses). The shell around the shell: every rule is below actor.py. Not here: 
 """
 
 import asyncio
-import contextlib
-import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -41,6 +39,7 @@ from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
+from actors.ownership.director import CountFollower
 from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
@@ -94,8 +93,7 @@ class AccountShardActor(ReportingActor):
         self._index, self._owners = index, owners
         self._replicas: Replicas | None = None
         self._store: PostgresAccountStore | None = None
-        self._ownership: PostgresOwnership | None = None
-        self._balance_now = asyncio.Event()
+        self._counts: CountFollower | None = None
         self._shard: AccountShard | None = None
         self._address: tuple[str, int] | None = None
 
@@ -157,21 +155,15 @@ class AccountShardActor(ReportingActor):
     async def scale(self, count: int) -> None:
         """Spread the shards over so many owners from now on; of the first owner."""
         await self._ready()
-        assert self._ownership is not None
-        before = await self._ownership.commanded(KIND)
-        await self._ownership.set_wanted(KIND, count, before.setting if before else self._owners)
-        self._balance_now.set()
+        assert self._counts is not None
+        await self._counts.scale(count)
 
     async def spread(self) -> dict[str, Any]:
         """Return how many shards each owner has, and whether that is as wanted; of the first owner."""
         await self._ready()
-        assert self._ownership is not None and self._store is not None
-        commanded = await self._ownership.commanded(KIND)
+        assert self._counts is not None and self._store is not None
         owners = (await self._store.holders.routes()).owners
-        wanted = commanded.wanted if commanded else self._owners
-        slices = {owner_name(index): owners.count(index) for index in sorted(set(owners))}
-        is_even = len(slices) == wanted and max(slices.values()) - min(slices.values()) <= 1
-        return {"wanted": wanted, "is_even": is_even, "slices": slices}
+        return await self._counts.spread({owner_name(index): owners.count(index) for index in sorted(set(owners))})
 
     async def _opened(self) -> AccountShard:
         await self._ready()
@@ -206,30 +198,11 @@ class AccountShardActor(ReportingActor):
         self._shard = shard
         self._watcher = asyncio.create_task(self._watch(shard))
         if self._index == 0:
-            self._ownership = PostgresOwnership(pool)
-            self._balancer = asyncio.create_task(self._balance(store, self._ownership))
-
-    async def _balance(self, store: PostgresAccountStore, ownership: PostgresOwnership) -> None:
-        """The first owner spreads the shards over as many owners as are wanted."""
-        balancing = Balancing(
-            store.holders.routes,
-            functools.partial(ownership.commanded, KIND),
-            lambda name, method, *arguments: hosting.ask(
-                hosting.Reference(name), method, *arguments, wait_seconds=_MOVE_SECONDS
-            ),
-            self._place,
-            self._remove_others,
-            owner_name,
-        )
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_BALANCE_SECONDS):
-                    await self._balance_now.wait()
-            self._balance_now.clear()
-            try:
-                await balancing.step()
-            except Exception:
-                logger.exception("balancing failed; it is tried again")
+            balancing = Balancing(store.holders.routes, _ask_owner, self._place, self._remove_others, owner_name)
+            self._counts = CountFollower(
+                KIND, PostgresOwnership(pool), balancing.step, (StoreUnavailable,), _BALANCE_SECONDS
+            )
+            self._balancer = asyncio.create_task(self._counts.run())
 
     async def _place(self, indexes: Sequence[int]) -> None:
         """Start the owners that do not run, with the settings of this one, which are those of all."""
@@ -259,3 +232,7 @@ class AccountShardActor(ReportingActor):
                 break
         logger.error("account shard %d was fenced off by a newer owner; ending this process", self._index)
         os._exit(1)
+
+
+async def _ask_owner(name: str, method: str, *arguments: Any) -> Any:
+    return await hosting.ask(hosting.Reference(name), method, *arguments, wait_seconds=_MOVE_SECONDS)

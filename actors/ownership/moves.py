@@ -9,7 +9,7 @@ stored holders, so a mover that dies anywhere is continued by running it again, 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.ownership.spread import spread
@@ -40,15 +40,22 @@ class _Step(NamedTuple):
 
 
 async def move_slices(
-    slices: int, wanted: Sequence[str], holders: Holders, give: Give, take: Take, group: int = GROUP_SLICES
+    slices: int,
+    wanted: Sequence[str],
+    holders: Holders,
+    give: Give,
+    take: Take,
+    group: int = GROUP_SLICES,
+    silent: Collection[str] = (),
 ) -> int:
     """Move slices until they are spread evenly over `wanted`. Returns how many were moved.
 
-    holders: reads who holds each slice now. Raises HolderAway when a new holder does not answer, after all other moves
-    are made; the slices that it should have taken were given back where that was possible. Raises MovesStalled.
+    holders: reads who holds each slice now. silent: actors that are known not to answer: they are not asked to give.
+    Raises HolderAway when a new holder does not answer, after all other moves are made; the slices that it should have
+    taken were given back where that was possible. Raises MovesStalled.
     """
     moved, missing = 0, slices + 1
-    away: set[str] = set()
+    away = set(silent)
     while True:
         now = await holders()
         target = spread(slices, now, wanted)

@@ -6,7 +6,6 @@ epochs of slices refuse the former one, and each of them has its own lease of th
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,9 +20,10 @@ from actors.actor_settings import OF_EVERY_ACTOR, OF_OWNERS_CLIENTS
 from actors.background import Background
 from actors.clock import Clock, SystemClock
 from actors.config import Config, SendsConfig
-from actors.ownership.api import OwnershipUnavailable
+from actors.ownership.director import Director
 from actors.ownership.held import HeldSlices
 from actors.ownership.keeper import SliceKeeper
+from actors.ownership.spreading import place_team
 from actors.ownership.store import PostgresOwnership
 from actors.sends.actor import RACES_MAX, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, SliceMoved, WantedRace
@@ -37,8 +37,7 @@ from actors.sends.legs import JitoLeg, Leg, LocalRpcLeg
 from actors.sends.notices import SignatureNotices
 from actors.sends.recovery import RaceRecovery
 from actors.sends.regions import EngineRegions
-from actors.sends.slices import KIND, NAME_PREFIX, RACERS_MAX, racer_names
-from actors.sends.spreading import held_by, is_even, spread_and_end_others
+from actors.sends.slices import KIND, RACERS
 from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
 from actors.storage.connections import configured_postgres
@@ -60,7 +59,6 @@ USES = (*OF_EVERY_ACTOR, *OF_OWNERS_CLIENTS, *_OF_SENDS, "storage.postgres_url",
 
 # A call of each race waits in the actor, and statuses and health must still be answered.
 _CALLS_AT_ONCE = 2 * RACES_MAX
-_FOLLOW_SECONDS = 5.0  # Between two looks at the number that is wanted.
 
 
 class SendRacerActor(ReportingActor):
@@ -73,7 +71,6 @@ class SendRacerActor(ReportingActor):
         super().__init__(config, fingerprint, name)
         self._open_settling, self._open_nodes = open_settling, open_nodes
         self._background = Background(logger, "the racer failed")
-        self._follow_now = asyncio.Event()
 
     async def health(self) -> dict[str, Any]:
         """Report the racer's state. under_way: races whose window is open; slices: how many it serves; landing: its
@@ -114,38 +111,14 @@ class SendRacerActor(ReportingActor):
         await self._keeper.give(slices)
 
     async def scale(self, count: int) -> None:
-        """Spread the slices over so many racers from now on; of the first racer."""
+        """Spread the slices over so many racers from now on."""
         await self._ready()
-        before = await self._ownership.commanded(KIND)
-        await self._ownership.set_wanted(KIND, count, before.setting if before else count)
-        self._follow_now.set()
+        await self._director.scale(count)
 
     async def spread(self) -> dict[str, Any]:
-        """Return how many slices each racer holds, and whether that is as wanted; of the first racer."""
+        """Return how many slices each racer holds, and whether that is as wanted."""
         await self._ready()
-        commanded, counts = await self._ownership.commanded(KIND), await held_by(self._ownership)
-        wanted = commanded.wanted if commanded else len(counts)
-        return {"wanted": wanted, "is_even": is_even(counts, racer_names(wanted)), "slices": counts}
-
-    async def _follow(self) -> None:
-        """The first racer has as many racers as are wanted. A racer that is lost for longer is not given up here: Ray
-        starts it again."""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FOLLOW_SECONDS):
-                    await self._follow_now.wait()
-            self._follow_now.clear()
-            try:
-                commanded = await self._ownership.commanded(KIND)
-                names = racer_names(min(commanded.wanted, RACERS_MAX)) if commanded else []
-                if not names or is_even(await held_by(self._ownership), names):
-                    continue
-                running = await asyncio.to_thread(hosting.names, NAME_PREFIX)
-                missing = [name for name in names if name not in running]
-                await asyncio.gather(*(asyncio.to_thread(self._place, name) for name in missing))
-                await spread_and_end_others(self._ownership, names, hosting.Reference)
-            except (OwnershipUnavailable, hosting.ActorUnreachable) as error:
-                logger.warning("the racers are not as many as wanted yet: %s", error)
+        return await self._director.spread()
 
     def _place(self, name: str) -> None:
         """Start a racer with the settings of this one."""
@@ -183,7 +156,7 @@ class SendRacerActor(ReportingActor):
             reached=pass_by if fault_file is None else KillFile(fault_file).reached,
         )
         recovery = RaceRecovery(racer, chain, store, clock)
-        ownership = self._ownership = PostgresOwnership(pool)
+        ownership = PostgresOwnership(pool)
         self._keeper = SliceKeeper(KIND, self._name, ownership, held, clock, racer.finish, recovery.begin)
         await self._keeper.start()
         metrics.watch("send_races_under_way", "Races without an outcome yet.", lambda: racer.under_way)
@@ -196,10 +169,9 @@ class SendRacerActor(ReportingActor):
             if isinstance(leg, TpuQuicLeg):
                 leg.start()
         notices.start()
-        for loop in (racer.watch(), recovery.run(), self._keeper.watch()):
+        self._director = Director(RACERS, ownership, self._name, self._place)
+        for loop in (racer.watch(), recovery.run(), self._keeper.watch(), self._director.run()):
             self._background.start(loop)
-        if self._name == racer_names(1)[0]:
-            self._background.start(self._follow())
         if self._engines is not None:
             leases = EngineLeases(PostgresLeases(pool), engines, self._name, os.urandom(8).hex(), clock)
             self._background.start(leases.keep(asyncio.sleep))
@@ -246,7 +218,12 @@ def identity_of(sends: SendsConfig) -> Ed25519PrivateKey:
     )
 
 
-def place_racer(name: str, config: Config, open_settling: OpenSettling, open_nodes: OpenNodes) -> Any:
-    """Return the handle of one racer, which is started where there is none. Needs a connected Ray; blocks."""
-    more = (name, open_settling, open_nodes)
-    return hosting.place_with_settings(SendRacerActor, name, config, USES, *more, calls_at_once=_CALLS_AT_ONCE)
+async def place_racers(config: Config, open_settling: OpenSettling, open_nodes: OpenNodes) -> int:
+    """Have as many racers as are wanted, each with its even share of the slices. Returns how many. Needs a connected
+    Ray. May be called again at any time, and by several processes at once."""
+
+    def place(name: str) -> Any:
+        more = name, open_settling, open_nodes
+        return hosting.place_with_settings(SendRacerActor, name, config, USES, *more, calls_at_once=_CALLS_AT_ONCE)
+
+    return await place_team(config.storage, RACERS, config.sends.racers, place)

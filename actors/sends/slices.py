@@ -6,6 +6,8 @@ The slice is computed in functions.sql as well (sends_check), from the same byte
 
 import hashlib
 
+from actors.ownership.team import Team
+
 KIND = "racers"
 SLICES = 256  # Never changes while races are stored: sends_check() has it, too.
 RACERS_MAX = 16
@@ -22,3 +24,14 @@ def slice_of(signature: bytes) -> int:
 def racer_names(count: int) -> list[str]:
     assert 1 <= count <= RACERS_MAX, count
     return [_NAME.format(index=index) for index in range(count)]
+
+
+RACERS = Team(
+    KIND,
+    SLICES,
+    RACERS_MAX,
+    NAME_PREFIX,
+    racer_names,
+    give_seconds=6.0,  # Above the time that a racer takes to finish a broadcast.
+    take_seconds=15.0,  # A racer that starts with this call has to open its connections.
+)

@@ -10,7 +10,6 @@ classifiers of before find out with their next write, and those that have no par
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 import os
@@ -21,7 +20,8 @@ from actors import hosting
 from actors.actor_settings import OF_EVERY_ACTOR, fingerprint, part_of
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.ownership.api import OwnershipUnavailable
+from actors.ownership.api import Commanded
+from actors.ownership.director import CountFollower
 from actors.ownership.store import PostgresOwnership, opened_ownership
 from actors.signals.actor import SignalClassifier
 from actors.signals.api import ACTOR_PREFIX
@@ -42,7 +42,6 @@ logger = logging.getLogger(__name__)
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
 KIND = "classifiers"  # As an operator names them who wants another number of them.
 _READY_SECONDS = 30.0
-_FOLLOW_SECONDS = 5.0  # Between two looks at the number that is wanted.
 OpenNode = Callable[[Config], Awaitable[Node]]
 # The settings of a classifier and of what the wiring opens for it; it is replaced when one of them changes.
 # Not by another number of classifiers: those that stay go on.
@@ -63,7 +62,6 @@ class SignalClassifierActor(ReportingActor):
     def __init__(self, config: Config, fingerprint: str, part: int, parts: int, open_node: OpenNode) -> None:
         super().__init__(config, fingerprint, f"{ACTOR_PREFIX}{part}")
         self._part, self._parts, self._open_node = part, parts, open_node
-        self._follow_now = asyncio.Event()
 
     async def health(self) -> dict[str, Any]:
         await self._ready()
@@ -72,34 +70,21 @@ class SignalClassifierActor(ReportingActor):
     async def scale(self, count: int) -> None:
         """Have so many classifiers from now on, with the settings of this one; of the first classifier."""
         await self._ready()
-        before = await self._ownership.commanded(KIND)
-        await self._ownership.set_wanted(KIND, count, before.setting if before else count)
-        self._follow_now.set()
+        await self._counts.scale(count)
 
     async def spread(self) -> dict[str, Any]:
         """Return who has a part of the work, and whether that is as wanted; of the first classifier."""
         await self._ready()
-        commanded, division = await self._ownership.commanded(KIND), await self._log.division()
-        parts = division.parts if division else 0
-        wanted = commanded.wanted if commanded else parts
-        slices = {f"{ACTOR_PREFIX}{part}": 1 for part in range(parts)}
-        return {"wanted": wanted, "is_even": parts == wanted, "slices": slices}
+        division = await self._log.division()
+        return await self._counts.spread(
+            {f"{ACTOR_PREFIX}{part}": 1 for part in range(division.parts if division else 0)}
+        )
 
-    async def _follow(self) -> None:
-        """The first classifier has as many classifiers as are wanted."""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FOLLOW_SECONDS):
-                    await self._follow_now.wait()
-            self._follow_now.clear()
-            try:
-                commanded, division = await self._ownership.commanded(KIND), await self._log.division()
-                if commanded and division and commanded.wanted != division.parts:
-                    running = await asyncio.to_thread(hosting.names, ACTOR_PREFIX)
-                    count = min(commanded.wanted, PARTS_MAX)
-                    await _have(self._config, self._fingerprint, self._open_node, count, running)
-            except (OwnershipUnavailable, SignalLogUnavailable, hosting.ActorUnreachable) as error:
-                logger.warning("the classifiers are not as many as wanted yet: %s", error)
+    async def _have_wanted(self, commanded: Commanded) -> None:
+        division, count = await self._log.division(), min(commanded.wanted, PARTS_MAX)
+        if division is not None and count != division.parts:
+            running = await asyncio.to_thread(hosting.names, ACTOR_PREFIX)
+            await _have(self._config, self._fingerprint, self._open_node, count, running)
 
     async def _assemble(self) -> None:
         config, clock = self._config, SystemClock()
@@ -112,7 +97,7 @@ class SignalClassifierActor(ReportingActor):
         if url is not None:
             stream = GeyserSource(url, PROGRAMS, None if token is None else token.get_secret_value())
         pool = await configured_postgres(config.storage, 2, self._name)
-        self._ownership = PostgresOwnership(pool)
+        self._counts = CountFollower(KIND, PostgresOwnership(pool), self._have_wanted, (SignalLogUnavailable,))
         history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
             *(self._part, self._parts, stream),
@@ -129,7 +114,7 @@ class SignalClassifierActor(ReportingActor):
                 history_days=config.signals.history_days,
             )
             self._archive.start()
-            self._following = asyncio.create_task(self._follow())
+            self._following = asyncio.create_task(self._counts.run())
         watch_classifier(self._metrics, self._classifier.health)
 
 

@@ -2,10 +2,9 @@
 
 Implements: design, "Layout" (an actor exists where state needs one owner) and "Owners, for every kind of actor". A thin
 wrapper around actor.py, sources.py and commands.py. After the loss of a machine there may be two of one name for a
-while: the epochs of slices refuse the former one. The first dispatcher follows an operator's number.
+while: the epochs of slices refuse the former one.
 """
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -22,9 +21,11 @@ from actors.clock import SystemClock
 from actors.config import Config, WebhooksConfig
 from actors.errors import Refusal
 from actors.ownership.api import OwnershipUnavailable
+from actors.ownership.director import Director
 from actors.ownership.held import HeldSlices
 from actors.ownership.keeper import SliceKeeper
-from actors.ownership.store import PostgresOwnership, opened_ownership
+from actors.ownership.spreading import place_team
+from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.upstream.replies import Node
@@ -32,13 +33,12 @@ from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import NotMine, WebhookCommand, slice_for
 from actors.webhooks.chain import ChainFollower
 from actors.webhooks.commands import WebhookCommands
-from actors.webhooks.placing import is_even, shares, spread_deliveries, start_all, wanted_dispatchers
 from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
 from actors.webhooks.signal_follower import SignalFeed, SignalFollower
-from actors.webhooks.slices import DISPATCHER_ACTOR_NAME, KIND, SOURCES_SLICE, dispatcher_names
+from actors.webhooks.slices import DISPATCHERS, KIND, SOURCES_SLICE
 from actors.webhooks.sources import EventSources, Follower
 from actors.webhooks.standings import Standings
 from actors.webhooks.store import WebhookStore
@@ -48,7 +48,6 @@ from actors.webhooks.watched_wallets import WatchedWallets
 logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX = 6  # Of 60 that the embedded PostgreSQL has for a whole run.
-_DIRECT_SECONDS = 5.0  # Between two looks at how many dispatchers there shall be.
 _DAY_MS = 86_400_000
 OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
@@ -71,7 +70,7 @@ USES = (
 
 
 class WebhookDispatcherActor(ReportingActor):
-    """name: of this dispatcher. setting: how many the settings have. open_owners, open_node, open_feed: given by the
+    """name: of this dispatcher. open_owners, open_node, open_feed: given by the
     wiring, because this context may not know how accounts, nodes and signals are reached."""
 
     def __init__(
@@ -79,16 +78,13 @@ class WebhookDispatcherActor(ReportingActor):
         config: Config,
         fingerprint: str,
         name: str,
-        setting: int,
         open_owners: OpenOwners,
         open_node: OpenNode,
         open_feed: OpenFeed,
     ) -> None:
         super().__init__(config, fingerprint, name)
-        self._setting = setting
         self._open_owners, self._open_node, self._open_feed = open_owners, open_node, open_feed
         self._background = Background(logger, "webhooks: the dispatcher failed")
-        self._direct_now = asyncio.Event()
 
     async def health(self) -> dict[str, Any]:
         """waiting: jobs of its slices that are not delivered; slices: how many it serves; follows_sources: whether it
@@ -124,19 +120,14 @@ class WebhookDispatcherActor(ReportingActor):
         await self._keeper.give(slices)
 
     async def scale(self, count: int) -> None:
-        """Have so many dispatchers from now on; of the first one."""
+        """Have so many dispatchers from now on."""
         await self._ready()
-        dispatcher_names(count)  # Raises for a number that cannot be.
-        before = await self._ownership.commanded(KIND)
-        await self._ownership.set_wanted(KIND, count, before.setting if before else self._setting)
-        self._direct_now.set()
+        await self._director.scale(count)
 
     async def spread(self) -> dict[str, Any]:
-        """Return how many slices each dispatcher holds, and whether that is as wanted; of the first one."""
+        """Return how many slices each dispatcher holds, and whether that is as wanted."""
         await self._ready()
-        commanded, holders = await self._ownership.commanded(KIND), await self._ownership.holders(KIND)
-        wanted = commanded.wanted if commanded else self._setting
-        return {"wanted": wanted, "is_even": is_even(holders, wanted), "slices": shares(holders)}
+        return await self._director.spread()
 
     async def _assemble(self) -> None:
         config, settings = self._config, self._config.webhooks
@@ -169,9 +160,9 @@ class WebhookDispatcherActor(ReportingActor):
         self._metrics.watch("webhook_slices", text, lambda: len(self._held.serving()))
         await self._keeper.start()
         self._dispatcher.start()
+        self._director = Director(DISPATCHERS, self._ownership, self._name, self._place)
         self._background.start(self._keeper.watch())
-        if self._name == DISPATCHER_ACTOR_NAME:
-            self._background.start(self._direct())
+        self._background.start(self._director.run())
 
     def _followers(
         self,
@@ -201,34 +192,10 @@ class WebhookDispatcherActor(ReportingActor):
             if owned is not None and owned.holder != self._name:
                 await hosting.ask(hosting.Reference(owned.holder), "changed")
 
-    async def _direct(self) -> None:
-        """The first dispatcher has as many dispatchers run as are wanted, with its own settings."""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_DIRECT_SECONDS):
-                    await self._direct_now.wait()
-            self._direct_now.clear()
-            try:
-                await self._direct_once()
-            except OwnershipUnavailable as error:
-                logger.warning("how many dispatchers there shall be is not known: %s", error)
-            except Exception:  # A bug, or Ray that is away, must not end it.
-                logger.exception("placing the dispatchers failed; it is tried again")
-
-    async def _direct_once(self) -> None:
-        commanded = await self._ownership.commanded(KIND)
-        if commanded is None or is_even(await self._ownership.holders(KIND), commanded.wanted):
-            return
-        openers = self._open_owners, self._open_node, self._open_feed
-
-        def place(name: str) -> None:
-            made = self._config, self._fingerprint, name, self._setting, *openers
-            hosting.place(WebhookDispatcherActor, name, self._fingerprint, *made)
-
-        running = await asyncio.to_thread(hosting.names, DISPATCHER_ACTOR_NAME)
-        # Those that run stay as they are: a new deployment replaces dispatchers with other settings, this one included.
-        await start_all([name for name in dispatcher_names(commanded.wanted) if name not in running], place)
-        await spread_deliveries(self._ownership, commanded.wanted)
+    def _place(self, name: str) -> None:
+        """Start a dispatcher with the settings of this one."""
+        more = self._config, self._fingerprint, name, self._open_owners, self._open_node, self._open_feed
+        hosting.place(WebhookDispatcherActor, name, self._fingerprint, *more)
 
 
 def egress_rules(config: Config) -> EgressRules:
@@ -239,21 +206,11 @@ def egress_rules(config: Config) -> EgressRules:
 
 
 async def place_dispatchers(config: Config, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed) -> int:
-    """Start the wanted dispatchers, spread the slices over them, and end the others once they hold none. Returns how
-    many there are. Needs a connected Ray.
+    """Have as many dispatchers as are wanted, each with its even share of the slices. Returns how many. Needs a
+    connected Ray. May be called again at any time, and by several processes at once."""
 
-    While PostgreSQL is away those of the settings are placed, and nothing else is changed.
-    """
-    setting = config.webhooks.dispatchers
-    more = setting, open_owners, open_node, open_feed
+    def place(name: str) -> Any:
+        more = name, open_owners, open_node, open_feed
+        return hosting.place_with_settings(WebhookDispatcherActor, name, config, USES, *more)
 
-    def place(name: str) -> None:
-        hosting.place_with_settings(WebhookDispatcherActor, name, config, USES, name, *more)
-
-    async with opened_ownership(config.storage, "placing-dispatchers") as store:
-        wanted = await wanted_dispatchers(store, setting)
-        count = wanted or setting
-        await start_all(dispatcher_names(count), place)
-        if wanted is not None:
-            await spread_deliveries(store, count)
-    return count
+    return await place_team(config.storage, DISPATCHERS, config.webhooks.dispatchers, place)

@@ -9,6 +9,8 @@ The slice is computed in functions.sql as well (webhooks_slice), from the same b
 
 import hashlib
 
+from actors.ownership.team import Team
+
 KIND = "webhook-dispatchers"  # As ownership names it; functions.sql has it, too.
 SLICES = 64  # Never changes while webhooks are stored. Four for each of the most dispatchers, so shares are even.
 DISPATCHERS_MAX = 16
@@ -26,3 +28,15 @@ def dispatcher_names(count: int) -> list[str]:
     """Return the names of so many dispatchers; each begins with DISPATCHER_ACTOR_NAME."""
     assert 1 <= count <= DISPATCHERS_MAX, count
     return [DISPATCHER_ACTOR_NAME, *(f"{DISPATCHER_ACTOR_NAME}-{index}" for index in range(1, count))]
+
+
+DISPATCHERS = Team(
+    KIND,
+    SLICES,
+    DISPATCHERS_MAX,
+    DISPATCHER_ACTOR_NAME,
+    dispatcher_names,
+    give_seconds=18.0,  # Above the time that a dispatcher waits for its requests under way.
+    take_seconds=15.0,  # A dispatcher that starts with this call has to open its connections.
+    group=SLICES,  # All at once: a giver waits for its slowest receiver once, and not for each group.
+)

@@ -20,6 +20,9 @@ class MemoryOwnership:
         return self._epoch
 
     async def holders(self, kind: str) -> Mapping[int, Owned]:
+        return self.holders_now(kind)
+
+    def holders_now(self, kind: str) -> Mapping[int, Owned]:
         return dict(self._owned.get(kind, {}))
 
     async def wanted(self, kind: str, setting: int) -> int:

@@ -7,13 +7,13 @@ from ray.exceptions import ActorDiedError
 
 from actors.ownership.held import HeldSlices
 from actors.ownership.keeper import SliceKeeper
+from actors.ownership.spreading import spread_slices
 from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable
 from actors.sends.client import SendsClient
 from actors.sends.legs import LEG_NAMES
 from actors.sends.recovery import RaceRecovery
-from actors.sends.slices import KIND, SLICES
-from actors.sends.spreading import spread_races
+from actors.sends.slices import KIND, RACERS, SLICES
 from tests.sends.memory_store import MemoryRaceStore
 from tests.sends.world import (
     OPEN_MAX,
@@ -88,7 +88,7 @@ class Racers(World):
         for name in names:
             if name not in self.members:
                 self.members[name] = Member(self, name)
-        holding = await spread_races(self.store.tables.ownership, names, self._refer)
+        holding = await spread_slices(self.store.tables.ownership, RACERS, names, self._refer)
         assert holding == set(names), holding
         for name in self.members.keys() - set(names):
             self.members.pop(name).process.dead = True

@@ -57,7 +57,7 @@ async def test_the_first_call_starts_it_and_its_commands_work(
         return QuietFeed(), ()
 
     openers = open_owners, open_node, open_feed
-    made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", "webhook-dispatcher", 1, *openers)
+    made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", "webhook-dispatcher", *openers)
     directed: list[int] = []
 
     async def spread(_: Any, count: int) -> bool:

@@ -18,8 +18,8 @@ from actors.sends.chain import SendChain
 from actors.sends.client import SendsClient
 from actors.sends.endpoints import SendMethods
 from actors.sends.hold_endings import Settles
+from actors.sends.host import place_racers
 from actors.sends.once import SendMarks
-from actors.sends.placing import place_racers
 from actors.sends.slices import KIND
 from actors.upstream.api import Nodes
 from actors.upstream.replies import Node

@@ -1,0 +1,137 @@
+"""Has as many actors of a kind run as an operator wants, while the product runs.
+
+Implements: design, "Owners, for every kind of actor"; launch/README.md, "cluster scale". A shell. CountFollower serves
+every kind that scales; Director the kinds that share slices (team.py), where it also sees to it that an actor that does
+not answer holds no slice for long. Two that direct at once do no harm: every step begins from what is stored.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from actors import hosting
+from actors.ownership.api import Commanded, OwnershipUnavailable
+from actors.ownership.spreading import Refer, held_by, spread_and_end_others, start_all
+from actors.ownership.store import OwnershipStore
+from actors.ownership.team import Team, is_even
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 3.0  # Between two looks at the number that is wanted, and at the others.
+_ANSWER_SECONDS = 3.0
+_AGAIN_SECONDS = 1.0  # After the first look at which an actor was silent: at the second one its slices move.
+
+Step = Callable[[Commanded], Awaitable[None]]
+
+
+class CountFollower:
+    """step: carries out what is wanted, or returns at once where nothing is to be done. It may raise, and is called
+    again. away: what it raises while something does not answer."""
+
+    def __init__(
+        self,
+        kind: str,
+        store: OwnershipStore,
+        step: Step,
+        away: tuple[type[Exception], ...] = (),
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._kind, self._store, self._step, self._look_seconds = kind, store, step, look_seconds
+        self._away: tuple[type[Exception], ...] = (OwnershipUnavailable, hosting.ActorUnreachable, *away)
+        self._now = asyncio.Event()
+
+    async def scale(self, count: int) -> None:
+        """Have so many from now on. Raises OwnershipUnavailable."""
+        before = await self._store.commanded(self._kind)
+        await self._store.set_wanted(self._kind, count, before.setting if before else count)
+        self._now.set()
+
+    async def spread(self, slices: Mapping[str, int]) -> dict[str, Any]:
+        """Tell how many are wanted, and whether the work is spread over so many. slices: how much of it each has.
+        Raises OwnershipUnavailable."""
+        commanded = await self._store.commanded(self._kind)
+        wanted = commanded.wanted if commanded else len(slices)
+        is_even = len(slices) == wanted and (not slices or max(slices.values()) - min(slices.values()) <= 1)
+        return {"wanted": wanted, "is_even": is_even, "slices": dict(slices)}
+
+    def look_soon(self, seconds: float) -> None:
+        """Take the next look after this time, where it would be later."""
+        asyncio.get_running_loop().call_later(seconds, self._now.set)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look_seconds):
+                    await self._now.wait()
+            self._now.clear()
+            try:
+                commanded = await self._store.commanded(self._kind)
+                if commanded is not None:
+                    await self._step(commanded)
+            except self._away as error:
+                logger.warning("%s are not as many as wanted yet: %s", self._kind, error)
+            except Exception:  # A bug, or Ray that is away, must not end it.
+                logger.exception("having as many %s as wanted failed; it is tried again", self._kind)
+
+
+class Director:
+    """Runs in each actor of a team. The first of them that answers directs; the others only see whether those before
+    them answer.
+
+    name: of this actor. place: starts the actor with a name; blocks. ask: as hosting.ask().
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        store: OwnershipStore,
+        name: str,
+        place: Callable[[str], Any],
+        refer: Refer = hosting.Reference,
+    ) -> None:
+        self._team, self._store, self._name, self._place, self._refer = team, store, name, place, refer
+        self._counts = CountFollower(team.kind, store, self.step)
+        self._silent: dict[str, int] = {}  # How often in a row each did not answer.
+
+    async def scale(self, count: int) -> None:
+        assert 1 <= count <= self._team.actors_max, count
+        await self._counts.scale(count)
+
+    async def spread(self) -> dict[str, Any]:
+        return await self._counts.spread(await held_by(self._store, self._team))
+
+    async def run(self) -> None:
+        await self._counts.run()
+
+    async def step(self, commanded: Commanded) -> None:
+        """Look once; move what is not where it should be. Raises OwnershipUnavailable, ActorUnreachable."""
+        names = self._team.names(min(commanded.wanted, self._team.actors_max))
+        before = names[: names.index(self._name)] if self._name in names else names
+        away = await self._away_of(before)
+        if len(away) < len(before):
+            return  # One of those before this one directs.
+        away |= await self._away_of([name for name in names if name not in before and name != self._name])
+        counts = await held_by(self._store, self._team)
+        if not away and is_even(self._team, counts, names):
+            return
+        running = await asyncio.to_thread(hosting.names, self._team.name_prefix)
+        # Those that run stay as they are: a deployment replaces actors with other settings, this one included.
+        missing = [name for name in names if name not in running]
+        await start_all(missing, self._place)
+        away -= set(missing)
+        self._silent.update(dict.fromkeys(missing, 0))
+        if not is_even(self._team, counts, [name for name in names if name not in away]):
+            await spread_and_end_others(self._store, self._team, names, self._refer, away)
+
+    async def _away_of(self, names: Sequence[str]) -> set[str]:
+        """Ask these. Returns those that have not answered twice in a row: their slices are somebody else's until they
+        do."""
+        answers = await hosting.ask_each(map(self._refer, names), "health", _ANSWER_SECONDS)
+        for name, answer in zip(names, answers, strict=True):
+            self._silent[name] = 0 if answer is not None else self._silent.get(name, 0) + 1
+        if any(self._silent[name] == 1 for name in names):
+            self._counts.look_soon(_AGAIN_SECONDS)
+        return {name for name in names if self._silent[name] >= 2}
