@@ -58,16 +58,8 @@ async def test_the_first_call_starts_it_and_its_commands_work(
 
     openers = open_owners, open_node, open_feed
     made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", "webhook-dispatcher", *openers)
-    directed: list[int] = []
-
-    async def spread(_: Any, count: int) -> bool:
-        directed.append(count)
-        return True
-
-    placed: list[str] = []
-    monkeypatch.setattr(host, "spread_deliveries", spread)
-    monkeypatch.setattr(host.hosting, "names", lambda prefix: [prefix])
-    monkeypatch.setattr(host.hosting, "place", lambda _class, name, *_: placed.append(name))
+    placed: dict[str, Any] = {}
+    monkeypatch.setattr(host.hosting, "place", lambda _class, name, *more: placed.update({name: more}))
     customer = await world.gateway.customer(5)
     fields = {"url": target.url, "filter_type": "my_account"}
     assert await made.ask(ListWebhooks(customer.pubkey)) == NotMine(), "it does not hold the slice yet"
@@ -80,8 +72,9 @@ async def test_the_first_call_starts_it_and_its_commands_work(
     assert await made.health() == health
     await made.scale(2)
     assert await made.spread() == {"wanted": 2, "is_even": False, "slices": {"webhook-dispatcher": SLICES}}
-    await made._direct_once()
-    assert set(placed) == {"webhook-dispatcher-1"} and set(directed) == {2}
+    made._place("webhook-dispatcher-1")
+    other = WebhookDispatcherActor(*placed["webhook-dispatcher-1"][1:])
+    assert other._name == "webhook-dispatcher-1" and await other.fingerprint() == "fingerprint"
     with pytest.raises(AssertionError):
         await made.scale(17)
     await made.scale(1)
