@@ -215,6 +215,9 @@ class PaymentsConfig(Branch):
     minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")
     deposit_start_slot: int = Field(0, ge=0, description="deposits before this slot are ignored")
     deposit_poll_seconds: float = Field(5.0, gt=0, le=300, description="longest time between two look-ups of deposits")
+    deposit_watchers: int = Field(
+        1, ge=1, le=2, description="with 2, a second one takes over within 10 s where the first hangs or is lost"
+    )
 
     @field_validator("deposit_wallet", "usdc_mint")
     @classmethod

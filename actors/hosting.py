@@ -123,7 +123,8 @@ def seat(name: str, nodes: Iterable[Mapping[str, Any]]) -> str | None:
     if not workers:
         return None
     kind = name.rstrip("0123456789")
-    return workers[(zlib.crc32(kind.encode()) + int(name[len(kind) :] or 0)) % len(workers)]
+    number = int(name[len(kind) :] or 0)  # The first of a kind may have none.
+    return workers[(zlib.crc32(kind.rstrip("-").encode()) + number) % len(workers)]
 
 
 def place_with_settings(
@@ -285,8 +286,8 @@ class ActorClient:
     """A client of one actor, in one replica. It asks for the actor's health every few seconds, because an actor that
     Ray restarted begins with its first call."""
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
+    def __init__(self, handle: Any, answer_seconds: float = _ANSWER_SECONDS) -> None:
+        self._handle, self._answer_seconds = handle, answer_seconds
         self._background = Background(logger, "asking for an actor's health failed")
         self.state: Mapping[str, Any] = {}  # The latest health; empty while the actor does not answer.
         self._has_answered, self._unanswered = False, 0
@@ -305,7 +306,7 @@ class ActorClient:
     async def _pulse(self) -> None:
         while True:
             try:
-                self.state = await ask(self._handle, "health")
+                self.state = await ask(self._handle, "health", wait_seconds=self._answer_seconds)
                 self._has_answered, self._unanswered = True, 0
             except ActorUnreachable:
                 self.state = {}

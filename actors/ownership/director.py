@@ -13,15 +13,12 @@ from typing import Any
 
 from actors import hosting
 from actors.ownership.api import Commanded, OwnershipUnavailable
+from actors.ownership.silence import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, Silence
 from actors.ownership.spreading import Refer, held_by, spread_and_end_others, start_all
 from actors.ownership.store import OwnershipStore
 from actors.ownership.team import Team, is_even
 
 logger = logging.getLogger(__name__)
-
-LOOK_SECONDS = 3.0  # Between two looks at the number that is wanted, and at the others.
-_ANSWER_SECONDS = 3.0
-_AGAIN_SECONDS = 1.0  # After the first look at which an actor was silent: at the second one its slices move.
 
 Step = Callable[[Commanded], Awaitable[None]]
 
@@ -81,7 +78,7 @@ class Director:
     """Runs in each actor of a team. The first of them that answers directs; the others only see whether those before
     them answer.
 
-    name: of this actor. place: starts the actor with a name; blocks. ask: as hosting.ask().
+    name: of this actor. place: starts the actor with a name; blocks.
     """
 
     def __init__(
@@ -94,7 +91,7 @@ class Director:
     ) -> None:
         self._team, self._store, self._name, self._place, self._refer = team, store, name, place, refer
         self._counts = CountFollower(team.kind, store, self.step)
-        self._silent: dict[str, int] = {}  # How often in a row each did not answer.
+        self._silence = Silence()
 
     async def scale(self, count: int) -> None:
         assert 1 <= count <= self._team.actors_max, count
@@ -122,16 +119,14 @@ class Director:
         missing = [name for name in names if name not in running]
         await start_all(missing, self._place)
         away -= set(missing)
-        self._silent.update(dict.fromkeys(missing, 0))
+        self._silence.forgive(missing)
         if not is_even(self._team, counts, [name for name in names if name not in away]):
             await spread_and_end_others(self._store, self._team, names, self._refer, away)
 
     async def _away_of(self, names: Sequence[str]) -> set[str]:
-        """Ask these. Returns those that have not answered twice in a row: their slices are somebody else's until they
-        do."""
-        answers = await hosting.ask_each(map(self._refer, names), "health", _ANSWER_SECONDS)
-        for name, answer in zip(names, answers, strict=True):
-            self._silent[name] = 0 if answer is not None else self._silent.get(name, 0) + 1
-        if any(self._silent[name] == 1 for name in names):
-            self._counts.look_soon(_AGAIN_SECONDS)
-        return {name for name in names if self._silent[name] >= 2}
+        """Ask these. Returns those whose slices are somebody else's until they answer."""
+        answers = await hosting.ask_each(map(self._refer, names), "health", ANSWER_SECONDS)
+        away = self._silence.heard({name: answer is not None for name, answer in zip(names, answers, strict=True)})
+        if self._silence.is_in_doubt(names):
+            self._counts.look_soon(AGAIN_SECONDS)
+        return away

@@ -125,13 +125,13 @@ class PostgresDepositStore:
 
     def __init__(self, pool: asyncpg.Pool, holder: str) -> None:
         self._pool, self._holder = pool, holder
-        self._epoch = 0  # Below every epoch that was ever claimed.
+        self.epoch = 0  # Below every epoch that was ever claimed.
 
     async def prepare(self) -> None:
         with away_as(DepositStoreUnavailable):
             await check_schema(self._pool, [read_layout("actors.deposits")])
         try:
-            self._epoch = await PostgresOwnership(self._pool).claim(KIND, [_SLICE], self._holder)
+            self.epoch = await PostgresOwnership(self._pool).claim(KIND, [_SLICE], self._holder)
         except OwnershipUnavailable as error:
             raise DepositStoreUnavailable(str(error)) from error
 
@@ -284,7 +284,7 @@ class PostgresDepositStore:
         """Give a transaction of the watcher, which no claim of another one can overtake. Raises WatcherReplaced."""
         async with self._connection() as connection, connection.transaction():
             try:
-                await connection.execute("SELECT ownership_check($1, $2, $3)", KIND, _SLICE, self._epoch)
+                await connection.execute("SELECT ownership_check($1, $2, $3)", KIND, _SLICE, self.epoch)
             except asyncpg.PostgresError as error:
                 if error.sqlstate != FENCED_SQLSTATE:
                     raise

@@ -15,7 +15,7 @@ from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import DepositsClient
-from actors.deposits.usdc.host import place_watcher
+from actors.deposits.usdc.host import place_watchers
 from actors.upstream.api import Nodes
 
 
@@ -32,11 +32,12 @@ async def open_node(config: Config) -> Nodes:
     return nodes
 
 
-async def watch_deposits(config: Config, place: Callable[..., Any] = place_watcher) -> DepositsClient | None:
-    """Return a client of the deposit watcher, which is started if it does not run. None: no deposit wallet is set."""
+async def watch_deposits(config: Config, place: Callable[..., Any] = place_watchers) -> DepositsClient | None:
+    """Return a client of the deposit watcher and its standby, which are started if they do not run. None: no deposit
+    wallet is set."""
     if config.payments.deposit_wallet is None:
         return None
-    # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
+    # In a thread: the call blocks while new processes start, and the replica's event loop must not.
     client = DepositsClient(await asyncio.to_thread(place, config, open_accounts, open_node))
     client.start()
     return client

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from actors.config import Config
-from actors.deposits.usdc.host import place_watcher
+from actors.deposits.usdc.host import place_watchers
 from actors.launch.assembly.deposit_watcher import open_accounts, open_node
 from actors.launch.assembly.sending import place_all_racers
 from actors.launch.assembly.streaming import needs_hub
@@ -27,7 +27,7 @@ async def place_beside_owners(config: Config) -> None:
         place_all_racers(config),
     ]
     if config.payments.deposit_wallet is not None:
-        placing.append(asyncio.to_thread(place_watcher, config, open_accounts, open_node))
+        placing.append(asyncio.to_thread(place_watchers, config, open_accounts, open_node))
     if needs_hub(config):
         placing.append(asyncio.to_thread(place_hub, config, open_node))
     await asyncio.gather(*placing)

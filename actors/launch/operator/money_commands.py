@@ -4,6 +4,7 @@ Implements: launch/README.md (commands). Each command prints its result and the 
 Not here: the work of the commands; the deposit watcher and an account owner do it, through ordinary actor calls.
 """
 
+import asyncio
 import os
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -12,17 +13,20 @@ from typing import Annotated, Any
 
 import typer
 
+from actors import hosting
 from actors.accounts.api import Command, CreateReferral, ExpireReferral, ListReferrals, ReferralState, Value
 from actors.accounts.referrals import BPS_MAX
 from actors.clock import SystemClock
 from actors.config import ConfigError
 from actors.deposits.api import (
+    STANDBY_ACTOR_NAME,
     WATCHER_ACTOR_NAME,
     AssignTransfer,
     CountTransfers,
     ExplainTransaction,
     ListTransfers,
     WatcherCommand,
+    ask_watcher,
 )
 from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.cluster import token_environment
@@ -33,6 +37,7 @@ from actors.launch.operator.tables import print_rows, print_table, utc_text
 from actors.local_servers.datadir import DataDirError
 
 _DAY_SECONDS = 86_400
+_WATCHER_SECONDS = 30.0  # A node may be slow to look up a transaction.
 _Signature = Annotated[str, typer.Argument(help="Base58 signature of the transaction.")]
 _Code = Annotated[str, typer.Argument(help="The referral code.")]
 
@@ -66,7 +71,7 @@ def add_deposits(cli: typer.Typer) -> None:
     @deposits.command()
     def status(data_dir: DataDirOption = None) -> None:
         """Print the number of transfers of each status, and the state of the watcher."""
-        told = _ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health")
+        told = _ask_watcher(data_dir, CountTransfers())
         if not print_document(told):
             print_rows(_watcher_rows(told))
 
@@ -176,14 +181,20 @@ def _for_people(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ask_watcher(data_dir: Path | None, command: WatcherCommand) -> Any:
-    told = _ask(data_dir, WATCHER_ACTOR_NAME, "ask", command)
+    told = with_instance(data_dir, lambda instance: _asked_watcher(instance, command))
     if isinstance(told, str):
         fail(told)
     return told
 
 
-def _ask(data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
-    return with_instance(data_dir, lambda instance: operator.ask_actor(instance, name, method, *arguments))
+def _asked_watcher(instance: operator.Instance, command: WatcherCommand) -> Any:
+    watchers = [hosting.Reference(name) for name in (WATCHER_ACTOR_NAME, STANDBY_ACTOR_NAME)]
+    with operator.joined(instance):
+        try:
+            return asyncio.run(ask_watcher(watchers, "ask", command, wait_seconds=_WATCHER_SECONDS))
+        except hosting.ActorUnreachable as error:
+            text = f"the deposit watcher did not answer ({error}): try again in a few seconds"
+            raise operator.OperatorError(text) from None
 
 
 def ask_owner(data_dir: Path | None, make: Callable[[], Command[Value]]) -> Value:

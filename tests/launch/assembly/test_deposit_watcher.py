@@ -36,8 +36,9 @@ async def test_the_watcher_follows_its_settings() -> None:
     config = Config(payments=PaymentsConfig(deposit_wallet="4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"))
     placed: list[Any] = []
 
-    def place(*arguments: Any) -> Any:
+    def place(*arguments: Any) -> list[Any]:
         placed.append(arguments)
+        return []
 
     client = await watch_deposits(config, place=place)
     assert client is not None

@@ -1,5 +1,6 @@
 """Guards the operator's commands on deposits and referral codes: what they refuse, and what they print."""
 
+import contextlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,8 +25,8 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
         self.calls: list[Any] = []
 
-        def ask(_data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
-            self.calls.append((name, method, *arguments))
+        async def ask_watcher(watchers: Any, method: str, *arguments: Any, wait_seconds: float) -> Any:
+            self.calls.append(([watcher._name for watcher in watchers], method, *arguments))
             return answer
 
         def ask_owner(_instance: Any, command: Any) -> Any:
@@ -34,7 +35,8 @@ class Asked:
                 raise answer
             return answer
 
-        monkeypatch.setattr(money_commands, "_ask", ask)
+        monkeypatch.setattr(money_commands, "ask_watcher", ask_watcher)
+        monkeypatch.setattr(operator, "joined", lambda _: contextlib.nullcontext())
         monkeypatch.setattr(operator, "find_instance", lambda _: None)
         monkeypatch.setattr(money_commands, "load_or_make", lambda _: SimpleNamespace(ray_token=""))
         monkeypatch.setattr(money_commands, "token_environment", lambda _: {})
@@ -83,7 +85,9 @@ def test_an_assignment_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked.calls == []
     done = runner.invoke(CLI, ["deposits", "assign", "S", "P", "--reason", "proved it"])
     assert done.exit_code == 0 and "1,000 credits" in done.output
-    assert asked.calls == [("deposit-watcher", "ask", AssignTransfer("S", None, "P", "proved it"))]
+    assert asked.calls == [
+        (["deposit-watcher", "deposit-watcher-1"], "ask", AssignTransfer("S", None, "P", "proved it"))
+    ]
 
 
 def test_refusals_are_told_and_fail(monkeypatch: pytest.MonkeyPatch) -> None:
