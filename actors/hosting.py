@@ -197,6 +197,13 @@ def remove_others(prefix: str, kept: Collection[str]) -> None:
             ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
+def restart(name: str) -> None:
+    """End the process of an actor, also of one that hangs; Ray starts another one under its name."""
+    import ray
+
+    ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=False)
+
+
 def process_ids() -> dict[str, int]:
     """Return the process id of each actor of the product by the actor's name. One that does not answer is left out."""
     found = names()

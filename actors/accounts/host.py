@@ -28,6 +28,7 @@ from actors.accounts.api import (
     owner_name,
 )
 from actors.accounts.balancing import KIND, Balancing
+from actors.accounts.guarding import ANSWER_SECONDS, Guarding
 from actors.accounts.holders_store import RouteTable
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.moving import Handover
@@ -197,12 +198,23 @@ class AccountShardActor(ReportingActor):
         self._address = (host, await server.start(host))
         self._shard = shard
         self._watcher = asyncio.create_task(self._watch(shard))
+        self._guard = asyncio.create_task(self._guarding(store).run())
         if self._index == 0:
             balancing = Balancing(store.holders.routes, _ask_owner, self._place, self._remove_others, owner_name)
             self._counts = CountFollower(
                 KIND, PostgresOwnership(pool), balancing.step, (StoreUnavailable,), _BALANCE_SECONDS
             )
             self._balancer = asyncio.create_task(self._counts.run())
+
+    def _guarding(self, store: PostgresAccountStore) -> Guarding:
+        async def owners() -> set[int]:
+            return set((await store.holders.routes()).owners)
+
+        async def answers(index: int) -> bool:
+            reference = hosting.Reference(owner_name(index))
+            return (await hosting.ask_each([reference], "health", ANSWER_SECONDS))[0] is not None
+
+        return Guarding(self._index, owners, answers, lambda index: hosting.restart(owner_name(index)))
 
     async def _place(self, indexes: Sequence[int]) -> None:
         """Start the owners that do not run, with the settings of this one, which are those of all."""
