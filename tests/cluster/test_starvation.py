@@ -21,7 +21,7 @@ _IS_STRICT = "LONG_TESTS" in os.environ  # For a machine that does nothing else.
 _SECONDS, _QUIET_SECONDS = (10.0, 5.0) if _IS_STRICT else (3.0, 1.5)
 _BACK_SECONDS = 10.0
 _WINDOWS = 3
-_P99_SECONDS_MAX, _RATIO_MAX = 0.25, 5
+_P99_SECONDS_MAX, _SHARED_P99_SECONDS_MAX, _RATIO_MAX = 0.25, 1.0, 5
 _CREDITS = 1_000_000
 _KILL_SECONDS, _GONE_SECONDS_MAX = 8.0, 2.0
 
@@ -65,8 +65,10 @@ def test_a_client_at_full_speed_starves_nobody(product: Product, victim: Victim,
     found = assault(product, victim, name, target, _QUIET_SECONDS, _BACK_SECONDS)
     assert found.saw, "the attacker has done nothing"
     assert not found.attacked.failures, (found.attacked.failures, found.saw)
-    # Both bounds with LONG_TESTS=1. Else the larger one: other tests run on the same cores, now more and now less.
-    allowed = (min if _IS_STRICT else max)(_P99_SECONDS_MAX, _RATIO_MAX * median_p99(found.quiet))
+    # Both bounds with LONG_TESTS=1. Else other tests run on the same cores, now more and now less: a loop that is held
+    # for seconds is what is left to be seen.
+    of_quiet = _RATIO_MAX * median_p99(found.quiet)
+    allowed = min(_P99_SECONDS_MAX, of_quiet) if _IS_STRICT else max(_SHARED_P99_SECONDS_MAX, of_quiet)
     assert median_p99(found.attacked) <= allowed, (median_p99(found.quiet), found.saw)
     assert found.bytes_after <= found.bytes_before + MEMORY_BACK_BYTES, (found.bytes_peak, found.saw)
 
