@@ -19,6 +19,6 @@ fast:
 lint:
 	$(PYTHON) -m pytest -q tests/tidy
 all:
-	$(PYTHON) -m pytest -n 2
+	$(PYTHON) -m pytest -n 3
 bench:
 	$(PYTHON) -m bench calls

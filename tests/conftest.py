@@ -38,6 +38,12 @@ WHOLE_PRODUCT = ("tests/clients/", "tests/cluster/")  # Their tests share one ru
 # Of these, the files whose tests start products of their own, so that another worker can run them.
 OWN_PRODUCTS = tuple(f"tests/cluster/test_{name}.py" for name in ("machines", "spare", "standing_readers"))
 
+# And those that share a second running product, on another worker: about half of the time that all of them take.
+SECOND_PRODUCT = (
+    "tests/clients/",
+    *(f"tests/cluster/test_{name}" for name in ("close_codes", "command_line", "console", "tls", "webhook", "x402")),
+)
+
 _database_numbers = itertools.count(1)
 
 
@@ -49,7 +55,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers: one of them runs all tests of the whole product, first, as they take longest and share one
+    """With several workers: two of them run the tests of the whole product, first, as they take longest; each has one
     running product. Every other file stays with one worker, as its tests share a database.
 
     By the path alone: pytest 9.1 and newer do not take the names of groups that pytest-xdist's marks would set.
@@ -59,7 +65,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByGroup(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return "product" if path.startswith(WHOLE_PRODUCT) and path not in OWN_PRODUCTS else path
+            if not path.startswith(WHOLE_PRODUCT) or path in OWN_PRODUCTS:
+                return path
+            return "second product" if path.startswith(SECOND_PRODUCT) else "product"
 
     return ByGroup(config, log)
 
@@ -88,11 +96,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it. Then the
-    tidy tests, among which are the types, so that no worker is left with them alone at the end. The tests with products
-    of their own come last: by then one worker has run all other files, and the other still has the whole product's."""
+    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it. Then those
+    with products of their own, and the tidy tests, among which are the types: no worker is left with one of them alone
+    at the end."""
     if item.nodeid.startswith(OWN_PRODUCTS):
-        return 5
+        return 3
     if item.nodeid.startswith(WHOLE_PRODUCT):
         return 2 if item.get_closest_marker("stops") else 1 if item.get_closest_marker("kills") else 0
     return 3 if item.nodeid.startswith("tests/tidy/") else 4
