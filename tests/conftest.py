@@ -96,9 +96,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it. Then those
-    with products of their own, and the tidy tests, among which are the types: no worker is left with one of them alone
-    at the end."""
+    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it. Then
+    those with products of their own, and the tidy tests, among which are the types: no worker is left with one of them
+    alone at the end."""
     if item.nodeid.startswith(OWN_PRODUCTS):
         return 3
     if item.nodeid.startswith(WHOLE_PRODUCT):
