@@ -41,7 +41,10 @@ OWN_PRODUCTS = tuple(f"tests/cluster/test_{name}.py" for name in ("machines", "s
 # And those that share a second running product, on another worker: about half of the time that all of them take.
 SECOND_PRODUCT = (
     "tests/clients/",
-    *(f"tests/cluster/test_{name}" for name in ("close_codes", "command_line", "console", "tls", "webhook", "x402")),
+    *(
+        f"tests/cluster/test_{name}"
+        for name in ("close_codes", "command_line", "console", "replays", "sends", "tls", "webhook", "x402")
+    ),
 )
 
 _database_numbers = itertools.count(1)
