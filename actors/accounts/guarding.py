@@ -28,18 +28,19 @@ def next_of(index: int, indexes: Collection[int]) -> int | None:
 
 
 class Guarding:
-    """index: of this owner. owners: reads the indexes of those that have shards. answers: asks one, and returns whether
-    it answered within ANSWER_SECONDS. restart: has Ray end one, and start it anew; blocks."""
+    """index: of this owner. owners: reads the indexes of those that have shards. hangs: asks one, and returns whether
+    it lives, as far as Ray knows, and has not answered within ANSWER_SECONDS. restart: has Ray end one, and start it
+    anew; blocks."""
 
     def __init__(
         self,
         index: int,
         owners: Callable[[], Awaitable[Collection[int]]],
-        answers: Callable[[int], Awaitable[bool]],
+        hangs: Callable[[int], Awaitable[bool]],
         restart: Callable[[int], Any],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._index, self._owners, self._answers, self._restart = index, owners, answers, restart
+        self._index, self._owners, self._hangs, self._restart = index, owners, hangs, restart
         self._sleep = sleep
         self._silence = Silence()
 
@@ -62,7 +63,7 @@ class Guarding:
         if following is None:
             return LOOK_SECONDS
         name = str(following)
-        if self._silence.heard({name: await self._answers(following)}):
+        if self._silence.heard({name: not await self._hangs(following)}):
             logger.error("account owner %d does not answer: it is ended, and started anew", following)
             await asyncio.to_thread(self._restart, following)
             self._silence.forgive([name])

@@ -41,6 +41,7 @@ from actors.config import AccountsConfig, Config
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
 from actors.ownership.director import CountFollower
+from actors.ownership.pulses import Pulse, Pulses
 from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
@@ -210,11 +211,13 @@ class AccountShardActor(ReportingActor):
         async def owners() -> set[int]:
             return set((await store.holders.routes()).owners)
 
-        async def answers(index: int) -> bool:
-            reference = hosting.Reference(owner_name(index))
-            return (await hosting.ask_each([reference], "health", ANSWER_SECONDS))[0] is not None
+        pulses = Pulses()
 
-        return Guarding(self._index, owners, answers, lambda index: hosting.restart(owner_name(index)))
+        async def hangs(index: int) -> bool:
+            name = owner_name(index)  # One that Ray knows to have ended is started again by it.
+            return (await pulses.look([name], ANSWER_SECONDS))[name] is Pulse.SILENT
+
+        return Guarding(self._index, owners, hangs, lambda index: hosting.restart(owner_name(index)))
 
     async def _place(self, indexes: Sequence[int]) -> None:
         """Start the owners that do not run, with the settings of this one, which are those of all."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from actors import hosting
 from actors.ownership.api import Commanded, OwnershipUnavailable
+from actors.ownership.pulses import Pulses
 from actors.ownership.silence import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, Silence
 from actors.ownership.spreading import Refer, held_by, spread_and_end_others, start_all
 from actors.ownership.store import OwnershipStore
@@ -91,7 +92,7 @@ class Director:
     ) -> None:
         self._team, self._store, self._name, self._place, self._refer = team, store, name, place, refer
         self._counts = CountFollower(team.kind, store, self.step)
-        self._silence = Silence()
+        self._silence, self._pulses = Silence(), Pulses(refer)
 
     async def scale(self, count: int) -> None:
         assert 1 <= count <= self._team.actors_max, count
@@ -125,8 +126,8 @@ class Director:
 
     async def _away_of(self, names: Sequence[str]) -> set[str]:
         """Ask these. Returns those whose slices are somebody else's until they answer."""
-        answers = await hosting.ask_each(map(self._refer, names), "health", ANSWER_SECONDS)
-        away = self._silence.heard({name: answer is not None for name, answer in zip(names, answers, strict=True)})
+        pulses = await self._pulses.look(names, ANSWER_SECONDS)
+        away = self._silence.heard({name: pulse.may_serve for name, pulse in pulses.items()})
         if self._silence.is_in_doubt(names):
             self._counts.look_soon(AGAIN_SECONDS)
         return away

@@ -19,10 +19,10 @@ class Ring:
         async def owners() -> Collection[int]:
             return self.indexes
 
-        async def answers(other: int) -> bool:
-            return other not in self.silent
+        async def hangs(other: int) -> bool:
+            return other in self.silent
 
-        return Guarding(index, owners, answers, lambda other: self.restarted.append((index, other)))
+        return Guarding(index, owners, hangs, lambda other: self.restarted.append((index, other)))
 
     async def look(self) -> list[float]:
         return [await guard.look() for index, guard in self.guards.items() if index not in self.silent]
@@ -69,8 +69,8 @@ async def test_the_loop_goes_on_without_the_database_and_after_a_bug(caplog: pyt
             raise fault
         return [0]
 
-    async def answers(_: int) -> bool:
-        return True
+    async def hangs(_: int) -> bool:
+        return False
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
@@ -78,6 +78,6 @@ async def test_the_loop_goes_on_without_the_database_and_after_a_bug(caplog: pyt
             raise Enough
 
     with pytest.raises(Enough):
-        await Guarding(0, owners, answers, lambda _: None, sleep).run()
+        await Guarding(0, owners, hangs, lambda _: None, sleep).run()
     assert pauses == [LOOK_SECONDS] * 4
     assert [record.message for record in caplog.records] == ["looking at the next owner failed"]

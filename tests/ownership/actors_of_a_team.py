@@ -19,6 +19,7 @@ class TeamActors:
         self.running = set[str]()
         self.kept: set[str] | None = None
         self.steps: list[tuple[str, str]] = []
+        self.headless = False  # Ray's head is away: no actor is found by its name.
         monkeypatch.setattr(hosting, "remove_others", self._remove_others)
         monkeypatch.setattr(hosting, "names", lambda prefix: sorted(self.running) if prefix == TEAM.name_prefix else [])
         monkeypatch.setattr(hosting, "ask", self._ask)
@@ -44,7 +45,9 @@ class TeamActors:
 
     async def _ask(self, reference: Any, method: str, *arguments: Any, wait_seconds: float) -> Any:
         name = reference._name
-        if name in self.silent or name not in self.running:
+        if name in self.silent:
+            raise hosting.ActorUnreachable(method) from TimeoutError()
+        if name not in self.running:
             raise hosting.ActorUnreachable(method)
         if method == "health":
             return {}
@@ -52,6 +55,16 @@ class TeamActors:
         if method == "take":
             await self.store.claim(TEAM.kind, arguments[0], name)
         return None
+
+    def refer(self, name: str) -> hosting.Reference:
+        return hosting.Reference(name, find=self._find)
+
+    def _find(self, name: str) -> object:
+        if self.headless:
+            raise TimeoutError
+        if name not in self.running:
+            raise hosting.ActorUnreachable(name)
+        return object()
 
     async def shares(self) -> dict[str, int]:
         return await spreading.held_by(self.store, TEAM)

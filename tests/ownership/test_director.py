@@ -23,7 +23,7 @@ def actors(monkeypatch: pytest.MonkeyPatch) -> TeamActors:
 
 
 def director(actors: TeamActors, name: str) -> Director:
-    return Director(TEAM, actors.store, name, actors.place)
+    return Director(TEAM, actors.store, name, actors.place, actors.refer)
 
 
 async def test_the_first_one_has_as_many_as_are_wanted(actors: TeamActors) -> None:
@@ -74,6 +74,17 @@ async def test_the_next_one_directs_while_the_first_is_silent(actors: TeamActors
     for _ in range(2):
         await second.step(wanted)
     assert await actors.shares() == {SECOND: 4, THIRD: 4}
+
+
+async def test_nobody_takes_anything_because_rays_head_is_away(actors: TeamActors) -> None:
+    """Those whose handles are known are asked without it; of the others nothing is known."""
+    first, wanted = director(actors, FIRST), Commanded(3, 1)
+    await first.step(wanted)
+    before, actors.headless = await actors.store.holders(TEAM.kind), True
+    for looking in (first, director(actors, SECOND), director(actors, THIRD)):
+        for _ in range(3):
+            await looking.step(wanted)
+    assert await actors.store.holders(TEAM.kind) == before
 
 
 async def test_one_that_ray_has_not_got_is_started_again(actors: TeamActors) -> None:

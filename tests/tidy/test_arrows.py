@@ -64,7 +64,7 @@ OPEN = {
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
     # Holders of slices, their even spread and their moves, for every kind of actor that scales.
-    "ownership": {"director", "held", "keeper", "moves", "spread", "spreading", "store", "team"},
+    "ownership": {"director", "held", "keeper", "moves", "pulses", "silence", "spread", "spreading", "store", "team"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "signature_status"},
     # A transport: both ends of it, and the form of what travels.

@@ -28,6 +28,7 @@ from actors.deposits.usdc.operator_commands import OperatorCommands
 from actors.deposits.usdc.store import DepositStoreUnavailable, PostgresDepositStore
 from actors.deposits.usdc.subscription import DepositSubscription
 from actors.deposits.usdc.transfers import deposit_account
+from actors.ownership.pulses import Pulses
 from actors.ownership.silence import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, Silence
 from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
@@ -139,13 +140,13 @@ class DepositWatcherActor(ReportingActor):
 
     async def _stand_by(self) -> None:
         """Until the first watcher is away. What does not answer, and a bug, must not end it."""
-        first, silence = hosting.Reference(WATCHER_ACTOR_NAME), Silence()
+        pulses, silence = Pulses(), Silence()
         while self._watcher is None:
             in_doubt = silence.is_in_doubt([WATCHER_ACTOR_NAME])
             await asyncio.sleep(AGAIN_SECONDS if in_doubt else LOOK_SECONDS)
             try:
-                (answer,) = await hosting.ask_each([first], "health", ANSWER_SECONDS)
-                if silence.heard({WATCHER_ACTOR_NAME: answer is not None}):
+                pulse = (await pulses.look([WATCHER_ACTOR_NAME], ANSWER_SECONDS))[WATCHER_ACTOR_NAME]
+                if silence.heard({WATCHER_ACTOR_NAME: pulse.may_serve}):
                     logger.warning("the deposit watcher does not answer: %s takes over", self._name)
                     await self._begin()
             except DepositStoreUnavailable as error:

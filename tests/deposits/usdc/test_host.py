@@ -13,6 +13,7 @@ from actors.deposits.api import STANDBY_ACTOR_NAME, WATCHER_ACTOR_NAME, CountTra
 from actors.deposits.usdc import host
 from actors.deposits.usdc.host import DepositWatcherActor
 from actors.errors import Err
+from actors.ownership.pulses import Pulse
 from actors.telemetry import logs
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
@@ -88,10 +89,10 @@ async def test_the_standby_takes_over_from_a_watcher_that_hangs(
     first, standby = pair
     answers, ended = True, asyncio.Event()
 
-    async def ask_each(*_: Any) -> list[Any]:
-        return [await first.health() if answers else None]
+    async def look(_: Any, names: list[str], _seconds: float) -> dict[str, Pulse]:
+        return dict.fromkeys(names, Pulse.ANSWERED if answers else Pulse.SILENT)
 
-    monkeypatch.setattr(host.hosting, "ask_each", ask_each)
+    monkeypatch.setattr(host.Pulses, "look", look)
     monkeypatch.setattr(host.os, "_exit", lambda _: ended.set())
     assert (await first.health())["epoch"] > 0 and (await standby.health())["epoch"] == 0
     sent = first.chain.pay(("alice", 10_000))
