@@ -60,15 +60,17 @@ def target_of(product: Product, keys: tuple[str, ...], seconds: float) -> Target
 
 
 def assault(
-    product: Product, victim: Victim, attacker: str, target: Target, quiet_seconds: float, back_seconds: float
+    product: Product, victim: Victim, attacker: str, target: Target, quiet: Seen | float, back_seconds: float
 ) -> Assault:
     """Measure the victim without and beside the attacker, and wait until memory is back.
 
-    back_seconds: how long the replicas have to give their memory back.
+    quiet: what was measured without an attacker before, or for how many seconds to measure that now. back_seconds: how
+    long the replicas have to give their memory back.
     """
     process = AttackerProcess(attacker, target)
-    time.sleep(_CALM_SECONDS)
-    quiet = victim.measure(quiet_seconds)
+    if isinstance(quiet, float):
+        time.sleep(_CALM_SECONDS)
+        quiet = victim.measure(quiet)
     bytes_before = replica_bytes(product)
     with MemoryWatch(lambda: replica_bytes(product), _SAMPLE_SECONDS) as peak:
         victim.begin(target.seconds)

@@ -71,9 +71,13 @@ class Victims:
                 server.resume()
 
 
-@pytest.mark.parametrize(
-    "kills", [Victims.replica_first, Victims.owners_first, Victims.at_once, Victims.with_a_frozen_ledger]
-)
+# With a frozen ledger the replica is killed first, too. With LONG_TESTS=1 in every order.
+_ORDERS = [Victims.at_once, Victims.with_a_frozen_ledger]
+if "LONG_TESTS" in os.environ:
+    _ORDERS += [Victims.replica_first, Victims.owners_first]
+
+
+@pytest.mark.parametrize("kills", _ORDERS)
 async def test_what_did_not_arrive_is_refunded(
     product: Product, heavy_customer: Customer, kills: Callable[[Victims], None]
 ) -> None:

@@ -50,6 +50,12 @@ def victim(product: Product) -> Iterator[Victim]:
     found.close()
 
 
+@pytest.fixture(scope="module")
+def quiet(victim: Victim) -> Seen:
+    """The victim without an attacker, once for all; with LONG_TESTS=1 each attack has a measurement of its own."""
+    return victim.measure(_QUIET_SECONDS)
+
+
 def median_p99(seen: Seen) -> float:
     """Of the windows of equal length into which the measurement is cut, in seconds."""
     length = (max(call.due for call in seen.calls) + 1e-9) / _WINDOWS
@@ -58,11 +64,13 @@ def median_p99(seen: Seen) -> float:
 
 
 @pytest.mark.parametrize("name", _ATTACKERS)
-def test_a_client_at_full_speed_starves_nobody(product: Product, victim: Victim, attacker: Customer, name: str) -> None:
+def test_a_client_at_full_speed_starves_nobody(
+    product: Product, victim: Victim, attacker: Customer, quiet: Seen, name: str
+) -> None:
     """Threats 59 to 63: the victim gets every answer, hardly later than before, and the replicas give back the
     memory that the attack took."""
     target = target_of(product, (attacker.api_key,), _SECONDS)
-    found = assault(product, victim, name, target, _QUIET_SECONDS, _BACK_SECONDS)
+    found = assault(product, victim, name, target, _QUIET_SECONDS if _IS_STRICT else quiet, _BACK_SECONDS)
     assert found.saw, "the attacker has done nothing"
     assert not found.attacked.failures, (found.attacked.failures, found.saw)
     # Both bounds with LONG_TESTS=1. Else other tests run on the same cores, now more and now less: a loop that is held
