@@ -62,10 +62,10 @@ async def require_none_before(connection: Any, oldest: str) -> None:
 
 async def refuse_old_release(connection: Any) -> None:
     """Raise ReleaseTooOld when the database left no room for this release. For every connection, when it is opened."""
-    try:
-        rows = await connection.fetch("SELECT compatible_from FROM schema_contexts")
-    except asyncpg.UndefinedTableError:
+    # Asked first, because PostgreSQL logs an error for a table that is missing, at each connection of a first start.
+    if await connection.fetchval("SELECT to_regclass('schema_contexts')") is None:
         return  # Not migrated yet, or by 0.1.0.
+    rows = await connection.fetch("SELECT compatible_from FROM schema_contexts")
     oldest = newest(FIRST_RELEASE, *(row["compatible_from"] for row in rows))
     if is_older(RELEASE, oldest):
         raise ReleaseTooOld(f"this database is for release {oldest} and newer, and this is {RELEASE}: run {oldest}")

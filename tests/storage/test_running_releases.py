@@ -3,6 +3,7 @@
 import asyncpg
 import pytest
 
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.release import RELEASE
 from actors.storage import running_releases
 from actors.storage.connections import checked_postgres, connect_postgres
@@ -45,6 +46,26 @@ async def test_old_connections_to_the_same_database_are_found(pool: asyncpg.Pool
         ):
             pass
         await require_none_before(connection, "0.2.0")
+
+
+async def test_a_connection_to_an_empty_database_causes_no_error(
+    pool: asyncpg.Pool, owner_url: str, postgres_server: EmbeddedPostgres
+) -> None:
+    """At the very first start the tables are not there yet, and the server's log has no error that an operator would
+    look into."""
+    assert await pool.fetchval("SELECT to_regclass('schema_contexts')") is None
+    before = postgres_server.child.log_path.stat().st_size
+    for application in ("first", "second"):
+        opened = await connect_postgres(owner_url, connections_max=1, application=application)
+        # The same connection causes an error that is logged, so the log is read after everything before it.
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await opened.fetchval("SELECT 1 / 0")
+        await opened.close()
+    with postgres_server.child.log_path.open(encoding="utf-8") as log:
+        log.seek(before)
+        errors = [line for line in log if " ERROR: " in line]
+    assert len(errors) == 2
+    assert all("division by zero" in line for line in errors)
 
 
 async def test_a_release_without_room_opens_no_connection(
