@@ -310,7 +310,7 @@ def show(report: LedgerReport, console: Console) -> None:
     )
 
 
-def _document(report: LedgerReport) -> dict[str, Any]:
+def document(report: LedgerReport) -> dict[str, Any]:
     """Return the report for programs. sums: entries and credits of each type."""
     sums = {kind.name.lower(): [report.entries[kind], report.credits[kind]] for kind in EntryType}
     told = {"accounts": report.accounts, "balance": report.balance, "sums": sums, "differences": report.faults_total}
@@ -339,7 +339,7 @@ def main(
     no_tables = "This database has no accounts yet: start the product once, or name another with --postgres-url."
     with exit_where_unreadable(console, no_tables), open_checkpoints(earlier, later, key) as checkpoints:
         report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
-    console.print_json(data=_document(report)) if as_json else show(report, console)
+    console.print_json(data=document(report)) if as_json else show(report, console)
     report.exit()
 
 

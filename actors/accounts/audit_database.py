@@ -51,9 +51,10 @@ def report_console() -> Console:
 
 @asynccontextmanager
 async def reading(postgres_url: str | None, data_dir: Path, application: str) -> AsyncIterator[asyncpg.Connection]:
-    """Open a connection to the database. application: shown in pg_stat_activity."""
+    """Open a connection to the database, which can change nothing. application: shown in pg_stat_activity."""
+    settings = {"application_name": application, "default_transaction_read_only": "on"}
     async with database(postgres_url, data_dir) as url:
-        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": application})
+        connection = await asyncpg.connect(url, timeout=10, server_settings=settings)
         try:
             yield connection
         finally:

@@ -2,8 +2,9 @@
 
 Implements: money rules 4 and 6. Reads the chain again, transaction by transaction, and compares it with the
 books: every transfer on the chain must be credited once, with its amount at the rate of its day, or be listed with a
-reason; and no transfer may be credited that the chain does not have. Writes only a temporary table of its own. May run
-beside a serving instance: transactions that the watcher has not read yet are left out. Memory use does not grow.
+reason; and no transfer may be credited that the chain does not have. Writes nothing, so a server that is still being
+restored can be audited too. May run beside a serving instance: transactions that the watcher has not read yet are left
+out. Memory use does not grow.
 
 A row of the books that the chain does not explain is named: also one with a slot that the node has not reached, and
 one that the watcher has not read and the node does not know after minutes. One from before the node's history cannot be
@@ -12,10 +13,12 @@ proven at this node and is named too, unless its entry of the ledger is in the c
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import asyncpg
 import orjson
@@ -46,6 +49,7 @@ from actors.upstream.api import Nodes
 from actors.upstream.replies import AnswerKind, Node
 
 _READS_AT_ONCE = 32
+_ROWS_AHEAD = 2_000
 _INDEX_BYTES = 4
 # A payment with a call is credited before it is final: its slot may be somewhat above the newest final one. 60 s.
 _SLOTS_AHEAD_MAX = 150
@@ -54,8 +58,7 @@ _UNKNOWN_SLOTS_MAX, _UNKNOWN_MS_MAX = 750, 300_000
 _REST = (
     "SELECT d.pubkey, d.operation, d.slot, d.base_units, d.at_ms, d.assigned,"
     " (extract(epoch FROM clock_timestamp()) * 1000)::bigint - d.at_ms AS age_ms FROM account_deposits d"
-    " WHERE d.returned_ms IS NULL AND NOT EXISTS (SELECT FROM deposits_seen s WHERE s.operation = d.operation)"
-    " ORDER BY d.pubkey, d.at_ms"
+    " WHERE d.returned_ms IS NULL ORDER BY d.pubkey, d.at_ms"
 )
 
 
@@ -69,6 +72,7 @@ class DepositsReport(AuditReport):
     unexplained: int = 0  # Base units that came without a transfer; the operator may have assigned some.
     older: int = 0  # Credited transfers that the node no longer has, and that a checkpoint covers.
     young: int = 0  # Payments with a call, newer than the watcher's last reading.
+    unread: int = 0  # Transactions of the deposit accounts that the watcher has still to read.
     taken_back: int = 0  # Credits.
 
 
@@ -79,17 +83,49 @@ async def audit(
     AuditFailed and ChainUnavailable."""
     report = DepositsReport()
     chain = DepositChain(node)
-    await connection.execute("CREATE TEMPORARY TABLE deposits_seen (operation bytea PRIMARY KEY)")
     first_slot, read_until, accounts = await chain.first_slot(), 0, []
-    for row in await connection.fetch("SELECT account, read_slot FROM deposit_cursor ORDER BY account"):
-        read_until = max(read_until, row["read_slot"])
-        account = await _account(node, row["account"])
-        accounts.append(account)
-        await _audit_account(connection, chain, account, start_slot, row["read_slot"], report)
-    covered = None if earlier is None else CoveredDeposits(connection, earlier)
-    rest = _Rest(connection, chain, accounts, first_slot, read_until, covered)
-    await rest.audit(report)
+    with closing(_Explained()) as explained:
+        for row in await connection.fetch("SELECT account, read_slot FROM deposit_cursor ORDER BY account"):
+            read_until = max(read_until, row["read_slot"])
+            account = await _account(node, row["account"])
+            accounts.append(account)
+            place = _Place(connection, chain, account, explained)
+            await _audit_account(place, start_slot, row["read_slot"], report)
+        covered = None if earlier is None else CoveredDeposits(connection, earlier)
+        rest = _Rest(connection, chain, accounts, explained, first_slot, read_until, covered)
+        await rest.audit(report)
     return report
+
+
+class _Explained:
+    """Operations of the books that the chain's own lists explain.
+
+    In a file of SQLite's that nobody sees and that is gone with it: so memory does not grow, and the database that is
+    audited gets not even a temporary table, which a server in recovery could not make.
+    """
+
+    def __init__(self) -> None:
+        self._file = sqlite3.connect("")
+        self._file.execute("CREATE TABLE explained (operation BLOB PRIMARY KEY) WITHOUT ROWID")
+
+    def add(self, operations: Iterable[bytes]) -> None:
+        self._file.executemany("INSERT OR IGNORE INTO explained VALUES (?)", ((each,) for each in operations))
+
+    def has(self, operation: bytes) -> bool:
+        found = self._file.execute("SELECT 1 FROM explained WHERE operation = ?", (operation,)).fetchone()
+        return found is not None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Place(NamedTuple):
+    """Where one deposit account is audited."""
+
+    connection: asyncpg.Connection
+    chain: DepositChain
+    account: DepositAccount
+    explained: _Explained
 
 
 async def _account(node: Node, address: str) -> DepositAccount:
@@ -103,32 +139,22 @@ async def _account(node: Node, address: str) -> DepositAccount:
         raise AuditFailed(f"the node has no token account {address}: is it a node of the right network?") from error
 
 
-async def _audit_account(
-    connection: asyncpg.Connection,
-    chain: DepositChain,
-    account: DepositAccount,
-    start_slot: int,
-    read_slot: int,
-    report: DepositsReport,
-) -> None:
+async def _audit_account(place: _Place, start_slot: int, read_slot: int, report: DepositsReport) -> None:
     before: bytes | None = None
     while True:
-        page = await chain.page(account.address, before, None)
-        due = [seen for seen in page if start_slot <= seen.slot <= read_slot and not seen.failed]
+        page = await place.chain.page(place.account.address, before, None)
+        fine = [seen for seen in page if start_slot <= seen.slot and not seen.failed]
+        due = [seen for seen in fine if seen.slot <= read_slot]
+        report.unread += len(fine) - len(due)
         for number in range(0, len(due), _READS_AT_ONCE):
-            await _audit_some(connection, chain, account, due[number : number + _READS_AT_ONCE], report)
+            await _audit_some(place, due[number : number + _READS_AT_ONCE], report)
         if len(page) < PAGE_MAX or page[-1].slot < start_slot:
             return
         before = page[-1].signature
 
 
-async def _audit_some(
-    connection: asyncpg.Connection,
-    chain: DepositChain,
-    account: DepositAccount,
-    some: Sequence[Seen],
-    report: DepositsReport,
-) -> None:
+async def _audit_some(place: _Place, some: Sequence[Seen], report: DepositsReport) -> None:
+    connection, chain, account, explained = place
     told = await asyncio.gather(*(chain.transaction(seen.signature) for seen in some))
     names = [seen.signature for seen in some]
     credited = {
@@ -155,9 +181,7 @@ async def _audit_some(
             report.add(seen.signature, "the node lists it and does not give it")
             continue
         _compare(seen.signature, executed, account, credited, listed, report)
-    await connection.executemany(
-        "INSERT INTO deposits_seen VALUES ($1) ON CONFLICT DO NOTHING", [(operation,) for operation in credited]
-    )
+    explained.add(credited)
 
 
 def _read(transaction: dict[str, Any] | None, account: DepositAccount) -> Executed | None:
@@ -212,6 +236,7 @@ class _Rest:
     connection: asyncpg.Connection
     chain: DepositChain
     accounts: Sequence[DepositAccount]
+    explained: _Explained
     first_slot: int
     read_until: int
     covered: CoveredDeposits | None
@@ -220,7 +245,9 @@ class _Rest:
     async def audit(self, report: DepositsReport) -> None:
         self.newest = await self.chain.slot()
         async with self.connection.transaction():
-            async for row in self.connection.cursor(_REST):
+            async for row in self.connection.cursor(_REST, prefetch=_ROWS_AHEAD):
+                if self.explained.has(row["operation"]):
+                    continue
                 fault = await self._fault(row, report)
                 if fault is not None:
                     report.add(row["operation"][:-_INDEX_BYTES], f"{usdc_text(row['base_units'])} USDC {fault}")
@@ -284,6 +311,8 @@ def show(report: DepositsReport, console: Console) -> None:
         console.print(f"{report.older} credited transfers are older than the node's history, and in the checkpoint.")
     if report.young:
         console.print(f"{report.young} payments with a call are younger than what the watcher has read: not compared.")
+    if report.unread:
+        console.print(f"{report.unread} transactions are newer than what the watcher has read: not compared.")
     if report.faults_total == 0:
         console.print("The books and the chain agree: every transfer is credited or listed, once, to the unit.")
         return
@@ -293,6 +322,12 @@ def show(report: DepositsReport, console: Console) -> None:
         "`python -m actors.accounts.audit`. Never edit the books: a correction is a new entry.",
         console,
     )
+
+
+def document(report: DepositsReport) -> dict[str, Any]:
+    """Return the report for programs. Amounts in base units of USDC and in credits."""
+    told = {field.name: getattr(report, field.name) for field in fields(report)}
+    return {"differences": told.pop("faults_total"), "faults": told.pop("faults"), **told}
 
 
 async def run(

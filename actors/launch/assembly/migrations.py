@@ -9,6 +9,7 @@ server, roles.sql creates both.
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import asyncpg
 
@@ -69,7 +70,12 @@ async def planned_steps(config: Config) -> tuple[MigrationStep, ...]:
     Raises StoreUnreachable and SchemaMismatch.
     """
     async with _as_product(config) as pool, pool.acquire() as connection:
-        plans = await plans_of(connection, _layouts())
+        return await steps_of(connection)
+
+
+async def steps_of(connection: Any) -> tuple[MigrationStep, ...]:
+    """As planned_steps, over a connection of any kind: also to a server that takes no writes. Raises SchemaMismatch."""
+    plans = await plans_of(connection, _layouts())
     return tuple(step for each in plans for step in each.steps)
 
 

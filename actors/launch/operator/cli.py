@@ -1,5 +1,6 @@
 """The command line of serve_app.py: run, config, migrate, audit; accounts are in operator/account_commands.py, deposits
-and referrals in operator/money_commands.py, sponsor in operator/sponsor_commands.py.
+and referrals in operator/money_commands.py, sponsor in operator/sponsor_commands.py, restored copies in
+operator/backup_commands.py.
 
 Implements: launch/README.md (commands). Each command prints its result and the next step.
 Not here: the work of the commands (run.py, accounts/audit.py).
@@ -27,6 +28,7 @@ from actors.launch.local_run.screen import (
     say,
 )
 from actors.launch.operator.account_commands import add_account_shortcuts, add_accounts
+from actors.launch.operator.backup_commands import add_backup
 from actors.launch.operator.cluster_commands import add_cluster
 from actors.launch.operator.money_commands import add_deposits, add_referrals
 from actors.launch.operator.sponsor_commands import add_sponsor
@@ -82,6 +84,7 @@ def make_cli(parts: Parts) -> typer.Typer:
     cli.command("run")(run_command)
     _add_config(cli)
     _add_migrate(cli, parts)
+    add_backup(cli)
     add_accounts(cli)
     add_cluster(cli)
     add_deposits(cli)
