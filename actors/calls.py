@@ -9,6 +9,7 @@ from enum import IntEnum, unique
 
 import msgspec
 
+from actors import request_ids
 from actors.units import VirtualShard, routing_bytes, shard_of, virtual_shard
 
 REPLICA_ID_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
@@ -98,11 +99,15 @@ class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
     """Admit one call or one batch. operation: id of the first item; item i has operation_at(operation, i).
 
     A repeated request with the same operation gets the first answer again, and holds nothing more.
+    request_id: of the request that makes it, for the owner's log; empty: of none. traceparent: of its trace, as W3C
+    has it; empty: it is not traced.
     """
 
     operation: bytes
     proof: Proof
     items: tuple[HoldItem, ...]
+    request_id: str = msgspec.field(default_factory=request_ids.current)
+    traceparent: str = ""
 
 
 class Figures(msgspec.Struct, frozen=True, array_like=True):

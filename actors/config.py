@@ -338,7 +338,11 @@ class DevnodeConfig(Branch):
 
 class TelemetryConfig(Branch):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level that is logged")
+    log_format: Literal["text", "json"] = Field("text", description="form of log lines on the standard error output")
     log_dir: Path | None = Field(None, description="folder for JSON logs; a local run uses its data folder")
+    traces_url: str | None = Field(None, description="collector of OpenTelemetry (OTLP over HTTP); unset: no traces")
+    traced_per_10000: int = Field(100, ge=0, le=10_000, description="of 10,000 requests, those that are traced")
+    traces_per_second_max: int = Field(20, ge=1, le=10_000, description="traces that a replica begins in a second")
     metrics_host: str = Field("127.0.0.1", description="address that GET /metrics listens on; keep it private")
     metrics_port: int | None = Field(None, ge=0, le=65_535, description="port of GET /metrics; 0: none")
 

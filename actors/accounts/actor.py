@@ -39,6 +39,7 @@ from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.request_ids import REQUEST_ID, work_for
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, shard_of
 
@@ -195,7 +196,9 @@ class AccountShard:
         try:
             return self._admit(account, request, moment)
         except AssertionError:
+            named = work_for(request.request_id)
             self._commits.distrust(account)
+            REQUEST_ID.reset(named)
             return self._refused(_UNAVAILABLE)
 
     def release_holds(self, replica: bytes) -> None:
@@ -260,6 +263,7 @@ class AccountShard:
         return await self._hold_slowly(request)
 
     async def _hold_slowly(self, request: HoldRequest) -> HoldReply:
+        work_for(request.request_id)
         try:
             for _ in range(_TRIES_MAX):
                 account = await self._credentials.find(request.proof)

@@ -73,11 +73,17 @@ def each(handle: Callable[[Any], Handled]) -> FrameHandler:
             except AskAgain:
                 results.append(_Unknown())
             except Exception:
-                logger.exception("hot link: a request failed")
+                logger.exception("hot link: a request failed", extra=_names(item))
                 results.append(_Failed())
         return results
 
     return handle_frame
+
+
+def _names(item: Any) -> dict[str, str]:
+    """Return what a log line calls a request of any kind by: the client's request, and the operation."""
+    found = {"request_id": getattr(item, "request_id", ""), "operation": getattr(item, "operation", b"").hex()}
+    return {name: value for name, value in found.items() if value}
 
 
 class LinkServer:
@@ -191,7 +197,7 @@ class _Session(FrameConnection):
         results = handler([item for _, item in items])
         ready: list[tuple[int, Any]] = []
         waiting: dict[asyncio.Future[None], list[tuple[int, Any]]] = {}
-        for (sequence, _), result in zip(items, results, strict=True):
+        for (sequence, item), result in zip(items, results, strict=True):
             if type(result) is tuple:
                 reply, future = result
                 if future is None:
@@ -201,7 +207,7 @@ class _Session(FrameConnection):
             elif isinstance(result, msgspec.Struct):
                 ready.append((sequence, _MARKS.get(type(result), result)))
             else:
-                self._answer_later(number, sequence, result)
+                self._answer_later(number, sequence, item, result)
         if ready or not waiting:
             self._ready.append(message(number, (frame_number, ready)))
             frame_number = 0
@@ -258,12 +264,12 @@ class _Session(FrameConnection):
 
         future.add_done_callback(done)
 
-    def _answer_later(self, number: int, sequence: int, result: Awaitable[Any]) -> None:
-        task = self.loop.create_task(self._resolve(number, sequence, result))
+    def _answer_later(self, number: int, sequence: int, item: Any, result: Awaitable[Any]) -> None:
+        task = self.loop.create_task(self._resolve(number, sequence, item, result))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _resolve(self, number: int, sequence: int, result: Awaitable[Any]) -> None:
+    async def _resolve(self, number: int, sequence: int, item: Any, result: Awaitable[Any]) -> None:
         try:
             reply = await result
         except asyncio.CancelledError:
@@ -271,6 +277,6 @@ class _Session(FrameConnection):
         except AskAgain:
             reply = UNKNOWN
         except Exception:  # The replica must learn that this item failed, whatever the reason.
-            logger.exception("hot link: a request failed")
+            logger.exception("hot link: a request failed", extra=_names(item))
             reply = FAILED
         self._answer(number, 0, [(sequence, reply)])

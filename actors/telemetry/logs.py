@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from actors.config import TelemetryConfig
+from actors.request_ids import current
 
 REDACTED: Final = "[redacted]"
 _LOG_BYTES_MAX = 16 << 20
@@ -112,11 +113,14 @@ def _one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = None, console: bool = True) -> None:
+def set_up(
+    config: TelemetryConfig, process: str, json_folder: Path | None = None, console: bool = True, people: bool = False
+) -> None:
     """Send every logger of this process to the console, and as JSON lines to `<json_folder>/<process>.jsonl`.
 
     process: a name that no other process on this machine has, such as "account-shard-0". A second call replaces the
-    first. Secrets are removed from the records of other libraries too, whatever handlers these use.
+    first. Secrets are removed from the records of other libraries too, whatever handlers these use. people: the console
+    is a person's, who hears of warnings and errors alone.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -125,7 +129,10 @@ def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = Non
             handler.close()
     handlers: list[tuple[logging.Handler, logging.Formatter]] = []
     if console:
-        handlers.append((logging.StreamHandler(sys.stderr), KeyValueLines()))
+        # Not sys.stderr, which Serve replaces in a replica by a log of its own, whose level drops what is written.
+        shown = logging.StreamHandler(sys.__stderr__)
+        shown.setLevel(logging.WARNING if people else logging.NOTSET)
+        handlers.append((shown, JsonLines(process) if config.log_format == "json" else KeyValueLines()))
     if json_folder is not None:
         json_folder.mkdir(parents=True, exist_ok=True)
         rotating = logging.handlers.RotatingFileHandler(
@@ -138,12 +145,21 @@ def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = Non
         handlers.append((rotating, JsonLines(process)))
     for handler, formatter in handlers:
         handler.setFormatter(formatter)
+        handler.addFilter(name_request)
         handler._of_telemetry = True  # type: ignore[attr-defined]
         root.addHandler(handler)
     root.setLevel(config.log_level)
     make_record = logging.getLogRecordFactory()
     if not getattr(make_record, "_of_telemetry", False):
         logging.setLogRecordFactory(_redacting(make_record))
+
+
+def name_request(record: logging.LogRecord) -> bool:
+    """Add the request that the line is about, unless the line says it. Not as the record is made: it could not be given
+    as `extra=` then."""
+    if (request_id := current()) and not hasattr(record, "request_id"):
+        record.request_id = request_id
+    return True
 
 
 def _redacting(make_record: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:

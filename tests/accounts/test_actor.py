@@ -1,11 +1,14 @@
 import asyncio
+import logging
 
+import msgspec
 import pytest
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, OwnerUnavailable, ReadAccount
 from actors.accounts.ledger import EntryType
 from actors.calls import HoldReply
+from actors.telemetry.logs import name_request
 from actors.units import Credits
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
 from tests.accounts.shards import World, answered, ask, run_ready
@@ -277,3 +280,17 @@ async def test_accounts_load_once_however_many_ask(world: World, shard: AccountS
     assert world.store.loads == 1
     assert [reply.verdicts for reply in replies].count((None,)) == 1
     await successor.stop()
+
+
+async def test_a_call_that_is_not_admitted_is_named_in_the_owners_log(
+    world: World, shard: AccountShard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the X-Request-Id that its client has, so that the operator finds why."""
+    caplog.handler.addFilter(name_request)
+    request = msgspec.structs.replace(hold(1, 5, proof=world.wallet(BOB)), request_id="a1-7")
+    world.store.away = True
+    with caplog.at_level(logging.INFO):
+        reply = await asyncio.create_task(ask(shard.hold_now, request))
+    caplog.handler.removeFilter(name_request)
+    assert reply.refusal == UNAVAILABLE
+    assert [vars(line).get("request_id") for line in caplog.records if "not admitted" in line.message] == ["a1-7"]

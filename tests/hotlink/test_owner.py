@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.accounts.api import HOLD
+from actors.calls import HoldRequest, KeyProof
 from actors.hotlink import frames as frames_module
 from actors.hotlink import owner as owner_module
 from actors.hotlink.frames import FRAME_BYTES_MAX, framed, message
 from actors.hotlink.handshake import NONCE_BYTES, PEER_BYTES, REPLICA_PROOF_BYTES, Transcript
-from actors.hotlink.owner import UNPROVEN_MAX, LinkServer, _Session
+from actors.hotlink.owner import UNPROVEN_MAX, LinkServer, _Session, each
+from actors.hotlink.replica import Link, LinkTimeout
 
 from .test_frames import Far, ManualLoop, Transport, made
 from .test_link import COMMIT, ECHO, Ask, Owner, linked
@@ -251,6 +254,33 @@ async def test_a_commit_that_ends_after_its_replica_left_is_told_to_nobody() -> 
     await asyncio.sleep(0)
     proven.loop.turn()
     assert proven.transport.writes == []
+
+
+async def test_a_request_that_fails_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """By the client's request and by the operation, whether it fails at once or later."""
+    request = HoldRequest(b"replica1" + bytes(8), KeyProof(b"", bytes(8)), (), "a1-7")
+
+    async def later(_: HoldRequest) -> Any:
+        raise ZeroDivisionError
+
+    def at_once(_: HoldRequest) -> Any:
+        raise ZeroDivisionError
+
+    for handle in (at_once, later):
+        server = LinkServer(b"secret", {HOLD: each(handle)})
+        port = await server.start("127.0.0.1", 0)
+        link = Link(b"secret", (HOLD,), lambda port=port: _at(port))  # type: ignore[misc]
+        link.start()
+        with pytest.raises(LinkTimeout):
+            await link.call(HOLD, request, 10_000)
+        await link.stop()
+        await server.stop()
+    named = [(vars(line)["request_id"], vars(line)["operation"]) for line in caplog.records if "failed" in line.message]
+    assert named == [("a1-7", request.operation.hex())] * 2
+
+
+async def _at(port: int) -> tuple[str, int]:
+    return "127.0.0.1", port
 
 
 # --- peers that do not listen, or do not speak --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.config import TelemetryConfig
+from actors.request_ids import work_for
 from actors.telemetry import logs as telemetry
 from actors.telemetry.logs import JsonLines, KeyValueLines, redact
 
@@ -87,6 +89,45 @@ def test_a_log_line_is_one_json_object(logs: Path) -> None:
     assert row["message"] == "method 'x\\ny'\nINFO forged"
     assert (row["logger"], row["level"], row["process"]) == ("door", "INFO", "tests")
     assert (row["request_id"], row["slot"]) == ("ab-1", 7)
+
+
+def test_a_line_names_the_request_that_its_work_is_for(logs: Path) -> None:
+    """Nobody passes the id on by hand; a line that names another request itself stays as it is."""
+
+    def work() -> None:
+        work_for("a1-7")
+        logging.getLogger("deep below").warning("slow")
+        logging.getLogger("deep below").warning("slow", extra={"request_id": "b2-9"})
+
+    copy_context().run(work)
+    logging.getLogger("deep below").warning("of no request")
+    rows = [orjson.loads(line) for line in logs.read_text().splitlines()]
+    assert [row.get("request_id") for row in rows] == ["a1-7", "b2-9", None]
+
+
+@pytest.mark.parametrize(
+    ("people", "log_format", "told"),
+    [
+        (False, "text", ["INFO    door: said", "WARNING door: heard"]),
+        (True, "text", ["WARNING door: heard"]),
+        (False, "json", ['"message":"said"', '"message":"heard"']),
+        (True, "json", ['"message":"heard"']),
+    ],
+)
+def test_the_standard_error_output_has_the_form_of_the_settings(
+    logs: Path, capfd: pytest.CaptureFixture[str], people: bool, log_format: Any, told: list[str]
+) -> None:
+    """For a collector one JSON object a line; a person's terminal has warnings and errors. No secrets."""
+    telemetry.set_up(TelemetryConfig(log_format=log_format), "tests", people=people)
+    logging.getLogger("door").info("said api-key=%s", KEY)
+    logging.getLogger("door").warning("heard %s", f"Bearer {TOKEN}")
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == len(told)
+    for line, part in zip(lines, told, strict=True):
+        assert part.removesuffix('"') in line and "[redacted]" in line
+        assert KEY not in line and TOKEN not in line
+        if log_format == "json":
+            assert orjson.loads(line)["process"] == "tests"
 
 
 def test_secrets_are_redacted_wherever_they_hide(logs: Path) -> None:

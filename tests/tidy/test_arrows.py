@@ -9,7 +9,7 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("release", "growing", "addresses", "units", "clock", "errors", "provider_config", "config", "config_loader"),
-    *("x402_types", "calls", "events", "pages"),
+    *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "leaving", "free_memory", "hosting"),
 )
@@ -57,7 +57,7 @@ OPEN = {
         "private_files",
     },
     "storage": {"connections", "schema"},
-    "telemetry": {"logs", "metrics", "metrics_page"},
+    "telemetry": {"logs", "metrics", "metrics_page", "traces", "tracing"},
     "http_server": {"backlog", "choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"client_addresses", "challenge", "credentials", "endpoints", "signatures", "store", "wallet"},

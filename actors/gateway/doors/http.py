@@ -59,6 +59,7 @@ from actors.gateway.payments.authentication import Authenticator
 from actors.http_server.exchange import HttpRequest, Upgrade
 from actors.identity.credentials import uses_url_key
 from actors.pages import Page
+from actors.request_ids import work_for
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +178,7 @@ class HttpDoor:
             *(scope["method"], path, scope["query_string"], sent, b"", request_id, client),
             *(facts.pays, facts.key, facts.max_credits),
         )
+        work_for(request_id)
         try:
             response = await self._answer(request, receive, facts.fault)
             if response.is_delayed:
@@ -286,6 +288,7 @@ class HttpDoor:
         request = Request(
             "POST", path, query, sent, posted.body, self._next_id(), posted, False, facts.key, facts.max_credits
         )
+        work_for(request.id)
         try:
             response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
             if response.is_delayed:
@@ -303,6 +306,7 @@ class HttpDoor:
         """Answer a WebSocket handshake. Raises nothing but the cancellation of a request whose client left."""
         path, _, query = handshake.target.partition(b"?")
         request = Request("GET", path, query, handshake.headers, b"", self._next_id(), handshake)
+        work_for(request.id)
         facts = HeaderFacts(browser=b"origin" in handshake.by_name)
         assert self._sockets is not None, "no path takes a WebSocket"
         try:

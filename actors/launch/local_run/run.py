@@ -46,6 +46,7 @@ from actors.local_servers.private_files import write_private
 from actors.provider_config import shown_url
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
+from actors.telemetry import logs
 from actors.telemetry.metrics_page import metrics_url, place_metrics_page
 
 logger = logging.getLogger(__name__)
@@ -224,6 +225,7 @@ class _Run:
         if config.telemetry.log_dir is None:
             telemetry = config.telemetry.model_copy(update={"log_dir": self._data.logs})
             config = config.model_copy(update={"telemetry": telemetry})
+        logs.set_up(config.telemetry, "run", config.telemetry.log_dir, people=True)
         if config.serve.tls and config.serve.public_url is None:
             serve = config.serve.model_copy(update={"public_url": edge.https_url(config.serve)})
             config = config.model_copy(update={"serve": serve})

@@ -1,5 +1,6 @@
 """The HTTP door over the real owner of accounts: the interface, rule by rule."""
 
+import asyncio
 import logging
 
 import httpx
@@ -7,9 +8,11 @@ import pytest
 
 from actors.gateway.doors.http import HttpDoor, endpoints
 from actors.gateway.doors.parts import Dependencies
+from actors.telemetry.logs import name_request
 from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode, counted
 from tests.gateway.world import Pages, a_world, call, constant
+from tests.ported_node import node_result
 
 
 async def test_request_ids_are_our_own_and_differ():
@@ -52,6 +55,26 @@ async def test_a_fault_of_ours_is_500_with_an_id_and_without_its_text(caplog):
         assert response.headers["x-request-id"] in caplog.text
         await world.door.close()
         assert await world.balance(customer) == 10
+
+
+async def test_every_log_line_of_a_request_and_its_hold_have_the_id_of_its_answer(caplog):
+    """Two at once: each line, from however deep below the door, names its own request; and so the owner can."""
+    caplog.handler.addFilter(name_request)
+
+    def answers(method: str, params: bytes) -> replies.NodeAnswer:
+        logging.getLogger("deep below").warning("the node is asked")
+        return node_result(1)
+
+    try:
+        async with a_world(ScriptedNode(answers)) as world:
+            customer = await world.customer(10)
+            given = await asyncio.gather(*(world.rpc(customer, call()) for _ in range(2)))
+            ids = {response.headers["x-request-id"] for response in given}
+            assert len(ids) == 2
+            assert {line.request_id for line in caplog.records if line.name == "deep below"} == ids
+            assert {hold.request_id for hold in world.accounts.holds if hold.items} == ids
+    finally:
+        caplog.handler.removeFilter(name_request)
 
 
 async def test_browsers_may_call_from_anywhere():

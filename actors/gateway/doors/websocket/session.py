@@ -33,6 +33,7 @@ from actors.gateway.calls.refused_work import cost_of
 from actors.gateway.calls.requests import RefusedCaller
 from actors.gateway.payments.authentication import Authenticator
 from actors.http_server.websocket import BUFFERED_BYTES_MAX, RATE_LIMITED, WebSocket
+from actors.request_ids import current, work_for
 from actors.upstream.replies import MADE_ID, judge
 
 logger = logging.getLogger(__name__)
@@ -233,6 +234,7 @@ class SocketSession:
             reply.sent()
 
     async def _single(self, call: Call) -> None:
+        work_for(self._next_id())
         done = await self._pipeline.single(self._proof, call, self._client)
         reply = Reply(call.id, None, done.refusal) if done.refusal is not None else done.items[0]
         await self._reply([reply], is_batch=False)
@@ -240,6 +242,7 @@ class SocketSession:
             self._look_at_credential(done.refusal)
 
     async def _batch(self, calls: list[Call | BadCall]) -> None:
+        work_for(self._next_id())
         done = await self._pipeline.batch(self._proof, calls, self._client)
         if done.refusal is None:
             await self._reply(done.items, is_batch=True)
@@ -249,6 +252,7 @@ class SocketSession:
 
     async def _mixed_batch(self, calls: list[Call | BadCall]) -> None:
         """Answer a batch with subscriptions in it as one array; their notifications follow behind it."""
+        work_for(self._next_id())
         others = [call for call in calls if not self._is_stream(call)]
         running: asyncio.Task[Replies] | None = None
         if others:
@@ -279,7 +283,7 @@ class SocketSession:
 
     async def _reply(self, items: Sequence[Reply], is_batch: bool, sent: Sequence[Callable[[], None]] = ()) -> None:
         """Send what was paid for, once its charges stand; then say that it has left. sent: to be called then."""
-        request_id = self._next_id()
+        request_id = current()
         charges = [item.charge for item in items if item.charge is not None]
         try:
             stand = not charges or await self._late.stand(charges)
