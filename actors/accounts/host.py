@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -45,7 +45,12 @@ from actors.ownership.pulses import Pulse, Pulses
 from actors.ownership.store import PostgresOwnership
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
+from actors.telemetry.traces import open_tracing
 from actors.units import VirtualShard
+
+if TYPE_CHECKING:
+    from actors.accounts.traced_replicas import TracedReplicas
+    from actors.telemetry.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -68,12 +73,15 @@ USES = (
 )
 
 
-def serve_links(shard: AccountShard, secret: bytes, replicas: Replicas | None = None) -> LinkServer:
+def serve_links(
+    shard: AccountShard, secret: bytes, replicas: Replicas | None = None, tracing: "Tracing | None" = None
+) -> LinkServer:
     """Make the server of the owner's hot links, over TCP. The owner's moves learn of its replicas."""
     replicas = shard.moving.replicas = replicas or Replicas(shard)
+    calls = replicas if tracing is None else _traced(replicas, tracing)
     handlers = {
-        HOLD: each(replicas.hold),
-        SETTLE: each(replicas.settle),
+        HOLD: each(calls.hold),
+        SETTLE: each(calls.settle),
         VOID: each(replicas.void),
         DELIVERED: each(replicas.delivered),
         UNDELIVERED: each(replicas.undelivered),
@@ -81,6 +89,12 @@ def serve_links(shard: AccountShard, secret: bytes, replicas: Replicas | None = 
     }
     replicas.await_recalled()
     return LinkServer(secret, handlers, replicas.gone, replicas.is_fenced)
+
+
+def _traced(replicas: Replicas, tracing: "Tracing") -> "TracedReplicas":
+    from actors.accounts.traced_replicas import TracedReplicas  # Of an extra that may not be installed.
+
+    return TracedReplicas(replicas, tracing)
 
 
 class AccountShardActor(ReportingActor):
@@ -194,7 +208,8 @@ class AccountShardActor(ReportingActor):
         )
         await shard.start()
         self._replicas = Replicas(shard)
-        server = serve_links(shard, storage.cluster_secret.get_secret_value().encode(), self._replicas)
+        tracing = open_tracing(config.telemetry, self._name)
+        server = serve_links(shard, storage.cluster_secret.get_secret_value().encode(), self._replicas, tracing)
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard

@@ -18,19 +18,23 @@ from actors.upstream.pool import NodePool
 from actors.upstream.prober import Prober
 from actors.upstream.read_cache import ReadCache
 
+# Settings, URL and name of a node, and the memory that the large answers of all nodes share.
+MakeClient = Callable[[UpstreamConfig, str, str, MemoryBudget], NodeClient]
 OnProbe = Callable[[str, Probe, int | None], None]  # Name of a node, its probe, the best slot that any node reported.
 
 
 class Nodes:
     """All nodes, for one event loop. `on_probe` is called after each probe."""
 
-    def __init__(self, config: UpstreamConfig, clock: Clock, on_probe: OnProbe) -> None:
+    def __init__(
+        self, config: UpstreamConfig, clock: Clock, on_probe: OnProbe, make_client: MakeClient = NodeClient
+    ) -> None:
         nodes = config.named_nodes
         budget = MemoryBudget(config.large_answers_bytes_max)
         self._on_probe = on_probe
         self._selection = NodeSelection(nodes, config.lag_slots_max, config.breaker_open_ms)
         self._clients = [
-            NodeClient(config, node.url.get_secret_value(), str(node.name) if config.node_header else "", budget)
+            make_client(config, node.url.get_secret_value(), str(node.name) if config.node_header else "", budget)
             for node in nodes
         ]
         hedges = Hedges(config.hedge_ms_min, config.hedge_percent_max)

@@ -70,8 +70,12 @@ class ReadAnswer(Protocol):
 class Connections(Protocol):
     """Connections to one node, for one event loop."""
 
-    async def exchange(self, body: bytes, request_id: bytes, read: ReadAnswer) -> NodeAnswer | None:
+    async def exchange(
+        self, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes = b""
+    ) -> NodeAnswer | None:
         """Send one request, and read its answer with `read`. None: the connection closed before an answer began.
+
+        further: headers beside the constant ones, each a line with its end.
 
         NOT_SENT: no byte was sent. A connection is not used again when its answer was incomplete, carried another id,
         or was followed by unasked bytes. Raises UnsupportedAiohttp; every other failure is a kind of answer.
@@ -95,11 +99,14 @@ class SingleConnections:
         self._url = URL(address.url, encoded=True)
         self._responses: set[aiohttp.ClientResponse] = set()  # The responses that are being read.
 
-    async def exchange(self, body: bytes, request_id: bytes, read: ReadAnswer) -> NodeAnswer | None:
+    async def exchange(
+        self, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes = b""
+    ) -> NodeAnswer | None:
+        headers = dict(line.split(": ", 1) for line in further.decode("ascii").splitlines())
         if self._session.closed:
             return replies.UNREACHABLE
         try:
-            async with self._session.post(self._url, data=body, allow_redirects=False) as response:
+            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
                 return await self._read(response, request_id, read)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             return replies.NOT_SENT

@@ -41,13 +41,15 @@ class KeptConnections:
         self._connector._factory = partial(StrictConnection, loop=loop)  # type: ignore[assignment]
         self._target = aiohttp.ClientRequest("POST", URL(address.url, encoded=True), loop=loop, ssl=True)
 
-    async def exchange(self, body: bytes, request_id: bytes, read: ReadAnswer) -> NodeAnswer | None:
+    async def exchange(
+        self, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes = b""
+    ) -> NodeAnswer | None:
         try:
             connection = await self._connector.connect(self._target, [], CONNECTING)
         except (OSError, TimeoutError, aiohttp.ClientError):  # ssl.SSLError is an OSError.
             return replies.NOT_SENT
         try:
-            answer = await self._exchange_on(connection, body, request_id, read)
+            answer = await self._exchange_on(connection, body, request_id, read, further)
         except BaseException:  # The next call must not read the answer to this one.
             connection.close()
             raise
@@ -61,7 +63,7 @@ class KeptConnections:
         await self._connector.close()
 
     async def _exchange_on(
-        self, connection: Connection, body: bytes, request_id: bytes, read: ReadAnswer
+        self, connection: Connection, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes
     ) -> NodeAnswer | None:
         protocol, transport = connection.protocol, connection.transport
         if protocol is None or transport is None:
@@ -69,7 +71,7 @@ class KeptConnections:
         if type(protocol) is not StrictConnection:
             raise UnsupportedAiohttp("its pool makes connections of its own class")
         protocol.set_response_params(read_until_eof=True, auto_decompress=False)
-        transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        transport.write(b"%b%d\r\n%b\r\n%b" % (self._head, len(body), further, body))
         try:
             message, payload = await protocol.read()
             if message.code < _FINAL_STATUS_MIN:

@@ -8,14 +8,14 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors import hosting
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.placing import place_owners
 from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import Clock, SystemClock
-from actors.config import Config
+from actors.config import Config, TelemetryConfig
 from actors.console.endpoints import ConsolePage
 from actors.fees.endpoints import FeeMethods
 from actors.free_memory import FreeMemory
@@ -52,10 +52,15 @@ from actors.streams.websocket.sockets import StreamSockets
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
+from actors.telemetry.traces import open_tracing
 from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
-from actors.upstream.api import Nodes
+from actors.upstream.api import MakeClient, Nodes
+from actors.upstream.client import NodeClient
 from actors.upstream.replies import Node, OwnMethods
+
+if TYPE_CHECKING:
+    from actors.telemetry.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -67,17 +72,17 @@ Close = Callable[[], Awaitable[None]]
 async def assemble(config: Config) -> tuple[Any, Close]:
     """Assemble the ASGI application of a replica, and the function that closes all its parts. Needs a connected Ray."""
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
-    logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
+    tracing = _open_telemetry(config.telemetry)
     clock, replica_id = SystemClock(), new_replica_id(os.urandom(REPLICA_ID_BYTES))
     await place_beside_owners(config)
-    accounts, metrics, leaving = await _open_accounts(config, replica_id), Metrics(), Leaving(clock)
+    accounts, metrics, leaving = await _open_accounts(config, replica_id, tracing), Metrics(), Leaving(clock)
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     _, webhook_pages, close_webhooks = await assemble_webhooks(config)
     meters, standing = _open_meters(accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
     served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
     current = CurrentHealth(config.upstream)
-    nodes = Nodes(config.upstream, clock, current.probed)
+    nodes = Nodes(config.upstream, clock, current.probed, NodeClient if tracing is None else _traced_nodes(tracing))
     await asyncio.gather(nodes.probe(), accounts.connected())
     nodes.start()
     deposits = await watch_deposits(config)
@@ -114,7 +119,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         streams=streaming.sockets,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
-    door = HttpDoor(parts)
+    door = HttpDoor(parts) if tracing is None else _traced_door(parts, tracing)
     _open_streams(door, leaving, streaming.sockets, yellowstone)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
     reporting = asyncio.create_task(_report(config, metrics))
@@ -165,11 +170,37 @@ def _peers_are_clients() -> bool:
     return known
 
 
-async def _open_accounts(config: Config, replica_id: bytes) -> ShardedAccounts:
+def _open_telemetry(config: TelemetryConfig) -> "Tracing | None":
+    name = f"gateway-{os.getpid()}"
+    logs.set_up(config, name, config.log_dir)
+    return open_tracing(config, name)
+
+
+def _traced_nodes(tracing: "Tracing") -> MakeClient:
+    from actors.upstream.traced_node import TracedNode
+
+    return lambda config, url, name, budget: TracedNode(config, url, name, budget, tracing)
+
+
+def _traced_door(parts: Dependencies, tracing: "Tracing") -> HttpDoor:
+    from actors.gateway.doors.traced_http import TracedHttpDoor
+
+    return TracedHttpDoor(parts, tracing)
+
+
+def _accounts(config: Config, replica_id: bytes, tracing: "Tracing | None") -> ShardedAccounts:
+    if tracing is None:
+        return ShardedAccounts(config, replica_id)
+    from actors.accounts.traced_client import TracedAccounts
+
+    return TracedAccounts(config, replica_id, tracing)
+
+
+async def _open_accounts(config: Config, replica_id: bytes, tracing: "Tracing | None") -> ShardedAccounts:
     """Find or place the owners of accounts, and the page of metrics, and begin to connect."""
     # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
     await asyncio.gather(place_owners(config), asyncio.to_thread(place_metrics_page, config))
-    accounts = ShardedAccounts(config, replica_id)
+    accounts = _accounts(config, replica_id, tracing)
     accounts.start()
     return accounts
 

@@ -18,6 +18,7 @@ from actors.launch.front.tls_edge_config import certificate_mistake
 from actors.local_servers.ports import NeededPort
 from actors.storage.connections import StoreUnreachable, connect_postgres, connect_redis
 from actors.telemetry.metrics_page import metrics_port
+from actors.telemetry.traces import tracing_mistake
 from actors.webhooks.resolver import name_server
 
 _PORT_MAX = 65_535
@@ -35,13 +36,21 @@ def network_of(config: Config) -> str:
 
 def require_whole(config: Config) -> None:
     """Raise ConfigError with a line for each URL or wallet without which the product cannot serve."""
-    _raise([*_url_mistakes(config), *_wallet_mistakes(config), *_webhook_mistakes(config), *_proxy_mistakes(config)])
+    _raise([*_mistakes(config)])
 
 
 def require_startable(config: Config) -> None:
     """Do as require_whole, look at the certificate, and compare the ports of a local run with each other."""
-    mistakes = [*_url_mistakes(config), *_wallet_mistakes(config), *_webhook_mistakes(config), *_proxy_mistakes(config)]
-    _raise([*mistakes, *_certificate_mistakes(config), *_port_mistakes(config)])
+    _raise([*_mistakes(config), *_certificate_mistakes(config), *_port_mistakes(config)])
+
+
+def _mistakes(config: Config) -> Iterator[str]:
+    yield from _url_mistakes(config)
+    yield from _wallet_mistakes(config)
+    yield from _webhook_mistakes(config)
+    yield from _proxy_mistakes(config)
+    if (mistake := tracing_mistake(config.telemetry)) is not None:
+        yield mistake
 
 
 def _raise(mistakes: list[str]) -> None:

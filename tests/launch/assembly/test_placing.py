@@ -64,7 +64,7 @@ async def test_owners_are_placed_last(monkeypatch: pytest.MonkeyPatch) -> None:
     async def beside(config: Config) -> None:
         order.append("beside")
 
-    async def owners(config: Config, replica_id: bytes) -> Any:
+    async def owners(config: Config, replica_id: bytes, tracing: Any) -> Any:
         order.append("owners")
         raise Enough
 

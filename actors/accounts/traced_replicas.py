@@ -1,0 +1,61 @@
+"""The handlers of an owner that traces: what it does for a traced call is a part of that call's trace.
+
+Implements: actors/launch/README.md, "Traces". A shell around replicas.py; owners that trace nothing use that alone. A
+hold brings its trace, and the settle that ends it brings its operation alone: so the traces of open holds are kept,
+those of so many, the oldest forgotten first.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from opentelemetry.trace import Span
+
+from actors.accounts.replicas import Replicas
+from actors.calls import HoldRequest, SettleRequest, operation_at
+from actors.telemetry.tracing import Tracing, working_on
+
+_KEPT_MAX = 10_000
+
+
+class TracedReplicas:
+    def __init__(self, replicas: Replicas, tracing: Tracing) -> None:
+        self._replicas, self._tracing = replicas, tracing
+        self._traces: dict[bytes, str] = {}  # By operation, oldest first.
+
+    def hold(self, request: HoldRequest) -> Any:
+        if not request.traceparent:
+            return self._replicas.hold(request)
+        for index in range(len(request.items)):
+            self._traces[operation_at(request.operation, index)] = request.traceparent
+        while len(self._traces) > _KEPT_MAX:
+            del self._traces[next(iter(self._traces))]
+        span = self._tracing.go_on("owner: hold", request.traceparent, {"request_id": request.request_id})
+        return _spanned(span, self._replicas.hold, request)
+
+    def settle(self, request: SettleRequest) -> Any:
+        traceparent = self._traces.pop(request.operation, None)
+        if traceparent is None:
+            return self._replicas.settle(request)
+        span = self._tracing.go_on("owner: settle and commit", traceparent, {"rpc.method": request.method})
+        return _spanned(span, self._replicas.settle, request)
+
+
+def _spanned(span: Span, handle: Callable[[Any], Any], request: Any) -> Any:
+    """Handle a request, and end the span with it: now, when its group is durable, or when its awaitable is done."""
+    try:
+        result = handle(request)
+    except BaseException:  # Also AskAgain, which is no fault.
+        span.end()
+        raise
+    if isinstance(result, tuple) and result[1] is not None:
+        result[1].add_done_callback(lambda _: span.end())
+        return result
+    if isinstance(result, Awaitable):
+        return _awaited(span, result)
+    span.end()
+    return result
+
+
+async def _awaited(span: Span, result: Awaitable[Any]) -> Any:
+    with working_on(span):
+        return await result
