@@ -106,6 +106,9 @@ def add_backup(cli: typer.Typer) -> None:
         """Run both audits on a restored copy; exit 1 on any difference, 2 if something cannot be read."""
         if (postgres_url is None) == (data_dir is None):
             raise typer.BadParameter("name one copy: its --postgres-url, or the --data-dir of a local run's copy")
+        if data_dir is not None and not (data_dir / "postgres").is_dir():
+            # It may still have the id of the folder that it was copied from, whose database would be started.
+            raise typer.BadParameter(f"{data_dir} has no database in it: copy the folder `postgres` too")
         with exit_where_unreadable(Console(stderr=True, soft_wrap=True), _NO_TABLES):
             wanted = Wanted(node_url, start_slot, against, key)
             verified = asyncio.run(_verify(postgres_url, data_dir or Path(), wanted))

@@ -7,6 +7,7 @@ that was altered is named.
 import asyncio
 import json
 import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -260,6 +261,22 @@ def test_exactly_one_copy_is_named() -> None:
     for named in ((), both):
         done = verify("--node-url", "http://127.0.0.1:1", *named)
         assert done.exit_code == 2 and "name one copy" in done.stderr
+
+
+async def test_the_copy_of_a_local_runs_folder_is_verified_where_it_lies(backups: Backups, node_url: str) -> None:
+    """By a server on that folder; a folder without a database is refused, and no other one is looked at instead."""
+    backups.live.start()
+    await bring_up(backups.live.embedded)
+    backups.live.close()
+    original = backups.live.data.path
+    copy, without = original.with_name("copy"), original.with_name("without")
+    for place in (copy, without):
+        await asyncio.to_thread(subprocess.run, ("cp", "-a", str(original), str(place)), check=True)
+    shutil.rmtree(without / "postgres")
+    done = await asyncio.to_thread(verify, "--data-dir", str(copy), "--node-url", node_url)
+    assert done.exit_code == 0 and "Newest entry of the copy: none" in done.stdout, done.output
+    done = await asyncio.to_thread(verify, "--data-dir", str(without), "--node-url", node_url)
+    assert done.exit_code == 2 and "has no database in it" in done.stderr
 
 
 def found(
