@@ -1,8 +1,8 @@
-"""Directs moves of virtual shards until they are spread evenly over as many owners as are wanted.
+"""Directs moves of virtual shards until they are spread evenly over as many owners as are wanted, in blocks.
 
 Implements: design, "Owners, for every kind of actor". A shell; which shards move decides ownership/spread.py, and how
-one moves moving.py. The first owner runs this. Everything is read anew each time, so it may end anywhere, and two of
-them do no harm.
+one moves moving.py. In blocks, as each front prefers a replica for a block: so a replica has calls for few owners. The
+first owner runs this. Everything is read anew each time, so it may end anywhere, and two of them do no harm.
 """
 
 import logging
@@ -15,6 +15,7 @@ from actors.accounts.stored import StoreUnavailable
 from actors.hosting import ActorUnreachable
 from actors.ownership.api import Commanded, OwnershipUnavailable
 from actors.ownership.moves import HolderAway, MovesStalled, move_slices
+from actors.ownership.spread import blocks
 from actors.units import VIRTUAL_SHARDS
 
 logger = logging.getLogger(__name__)
@@ -52,9 +53,11 @@ class Balancing:
             if not routes:
                 return
             names = [self._name_of(index) for index in range(wanted)]
-            if set(routes) != set(range(wanted)) or _is_uneven(routes, wanted):
+            if [self._name_of(index) for index in routes] != list(blocks(VIRTUAL_SHARDS, {}, names).values()):
                 await self._place(range(wanted))
-            moved = await move_slices(VIRTUAL_SHARDS, names, self._holders, self._give, self._take, SHARDS_AT_ONCE)
+            moved = await move_slices(
+                VIRTUAL_SHARDS, names, self._holders, self._give, self._take, SHARDS_AT_ONCE, aim=blocks
+            )
             if moved:
                 logger.info("%d shards were moved; %d owners have all of them", moved, wanted)
                 await self._remove_others(range(wanted))
@@ -88,8 +91,3 @@ class Balancing:
         if isinstance(answer, str):
             raise HolderAway(answer)
         return answer
-
-
-def _is_uneven(routes: bytes, wanted: int) -> bool:
-    counts = [routes.count(index) for index in range(wanted)]
-    return max(counts) - min(counts) > 1

@@ -55,8 +55,8 @@ CREATE OR REPLACE FUNCTION accounts_assigned(my_index integer, owners integer) R
 BEGIN
     PERFORM pg_advisory_xact_lock(1667851874, 0);
     INSERT INTO shard_owner (virtual_shard, epoch, owner, holder)
-        SELECT shard, 0, '', shard % owners FROM generate_series(0, 1023) AS shard ON CONFLICT DO NOTHING;
-    UPDATE shard_owner SET holder = virtual_shard % owners WHERE holder IS NULL;
+        SELECT shard, 0, '', shard * owners / 1024 FROM generate_series(0, 1023) AS shard ON CONFLICT DO NOTHING;
+    UPDATE shard_owner SET holder = virtual_shard * owners / 1024 WHERE holder IS NULL;
     RETURN ARRAY (SELECT virtual_shard FROM shard_owner WHERE holder = my_index ORDER BY virtual_shard);
 END $$;
 

@@ -18,6 +18,9 @@ logger = logging.getLogger(__name__)
 
 GROUP_SLICES = 16  # At once from one holder: work of these slices waits for their move, and of no others.
 
+# Who shall hold each slice, from how many there are, who holds them now, and who is wanted. The answer is the same when
+# some of them are there already.
+Aim = Callable[[int, Mapping[int, str], Sequence[str]], dict[int, str]]
 Holders = Callable[[], Awaitable[Mapping[int, str]]]
 # Of one holder and some slices. Each raises HolderAway, has a deadline of its own, and may be asked again. give: slices
 # that it does not hold are given already. take: slices that it holds stay as they are.
@@ -47,8 +50,9 @@ async def move_slices(
     take: Take,
     group: int = GROUP_SLICES,
     silent: Collection[str] = (),
+    aim: Aim = spread,
 ) -> int:
-    """Move slices until they are spread evenly over `wanted`. Returns how many were moved.
+    """Move slices until they are spread over `wanted` as `aim` says, evenly. Returns how many were moved.
 
     holders: reads who holds each slice now. silent: actors that are known not to answer: they are not asked to give.
     Raises HolderAway when a new holder does not answer, after all other moves are made; the slices that it should have
@@ -58,7 +62,7 @@ async def move_slices(
     away = set(silent)
     while True:
         now = await holders()
-        target = spread(slices, now, wanted)
+        target = aim(slices, now, wanted)
         misplaced = [number for number in target if now.get(number) != target[number]]
         step = _next_step(now, target, [number for number in misplaced if target[number] not in away], group, away)
         if step is None:

@@ -1,4 +1,4 @@
-"""Spreads the slices of a kind's work evenly over its actors, moving as few as possible.
+"""Spreads the slices of a kind's work evenly over its actors: moving as few as possible, or in blocks.
 
 Implements: design, "Owners, for every kind of actor". Pure. Not here: moving slices (moves.py).
 """
@@ -29,3 +29,13 @@ def spread(slices: int, holders: Mapping[int, str], wanted: Sequence[str]) -> di
         for _ in range(room[name] - len(held[name])):
             kept[next(free)] = name
     return dict(sorted(kept.items()))
+
+
+def blocks(slices: int, _holders: Mapping[int, str], wanted: Sequence[str]) -> dict[int, str]:
+    """Return the holder of each slice, so that each actor has neighbours, in the order of `wanted`.
+
+    For work whose callers are in the same order (launch/front/affinity.py). Another number of actors moves half of all
+    slices, where `spread` moves the share of one actor.
+    """
+    assert wanted and len(set(wanted)) == len(wanted), wanted
+    return {number: wanted[number * len(wanted) // slices] for number in range(slices)}

@@ -20,7 +20,7 @@ class MemoryHolders:
     async def assigned(self, index: int, owners: int) -> list[VirtualShard]:
         await asyncio.sleep(0)
         for number in range(VIRTUAL_SHARDS):
-            self.holders.setdefault(VirtualShard(number), number % owners)
+            self.holders.setdefault(VirtualShard(number), number * owners // VIRTUAL_SHARDS)
         return sorted(shard for shard, holder in self.holders.items() if holder == index)
 
     async def adopt(

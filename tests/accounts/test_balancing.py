@@ -13,7 +13,7 @@ from actors.ownership.api import Commanded
 
 class Cluster:
     def __init__(self, owners: int, wanted: int) -> None:
-        self.holders = [number % owners for number in range(1024)]
+        self.holders = [number * owners // 1024 for number in range(1024)]
         self.wanted, self.running = wanted, set(range(owners))
         self.silent: set[int] = set()
         self.refusing: set[int] = set()
@@ -67,6 +67,15 @@ async def test_shards_follow_the_wanted_number_both_ways() -> None:
     assert set(cluster.holders) == {0} and cluster.running == {0}
 
 
+async def test_shards_of_a_release_that_mixed_them_are_put_in_blocks() -> None:
+    """As the fronts prefer replicas: neighbours have one owner. Numbers are even before and after."""
+    cluster = Cluster(2, 2)
+    cluster.holders = [number % 2 for number in range(1024)]
+    await cluster.step()
+    assert cluster.holders == [0] * 512 + [1] * 512
+    assert {method for method, _, _ in cluster.calls} == {"give", "take", "given"}
+
+
 async def test_an_owner_that_does_not_answer_keeps_its_shards_until_it_does() -> None:
     """It is started again by Ray, and takes them along; they are taken from nobody."""
     cluster = Cluster(3, 2)
@@ -82,5 +91,5 @@ async def test_a_taker_that_cannot_gives_the_shards_back() -> None:
     cluster = Cluster(2, 3)
     cluster.refusing = {2}
     await cluster.step()
-    assert cluster.counts() == [512, 512]
-    assert ("take_back", cluster.calls[0][1], 32) in cluster.calls
+    assert cluster.counts() == [342, 682], "the others have their blocks, and the second what is to be the third's"
+    assert ("take_back", 1, 32) in cluster.calls

@@ -168,17 +168,19 @@ async def running(
     websocket_port: int | None = None,
     grpc_replica_port: int = 0,
     spare: Replica | None = None,
+    second: Replica | None = None,
     **serve: Any,
 ) -> AsyncIterator[Front]:
-    """HAProxy as Serve would start it. replica: None: there is none. spare: of this replica. serve: settings of that
-    branch."""
+    """HAProxy as Serve would start it. replica: None: there is none. spare: of this replica; second: one that works
+    as well. serve: settings of that branch."""
     # Not below pytest's own folder: the path of a socket has room for a short one only.
     with tempfile.TemporaryDirectory(prefix="front-") as name:
         folder = Path(name)
         program = front.install(folder, settled(**serve), None, websocket_port, has_spare=spare is not None)
         (folder / "node").mkdir()
-        servers = [await one.listen() for one in (replica, spare) if one is not None]
-        ports, second_port = free_ports(), spare.port if spare else 0
+        another = spare or second
+        servers = [await one.listen() for one in (replica, another) if one is not None]
+        ports, second_port = free_ports(), another.port if another else 0
         replica_port = replica.port if replica else 0
         path = rendered(folder / "node", ports[0], replica_port, *ports[1:], grpc_replica_port, 0, second_port)
         process = await asyncio.create_subprocess_exec(program, "-db", "-f", path, "-dR", stderr=subprocess.PIPE)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ownership.moves import HolderAway, MovesStalled, move_slices
-from actors.ownership.spread import spread
+from actors.ownership.spread import blocks, spread
 
 NAMES = ["a", "b", "c", "d", "e"]
 SLICES = 40
@@ -62,6 +62,13 @@ class World:
 
 stored_holders = st.dictionaries(st.integers(0, SLICES - 1), st.sampled_from(NAMES))
 some_names = st.lists(st.sampled_from(NAMES), min_size=1, unique=True)
+
+
+@given(stored_holders, some_names)
+async def test_moves_end_in_blocks_where_these_are_aimed_at(stored: dict[int, str], wanted: list[str]) -> None:
+    world = World(stored)
+    await move_slices(SLICES, wanted, world.holders, world.give, world.take, 4, aim=blocks)
+    assert world.stored == blocks(SLICES, {}, wanted)
 
 
 @given(stored_holders, some_names, st.sets(st.sampled_from(NAMES)), st.integers(1, 6))

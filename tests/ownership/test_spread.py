@@ -1,11 +1,11 @@
-"""Slices are spread evenly, and none moves that could stay."""
+"""Slices are spread evenly, and none moves that could stay; or in blocks."""
 
 import random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.ownership.spread import spread
+from actors.ownership.spread import blocks, spread
 
 NAMES = [f"actor-{number}" for number in range(12)]
 slice_counts = st.integers(0, 80)
@@ -73,3 +73,15 @@ def test_an_actor_that_is_not_wanted_gives_all() -> None:
     after = spread(256, before, NAMES[:2])
     moved = {number for number in range(256) if before[number] != after[number]}
     assert moved == {number for number, name in before.items() if name == NAMES[2]}
+
+
+@given(slice_counts, some_holders, wanted_names)
+def test_blocks_are_neighbours_and_even_whoever_held_them(
+    slices: int, holders: dict[int, str], wanted: list[str]
+) -> None:
+    found = blocks(slices, holders, wanted)
+    assert list(found) == list(range(slices)) and found == blocks(slices, {}, wanted)
+    places = [wanted.index(name) for name in found.values()]
+    assert places == sorted(places)
+    each = shares(found, wanted)
+    assert max(each) - min(each) <= 1

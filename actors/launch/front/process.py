@@ -2,7 +2,7 @@
 
 Implements: RAY_SERVE_HAPROXY_BINARY_PATH, Serve's own setting for the program that it starts and reloads; threat
 58 (the folder of the admin socket is closed to other users). Imports only the standard library, so that a reload is
-quick. The rules are in front/config.py. Not here: making the settings (front/installation.py).
+quick. The rules are in front/config.py and front/affinity.py. Not here: making the settings (front/installation.py).
 
 Serve writes a new configuration before each start, and recognises HAProxy by its process id and by the configuration's
 path in its arguments. Both stay the same: the file is changed in place, and this process becomes HAProxy.
@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
+from actors.launch.front.affinity import with_affinity
 from actors.launch.front.config import ConfigurationDiffers, FrontSettings, rewrite
 from actors.launch.front.last_servers import servers_of, with_servers
 
@@ -54,7 +55,7 @@ def change(path: Path, settings: FrontSettings) -> None:
     before = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     text = with_servers(rewrite(path.read_text(encoding="utf-8"), settings, files_max), before)
     _write(kept, json.dumps(before | servers_of(text)))
-    _write(path, text)
+    _write(path, with_affinity(text))
 
 
 def _write(path: Path, text: str) -> None:

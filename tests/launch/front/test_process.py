@@ -148,7 +148,7 @@ async def test_a_replica_that_hangs_is_504(tmp_path: Path, monkeypatch: pytest.M
     source = Path(front_process.__file__).parent
     copy = tmp_path / "actors" / "launch" / "front"
     copy.mkdir(parents=True)
-    for name in ("__init__.py", "config.py", "last_servers.py", "process.py"):
+    for name in ("__init__.py", "affinity.py", "config.py", "last_servers.py", "process.py"):
         text = (source / name).read_text(encoding="utf-8").replace("_ANSWER_SECONDS = 60", "_ANSWER_SECONDS = 1")
         (copy / name).write_text(text, encoding="utf-8")
     (copy.parent / "__init__.py").touch()
