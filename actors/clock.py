@@ -34,6 +34,8 @@ class SystemClock:
 
     thread_seconds = staticmethod(time.thread_time)  # Processor time of the calling thread, without its waits.
 
+    process_seconds = staticmethod(time.process_time)  # Of all threads of this process.
+
 
 class ManualClock:
     """A clock for tests that stands still until a test advances it.

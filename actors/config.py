@@ -87,6 +87,12 @@ class GatewayConfig(Branch):
     replicas: int | None = Field(
         None, ge=1, le=1_000, description="gateway replicas; by default one for every two cores, at least two"
     )
+    replicas_max: int | None = Field(
+        None, ge=1, le=1_000, description="replicas follow their load, from gateway.replicas to this number"
+    )
+    replica_load_percent: int = Field(60, ge=5, le=95, description="processor load of a replica that is aimed at then")
+    scale_up_seconds: float = Field(30.0, ge=0, le=3_600, description="for so long the load asks for more replicas")
+    scale_down_seconds: float = Field(600.0, ge=0, le=86_400, description="for so long it asks for fewer")
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
     idempotency_keys_max: int = Field(100_000, ge=1, description="Idempotency-Keys of an account in 24 hours")
     calls_in_flight_max: int = Field(4_096, ge=1, description="calls in flight of a replica; further ones get 503")
@@ -99,6 +105,12 @@ class GatewayConfig(Branch):
     socket_messages_per_second_max: int = Field(200, ge=10, le=100_000, description="frames of a WebSocket in a second")
     account_handshakes_per_second: int = Field(100, ge=1, description="WebSocket handshakes of an account, per replica")
     address_handshakes_per_second: int = Field(300, ge=1, description="the same of a client address; more get 429")
+
+    @model_validator(mode="after")
+    def _has_a_range_of_replicas(self) -> "GatewayConfig":
+        if self.replicas_max is not None and self.replicas_max < (self.replicas or 1):
+            raise ValueError(f"replicas_max, {self.replicas_max}, is below replicas, {self.replicas}")
+        return self
 
 
 class UpstreamConfig(Branch):

@@ -9,12 +9,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ray import serve
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 
+from actors.clock import SystemClock
 from actors.config import Config
+from actors.gateway.autoscaling import METRIC, LoadMeter, replicas_for
 from actors.gateway.doors import serve_layer
-from actors.gateway.replicas import replicas_on
+from actors.gateway.replicas import range_on, replicas_on
 
 _LAST_CALLS_SECONDS = 10.0  # For calls that are under way when a replica takes no more connections.
+_REPORT_SECONDS, _LOOK_BACK_SECONDS = 5.0, 15.0  # Between two reports of a replica's load; of which the mean counts.
 ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -51,16 +55,40 @@ class Gateway:
 
     def __init__(self, config: Config, assemble: Assemble) -> None:
         self._door = _Door(config, assemble)
+        aim = config.gateway.replica_load_percent / 100
+        self._meter = LoadMeter(aim, SystemClock.monotonic, SystemClock.process_seconds)
 
     def __serve_build_asgi_app__(self) -> Any:
         return self._door
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Report the load to Serve, which asks only where the number of replicas follows it."""
+        return {METRIC: self._meter.read()}
+
+
+def _number_of_replicas(config: Config) -> dict[str, Any]:
+    """Return the options of the deployment that say how many replicas there are."""
+    cores = os.cpu_count() or 1
+    limits = range_on(cores, config.gateway)
+    if limits is None:
+        return {"num_replicas": replicas_on(cores, config.gateway)}
+    follows = AutoscalingConfig(
+        min_replicas=limits[0],
+        max_replicas=limits[1],
+        metrics_interval_s=_REPORT_SECONDS,
+        look_back_period_s=_LOOK_BACK_SECONDS,
+        upscale_delay_s=config.gateway.scale_up_seconds,
+        downscale_delay_s=config.gateway.scale_down_seconds,
+        policy=AutoscalingPolicy(policy_function=replicas_for),
+    )
+    return {"autoscaling_config": follows}
 
 
 def application(config: Config, assemble: Assemble, drain_seconds: float = 0.0) -> Any:
     """The bound Serve application. drain_seconds: for so long a replica that is replaced still takes connections."""
     deployment = serve.deployment(Gateway).options(
         name="Gateway",
-        num_replicas=replicas_on(os.cpu_count() or 1, config.gateway),
+        **_number_of_replicas(config),
         max_ongoing_requests=ONGOING_MAX,
         max_queued_requests=-1,
         # Serve counts it from the beginning, and kills the replica when it is over.

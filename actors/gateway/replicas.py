@@ -1,4 +1,4 @@
-"""How many replicas a machine runs, and whether one of them is a spare. Pure."""
+"""How many replicas a machine runs, whether one is a spare, and whether their number follows their load. Pure."""
 
 from actors.config import GatewayConfig
 
@@ -18,4 +18,11 @@ def has_spare_on(cores: int, config: GatewayConfig) -> bool:
     More replicas send smaller frames: on two cores, two replicas took a seventh more processor time for each call than
     one. A spare takes 190 MB, a fiftieth of a core, and no time of a call.
     """
-    return config.replicas is None and cores // 2 < 2
+    return config.replicas is None and config.replicas_max is None and cores // 2 < 2
+
+
+def range_on(cores: int, config: GatewayConfig) -> tuple[int, int] | None:
+    """Return the least and the largest number of replicas. None: the number is fixed (replicas_on)."""
+    if config.replicas_max is None:
+        return None
+    return min(replicas_on(cores, config), config.replicas_max), config.replicas_max

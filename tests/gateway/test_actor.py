@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from actors.config import Config
+from actors.config import Config, GatewayConfig
 from actors.gateway.actor import ONGOING_MAX, _Door, application
+from actors.gateway.autoscaling import replicas_for
 
 
 async def test_connections_stand_before_the_first_call_and_close_after_the_last() -> None:
@@ -58,3 +59,15 @@ def test_serve_never_queues_before_the_door() -> None:
     deployment = bound._bound_deployment
     assert deployment.max_ongoing_requests == ONGOING_MAX
     assert deployment.max_queued_requests == -1
+
+
+def test_the_number_of_replicas_is_fixed_unless_it_may_follow_their_load() -> None:
+    """A replica reports its load by the name that the policy reads."""
+    fixed = application(Config(gateway=GatewayConfig(replicas=3)), None)._bound_deployment  # type: ignore[arg-type]
+    assert fixed._deployment_config.autoscaling_config is None and fixed.num_replicas == 3
+    wanted = GatewayConfig(replicas=1, replicas_max=4, scale_up_seconds=2, scale_down_seconds=7)
+    follows = application(Config(gateway=wanted), None)._bound_deployment  # type: ignore[arg-type]
+    scaling = follows._deployment_config.autoscaling_config
+    assert (scaling.min_replicas, scaling.max_replicas) == (1, 4)
+    assert (scaling.upscale_delay_s, scaling.downscale_delay_s) == (2, 7)
+    assert scaling.policy.get_policy().__name__ == replicas_for.__name__

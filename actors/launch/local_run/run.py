@@ -23,7 +23,7 @@ from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError
 from actors.config_loader import Loaded, load
-from actors.gateway.replicas import has_spare_on, replicas_on
+from actors.gateway.replicas import has_spare_on, range_on, replicas_on
 from actors.launch.front import installation as front
 from actors.launch.front import tls_edge as edge
 from actors.launch.local_run import (
@@ -258,6 +258,8 @@ class _Run:
         names = f"{replicas} replica{'s' if replicas > 1 else ''}"
         if has_spare_on(self._cores, config.gateway):
             names = "a replica and a spare one"
+        elif (limits := range_on(self._cores, config.gateway)) is not None:
+            names = f"{limits[0]} to {limits[1]} replicas"
         with self._screen.step(f"starting the gateway, {names}"):
             if self._stop.is_set():
                 return False
