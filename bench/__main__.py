@@ -15,6 +15,8 @@ from bench import scenario
 SCENARIOS = {
     "calls": ("calls", "main", "billed calls: the product beside the node alone and a hand-written gateway"),
     "pair": ("pair", "main", "billed calls of this tree beside those of another commit, alternating"),
+    "scale": ("scale", "main", "CPU a call with 1, 2 and 4 replicas and owners, part by part"),
+    "placement": ("placement", "main", "a simulation: hot accounts over owners and replicas, up to 1,000,000 calls/s"),
     "edge": ("two_doors", "edge", "calls over HTTPS beside plain ones"),
     "mcp": ("two_doors", "mcp", "processor time of a call as an MCP tool beside the same call as JSON-RPC"),
     "blocks": ("blocks", "main", "answers of 1 MB and 10 MB, direct and through the product"),

@@ -1,8 +1,9 @@
 """Loads one address with billed calls: with wrk where the machine has it, else with a Python generator.
 
 `timed` and `counted` start the generator as a process: wrk, or `python -m bench.load URL --connections N (--seconds S |
---calls N)`. Unlike wrk, the Python generator waits for every call in flight, so its count is exact. BENCH_API_KEY,
-BENCH_PATH and BENCH_BODY in the environment say what is sent.
+--calls N)`. Unlike wrk, the Python generator waits for every call in flight, so its count is exact. BENCH_API_KEY (one,
+or several with commas between them, which connections or calls have in turn), BENCH_PATH and BENCH_BODY in the
+environment say what is sent.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, cast
@@ -186,15 +187,24 @@ async def _connection(tally: Tally, host: str, port: int, request: bytes, tls: s
             return
 
 
-async def generate(url: str, request: bytes, connections: int, seconds: float, calls: int | None) -> Tally:
-    """Load a URL until the time is over, or until exactly this many calls have been answered."""
+async def generate(
+    url: str, requests: bytes | Sequence[bytes], connections: int, seconds: float, calls: int | None
+) -> Tally:
+    """Load a URL until the time is over, or until exactly this many calls have been answered.
+
+    requests: one, or several that the connections have in turn.
+    """
+    each = [requests] if isinstance(requests, bytes) else requests
     parts = urlsplit(url)
     assert parts.hostname is not None and parts.port is not None, url
     tally, tls = Tally(calls, time.perf_counter() + seconds), None
     if parts.scheme == "https":
         tls = ssl.create_default_context()
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    await asyncio.gather(*(_connection(tally, parts.hostname, parts.port, request, tls) for _ in range(connections)))
+    connecting = (
+        _connection(tally, parts.hostname, parts.port, each[number % len(each)], tls) for number in range(connections)
+    )
+    await asyncio.gather(*connecting)
     return tally
 
 
@@ -206,11 +216,10 @@ def main(
 ) -> None:
     """Send billed calls, and print the counts of their answers as JSON."""
     given = os.environ
-    request = request_bytes(
-        url, given["BENCH_API_KEY"], given.get("BENCH_PATH", urlsplit(url).path or "/"), given.get("BENCH_BODY", BODY)
-    )
+    path, body = given.get("BENCH_PATH", urlsplit(url).path or "/"), given.get("BENCH_BODY", BODY)
+    requests = [request_bytes(url, key, path, body) for key in given["BENCH_API_KEY"].split(",")]
     began = time.perf_counter()
-    tally = uvloop.run(generate(url, request, connections, seconds, calls))
+    tally = uvloop.run(generate(url, requests, connections, seconds, calls))
     figures = {
         "requests": tally.answered + tally.refused,
         "duration_us": int((time.perf_counter() - began) * 1e6),

@@ -133,6 +133,11 @@ class Product:
         self.ready: dict[str, Any] = {}
 
     @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings of its environment, which its commands need as well."""
+        return dict(self._settings)
+
+    @property
     def is_running(self) -> bool:
         """Return whether it was started and has not been seen to end."""
         return self._process is not None

@@ -31,7 +31,7 @@ _API_KEY = "bench-key"
 _START_SECONDS = 90  # On a machine that is busy with other work.
 _STOP_SECONDS = 10
 # Limits are set high, because no refusals are measured; they are still checked.
-_LIMITS_AWAY = {
+LIMITS_AWAY = {
     "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
     "LEDGER_ACCOUNTS__CONCURRENCY": "100000",
     "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
@@ -128,7 +128,7 @@ def gateway(node_url: str | None, more: Mapping[str, str] | None = None, root: P
 
     node_url None: with its own embedded chain. more: further settings. root: the source tree that runs.
     """
-    settings = _LIMITS_AWAY | dict(more or {})
+    settings = LIMITS_AWAY | dict(more or {})
     if node_url is not None:
         settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
         settings["LEDGER_PAYMENTS__NETWORK"] = "devnet"  # Play money: so the run makes its wallets.

@@ -1,0 +1,32 @@
+"""What passed a link is read from the kernel, and counted for the end that listens."""
+
+import os
+import socket
+
+from bench.links import Passed, passed, ports_of, read
+
+_SS = """\
+0      0               127.0.0.1:22953          127.0.0.1:34586
+\t bbr wscale:10,10 rto:204 bytes_sent:6753 bytes_acked:6753 bytes_received:10360 data_segs_out:41 data_segs_in:40
+0      0               127.0.0.1:34586          127.0.0.1:22953
+\t bbr bytes_sent:10360 bytes_received:6753 data_segs_out:40 data_segs_in:41
+0      0                   [::1]:22953              [::1]:4000
+\t bbr bytes_sent:1 data_segs_out:1
+"""
+
+
+def test_each_connection_counts_once_at_its_listening_end() -> None:
+    """And one without a figure has none of it: the kernel leaves zeros out."""
+    found = read(_SS, {"owners": {22953}, "nobody": {1}})
+    assert found == {"owners": Passed(6754, 10360, 42, 40), "nobody": Passed()}
+    assert Passed(5, 4, 3, 2).since(Passed(1, 1, 1, 1)) == Passed(4, 3, 2, 1)
+
+
+def test_bytes_of_a_real_connection_are_seen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert port in ports_of([os.getpid()])
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as accepted:
+            client.sendall(b"x" * 1000)
+            assert accepted.recv(2000, socket.MSG_PEEK)
+            assert passed({"it": {port}})["it"].received == 1000
