@@ -165,6 +165,8 @@ def main(
                 found.append(uvloop.run(_measure(redis.url, port, count, sent, seconds)))
     for each in found:
         each["busiest_ratio"] = round(each["cores_of_the_busiest"] / found[0]["cores_of_the_busiest"], 2)
+        each["carried_by_a_core_each"] = round(rate / each["cores_of_the_busiest"])
+        each["carried_ratio"] = round(found[0]["cores_of_the_busiest"] / each["cores_of_the_busiest"], 2)
         each["p50_ratio"] = round(each["p50_ms"] / found[0]["p50_ms"], 2)
     _show(found)
     return found
@@ -173,7 +175,7 @@ def main(
 def _show(found: Sequence[dict[str, Any]]) -> None:
     names = [
         *("classifiers", "signals_per_second", "p50_ms", "p99_ms", "cores_of_the_busiest", "busiest_ratio"),
-        *("cores_of_all", "largest_share", "redis_commands_per_second"),
+        *("carried_by_a_core_each", "carried_ratio", "cores_of_all", "largest_share", "redis_commands_per_second"),
     ]
     scenario.show("signals of one program", names, [[each[name] for name in names] for each in found])
 

@@ -68,7 +68,6 @@ _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CANCEL_AGAIN_SECONDS = 1.0
 _LOST_IN_A_ROW_MAX = 3  # Then a position that Redis does not keep is given up.
 _IDLE_SECONDS = 0.25  # Between two looks for a part, while there is none.
-_HELD_SECONDS = 0.01  # Between two looks how far the other parts are, while signals wait for them.
 _POSITION_LOST = "the position in the chain was lost"
 _ALL_PROGRAMS = frozenset(FAMILIES)
 # Opens the source of blocks up to a slot, or for ever.
@@ -265,7 +264,7 @@ class SignalClassifier:
         source.narrow(self._is_mine if division.parts > 1 else None)
         await source.watch(self._wallet_texts)
         async with contextlib.aclosing(
-            with_pauses(source.updates(from_slot), lambda: _HELD_SECONDS if writer.held else None)
+            with_pauses(source.updates(from_slot), lambda: writer.pause_seconds if writer.held else None)
         ) as found:
             async for updates in found:
                 if updates is None:
@@ -325,7 +324,7 @@ class SignalClassifier:
         for slot in [slot for slot in self._by_slot if slot <= writer.position]:
             del self._by_slot[slot]
         while writer.is_full:
-            await self._sleep(_HELD_SECONDS)
+            await self._sleep(writer.pause_seconds)
             await self._write(writer)
 
     async def _write(self, writer: PartWriter) -> None:

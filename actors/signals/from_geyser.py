@@ -23,6 +23,9 @@ _SIZES = frozenset({KEY_BYTES})
 
 
 _FILTERS, _TRANSACTION, _INFO, _SIGNATURE, _SLOT = b"\x0a\x22\x0a\x0a\x10"  # Tags, as protobuf writes them.
+_CREATED_AT = 0x5A
+_UINT64 = (1 << 64) - 1
+_WIDTHS = {1: 8, 5: 4}  # Of the kinds of fields that have one.
 
 
 class TransactionHead(NamedTuple):
@@ -33,8 +36,8 @@ class TransactionHead(NamedTuple):
 def read_head(payload: bytes) -> TransactionHead | None:
     """Read slot and signature of an update without decoding the rest, which costs twenty times as much.
 
-    None: the update is about something else, or its fields stand in another order than all nodes write them; it has
-    to be decoded then.
+    None: the update is about something else, or its fields stand in another order than all nodes write them, or one
+    stands twice: of those the last one counts, and they may be anywhere. It has to be decoded then.
     """
     try:
         at = 0
@@ -43,26 +46,52 @@ def read_head(payload: bytes) -> TransactionHead | None:
             at += size
         if payload[at] != _TRANSACTION:
             return None
-        _, at = _varint(payload, at + 1)
+        size, at = _varint(payload, at + 1)
+        end = at + size
         if payload[at] != _INFO:
             return None
         size, at = _varint(payload, at + 1)
-        end = at + size
-        if payload[at] != _SIGNATURE or payload[at + 1] != SIGNATURE_BYTES or payload[end] != _SLOT:
+        end_of_info = at + size
+        if payload[at] != _SIGNATURE or payload[at + 1] != SIGNATURE_BYTES or payload[end_of_info] != _SLOT:
             return None
-        return TransactionHead(_varint(payload, end + 1)[0], payload[at + 2 : at + 2 + SIGNATURE_BYTES])
+        signature = payload[at + 2 : at + 2 + SIGNATURE_BYTES]
+        slot, after = _varint(payload, end_of_info + 1)
+        alone = _end_of_fields(payload, at + 2 + SIGNATURE_BYTES, end_of_info) == end_of_info and after == end
+        while alone and end < len(payload) and payload[end] == _CREATED_AT:
+            size, end = _varint(payload, end + 1)
+            end += size
+        return TransactionHead(slot, signature) if alone and end == len(payload) else None
     except IndexError:
         return None
 
 
+def _end_of_fields(raw: bytes, at: int, end: int) -> int:
+    """Pass over the fields up to `end` as long as none of them is a signature; return where that came to an end."""
+    while at < end:
+        tag, start = raw[at], at
+        kind = tag & 7
+        if tag >= 0x80 or tag >> 3 < 2:
+            return start
+        if kind == 2:
+            size, at = _varint(raw, at + 1)
+            at += size
+        elif kind == 0:
+            _, at = _varint(raw, at + 1)
+        elif kind in _WIDTHS:
+            at += 1 + _WIDTHS[kind]
+        else:
+            return start
+    return at
+
+
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
     number = 0
-    for shift in range(0, 64, 7):
+    for shift in range(0, 70, 7):
         byte = raw[at]
         number |= (byte & 0x7F) << shift
         at += 1
         if byte < 0x80:
-            return number, at
+            return number & _UINT64, at
     raise IndexError
 
 

@@ -4,11 +4,9 @@ Implements: facts, Yellowstone gRPC (filters, replay by from_slot, pings). A she
 """
 
 import asyncio
-import logging
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -16,13 +14,13 @@ from google.protobuf.message import DecodeError
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeUpdate
 from actors.signals.from_geyser import read_head, read_update
+from actors.signals.grpc_stream import CallFailed, GrpcStream, open_stream
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
-
-logger = logging.getLogger(__name__)
 
 MESSAGE_BYTES_MAX = 64 << 20
 QUEUE_MAX, QUEUE_BYTES_MAX = 10_000, 64 << 20  # Updates that were read and not classified.
 _SMALL_BYTES = 256  # Pings and slots are smaller, transactions are larger.
+_LOOKED_AT_ONCE = 256  # Updates of one turn of the event loop.
 _LOOK_SECONDS = 1.0
 _SILENT_SECONDS_MAX = 15.0  # Slots come several times a second, and pings every ten seconds.
 _STATES = {
@@ -42,7 +40,7 @@ class GeyserSource:
         self._url, self._programs, self._token = url, programs, token
         self._wallets: frozenset[str] = frozenset()
         self._is_mine: Callable[[bytes], bool] | None = None
-        self._call: Any = None
+        self._call: GrpcStream | None = None
         self._head = self._told_slot = 0
 
     def head(self) -> int:
@@ -56,45 +54,35 @@ class GeyserSource:
             return
         self._wallets = wallets
         if self._call is not None:
-            try:
-                await self._call.write(self._request(None))
-            except (grpc.RpcError, asyncio.InvalidStateError) as error:
-                logger.warning("the stream could not be told of %d wallets: %s", len(wallets), error)
+            self._call.write(self._request(None).SerializeToString())
 
     async def updates(self, from_slot: int | None) -> AsyncGenerator[Sequence[Update], None]:
-        options = (("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),)
-        target = self._url.partition("://")[2].rstrip("/")
-        if self._url.startswith("https://"):
-            channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=options)
-        else:
-            channel = grpc.aio.insecure_channel(target, options=options)
-        async with channel:
-            subscribe: Any = channel.stream_stream(
-                api.SUBSCRIBE.path, request_serializer=SubscribeRequest.SerializeToString, response_deserializer=None
-            )
-            call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
-            inbox, self._told_slot = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX), 0
-            reading = asyncio.create_task(self._read_into(inbox, call, from_slot))
-            try:
-                while payloads := await inbox.take(BATCH_MAX):
-                    batch = [update for payload in payloads if (update := _read(payload)) is not None]
-                    if batch:
-                        yield batch
-                reading.result()
-            except grpc.aio.AioRpcError as error:
-                raise _translated(error) from error
-            except (DecodeError, asyncio.InvalidStateError) as error:
-                raise SourceUnavailable(f"the stream is broken: {error}") from error
-            finally:
-                self._call = None
-                call.cancel()
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+        try:
+            metadata = {"x-token": self._token} if self._token else {}
+            call = await open_stream(self._url, api.SUBSCRIBE.path, metadata, MESSAGE_BYTES_MAX)
+        except CallFailed as error:
+            raise _translated(error) from error
+        inbox, self._told_slot = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX), 0
+        reading = asyncio.create_task(self._read_into(inbox, call, from_slot))
+        try:
+            while payloads := await inbox.take(BATCH_MAX):
+                batch = [update for payload in payloads if (update := _read(payload)) is not None]
+                if batch:
+                    yield batch
+            reading.result()
+        except CallFailed as error:
+            raise _translated(error) from error
+        except DecodeError as error:
+            raise SourceUnavailable(f"the stream is broken: {error}") from error
+        finally:
+            self._call = None
+            call.close()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
-    async def _read_into(self, inbox: "Inbox", call: Any, from_slot: int | None) -> None:
+    async def _read_into(self, inbox: "Inbox", call: GrpcStream, from_slot: int | None) -> None:
         """Read the stream until it breaks. Pings are answered in time, however many updates wait."""
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
+        loop = asyncio.get_running_loop()
         heard_at = loop.time()
         watch: asyncio.TimerHandle
 
@@ -102,30 +90,25 @@ class GeyserSource:
             nonlocal watch
             watch = loop.call_later(_LOOK_SECONDS, look)
             if loop.time() - heard_at > _SILENT_SECONDS_MAX and not inbox.is_full:
-                call.cancel()
+                call.fail("the stream is silent")
 
         watch = loop.call_later(_LOOK_SECONDS, look)  # One timer, as a time limit for each update costs more.
         try:
-            wallets = self._wallets
-            await call.write(self._request(from_slot))
+            call.write(self._request(from_slot).SerializeToString())
             self._call = call  # Not before, as the request of `watch` has no slot, and must not be the first one.
-            if self._wallets != wallets:
-                await call.write(self._request(None))
-            while (payload := await call.read()) is not grpc.aio.EOF:
+            while payloads := await call.read():
                 heard_at = loop.time()
-                if len(payload) <= _SMALL_BYTES and await self._is_ping(payload, call):
-                    continue
-                if self._is_mine is not None and self._is_of_others(payload, self._is_mine):
-                    continue
-                inbox.add(payload)
-                if inbox.is_full:
-                    await inbox.has_room()
-                    heard_at = loop.time()
-            raise SourceUnavailable("the stream has ended")
-        except asyncio.CancelledError:
-            if task.cancelling():
-                raise
-            raise SourceUnavailable("the stream is silent") from None
+                for number, payload in enumerate(payloads, 1):
+                    if number % _LOOKED_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                    if len(payload) <= _SMALL_BYTES and self._is_ping(payload, call):
+                        continue
+                    if self._is_mine is not None and self._is_of_others(payload, self._is_mine):
+                        continue
+                    inbox.add(payload)
+                    if inbox.is_full:
+                        await inbox.has_room()
+                        heard_at = loop.time()
         finally:
             watch.cancel()
             inbox.end()
@@ -138,11 +121,11 @@ class GeyserSource:
             return False
         return True
 
-    async def _is_ping(self, payload: bytes, call: Any) -> bool:
+    def _is_ping(self, payload: bytes, call: GrpcStream) -> bool:
         """Answer a ping, and note a slot: the newest one tells how far the classifier is behind."""
         update = SubscribeUpdate.FromString(payload)
         if update.HasField("ping"):
-            await call.write(SubscribeRequest(ping={"id": 1}))
+            call.write(SubscribeRequest(ping={"id": 1}).SerializeToString())
             return True
         if update.HasField("slot"):
             self._head = max(self._head, update.slot.slot)
@@ -217,9 +200,8 @@ def _read(payload: bytes) -> Update | None:
     return None
 
 
-def _translated(error: grpc.aio.AioRpcError) -> Exception:
-    text = error.details() or ""
-    first = _FIRST_AVAILABLE.search(text)
-    if error.code() is grpc.StatusCode.OUT_OF_RANGE and first is not None:
+def _translated(error: CallFailed) -> Exception:
+    first = _FIRST_AVAILABLE.search(error.text)
+    if error.code is grpc.StatusCode.OUT_OF_RANGE and first is not None:
         return SlotsGone(int(first[1]))
-    return SourceUnavailable(f"{error.code().name}: {text}")
+    return SourceUnavailable(str(error))

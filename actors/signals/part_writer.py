@@ -18,6 +18,10 @@ from actors.signals.log import LogEntry, SignalGap, SignalLog
 from actors.signals.positions import Claim
 
 HELD_MAX = 10_000
+# Between two questions how far the other parts are. After each that brought nothing the next one comes after twice the
+# time, up to eight times: it costs this process and Redis half a millisecond each, and where another part is seconds
+# behind there would be a hundred a second.
+_HELD_SECONDS, _DOUBLED_MAX = 0.01, 3
 _WRITTEN_AT_ONCE = 500  # One script of Redis writes them, and nothing else runs there meanwhile.
 
 
@@ -31,11 +35,17 @@ class PartWriter:
         self.count = 0  # Of the signals that were new.
         self._is_one = claim.division.parts == 1
         self._held, self._others_reached = HeldEvents(), NO_OTHERS if self._is_one else 0
+        self._in_vain = 0  # Questions in a row that brought nothing.
         self._read = self._reached = 0  # The newest slot that was read, and what the others know of it.
 
     @property
     def held(self) -> int:
         return len(self._held)
+
+    @property
+    def pause_seconds(self) -> float:
+        """Return how long to wait before `write` is called again for what is held alone."""
+        return float(_HELD_SECONDS * 2 ** min(self._in_vain, _DOUBLED_MAX))
 
     @property
     def is_full(self) -> bool:
@@ -73,8 +83,10 @@ class PartWriter:
             )
             self.position, self._reached = position, max(reached, self._reached)
             self._move(position)
+            self._in_vain = 0 if events else self._in_vain + 1
             if not self._held.may_go_on(self._others_reached):
                 return
+            self._in_vain = 0
 
     def _note(self, fresh: Sequence[LogEntry]) -> None:
         self._written.extend(fresh)

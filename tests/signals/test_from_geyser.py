@@ -80,6 +80,58 @@ def test_a_head_of_other_bytes_is_none_or_true(payload: bytes, cut: int) -> None
         assert head == (found.slot, found.transaction.signature)
 
 
+def _field(number: int, kind: int, content: bytes) -> bytes:
+    """A field as protobuf writes it; kind 2 has its length before it. Others are as they are, also wrong."""
+    tag = number << 3 | kind
+    head = bytes([tag & 0x7F | 0x80, tag >> 7]) if tag > 0x7F else bytes([tag])
+    return head + (_length(len(content)) if kind == 2 else b"") + content
+
+
+def _length(size: int) -> bytes:
+    return bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])
+
+
+_SIGNATURES = st.binary(min_size=64, max_size=64) | st.binary(max_size=66)
+_UNKNOWN = st.builds(
+    _field, st.integers(1, 40), st.sampled_from((0, 1, 2, 5)), st.binary(min_size=8, max_size=8) | st.binary(max_size=9)
+)
+
+
+@st.composite
+def _updates(draw: st.DrawFn) -> bytes:
+    """Updates with all their fields, in their order or in any other, some twice, among fields that nobody knows."""
+
+    def mixed(*fields: bytes) -> bytes:
+        if draw(st.booleans()):
+            return b"".join(fields)
+        more = draw(st.lists(st.sampled_from(fields) | _UNKNOWN, max_size=3))
+        return b"".join(draw(st.permutations((*fields, *more))))
+
+    vote, slot = b"\x10" + bytes([draw(st.integers(0, 1))]), _length(draw(st.integers(0, 1 << 13)))
+    info = mixed(_field(1, 2, draw(_SIGNATURES)), vote, _field(3, 2, b""), b"\x28\x05")
+    transaction = mixed(_field(1, 2, info), _field(2, 0, slot))
+    return mixed(_field(1, 2, b"programs"), _field(4, 2, transaction), _field(11, 2, b""))
+
+
+@given(_updates())
+@settings(max_examples=EXAMPLES)
+def test_a_head_is_what_protobuf_reads_whatever_stands_where(payload: bytes) -> None:
+    """Unknown fields, other orders, fields that come twice: of these the last one counts, or they are merged."""
+    head = read_head(payload)
+    try:
+        found = SubscribeUpdate.FromString(payload)
+    except DecodeError:
+        return
+    assert head is None or (head == (found.transaction.slot, found.transaction.transaction.signature))
+    assert head is None or found.HasField("transaction")
+
+
+def test_a_second_transaction_is_not_overlooked() -> None:
+    first, second = trade(7, 8, 5).SerializeToString(), trade(9, 10, 5).SerializeToString()
+    assert read_head(first) == (7, trade(7, 8, 5).transaction.transaction.signature)
+    assert read_head(first + second) is None
+
+
 def test_slots_and_pings_have_no_head() -> None:
     slot = SubscribeUpdate(filters=["slots"])
     slot.slot.slot = 5

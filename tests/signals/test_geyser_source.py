@@ -14,6 +14,7 @@ from actors.signals import geyser_source
 from actors.signals.classify import PROGRAMS, classify
 from actors.signals.events import SignalEvent
 from actors.signals.geyser_source import GeyserSource
+from actors.signals.grpc_stream import CallFailed
 from actors.signals.sources import (
     BATCH_MAX,
     ChainSource,
@@ -211,9 +212,7 @@ def test_the_text_of_lost_slots_is_understood() -> None:
     """Facts: OUT_OF_RANGE with the first available slot in its text."""
     from actors.signals.geyser_source import _translated
 
-    def error(code: grpc.StatusCode, text: str) -> grpc.aio.AioRpcError:
-        return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=text)
-
-    gone = _translated(error(grpc.StatusCode.OUT_OF_RANGE, "broadcast from 5 is not available, last available: 90"))
+    text = "broadcast from 5 is not available, last available: 90"
+    gone = _translated(CallFailed(grpc.StatusCode.OUT_OF_RANGE, text))
     assert isinstance(gone, SlotsGone) and gone.first == 90
-    assert isinstance(_translated(error(grpc.StatusCode.INTERNAL, "lagged")), SourceUnavailable)
+    assert isinstance(_translated(CallFailed(grpc.StatusCode.INTERNAL, "lagged")), SourceUnavailable)

@@ -34,6 +34,23 @@ async def test_a_signal_waits_until_the_other_part_has_come_to_its_slot() -> Non
     assert entry.event == signal(1, 150) and one.count == 1
 
 
+async def test_a_part_that_waits_in_vain_asks_more_rarely() -> None:
+    """Questions of parts that wait for one that is far behind took more than their own work did."""
+    log = MemorySignalLog()
+    one, other = await _writers(log, 2)
+    one.has_read(150)
+    one.add([signal(1, 150)])
+    pauses = [one.pause_seconds]
+    for _ in range(6):
+        await one.write()
+        pauses.append(one.pause_seconds)
+    assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.08, 0.08, 0.08])
+    other.has_read(150)
+    await other.write()
+    await one.write()
+    assert not one.held and one.pause_seconds == pytest.approx(0.01)
+
+
 async def test_a_position_waits_for_what_is_held() -> None:
     """Blocks are final at once: a part that is killed then must read the slot again."""
     log = MemorySignalLog()
