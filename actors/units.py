@@ -9,6 +9,8 @@ import hashlib
 from typing import NewType
 
 import base58
+from solders.pubkey import Pubkey as SolanaPubkey
+from solders.signature import Signature as SolanaSignature
 
 Credits = NewType("Credits", int)
 UsdcUnits = NewType("UsdcUnits", int)  # Base units of USDC: six decimals.
@@ -25,6 +27,7 @@ VIRTUAL_SHARDS = (
 )
 UNITS_PER_USDC = 1_000_000  # USDC has six decimals.
 PUBKEY_BYTES = 32
+SIGNATURE_BYTES = 64
 ROUTING_BYTES = 8  # Keys, tokens and challenges start with these, so any replica finds the owner without a look-up.
 _REMEMBERED_ACCOUNTS = 16_384  # About 3 MB; each call looks up the shard of its account twice.
 _PUBKEY_TEXT_MAX = 44  # Longest base58 text of 32 bytes; longer input is refused before it is decoded.
@@ -50,7 +53,14 @@ def json_integer(value: object) -> int | None:
 
 
 def base58_text(raw: bytes) -> str:
-    """Encode bytes in base58, as Solana writes public keys and signatures."""
+    """Encode bytes in base58, as Solana writes public keys and signatures.
+
+    A key or a signature takes 1 µs in solders, and 57 µs in base58: a racer writes thousands a second.
+    """
+    if len(raw) == SIGNATURE_BYTES:
+        return str(SolanaSignature.from_bytes(raw))
+    if len(raw) == PUBKEY_BYTES:
+        return str(SolanaPubkey.from_bytes(raw))
     return str(base58.b58encode(raw), "ascii")
 
 

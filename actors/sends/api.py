@@ -14,6 +14,7 @@ from actors.sends.store import LegReport
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
 _NO_PROOF = "the outcome could not be proven; nothing is charged"
+NO_ROOM = "too many sends are under way"  # The reason of a racer that has as many as it takes, of all accounts.
 _NOT_YET = "not confirmed in time; it may still land, and its charge is pending: ask getSendStatus before sending again"
 
 

@@ -110,7 +110,9 @@ class Broadcasts:
         report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, said, done.refused)
         running.reports[place] = report
         if report.sent:
-            running.race, running.sent_here = replace(running.race, sent=True), True
+            running.sent_here = True
+            if not running.race.sent:
+                running.race = replace(running.race, sent=True)
         self._statistics.leg_reported(self._clock.now_ms(), leg.name, done.submitted_ms, done.acknowledged_ms)
         self._metrics.send_legs.add((leg.name, report.result))
         return report

@@ -8,17 +8,26 @@ what follows from an answer.
 import asyncio
 import base64
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import orjson
 
 from actors.sends.core import Present, Proof
+from actors.sends.gathered import Gathered
 from actors.units import base58_text
 from actors.upstream.replies import Node, NodeAnswer, value_of
-from actors.upstream.signature_status import SignatureStatus, is_count, signature_statuses, surest
+from actors.upstream.signature_status import (
+    STATUSES_MAX,
+    SignatureStatus,
+    is_count,
+    signature_statuses,
+    surest,
+)
 
 _QUICK_MS, _WORK_MS = 1_500, 5_000
 _TRIES = 3
+_Look = tuple[SignatureStatus | None, Proof | None]  # What one node says of a signature.
 _NONCE_FROM, _NONCE_TO = 40, 72  # The stored nonce in the data of a nonce account: version, state, authority, nonce.
 
 
@@ -29,6 +38,9 @@ class SendChain:
         self.node = node
         self._single_nodes = [SendChain(each) for each in single_nodes] if single_nodes else [self]
         self._present: dict[bytes, asyncio.Task[Present | None]] = {}
+        self._recent = Gathered[bytes, SignatureStatus | None](partial(self._statuses, False), STATUSES_MAX)
+        self._old = Gathered[bytes, SignatureStatus | None](partial(self._statuses, True), STATUSES_MAX)
+        self._looks = Gathered[tuple[bytes, str | None], _Look](self._look, STATUSES_MAX)
 
     @property
     def nodes(self) -> int:
@@ -68,23 +80,37 @@ class SendChain:
         """Ask the nodes for the status of each signature (upstream/signature_status.py)."""
         return await signature_statuses(self.node, signatures, history, _QUICK_MS)
 
+    async def status(self, signature: bytes, history: bool = False) -> SignatureStatus | None:
+        """Ask for one status; callers of one moment share a question. None: the nodes do not know it, or did not
+        answer."""
+        return await (self._old if history else self._recent).ask(signature)
+
+    async def _statuses(self, history: bool, signatures: Sequence[bytes]) -> Sequence[SignatureStatus | None]:
+        return await self.statuses(signatures, history) or [None] * len(signatures)
+
     async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, list[Proof]]:
-        """Ask every node by itself. Gives the best status, and the proof of each node that does not know it."""
-        looks = await asyncio.gather(*(each._look(signature, nonce_account) for each in self._single_nodes))
+        """Ask every node by itself. Gives the best status, and the proof of each node that does not know it. Callers of
+        one moment share the questions."""
+        asked = signature, nonce_account
+        looks = await asyncio.gather(*(each._looks.ask(asked) for each in self._single_nodes))
         return surest(one for one, _ in looks), [proof for _, proof in looks if proof is not None]
 
-    async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, Proof | None]:
+    async def _look(self, asked: "Sequence[tuple[bytes, str | None]]") -> "Sequence[_Look]":
         """Ask one node. The order matters: what is unknown after the height did not land at or below it; history that
         the node drops meanwhile counts as not searched."""
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}])
-        nonce = None if nonce_account is None else await self._nonce(nonce_account)
-        found = await self.statuses([signature], history=True)
+        accounts = {account for _, account in asked if account is not None}
+        told = await asyncio.gather(*map(self._nonce, accounts))
+        nonces = dict(zip(accounts, told, strict=True))
+        found = await self.statuses([signature for signature, _ in asked], history=True)
         first = await self._ask("getFirstAvailableBlock", [])
         if found is None:
-            return None, None
-        if found[0] is not None:
-            return found[0], None
-        return None, Proof(height, first, nonce) if is_count(height) and is_count(first) else None
+            return [(None, None)] * len(asked)
+        proves = is_count(height) and is_count(first)
+        return [
+            (seen, Proof(height, first, nonces.get(account or "")) if proves and seen is None else None)
+            for seen, (_, account) in zip(found, asked, strict=True)
+        ]
 
     async def _nonce(self, account: str) -> bytes | None:
         """Ask for a nonce. Empty: there is no such nonce account. None: the node did not say."""

@@ -192,6 +192,13 @@ def next_step(
     return RaceStep.WAIT
 
 
+def has_step(race: Race, slot: int | None, now_ms: int, seen: SignatureStatus | None) -> bool:
+    """Return whether there is anything to do for a race whose window is open, or its window has ended."""
+    if not race.state.open or is_over(race, slot, now_ms):
+        return True
+    return next_step(race, slot, now_ms, seen) is not RaceStep.WAIT
+
+
 def may_broadcast(race: Race, slot: int | None, now_ms: int) -> bool:
     if race.broadcasts == 0:
         return not is_over(race, slot, now_ms)

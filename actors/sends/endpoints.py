@@ -20,6 +20,7 @@ from actors.errors import Err, Refusal
 from actors.methods.sends import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 from actors.methods.signed_transactions import decode_signed, signed_transaction
 from actors.sends.api import (
+    NO_ROOM,
     RaceRefused,
     RaceResult,
     RacerUnreachable,
@@ -96,6 +97,8 @@ class SendMethods:
             self._once.race_refused(signature)
             if found.crowded:
                 return replies.refused(Refusal(Err.CONCURRENCY_LIMITED, found.reason))
+            if found.reason == NO_ROOM:
+                return replies.refused(Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, found.reason))
             return replies.UNREACHABLE
         body = result_body(found, base58_text(found.race.signature))
         final = body["status"] in ("confirmed", "failed")

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 _FRAME_BYTES_MAX = 1 << 20
 _OPEN_SECONDS = 5.0
+# Signatures with a subscription. A node limits those of one socket, and polls of 256 signatures at once cost less than
+# so many subscriptions: while there are more races, the racer polls as if there were no socket.
+FOLLOWED_MAX = 1_024
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 
 
@@ -46,6 +49,7 @@ class SignatureNotices:
         self.noticed = asyncio.Event()
         self._changed = asyncio.Event()  # The writer has something to do.
         self._wanted: set[bytes] = set()
+        self._passed_over: set[bytes] = set()  # Races beyond FOLLOWED_MAX.
         self._connected = False
         self._numbers = count(1)
         # Of the present socket. Numbers of requests and of subscriptions to signatures.
@@ -56,17 +60,22 @@ class SignatureNotices:
     @property
     def complete(self) -> bool:
         """Return whether a notice will come for every race, so that polls may be rare."""
-        if not self._connected or not self._wanted <= self._subscriptions.keys():
+        if not self._connected or self._passed_over or not self._wanted <= self._subscriptions.keys():
             return False
         return all(self._subscriptions[signature].number is not None for signature in self._wanted)
 
     def follow(self, signature: bytes) -> None:
+        if len(self._wanted) >= FOLLOWED_MAX:
+            self._passed_over.add(signature)
+            return
         self._wanted.add(signature)
         self._changed.set()
 
     def drop(self, signature: bytes) -> None:
-        self._wanted.discard(signature)
-        self._changed.set()
+        self._passed_over.discard(signature)
+        if signature in self._wanted:
+            self._wanted.discard(signature)
+            self._changed.set()
 
     def start(self) -> None:
         if self._ws_url is not None:

@@ -5,27 +5,47 @@ kind of actor". The port, and PostgreSQL. Decides nothing: a change names the st
 any other; and it carries the epoch of its slice, and is refused once another racer has claimed that.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
 from actors.ownership.api import FENCED_SQLSTATE, SliceLost
 from actors.ownership.held import HeldSlices
-from actors.sends.core import HOLD_MS, LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
+from actors.sends import statements
+from actors.sends.core import LOOK_OFTEN_MS, Race, RaceState, Ticket
+from actors.sends.gathered import Gathered
 from actors.sends.slices import slice_of
 from actors.storage.connections import away_as
 
-_RACE_COLUMNS = tuple(field.name for field in fields(Race))
-_TICKET_COLUMNS = tuple(field.name for field in fields(Ticket))
-_RACES, _TICKETS = ", ".join(_RACE_COLUMNS), ", ".join(_TICKET_COLUMNS)
-_REPORTS = "broadcast, leg, submitted_ms, acknowledged_ms, error, refused"  # In the order of LegReport's fields.
+AT_ONCE_MAX = 64  # Races in one statement, whose rows are made and read in one turn of the event loop.
+# Errors that one row can cause, which must not refuse the others.
+_OF_ONE_ROW = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.DeadlockDetectedError)
+
+# The values of a row. `dataclasses.astuple` copies each of them, and takes ten times as long.
+_OF_RACE = attrgetter(*(name for name, _ in statements.RACE))
+_OF_TICKET = attrgetter(*(name for name, _ in statements.TICKET))
+_OF_REPORT = attrgetter(*statements.REPORT_COLUMNS)
+_STATE = [name for name, _ in statements.RACE].index("state")
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class RacesUnavailable(Exception):
     """The store did not answer: the change may or may not have been made."""
+
+
+class _OneRefused(RacesUnavailable):
+    """The database refused a whole statement, perhaps for one of its rows. It has changed nothing."""
+
+
+class _Fenced(_OneRefused):
+    """One of the slices has another owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,111 +142,139 @@ class PostgresRaceStore:
     """The store in PostgreSQL, as one racer may write it. Every failure of the database raises RacesUnavailable.
 
     held: the racer's slices. Each write carries the epoch of its race's slice; one that is refused loses the slice.
+    What is asked for races while a statement of its kind is under way goes into the next statement, in one transaction:
+    a racer with thousands of races commits some dozen times a second, not thousands of times.
     """
 
     def __init__(self, pool: asyncpg.Pool, held: HeldSlices) -> None:
         self._pool, self._held = pool, held
+        self._opens = self._together(self._open)
+        self._broadcasts = self._together(self._broadcast)
+        self._reports = self._together(self._report)
+        self._ends = self._together(self._end)
+        self._ticket_ends = self._together(self._end_tickets)
+        self._races = self._together(self._read_races)
+        self._finds = self._together(self._find)
+        self._waits = self._together(self._waiting)
+
+    @staticmethod
+    def _together(work: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]) -> Gathered[Item, Answer]:
+        return Gathered(work, AT_ONCE_MAX, alone=(_OneRefused,))
+
+    # --- writes
 
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
-        given = (*astuple(race), look_at_ms, False, *astuple(ticket))
-        marks = [f"${number}" for number in range(4, len(given) + 4)]
-        races = ", ".join(marks[: len(_RACE_COLUMNS) + 2])
-        tickets = ", ".join(marks[len(_RACE_COLUMNS) + 2 :])
-        statement = (
-            f"SELECT {_RACES} FROM sends_open_owned("  # noqa: S608 - our own names.
-            f"$1, ROW ({races})::send_races, ROW ({tickets})::send_tickets, $2, $3)"
-        )
         with self._writing(race.signature) as epoch:
-            row = await self._pool.fetchrow(statement, epoch, open_max, HOLD_MS, *given)
-        return None if row is None else _race(row)
+            return await self._opens.ask((epoch, race, ticket, look_at_ms, open_max))
+
+    async def _open(self, asked: Sequence[tuple[int, Race, Ticket, int, int]]) -> Sequence[Race | None]:
+        rows = [
+            (epoch, open_max, *_OF_RACE(race), look_at_ms, False, *_OF_TICKET(ticket))
+            for epoch, race, ticket, look_at_ms, open_max in asked
+        ]
+        found: list[Race | None] = [None] * len(asked)
+        for row in await self._each(statements.OPEN, rows):
+            found[row["place"] - 1] = _race(tuple(row)[1:])
+        return found
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
         with self._writing(before.signature) as epoch:
-            done = await self._pool.fetchval(
-                "SELECT sends_broadcast($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                epoch,
-                before.signature,
-                before.window_at_ms,
-                before.broadcasts,
-                after.window_at_ms,
-                after.window_slot,
-                after.last_slot,
-                after.broadcasts,
-                after.retries,
-                look_at_ms,
+            return await self._broadcasts.ask((epoch, before, after, look_at_ms))
+
+    async def _broadcast(self, asked: Sequence[tuple[int, Race, Race, int]]) -> Sequence[bool]:
+        rows = [
+            (
+                *(epoch, before.signature, before.window_at_ms, before.broadcasts),
+                *(after.window_at_ms, after.window_slot, after.last_slot, after.broadcasts, after.retries, look_at_ms),
             )
-        return bool(done)
+            for epoch, before, after, look_at_ms in asked
+        ]
+        return await self._done(statements.BROADCAST, rows)
 
     async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
-        rows = list(zip(*(astuple(report) for report in reports), strict=True)) or [()] * len(fields(LegReport))
-        is_sent = any(report.sent for report in reports)
         with self._writing(signature) as epoch:
-            await self._pool.execute(
-                "SELECT sends_report($1, $2, $3, $4, $5, $6, $7, $8, $9)", epoch, signature, is_sent, *rows
-            )
+            await self._reports.ask((epoch, signature, reports))
+
+    async def _report(self, asked: Sequence[tuple[int, bytes, Sequence[LegReport]]]) -> Sequence[None]:
+        """The reports of all races stand in one list; each race names its part of it."""
+        every = [report for _, _, reports in asked for report in reports]
+        columns = list(zip(*map(_OF_REPORT, every), strict=True)) or [()] * len(statements.REPORT_COLUMNS)
+        ends = accumulate(len(reports) for _, _, reports in asked)
+        rows = [
+            (epoch, signature, any(report.sent for report in reports), end - len(reports) + 1, end)
+            for (epoch, signature, reports), end in zip(asked, ends, strict=True)
+        ]
+        await self._each(statements.REPORT, rows, *columns)
+        return [None] * len(asked)
 
     async def end(self, race: Race) -> bool:
         with self._writing(race.signature) as epoch:
-            done = await self._pool.fetchval(
-                "SELECT sends_end($1, $2, $3, $4, $5, $6)",
-                epoch,
-                race.signature,
-                race.state.value,
-                race.slot,
-                race.error,
-                race.ended_at_ms,
-            )
-        return bool(done)
+            return await self._ends.ask((epoch, race))
+
+    async def _end(self, asked: Sequence[tuple[int, Race]]) -> Sequence[bool]:
+        rows = [
+            (epoch, race.signature, race.state.value, race.slot, race.error, race.ended_at_ms) for epoch, race in asked
+        ]
+        return await self._done(statements.END, rows)
 
     async def end_ticket(self, ticket: Ticket, charged: int) -> None:
         with self._writing(ticket.signature) as epoch:
-            await self._pool.execute(
-                "SELECT sends_end_ticket_owned($1, $2, $3, $4)", epoch, ticket.signature, ticket.operation, charged
-            )
+            await self._ticket_ends.ask((epoch, ticket.signature, ticket.operation, charged))
+
+    async def _end_tickets(self, asked: Sequence[tuple[int, bytes, bytes, int]]) -> Sequence[None]:
+        await self._each(statements.END_TICKET, asked)
+        return [None] * len(asked)
+
+    # --- reads
 
     async def race(self, signature: bytes) -> Race | None:
-        with away_as(RacesUnavailable):
-            row = await self._pool.fetchrow(
-                f"SELECT {_RACES} FROM send_races WHERE signature = $1",  # noqa: S608 - our own names.
-                signature,
-            )
-        return None if row is None else _race(row)
+        return await self._races.ask((signature,))
+
+    async def _read_races(self, asked: Sequence[tuple[bytes]]) -> Sequence[Race | None]:
+        found: list[Race | None] = [None] * len(asked)
+        for row in await self._each(statements.RACE_OF, asked):
+            found[row["place"] - 1] = _race(tuple(row)[1:])
+        return found
 
     async def find(self, signature: bytes, pubkey: bytes, operation: bytes | None = None) -> KeptRace | None:
-        with away_as(RacesUnavailable):
-            async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
-                ticket = await connection.fetchrow(
-                    f"SELECT {_TICKETS} FROM send_tickets WHERE signature = $1 AND pubkey = $2 "  # noqa: S608
-                    "AND ($3::bytea IS NULL OR operation = $3) ORDER BY opened_at_ms DESC, operation DESC LIMIT 1",
-                    signature,
-                    pubkey,
-                    operation,
-                )
-                if ticket is None:
-                    return None
-                race = await connection.fetchrow(
-                    f"SELECT {_RACES} FROM send_races WHERE signature = $1",  # noqa: S608 - our own names.
-                    signature,
-                )
-                reports = await connection.fetch(
-                    f"SELECT {_REPORTS} FROM send_reports WHERE signature = $1 "  # noqa: S608 - our own names.
-                    "ORDER BY number DESC LIMIT $2",
-                    signature,
-                    LEGS_ROWS_MAX,
-                )
-        reports.reverse()
-        return KeptRace(_race(race), Ticket(*ticket), tuple(LegReport(*row) for row in reports))
+        return await self._finds.ask((signature, pubkey, operation))
+
+    async def _find(self, asked: Sequence[tuple[bytes, bytes, bytes | None]]) -> Sequence[KeptRace | None]:
+        found: list[KeptRace | None] = [None] * len(asked)
+        for row in await self._each(statements.FIND, asked):
+            place, *values = row.values()
+            *values, reports = values
+            race, ticket = values[: len(statements.RACE)], values[len(statements.RACE) :]
+            told = tuple(LegReport(*report) for report in reversed(reports))
+            found[place - 1] = KeptRace(_race(race), Ticket(*ticket), told)
+        return found
 
     async def waiting(self, signature: bytes, after: bytes, limit: int) -> list[Ticket]:
+        return await self._waits.ask((signature, after, limit))
+
+    async def _waiting(self, asked: Sequence[tuple[bytes, bytes, int]]) -> Sequence[list[Ticket]]:
+        found: list[list[Ticket]] = [[] for _ in asked]
+        for row in await self._each(statements.WAITING, asked):
+            found[row["place"] - 1].append(Ticket(*list(row.values())[1:]))
+        return found
+
+    async def _done(self, statement: str, rows: Sequence[Sequence[Any]]) -> list[bool]:
+        found = {row["place"]: bool(row["done"]) for row in await self._each(statement, rows)}
+        return [found[place] for place in range(1, len(rows) + 1)]
+
+    async def _each(self, statement: str, rows: Sequence[Sequence[Any]], *more: Any) -> list[Any]:
+        """Run a statement for all of these rows, which it takes as columns."""
         with away_as(RacesUnavailable):
-            rows = await self._pool.fetch(
-                f"SELECT {_TICKETS} FROM send_tickets WHERE signature = $1 AND charged IS NULL "  # noqa: S608
-                "AND operation > $2 ORDER BY operation LIMIT $3",
-                signature,
-                after,
-                limit,
-            )
-        return [Ticket(*row) for row in rows]
+            try:
+                return list(await self._pool.fetch(statement, *zip(*rows, strict=True), *more))
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == FENCED_SQLSTATE:
+                    raise _Fenced from error
+                if isinstance(error, _OF_ONE_ROW):
+                    raise _OneRefused(f"{type(error).__name__}: {error}") from error
+                raise
+
+    # --- what is due
 
     async def hasten(self, now_ms: int, slices: Collection[int]) -> None:
         numbers, epochs = self._serving(slices)
@@ -236,7 +284,7 @@ class PostgresRaceStore:
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         with away_as(RacesUnavailable):
             rows = await self._pool.fetch(
-                f"SELECT {_RACES} FROM sends_due($1, $2, $3, $4, $5, $6)",  # noqa: S608 - our own names.
+                f"SELECT {statements.RACES} FROM sends_due($1, $2, $3, $4, $5, $6)",  # noqa: S608 - our own names.
                 *self._serving(),
                 now_ms,
                 look_at_ms,
@@ -261,16 +309,14 @@ class PostgresRaceStore:
         epoch = self._held.epoch(number)
         if epoch is None:
             raise SliceLost(f"slice {number} is not held")
-        with away_as(RacesUnavailable):
-            try:
-                yield epoch
-            except asyncpg.PostgresError as error:
-                if error.sqlstate != FENCED_SQLSTATE:
-                    raise
-                self._held.lose(number, epoch)
-                raise SliceLost(f"slice {number} has another owner") from error
+        try:
+            yield epoch
+        except _Fenced as error:
+            self._held.lose(number, epoch)
+            raise SliceLost(f"slice {number} has another owner") from error
 
 
-def _race(row: Any) -> Race:
-    race = Race(*row)
-    return replace(race, state=RaceState(race.state))
+def _race(row: Iterable[Any]) -> Race:
+    values = list(row)
+    values[_STATE] = RaceState(values[_STATE])
+    return Race(*values)

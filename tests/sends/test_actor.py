@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from actors.methods.signed_transactions import SignedTransaction
+from actors.sends import actor
 from actors.sends.actor import POLL_SECONDS
-from actors.sends.api import RaceResult
+from actors.sends.api import NO_ROOM, RaceRefused, RaceResult
 from actors.sends.core import RaceState, RaceStep
 from actors.sends.legs import Submission
 from actors.sends.store import RacesUnavailable
@@ -337,3 +338,55 @@ async def test_the_watch_outlives_a_chain_that_raises(monkeypatch: pytest.Monkey
             await asyncio.sleep(0.01)
     assert world.racer.slot is not None
     watch.cancel()
+
+
+async def test_a_racer_takes_so_many_sends_at_once_and_refuses_more_unstored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that come in one moment, before the first of them is stored. Their replica releases their holds."""
+    monkeypatch.setattr(actor, "RACES_MAX", 3)
+    world = World()
+    sends = [world.make() for _ in range(5)]
+    told = [asyncio.create_task(world.racer.race(world.wanted(sent, number))) for number, sent in enumerate(sends)]
+    await turns()
+    assert [task.result() for task in told if task.done()] == [RaceRefused(NO_ROOM)] * 2
+    assert len(world.store.races) == 3 == len({signature for _, signature, _ in world.arrivals})
+    await world.pass_time(10)
+    later = await world.call(sends[4])
+    await world.pass_time(10)
+    assert isinstance(later.result(), RaceResult) and len(world.store.races) == 4
+    await world.pass_time(130)
+    audit(world)
+
+
+async def test_of_many_races_those_with_nothing_to_do_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for number in range(20):
+        await world.call(world.make(dead=True), number)
+    await world.pass_time(1)
+    steps = list[bytes]()
+    right = world.racer._step
+
+    async def step(running: Any) -> bool:
+        steps.append(running.race.signature)
+        return await right(running)
+
+    monkeypatch.setattr(world.racer, "_step", step)
+    landing = next(iter(world.sent.values()))
+    landing.slot = world.slot + 1
+    await world.pass_time(1.8)
+    assert set(steps) == {landing.transaction.signature} and world.kept(landing).state is RaceState.CONFIRMED
+    await world.pass_time(130)
+    audit(world)
+
+
+async def test_the_more_races_the_rarer_are_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the number of questions does not grow with the races without an end."""
+    world, pauses = World(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(world.racer, "_sleep", sleep)
+    for races in (1, 1_024, 2_048, 5_000):
+        monkeypatch.setattr(world.racer, "_running", dict.fromkeys(range(races)))
+        await world.racer._until_next_look()
+    assert pauses == pytest.approx([0.15, 0.15, 0.3, 0.75])

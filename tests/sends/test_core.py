@@ -29,6 +29,7 @@ from actors.sends.core import (
     broadcast_begins,
     charge,
     ended,
+    has_step,
     is_over,
     may_gain_confirmations,
     next_step,
@@ -349,3 +350,17 @@ def test_long_races_end_as_the_chain_has_them(known: bool, age: int, steps: list
             machine.it_takes_its_next_step(**step)
             machine.it_broadcasts_by_the_rules()
     machine.its_end_is_the_chains()
+
+
+def test_a_race_that_waits_is_not_woken() -> None:
+    """A racer looks at thousands of races several times a second; most have nothing to do."""
+    new = a_race()
+    assert has_step(new, 100, NOW, None)
+    begun = broadcast_begins(new, 100)
+    processed, confirmed = (SignatureStatus(105, None, level, False) for level in (False, True))
+    assert not has_step(begun, 100 + RESEND_SLOTS - 1, NOW, None) and has_step(begun, 100 + RESEND_SLOTS, NOW, None)
+    assert not has_step(begun, 101, NOW, processed) and has_step(begun, 101, NOW, confirmed)
+    last = replace(begun, broadcasts=BROADCASTS_MAX)
+    assert not has_step(last, 100 + WINDOW_SLOTS - 1, NOW, None) and has_step(last, 100 + WINDOW_SLOTS, NOW, None)
+    assert has_step(last, None, NOW + WINDOW_SECONDS_MAX * 1_000, None)
+    assert has_step(ended(begun, RaceStep.CONFIRM, confirmed, NOW), 101, NOW, None)

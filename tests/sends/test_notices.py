@@ -8,7 +8,7 @@ import orjson
 import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from actors.sends.notices import SignatureNotices
+from actors.sends.notices import FOLLOWED_MAX, SignatureNotices
 from actors.units import base58_text
 
 FIRST, SECOND = b"a" * 64, b"b" * 64
@@ -137,3 +137,16 @@ async def test_without_a_socket_there_are_no_notices() -> None:
     notices.follow(FIRST)
     assert not notices.complete and not notices.noticed.is_set()
     await notices.stop()
+
+
+async def test_of_very_many_races_only_some_are_subscribed_to(node: FakeNode, notices: SignatureNotices) -> None:
+    """The racer polls as without a socket as long as one race has no subscription."""
+    signatures = [number.to_bytes(64, "big") for number in range(FOLLOWED_MAX + 2)]
+    for signature in signatures:
+        notices.follow(signature)
+    await until(lambda: len(node.requests) == FOLLOWED_MAX)
+    await until(lambda: all(one.number is not None for one in notices._subscriptions.values()))
+    assert not notices.complete
+    for signature in signatures[-2:]:
+        notices.drop(signature)
+    assert notices.complete and len(node.requests) == FOLLOWED_MAX

@@ -12,6 +12,7 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.methods.signed_transactions import SignedTransaction
+from actors.sends import actor
 from actors.sends.actor import SendRacer
 from actors.sends.api import RacerUnreachable
 from actors.sends.chain import SendChain
@@ -314,6 +315,18 @@ async def test_an_account_has_only_so_many_open_sends(scene: Scene) -> None:
     assert "sendTransaction" not in scene.here.calls and len(scene.store.races) == 2
     await scene.slots(6)
     assert [task.result().json()["result"]["status"] for task in tasks] == ["confirmed"] * 2
+
+
+async def test_a_racer_with_no_room_refuses_before_anything_is_stored_or_charged(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor, "RACES_MAX", 0)
+    customer = await scene.world.customer(60)
+    refused = (await scene.send(customer, scene.here.payment())).result()
+    assert refused.status_code == 503 and int(refused.headers["Retry-After"]) > 0
+    assert refused.json()["error"]["data"]["constant"] == "SERVICE_TEMPORARILY_UNAVAILABLE"
+    assert "sendTransaction" not in scene.here.calls and not scene.store.races
+    assert await scene.world.balance(customer) == 60 and await scene.world.debits(customer) == []
 
 
 async def test_a_preflight_that_fails_is_free_and_sends_nothing(scene: Scene) -> None:

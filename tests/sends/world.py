@@ -217,6 +217,10 @@ class WorldChain:
         await asyncio.sleep(0)
         return [self._world.seen(signature) for signature in signatures] if self._is_here() else None
 
+    async def status(self, signature: bytes, history: bool = False) -> SignatureStatus | None:
+        found = await self.statuses([signature], history)
+        return found[0] if found else None
+
     async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SignatureStatus | None, list[Proof]]:
         del nonce_account
         if not self._is_here():
