@@ -28,6 +28,7 @@ SCENARIOS = {
     "sends": ("sends", "main", "sendAndConfirm through the product, under losses and kills"),
     "races": ("races", "main", "races over three legs beside races over each leg alone"),
     "racers": ("racers", "main", "several racers: many sends in flight, and moves, kills and cuts under load"),
+    "in-flight": ("in_flight", "main", "10,000 sends in flight at one moment, through the product with several racers"),
     "landing-fees": ("landing_fees", "main", "how soon a transaction lands with each suggested fee"),
     "trades": ("trades", "main", "time to build executeSnipe and executeSell at a fixed rate"),
     "streams": ("streams", "main", "WebSocket subscriptions: memory, sharing, fan-out"),

@@ -98,14 +98,17 @@ class Payer:
         while not (await rpc(self._session, self._url, "getBalance", str(self._to), confirmed))["value"]:
             pass
 
-    def signed(self, blockhash: str, unit_price: int = 0) -> bytes:
-        """Sign a payment that differs from all before it. unit_price: micro-lamports a compute unit."""
+    def signed(self, blockhash: str, unit_price: int = 0, *, tips: bool = True) -> bytes:
+        """Sign a payment that differs from all before it. unit_price: micro-lamports a compute unit. tips: the block
+        engine, which takes no others."""
         number, owner = next(self._numbers), self.keypair.pubkey()
         instructions = [
             set_compute_unit_limit(_UNITS_FIRST + number),
             transfer(TransferParams(from_pubkey=owner, to_pubkey=self._to, lamports=1)),
-            transfer(TransferParams(from_pubkey=owner, to_pubkey=Pubkey.from_string(TIP_ACCOUNTS[0]), lamports=_TIP)),
         ]
+        if tips:
+            to = Pubkey.from_string(TIP_ACCOUNTS[0])
+            instructions.append(transfer(TransferParams(from_pubkey=owner, to_pubkey=to, lamports=_TIP)))
         if unit_price:
             instructions.insert(0, set_compute_unit_price(unit_price))
         message = MessageV0.try_compile(owner, instructions, [], Hash.from_string(blockhash))

@@ -1,4 +1,4 @@
-"""Reads from GET /metrics how long the replicas' event loops were held."""
+"""Reads from GET /metrics how long event loops were held."""
 
 import time
 import urllib.request
@@ -15,17 +15,19 @@ _WAIT_SECONDS, _LOOK_SECONDS = 10.0, 0.3  # Processes report every two seconds.
 
 
 class HeldLoops:
-    """The histograms of the replicas at one moment. counts: by process and upper end of a range, cumulative."""
+    """The histograms at one moment of the processes whose names begin with this, by default the replicas.
 
-    def __init__(self, page: str) -> None:
+    counts: by process and upper end of a range, cumulative."""
+
+    def __init__(self, page: str, prefix: str = _REPLICA) -> None:
         self.counts: Counter[tuple[str, float]] = Counter()
-        self.reported: list[float] = []  # When each replica reported, Unix seconds.
+        self.reported: list[float] = []  # When each process reported, Unix seconds.
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
                 process = sample.labels.get("process", "")
-                if process.startswith(_REPLICA) and sample.name == _HELD:
+                if process.startswith(prefix) and sample.name == _HELD:
                     self.counts[process, float(sample.labels["le"])] = int(sample.value)
-                elif process.startswith(_REPLICA) and sample.name == _REPORTED:
+                elif process.startswith(prefix) and sample.name == _REPORTED:
                     self.reported.append(sample.value)
 
     def longest_since(self, before: "HeldLoops") -> float:
@@ -40,12 +42,12 @@ class HeldLoops:
         return longest
 
 
-def held_loops(product: Product) -> HeldLoops:
-    """Wait until every replica on the page has reported after this moment; give up on one that is gone."""
+def held_loops(product: Product, prefix: str = _REPLICA) -> HeldLoops:
+    """Wait until every such process on the page has reported after this moment; give up on one that is gone."""
     asked_at, deadline = time.time(), time.monotonic() + _WAIT_SECONDS
     while True:
         with urllib.request.urlopen(product.ready["metrics_url"], timeout=10) as answer:
-            found = HeldLoops(answer.read().decode())
+            found = HeldLoops(answer.read().decode(), prefix)
         if (found.reported and min(found.reported) > asked_at) or time.monotonic() > deadline:
             return found
         time.sleep(_LOOK_SECONDS)

@@ -30,6 +30,7 @@ _SEED = 7  # Of the losses.
 _PER_SECOND = 50
 _FRESH_SECONDS = 8  # Payments are signed for so long ahead; a blockhash is good for a minute.
 _POLL_SECONDS = 0.4
+_TOGETHER = 50  # Calls of one request, where many are asked for.
 _PROOF_SECONDS = 240  # 150 blocks, finality, and the looks of recovery.
 _LANDING, _BASE = 50, 2
 _NO_SUCH_SEND = "has sent no transaction of this signature"
@@ -47,52 +48,69 @@ class Sent:
     status: str = ""
     charged: int = 0
 
+    def take(self, result: dict[str, Any]) -> None:
+        self.status, self.charged = result["status"], result.get("charged_credits", 0)
+
 
 class Sender:
     """Sends through the product, and asks the chain itself for the truth."""
 
     def __init__(self, session: aiohttp.ClientSession, system: System) -> None:
         assert system.product is not None and system.balance is not None
-        self._session, self._url, self.balance = session, system.url, system.balance
+        self.session, self._url, self.balance = session, system.url, system.balance
         self.product = system.product
         self.node_url = str(self.product.ready["node_url"])
         self._headers = {"X-Api-Key": system.api_key}
         self.payer = Payer(session, self.node_url)
 
-    async def payments(self, count: int) -> list[bytes]:
-        blockhash = await latest_blockhash(self._session, self.node_url)
-        return [self.payer.signed(blockhash) for _ in range(count)]
+    async def payments(self, count: int, tips: bool = True) -> list[bytes]:
+        """tips: for the block engine, which is a leg of these alone."""
+        blockhash = await latest_blockhash(self.session, self.node_url)
+        return [self.payer.signed(blockhash, tips=tips) for _ in range(count)]
 
     async def race(self, raw: bytes) -> Sent:
-        sent = Sent(_signature(raw), time.time() * 1000)
-        result = await self._call("sendAndConfirm", base64.b64encode(raw).decode())
-        sent.answered_ms = time.time() * 1000
-        _take(sent, result)
+        (sent,) = await self.race_together((raw,))
         return sent
+
+    async def race_together(self, raws: Sequence[bytes]) -> list[Sent]:
+        """Send so many in one request, each as a call of its own."""
+        sends = [Sent(_signature(raw), time.time() * 1000) for raw in raws]
+        results = await self._calls("sendAndConfirm", [base64.b64encode(raw).decode() for raw in raws])
+        for sent, result in zip(sends, results, strict=True):
+            sent.answered_ms = time.time() * 1000
+            sent.take(result)
+        return sends
 
     async def by_hand(self, raw: bytes) -> Sent:
         """Send as a client without the product does: to the node, and poll until it is confirmed."""
         sent = Sent(_signature(raw), time.time() * 1000)
-        await rpc(self._session, self.node_url, "sendTransaction", base64.b64encode(raw).decode(), UNCHECKED)
+        await rpc(self.session, self.node_url, "sendTransaction", base64.b64encode(raw).decode(), UNCHECKED)
         while sent.status != "confirmed":
             await asyncio.sleep(_POLL_SECONDS)
-            (row,) = (await rpc(self._session, self.node_url, "getSignatureStatuses", [sent.signature]))["value"]
+            (row,) = (await rpc(self.session, self.node_url, "getSignatureStatuses", [sent.signature]))["value"]
             sent.status = "" if row is None else row["confirmationStatus"]
         sent.answered_ms = time.time() * 1000
         return sent
 
-    async def refresh(self, sent: Sent) -> None:
-        found = await self._call("getSendStatus", sent.signature)
-        if _NO_SUCH_SEND in found["status"]:
-            found["status"] = _NEVER_TAKEN
-        _take(sent, found)
+    async def until_proven(self, sends: Sequence[Sent], seconds: float) -> None:
+        """Ask for each send without an outcome until it has one, or until the racer says that it never got it."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and (waiting := [sent for sent in sends if sent.status not in _OUTCOMES]):
+            for start in range(0, len(waiting), _TOGETHER):
+                part = waiting[start : start + _TOGETHER]
+                results = await self._calls("getSendStatus", [sent.signature for sent in part])
+                for sent, result in zip(part, results, strict=True):
+                    if _NO_SUCH_SEND in result["status"]:
+                        result["status"] = _NEVER_TAKEN
+                    sent.take(result)
+            await asyncio.sleep(1)
 
     async def first_arrivals(self) -> dict[str, int]:
         """Return, by signature, the Unix milliseconds at which the first copy reached the chain, on any leg."""
         found: dict[str, int] = {}
         after = 0
         while True:
-            async with self._session.get(f"{self.node_url}/admin/arrivals?after={after}") as answer:
+            async with self.session.get(f"{self.node_url}/admin/arrivals?after={after}") as answer:
                 rows = (await answer.json())["arrivals"]
             if not rows:
                 return found
@@ -102,22 +120,22 @@ class Sender:
 
     async def on_chain(self, signatures: Sequence[str]) -> set[str]:
         """Return those that are on the chain without an error."""
-        found = await statuses(self._session, self.node_url, signatures)
+        found = await statuses(self.session, self.node_url, signatures)
         return {one for one, row in found.items() if row["err"] is None}
 
     async def lose(self, drop_share: float) -> None:
-        await lose(self._session, self.node_url, _SEED, drop_share)
+        await lose(self.session, self.node_url, _SEED, drop_share)
 
-    async def _call(self, method: str, *params: Any) -> dict[str, Any]:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        async with self._session.post(self._url, json=body, headers=self._headers) as answer:
+    async def _calls(self, method: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
+        """Make so many calls in one request. Returns their results, or a status that tells the error."""
+        bodies = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": [one]} for number, one in enumerate(arguments)
+        ]
+        body = bodies[0] if len(bodies) == 1 else bodies
+        async with self.session.post(self._url, json=body, headers=self._headers) as answer:
             found = await answer.json(content_type=None)
-        result: dict[str, Any] = found.get("result") or {"status": f"refused: {found.get('error')}"}
-        return result
-
-
-def _take(sent: Sent, result: dict[str, Any]) -> None:
-    sent.status, sent.charged = result["status"], result.get("charged_credits", 0)
+        replies = found if isinstance(found, list) and len(found) == len(bodies) else [found] * len(bodies)
+        return [one.get("result") or {"status": f"refused: {one.get('error')}"} for one in replies]
 
 
 def _signature(raw: bytes) -> str:
@@ -204,10 +222,7 @@ async def losses(sender: Sender, count: int, drop_share: float, kills: int) -> d
     sends = await paced(sender, count, sender.race)
     await killing
     await sender.lose(0.0)
-    deadline = time.monotonic() + _PROOF_SECONDS
-    while time.monotonic() < deadline and (waiting := [sent for sent in sends if sent.status not in _OUTCOMES]):
-        await asyncio.gather(*(sender.refresh(sent) for sent in waiting))
-        await asyncio.sleep(1)
+    await sender.until_proven(sends, _PROOF_SECONDS)
     landed = await sender.on_chain([sent.signature for sent in sends])
     return audited(sends, landed, before - sender.balance())
 
