@@ -4,6 +4,7 @@ A pytest plugin: the folders whose tests need it register it (see tests/cluster/
 not need it never meet it.
 """
 
+import contextlib
 import json
 import shutil
 import tempfile
@@ -60,14 +61,23 @@ class StaffedProduct(Product):
             staff.close()
 
 
+def _take_turn(shared: Path) -> None:
+    """At most as many products run side by side as the tests are divided into."""
+    for name in ("product", "second product"):
+        with contextlib.suppress(FileExistsError):
+            (shared / name).mkdir()
+            return
+    raise AssertionError("a third worker wants a product: tests/conftest.py divides their tests into two groups")
+
+
 @pytest.fixture(scope="session")
 def product_in_any_state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The session's product, which runs or not. Stopping it fails when a process of it is left.
 
     When a test has failed, its logs are kept, and where they are is printed.
     """
-    if hasattr(request.config, "workerinput"):  # The folder above a worker's own is the whole session's.
-        (tmp_path_factory.getbasetemp().parent / "product").mkdir()  # Fails where another worker has one.
+    if hasattr(request.config, "workerinput"):
+        _take_turn(tmp_path_factory.getbasetemp().parent)  # The folder above a worker's own is the whole session's.
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
     # A test of the racer writes into this file at which step the racer is to kill itself.
