@@ -34,7 +34,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("project")
 
-WHOLE_PRODUCT = ("tests/clients/", "tests/cluster/")  # Their tests share one running product.
+# Their tests share one running product.
+WHOLE_PRODUCT = ("tests/clients/", "tests/cluster/", "tests/bench/test_many_accounts.py")
 # Of these, the files whose tests start products of their own, so that another worker can run them.
 OWN_PRODUCTS = tuple(f"tests/cluster/test_{name}.py" for name in ("machines", "spare", "standing_readers"))
 

@@ -33,9 +33,10 @@ def replicas(product: Product) -> dict[int, str]:
     doors = range(product.ports.first + 100, product.ports.first + 500)
     found = {}
     for process in product.processes():
-        for connection in process.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port in doors:
-                found[process.pid] = f"http://127.0.0.1:{connection.laddr.port}"
+        with contextlib.suppress(psutil.NoSuchProcess):  # Some come and go.
+            for connection in process.net_connections("tcp"):
+                if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port in doors:
+                    found[process.pid] = f"http://127.0.0.1:{connection.laddr.port}"
     return found
 
 
