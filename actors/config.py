@@ -88,7 +88,7 @@ class GatewayConfig(Branch):
         None, ge=1, le=1_000, description="gateway replicas; by default one for every two cores, at least two"
     )
     replicas_max: int | None = Field(
-        None, ge=1, le=1_000, description="replicas follow their load, from gateway.replicas to this number"
+        None, ge=1, le=1_000, description="replicas follow their load, from `replicas` of them to this number"
     )
     replica_load_percent: int = Field(60, ge=5, le=95, description="processor load of a replica that is aimed at then")
     scale_up_seconds: float = Field(30.0, ge=0, le=3_600, description="for so long the load asks for more replicas")

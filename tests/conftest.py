@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # A slow machine is no reason to fail: properties are about answers, not about time. Each run draws new examples.
 hypothesis.settings.register_profile(
     "project",
-    max_examples=500 if "LONG_TESTS" in os.environ else 40,
+    max_examples=500 if "LONG_TESTS" in os.environ else 30,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     print_blob=True,

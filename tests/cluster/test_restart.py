@@ -18,6 +18,7 @@ from tests.cluster.test_left_batches import is_free
 from tests.customers import Customer, Wallet, request, rpc_body
 
 pytestmark = pytest.mark.stops
+_LONG = pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes a minute: set LONG_TESTS=1")
 
 
 def node(product: Product, method: str, *params: Any) -> Any:
@@ -124,8 +125,11 @@ def test_a_signal_to_every_process_at_once_stops_it_as_cleanly(product: Product)
 
 @pytest.mark.parametrize(
     ("victim", "words"),
-    [("raylet/raylet", "Ray's own processes have ended"), ("serve_app.py", "the launcher was killed (SIGKILL)")],
-    ids=["ray", "launcher"],
+    [
+        pytest.param("raylet/raylet", "Ray's own processes have ended", id="ray"),
+        # Also shown with small processes: tests/launch/local_run/test_supervisor_process.py.
+        pytest.param("serve_app.py", "the launcher was killed (SIGKILL)", id="launcher", marks=_LONG),
+    ],
 )
 def test_when_its_heart_is_killed_it_ends_whole(product: Product, victim: str, words: str) -> None:
     """Ray's daemon or the launcher itself, killed with -9: it says so, nothing is left, and the exit code is a failure
@@ -135,7 +139,7 @@ def test_when_its_heart_is_killed_it_ends_whole(product: Product, victim: str, w
     assert words in product.output()
 
 
-@pytest.mark.parametrize("ray_is_up", [True, False])
+@pytest.mark.parametrize("ray_is_up", [True, pytest.param(False, marks=_LONG)])
 def test_ctrl_c_while_starting(product_in_any_state: Product, ray_is_up: bool) -> None:
     """Somebody changes their mind: it ends without a traceback and leaves nothing running. The stores of a run that was
     killed are up by then, where Ray is."""

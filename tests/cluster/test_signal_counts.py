@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import threading
 import urllib.request
 from typing import Any
@@ -17,7 +18,10 @@ from tests.cluster.test_faults import eventually
 from tests.product import StaffedProduct
 from tests.signals import chain_calls
 
-pytestmark = pytest.mark.stops
+pytestmark = [
+    pytest.mark.stops,
+    pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1"),
+]
 # The product of the tests has one before.
 _LIVE_COUNTS, _COUNT_OF_A_START = (4, 2), 3
 _PAGE = 500

@@ -30,7 +30,11 @@ _SERVERS = 2
 _BACK_SECONDS = 90.0
 
 
-@pytest.fixture(scope="module", params=[None, "2"], ids=["a replica and its spare", "two that work"])
+# With LONG_TESTS=1 also with two that work, each in a product of its own.
+_RUNS = {"a replica and its spare": None} | ({"two that work": "2"} if "LONG_TESTS" in os.environ else {})
+
+
+@pytest.fixture(scope="module", params=_RUNS.values(), ids=_RUNS)
 def run(request: pytest.FixtureRequest) -> Iterator[Product]:
     """A run of its own: with default settings, and with two replicas that both get calls."""
     replicas = {} if request.param is None else {"LEDGER_GATEWAY__REPLICAS": request.param}

@@ -1,6 +1,7 @@
 """Clients of Yellowstone that stop reading, on the real product: what they hear when they read again."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ async def _stand_still(channel: grpc.aio.Channel, key: str) -> tuple[Any, str]:
 
 
 @pytest.mark.threat(73)
+@pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes a minute: set LONG_TESTS=1")
 async def test_a_reader_that_stood_still_is_told_its_last_slot(small_queues: Product) -> None:
     """Threat 73: through the front, and through the edge and the front."""
     customer = Customer(small_queues)
