@@ -181,9 +181,12 @@ def remove(name: str) -> None:
 
 
 def names(prefix: str = "") -> list[str]:
-    """Return the names of the product's actors that begin with this, in order."""
+    """Return the names of the product's actors that begin with this, in order. Raises ActorUnreachable where this
+    process is not connected to Ray."""
     import ray
 
+    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
+        raise ActorUnreachable("this process is not connected to a cluster")
     found = ray.util.list_named_actors(all_namespaces=True)
     return sorted(one["name"] for one in found if one["namespace"] == NAMESPACE and one["name"].startswith(prefix))
 

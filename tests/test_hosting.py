@@ -164,3 +164,9 @@ def test_an_actor_of_a_node_stays_on_it_and_leaves_with_it() -> None:
     command = [sys.executable, "-c", _TWO_NODES]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert "as it should be" in done.stdout, done.stderr[-2_000:]
+
+
+def test_asking_for_names_starts_no_cluster() -> None:
+    """A loop that looks for actors in a process without Ray waited for a cluster of its own."""
+    with pytest.raises(hosting.ActorUnreachable, match="not connected"):
+        hosting.names("send-racer")
