@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from actors.gathered import Gathered
 from actors.sends.core import Present, Proof
-from actors.sends.gathered import Gathered
 from actors.units import base58_text
 from actors.upstream.replies import Node, NodeAnswer, value_of
 from actors.upstream.signature_status import (

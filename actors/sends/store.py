@@ -14,11 +14,11 @@ from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
+from actors.gathered import Gathered
 from actors.ownership.api import FENCED_SQLSTATE, SliceLost
 from actors.ownership.held import HeldSlices
 from actors.sends import statements
 from actors.sends.core import LOOK_OFTEN_MS, Race, RaceState, Ticket
-from actors.sends.gathered import Gathered
 from actors.sends.slices import slice_of
 from actors.storage.connections import away_as
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.sends.gathered import WOKEN_AT_ONCE, Gathered
+from actors.gathered import WOKEN_AT_ONCE, Gathered
 
 
 class Bad(Exception):

@@ -1,9 +1,9 @@
 """Does many equal small tasks in one: those that are asked for while one group is under way form the next group.
 
 Implements: design, "Measured facts" (one message for everything that waits, never one for each item). A shell. A racer
-with thousands of races asks a node, and writes to PostgreSQL, once for many of them. Nobody waits for company: while no
-group is under way, a task begins with the next turn of the event loop. Callers never join a group that has begun: its
-answer may be older than what they know.
+with thousands of races asks a node, and writes to PostgreSQL, once for many of them; a flood of handshakes asks an
+owner of accounts once for many of them. Nobody waits for company: while no group is under way, a task begins with the
+next turn of the event loop. Callers never join a group that has begun: its answer may be older than what they know.
 """
 
 import asyncio
