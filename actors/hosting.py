@@ -147,11 +147,7 @@ def place_with_settings(
 
 def this_node() -> str:
     """Return the id of the Ray node of this process. Raises ActorUnreachable where it is not connected to Ray."""
-    import ray
-
-    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
-        raise ActorUnreachable("this process is not connected to a cluster")
-    return str(ray.get_runtime_context().get_node_id())
+    return str(_connected_ray().get_runtime_context().get_node_id())
 
 
 def name_on(prefix: str, node: str) -> str:
@@ -183,11 +179,7 @@ def remove(name: str) -> None:
 def names(prefix: str = "") -> list[str]:
     """Return the names of the product's actors that begin with this, in order. Raises ActorUnreachable where this
     process is not connected to Ray."""
-    import ray
-
-    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
-        raise ActorUnreachable("this process is not connected to a cluster")
-    found = ray.util.list_named_actors(all_namespaces=True)
+    found = _connected_ray().util.list_named_actors(all_namespaces=True)
     return sorted(one["name"] for one in found if one["namespace"] == NAMESPACE and one["name"].startswith(prefix))
 
 
@@ -365,13 +357,19 @@ def where_this_runs() -> dict[str, Any]:
     return {"machine": this_address(), "process": os.getpid()}
 
 
-def find(name: str) -> Any:
-    """Return the handle of a named actor. Raises ActorUnreachable when there is none."""
+def _connected_ray(about: str = "") -> Any:
+    """Return Ray's module. Raises ActorUnreachable where this process has not joined a cluster: Ray would look for one,
+    or start it. about: begins the text of that."""
     import ray
 
-    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
-        raise ActorUnreachable(f"{name}: this process is not connected to a cluster")
+    if not ray.is_initialized():
+        raise ActorUnreachable(f"{about}this process is not connected to a cluster")
+    return ray
+
+
+def find(name: str) -> Any:
+    """Return the handle of a named actor. Raises ActorUnreachable when there is none."""
     try:
-        return ray.get_actor(name, namespace=NAMESPACE)
+        return _connected_ray(f"{name}: ").get_actor(name, namespace=NAMESPACE)
     except ValueError as error:
         raise ActorUnreachable(f"{name}: no such actor") from error
