@@ -53,8 +53,9 @@ class Balancing:
             if not routes:
                 return
             names = [self._name_of(index) for index in range(wanted)]
-            if [self._name_of(index) for index in routes] != list(blocks(VIRTUAL_SHARDS, {}, names).values()):
-                await self._place(range(wanted))
+            if [self._name_of(index) for index in routes] == list(blocks(VIRTUAL_SHARDS, {}, names).values()):
+                return
+            await self._place(range(wanted))
             moved = await move_slices(
                 VIRTUAL_SHARDS, names, self._holders, self._give, self._take, SHARDS_AT_ONCE, aim=blocks
             )
