@@ -16,13 +16,13 @@ from typing import Annotated, Any
 
 import aiohttp
 import asyncpg
-import psutil
 import typer
 
 from actors.accounts.audit_database import database
 from bench import scenario, systems
 from bench.chain import admin, rpc
 from bench.loop_figures import held_loops
+from bench.processes import cpu_seconds, cpu_spent_by_kind, kinds_of
 from bench.product import Product
 from bench.sends import Sender, Sent, audited, percentiles
 from bench.systems import System
@@ -37,6 +37,15 @@ _WORD = 40  # Characters of a refusal, to count them by.
 # One client has all sends of this measurement; two replicas with their default of 4,096 calls in flight would refuse
 # some of them.
 _ROOM = {"LEDGER_GATEWAY__CALLS_IN_FLIGHT_MAX": "20000"}
+_KINDS = {
+    "racers": "SendRacer",
+    "account owners": "AccountShard",
+    "replicas": "ServeReplica",
+    "front": "haproxy",
+    "chain": "devnode",
+    "PostgreSQL": "postgres",
+    "Redis": "redis",
+}
 _ADMITTED = (
     "SELECT count(*) AS stored, count(*) FILTER (WHERE state = 0) AS in_flight,"
     " count(*) FILTER (WHERE state = 0 AND window_slot + 30 > $2) AS in_their_window"
@@ -106,7 +115,7 @@ async def flood(sender: Sender, count: int, delay_slots: int) -> dict[str, Any]:
     held_back = {"delay_share": 1.0, "delay_slots": delay_slots}
     await admin(sender.session, node_url, "faults", seed=1, sends=dict.fromkeys(("rpc", "tpu", "bundle"), held_back))
     raws = await sender.payments(count, tips=False)
-    spent, began, since_ms = _processor_seconds(product), time.monotonic(), int(time.time() * 1000)
+    cpu_before, began, since_ms = cpu_seconds((product.pid,)), time.monotonic(), int(time.time() * 1000)
     watched = Watched()
     async with connected(product) as connection:
         watching = asyncio.create_task(watch(connection, sender, since_ms, watched))
@@ -122,7 +131,7 @@ async def flood(sender: Sender, count: int, delay_slots: int) -> dict[str, Any]:
         await asyncio.gather(watching, return_exceptions=True)
         tickets = await connection.fetchrow(_TICKETS, since_ms)
         assert tickets is not None
-    used = _processor_seconds(product)
+    spent = cpu_spent_by_kind(cpu_before, cpu_seconds((product.pid,)), kinds_of(product.pid, _KINDS))
     after = await asyncio.to_thread(held_loops, product, "send-racer")
     await admin(sender.session, node_url, "faults", seed=1)
     landed = await sender.on_chain([sent.signature for sent in sends])
@@ -141,37 +150,13 @@ async def flood(sender: Sender, count: int, delay_slots: int) -> dict[str, Any]:
         "heard": dict(heard),
         "answered_ms": percentiles([sent.answered_ms - sent.sent_ms for sent in sends if sent.answered_ms]),
         "loop of a racer held at most, s": after.longest_since(loops),
-        "processor seconds": {name: round(used[name] - spent.get(name, 0.0), 1) for name in sorted(used)},
+        "processor seconds": {kind: round(seconds, 1) for kind, seconds in sorted(spent.items())},
         **audited(sends, landed, debited),
         "calls_without_one_ticket": abs(count - tickets["tickets"]) + abs(count - tickets["races"]),
         "tickets_without_charge": tickets["uncharged"],
         "tickets_off_by": abs(debited - tickets["charged"]),
         "audit_exit_code": audit.returncode,
     }
-
-
-def _processor_seconds(product: Product) -> dict[str, float]:
-    """Return what each kind of process has used."""
-    found: dict[str, float] = {}
-    for process in product.processes():
-        with contextlib.suppress(psutil.Error):
-            name = _kind(" ".join(process.cmdline()) or process.name())
-            times = process.cpu_times()
-            found[name] = found.get(name, 0.0) + times.user + times.system
-    return found
-
-
-def _kind(command: str) -> str:
-    marks = {
-        "SendRacer": "racers",
-        "AccountShard": "account owners",
-        "ServeReplica": "replicas",
-        "haproxy": "front",
-        "devnode": "chain",
-        "postgres": "PostgreSQL",
-        "redis": "Redis",
-    }
-    return next((kind for mark, kind in marks.items() if mark in command), "others")
 
 
 async def measure(system: System, count: int, delay_slots: int) -> dict[str, Any]:

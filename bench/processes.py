@@ -43,11 +43,30 @@ def cpu_spent(
 
     A process that ended in between is missing from it.
     """
-    known = {pid: name for name, pid in names.items()}
+    return cpu_spent_by_kind(before, after, {pid: name for name, pid in names.items()})
+
+
+def cpu_spent_by_kind(
+    before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float], kinds: Mapping[int, str]
+) -> dict[str, float]:
+    """Do as cpu_spent, where several processes are of one kind. kinds: by process id (kinds_of)."""
     found: dict[str, float] = {}
     for key, seconds in after.items():
-        name = known.get(key[0], "other")
-        found[name] = found.get(name, 0.0) + seconds - before.get(key, 0.0)
+        kind = kinds.get(key[0], "other")
+        found[kind] = found.get(kind, 0.0) + seconds - before.get(key, 0.0)
+    return found
+
+
+def kinds_of(pid: int, marks: Mapping[str, str]) -> dict[int, str]:
+    """Return the kind of each process in this tree that has one. marks: of each kind, a part of its command line."""
+    found: dict[int, str] = {}
+    for process in tree(pid):
+        try:
+            line = " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+        if (kind := next((kind for kind, mark in marks.items() if mark in line), None)) is not None:
+            found[process.pid] = kind
     return found
 
 

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import psutil
 import typer
 
 from actors.accounts.audit_database import reading
 from bench import links, load, many_accounts, scenario, systems
 from bench.figures import Load
 from bench.links import Passed
-from bench.processes import cpu_seconds, tree
+from bench.processes import cpu_seconds, cpu_spent_by_kind, kinds_of
 from bench.product import ROOT, Product, free_ports
 from bench.scenario import console
 from bench.systems import LIMITS_AWAY, temporary_folder
@@ -86,22 +85,11 @@ def running(counts: Sequence[int], accounts: int, node_url: str, root: Path) -> 
         yield [Shape(*each) for each in zip(counts, products, keys, strict=True)]
 
 
-def part_of(process: psutil.Process) -> str:
-    try:
-        line = " ".join(process.cmdline())
-    except psutil.Error:
-        return "other"
-    return next((part for part, mark in _MARKS.items() if mark in line), "other")
-
-
 def spent_by_part(
     before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float], parts: Mapping[int, str]
 ) -> dict[str, float]:
     """Return the seconds of each part between two readings."""
-    found = dict.fromkeys(PARTS, 0.0)
-    for key, seconds in after.items():
-        found[parts.get(key[0], "other")] += seconds - before.get(key, 0.0)
-    return found
+    return dict.fromkeys(PARTS, 0.0) | cpu_spent_by_kind(before, after, parts)
 
 
 async def _wal_position(data_dir: Path) -> int:
@@ -111,7 +99,7 @@ async def _wal_position(data_dir: Path) -> int:
 
 def step(shape: Shape, connections: int, seconds: float) -> Step:
     product = shape.product
-    parts = {process.pid: part_of(process) for process in tree(product.pid)}
+    parts = kinds_of(product.pid, _MARKS)
     ports = {
         "clients to HAProxy": {product.ports.http},
         "HAProxy to replicas": links.ports_of(pid for pid, part in parts.items() if part == "replicas"),
