@@ -22,7 +22,7 @@ _LOCAL = re.compile(r"\s*\S+\s+\S+\s+(\S+):(\d+)\s+(\S+):(\d+)")
 
 
 class Passed(NamedTuple):
-    """What the listening end of a link saw. writes, reads: segments with data, which are few more than messages."""
+    """Counts of the listening end of a link. writes, reads: segments with data, which are few more than messages."""
 
     sent: int = 0
     received: int = 0

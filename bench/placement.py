@@ -93,7 +93,7 @@ def owners_for(loads: Sequence[float], owner_us: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What one rate of calls needs."""
+    """The owners and replicas that one rate of calls needs, and how busy they are."""
 
     calls_a_second: int
     accounts: int

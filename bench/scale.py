@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,9 +23,9 @@ from bench import links, load, many_accounts, scenario, systems
 from bench.figures import Load
 from bench.links import Passed
 from bench.processes import cpu_seconds, cpu_spent_by_kind, kinds_of
-from bench.product import ROOT, Product, free_ports
+from bench.product import ROOT, Product
 from bench.scenario import console
-from bench.systems import LIMITS_AWAY, temporary_folder
+from bench.systems import LIMITS_AWAY, started
 
 RATIO_MAX = 1.15
 _MARKS = {
@@ -77,10 +78,8 @@ def running(counts: Sequence[int], accounts: int, node_url: str, root: Path) -> 
                 "LEDGER_GATEWAY__REPLICAS": str(count),
                 "LEDGER_ACCOUNTS__SHARD_ACTORS": str(count),
             }
-            folder = stack.enter_context(temporary_folder())
-            products.append(Product(folder / "data", settings, free_ports(), root=root))
-            stack.callback(products[-1].stop)
-            products[-1].start()  # One after the other: a machine that starts three at once is too slow for each.
+            # One after the other: a machine that starts three at once is too slow for each.
+            products.append(stack.enter_context(started(settings, partial(Product, root=root))))
         keys = [many_accounts.opened(product, accounts, _CALLS_CREDITS) for product in products]
         yield [Shape(*each) for each in zip(counts, products, keys, strict=True)]
 

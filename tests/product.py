@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,12 @@ class StaffedProduct(Product):
         if self._staff is None:
             self._staff = OperatorProcess(self.data_dir, self.ports.settings())
         return self._staff.run(*arguments)
+
+    def scale(self, kind: str, count: int) -> dict[str, Any]:
+        """Have so many actors of a kind, with even shares of the work. Returns what the command told."""
+        told: dict[str, Any] = json.loads(self.command("cluster", "scale", kind, str(count), "--json"))
+        assert told["is_even"] and len(told["slices"]) == count, told
+        return told
 
     def ended(self, act: Callable[[], None]) -> int:
         self._leave()

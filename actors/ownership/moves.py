@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 
 GROUP_SLICES = 16  # At once from one holder: work of these slices waits for their move, and of no others.
 
-# Who shall hold each slice, from how many there are, who holds them now, and who is wanted. The answer is the same when
-# some of them are there already.
+# The wanted holder of each slice, made of the number of slices, their holders of now, and the actors that are wanted.
+# The answer is the same when some slices have moved to their new holders.
 Aim = Callable[[int, Mapping[int, str], Sequence[str]], dict[int, str]]
 Holders = Callable[[], Awaitable[Mapping[int, str]]]
 # Of one holder and some slices. Each raises HolderAway, has a deadline of its own, and may be asked again. give: slices

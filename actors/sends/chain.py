@@ -27,7 +27,9 @@ from actors.upstream.signature_status import (
 
 _QUICK_MS, _WORK_MS = 1_500, 5_000
 _TRIES = 3
-_Look = tuple[SignatureStatus | None, Proof | None]  # What one node says of a signature.
+_Look = tuple[
+    SignatureStatus | None, Proof | None
+]  # One node's answer about a signature: its status, or what proves that the node does not know it.
 _NONCE_FROM, _NONCE_TO = 40, 72  # The stored nonce in the data of a nonce account: version, state, authority, nonce.
 
 

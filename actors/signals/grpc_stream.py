@@ -30,7 +30,7 @@ _WINDOW_UPDATE = struct.Struct(">HBBBII")
 _WINDOW_UPDATE_KIND = 8
 _PREFIX = struct.Struct(">BI")  # Of each message: whether it is compressed, and its length.
 _STREAM = 1  # The first and only one of the connection.
-# What the peer may send that was not read. A message may be longer: what has come of it counts as read.
+# Bytes that the peer may send before they are read. A message may be longer: its part that has come counts as read.
 WINDOW_BYTES = 8 << 20
 _GRANTED_BYTES_MIN = WINDOW_BYTES // 4
 _WINDOW_AT_FIRST = 65_535
@@ -64,7 +64,10 @@ class GrpcStream(asyncio.Protocol):
             },
         )
         self._transport: Any = None
-        self._frame, self._body = b"", bytearray()  # What has come of a frame, and of messages, without its rest.
+        self._frame, self._body = (
+            b"",
+            bytearray(),
+        )  # The beginning of a frame, and of messages, whose rest has not come.
         self._wanted_bytes = 0  # Of the body: below it, it has no whole message.
         self._messages: list[bytes] = []
         self._unread_bytes = 0  # That came and were not granted anew.

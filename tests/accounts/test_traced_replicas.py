@@ -1,4 +1,4 @@
-"""What an owner adds to a trace: each handling ends its span when its reply may leave, however it comes."""
+"""An owner's spans: each handling ends its span when its reply may leave, however it comes."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the measurement of very many sends sends again, and what makes its run wrong."""
+"""The measurement of very many sends: which calls it repeats, and which figures make its run wrong."""
 
 from collections import Counter
 from collections.abc import Sequence

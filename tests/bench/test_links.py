@@ -1,4 +1,4 @@
-"""What passed a link is read from the kernel, and counted for the end that listens."""
+"""Bytes and writes of a link are read from the kernel, and counted for the end that listens."""
 
 import os
 import socket

@@ -6,14 +6,13 @@ short delays. With LONG_TESTS=1, as it takes more than a minute.
 
 import asyncio
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from bench.product import Product, free_ports
+from bench.product import Product
+from bench.systems import started
 from tests.cluster.load import Seen, hammer, steady
 from tests.cluster.test_faults import eventually
 from tests.customers import Customer
@@ -36,15 +35,8 @@ def run() -> Iterator[Product]:
         "LEDGER_GATEWAY__SCALE_UP_SECONDS": "1",
         "LEDGER_GATEWAY__SCALE_DOWN_SECONDS": "5",
     }
-    with tempfile.TemporaryDirectory(prefix="ledger-gateway-autoscaling-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        product = Product(folder / "data", settings, free_ports())
-        product.start()
-        try:
-            yield product
-        finally:
-            product.stop()
+    with started(settings) as product:
+        yield product
 
 
 def replicas(product: Product) -> int:
@@ -62,7 +54,7 @@ async def called_while_replicas_follow(customer: Customer) -> tuple[Seen, Seen]:
     assert await until(1)
     loading = asyncio.create_task(hammer(customer, 16, many))
     assert await until(2), "the load asks for a second replica"
-    await asyncio.sleep(5)  # It takes calls, too.
+    await asyncio.sleep(5)  # The second replica takes calls, too.
     many.set()
     assert await until(1), "without the load there is one again"
     await asyncio.sleep(1)

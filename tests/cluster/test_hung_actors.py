@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.product import Product
+from tests.cluster.conftest import rich_and_unlimited
 from tests.cluster.test_faults import eventually
 from tests.cluster.test_sends import _FUNDED, Sender
 from tests.customers import Customer, request
@@ -20,11 +21,6 @@ from tests.product import StaffedProduct
 
 _AWAY_SECONDS, _BACK_SECONDS = 60, 60
 pytestmark = pytest.mark.kills
-
-
-def _scaled(product: StaffedProduct, kind: str, count: int) -> None:
-    told = json.loads(product.command("cluster", "scale", kind, str(count), "--json"))
-    assert told["is_even"] and len(told["slices"]) == count, told
 
 
 def _states(product: StaffedProduct) -> dict[str, Any]:
@@ -40,12 +36,6 @@ def _hanging(pid: int) -> Iterator[None]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-
-
-def _rich(product: Product) -> Customer:
-    customer = Customer(product)
-    customer.grant(10_000)
-    return customer
 
 
 def _can_send(sender: Sender) -> bool:
@@ -64,16 +54,16 @@ def _can_call(customers: list[Customer]) -> bool:
 def _hang(product: Product, kind: str, name: str, work: Callable[[], bool]) -> None:
     """Two of a kind; one of them hangs. The work is done all the same, and is spread over both when it goes on."""
     assert isinstance(product, StaffedProduct)
-    _scaled(product, kind, 2)
+    product.scale(kind, 2)
     try:
         assert eventually(work, _BACK_SECONDS)
         with _hanging(_states(product)[name]["process"]):
             assert eventually(work, _AWAY_SECONDS), f"{kind}: {name} hangs, and nobody has its work"
         assert eventually(lambda: bool(_states(product)[name]["process"]), _BACK_SECONDS)
-        _scaled(product, kind, 2)
+        product.scale(kind, 2)
         assert work()
     finally:
-        _scaled(product, kind, 1)
+        product.scale(kind, 1)
 
 
 def test_sends_go_on_while_the_first_racer_hangs(product: Product) -> None:
@@ -97,7 +87,7 @@ def test_work_goes_on_while_an_actor_hangs(
     product: Product, kind: str, name: str, work: Callable[[list[Customer]], bool]
 ) -> None:
     """An owner is started anew by the other one; no account is charged for what it did not get."""
-    customers = [_rich(product) for _ in range(8)]
+    customers = [rich_and_unlimited(product) for _ in range(8)]
     _hang(product, kind, name, partial(work, customers))
     assert isinstance(product, StaffedProduct)
     assert product.audit().returncode == 0

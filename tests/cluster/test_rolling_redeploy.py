@@ -7,14 +7,13 @@ Rules: actors/launch/README.md, "A replica that leaves"; streams/README.md, "Whe
 import asyncio
 import os
 import re
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.product import Product, free_ports
+from bench.product import Product
+from bench.systems import started
 from tests.cluster.conftest import rich_and_unlimited
 from tests.cluster.machine_clients import Callers
 from tests.customers import Customer
@@ -56,15 +55,8 @@ class ToldFollower(Follower):
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Product]:
-    with tempfile.TemporaryDirectory(prefix="ledger-gateway-redeploy-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        product = Product(folder / "data", {"LEDGER_GATEWAY__REPLICAS": "2"}, free_ports())
-        product.start()
-        try:
-            yield product
-        finally:
-            product.stop()
+    with started({"LEDGER_GATEWAY__REPLICAS": "2"}) as product:
+        yield product
 
 
 async def _while_calls_go_on(product: Product, customer: Customer, work: Any) -> tuple[Any, Callers]:

@@ -7,17 +7,16 @@ import asyncio
 import csv
 import os
 import signal
-import tempfile
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import aiohttp
 import psutil
 import pytest
 
-from bench.product import Product, free_ports
+from bench.product import Product
+from bench.systems import started
 from tests.cluster.load import Seen, one_call
 from tests.cluster.test_faults import eventually
 from tests.customers import Customer
@@ -38,15 +37,8 @@ _RUNS = {"a replica and its spare": None} | ({"two that work": "2"} if "LONG_TES
 def run(request: pytest.FixtureRequest) -> Iterator[Product]:
     """A run of its own: with default settings, and with two replicas that both get calls."""
     replicas = {} if request.param is None else {"LEDGER_GATEWAY__REPLICAS": request.param}
-    with tempfile.TemporaryDirectory(prefix="ledger-gateway-spare-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        product = Product(folder / "data", replicas, free_ports())
-        product.start()
-        try:
-            yield product
-        finally:
-            product.stop()
+    with started(replicas) as product:
+        yield product
 
 
 def servers_up(product: Product) -> int:

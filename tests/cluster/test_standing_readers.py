@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from actors.geyser_proto import api, geyser_pb2
-from bench.product import Product, free_ports
+from bench.product import Product
+from bench.systems import started
 from tests.customers import Customer
 
 # Longer than the replica's pause between two pings and the 10 s after which gRPC by default takes a peer for dead;
@@ -25,11 +26,9 @@ _OPTIONS = [
 
 
 @pytest.fixture
-def small_queues(tmp_path: Path) -> Iterator[Product]:
-    product = Product(tmp_path / "data", _SETTINGS, free_ports())
-    product.start()
-    yield product
-    product.stop()
+def small_queues() -> Iterator[Product]:
+    with started(_SETTINGS) as product:
+        yield product
 
 
 def _everything_many_times() -> geyser_pb2.SubscribeRequest:

@@ -71,7 +71,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the audits compare with. against and key: files of a checkpoint; None: without one."""
+    """Options of both audits. against and key: files of a checkpoint; None: without one."""
 
     node_url: str
     start_slot: int
@@ -107,7 +107,7 @@ def add_backup(cli: typer.Typer) -> None:
         if (postgres_url is None) == (data_dir is None):
             raise typer.BadParameter("name one copy: its --postgres-url, or the --data-dir of a local run's copy")
         if data_dir is not None and not (data_dir / "postgres").is_dir():
-            # It may still have the id of the folder that it was copied from, whose database would be started.
+            # The copy may still have the id of the folder that it was made from: that one's database would be started.
             raise typer.BadParameter(f"{data_dir} has no database in it: copy the folder `postgres` too")
         with exit_where_unreadable(Console(stderr=True, soft_wrap=True), _NO_TABLES):
             wanted = Wanted(node_url, start_slot, against, key)
