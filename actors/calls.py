@@ -168,6 +168,32 @@ class SettleReply(msgspec.Struct, frozen=True, array_like=True):
     credits_remaining: int | None
 
 
+class ChargeRequest(msgspec.Struct, frozen=True, array_like=True):
+    """Admit a call that its replica asked the node ahead of its hold, and end it, in one turn of the owner.
+
+    hold: of this one call. settle: of the same operation; its public key and epoch are those that the account's owner
+    told last. A repeated request gets the answer of the first one, and charges nothing more.
+    """
+
+    hold: HoldRequest
+    settle: SettleRequest
+
+    @property
+    def operation(self) -> bytes:
+        return self.settle.operation
+
+    @property
+    def request_id(self) -> str:
+        return self.hold.request_id
+
+
+class ChargeReply(msgspec.Struct, frozen=True, array_like=True):
+    """held: the decision about the hold. settled: the end of it; None where it was refused, and nothing is charged."""
+
+    held: HoldReply
+    settled: SettleReply | None
+
+
 class StreamTime(msgspec.Struct, frozen=True, array_like=True):
     """The unpaid time of a gRPC stream. operation: of the charge with which that stream began.
 

@@ -18,6 +18,7 @@ from typing import Any
 from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations, NotHeld, WrongOwner
 from actors.accounts.api import OwnerUnavailable
+from actors.accounts.charging import Charging
 from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_hold, decide_replica_gone, decide_withdrawal, figures, is_due
@@ -92,6 +93,7 @@ class AccountShard:
         self._credentials = Credentials(self._activations, self._sessions, self._nonces, held)
         settling = Settling(self._commits, self._activations, store, held)
         self.settle_now, self.void_now = settling.settle_now, settling.void_now
+        self.charge_now = Charging(self.hold_now, settling, self._commits).charge_now
         commands = Commands(
             self._activations,
             self._commits,

@@ -16,6 +16,8 @@ from actors.accounts.credits import Batch
 from actors.accounts.referrals import Referral
 from actors.accounts.usage import UsageLine
 from actors.calls import (
+    ChargeReply,
+    ChargeRequest,
     DeliveredNotice,
     Figures,
     HoldReply,
@@ -355,6 +357,11 @@ class AccountsClient(OwnersClient, Protocol):
         """Post or release; for a post, returns when it is durable. Raises OwnerUnavailable when that stays unknown."""
         ...
 
+    async def charge(self, request: ChargeRequest) -> ChargeReply:
+        """Hold and settle at once, for an answer that is there already; as `hold` and `settle` otherwise. Raises
+        OwnerUnavailable when what became of it stays unknown: void it then."""
+        ...
+
     async def stream_time(self, request: StreamTime) -> StreamTimeReply:
         """Take or leave the unpaid time of streams. Raises OwnerUnavailable; the owner may have done it."""
         ...
@@ -388,10 +395,12 @@ class OwnerUnavailable(AskAgain):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
 
 
+# Sent by releases after 0.1.0, which have replaced the owners of before when their replicas begin to serve.
+CHARGE = MessageKind(8, ChargeRequest, ChargeReply)
 HOLD = MessageKind(1, HoldRequest, HoldReply)
 SETTLE = MessageKind(2, SettleRequest, SettleReply)
 VOID = MessageKind(3, SettleRequest, SettleReply)
 DELIVERED = MessageKind(4, DeliveredNotice, Noted)
 UNDELIVERED = MessageKind(5, UndeliveredNotice, Noted)
 STREAM_TIME = MessageKind(7, StreamTime, StreamTimeReply)
-LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED, UNDELIVERED, STREAM_TIME)
+LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED, UNDELIVERED, STREAM_TIME, CHARGE)

@@ -17,6 +17,7 @@ import msgspec
 
 from actors import hosting
 from actors.accounts.api import (
+    CHARGE,
     HOLD,
     SETTLE,
     STREAM_TIME,
@@ -37,6 +38,8 @@ from actors.accounts.routes import OwnerRoutes
 from actors.background import Background
 from actors.calls import (
     REPLICA_ID_BYTES,
+    ChargeReply,
+    ChargeRequest,
     HoldReply,
     HoldRequest,
     Outcome,
@@ -173,6 +176,19 @@ class ShardedAccounts:
             raise self._unavailable(request.operation, error) from error
         if reply.ok and request.charged > 0:
             self._of(request.pubkey).charged(request)
+        return reply
+
+    async def charge(self, request: ChargeRequest) -> ChargeReply:
+        if self._locations:
+            located = msgspec.structs.replace(request.hold, proof=self._locations.locate(request.hold.proof))
+            request = ChargeRequest(located, request.settle)
+        settle = request.settle
+        try:
+            reply: ChargeReply = await self._of(settle.pubkey).sent(CHARGE, request, self._settle_wait_ms)
+        except _NO_REPLY as error:
+            raise self._unavailable(settle.operation, error) from error
+        if reply.settled is not None and reply.settled.ok and settle.charged > 0:
+            self._of(settle.pubkey).charged(settle)
         return reply
 
     async def stream_time(self, request: StreamTime) -> StreamTimeReply:

@@ -15,6 +15,7 @@ import msgspec
 from actors import hosting
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import (
+    CHARGE,
     DELIVERED,
     HOLD,
     SETTLE,
@@ -82,6 +83,7 @@ def serve_links(
     handlers = {
         HOLD: each(calls.hold),
         SETTLE: each(calls.settle),
+        CHARGE: each(calls.charge),
         VOID: each(replicas.void),
         DELIVERED: each(replicas.delivered),
         UNDELIVERED: each(replicas.undelivered),

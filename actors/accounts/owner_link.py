@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from actors import hosting
-from actors.accounts.api import DELIVERED, HOLD, LINK_KINDS, SETTLE, UNDELIVERED, VOID
+from actors.accounts.api import CHARGE, DELIVERED, HOLD, LINK_KINDS, SETTLE, UNDELIVERED, VOID
 from actors.accounts.gathered_asks import GatheredAsks
 from actors.accounts.undelivered import UNDELIVERED_MAX
 from actors.background import Background
@@ -80,7 +80,7 @@ class OwnerLink:
         """Send a request; the future gives its reply. Both raise LinkFull, LinkGivenUp or LinkTimeout."""
         if self._delivered:
             self._send_notice()  # In the same write as the call: the write is most of a notice's cost.
-        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD)
+        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or kind is CHARGE)
 
     def charged(self, request: SettleRequest) -> None:
         """Keep a posted charge until its answer has left."""
@@ -125,7 +125,7 @@ class OwnerLink:
 
     def _tell_undelivered(self) -> "asyncio.Future[Any]":
         operations = set(self.undelivered)
-        for kind in (SETTLE, VOID):  # Of these, too, the owner must not believe that their answers have left.
+        for kind in (SETTLE, VOID, CHARGE):  # Of these, too, the owner must not believe that their answers have left.
             operations |= {request.operation for request in self.link.unanswered_of(kind)}
         replica = self._client.replica
         mine = tuple(operation for operation in operations if operation[:REPLICA_ID_BYTES] == replica)

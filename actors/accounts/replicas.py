@@ -27,7 +27,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.accounts.activations import NotHeld
 from actors.accounts.actor import AccountShard
@@ -35,6 +35,8 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.stored import StoreUnavailable
 from actors.calls import (
     REPLICA_ID_BYTES,
+    ChargeReply,
+    ChargeRequest,
     DeliveredNotice,
     HoldRequest,
     Noted,
@@ -55,6 +57,7 @@ FENCED_MAX = 10_000  # Replicas that came and went. The oldest is forgotten: its
 RECALLED_SECONDS = 10.0
 _VOIDED_AT_ONCE_MAX = 250  # In one turn, which takes some milliseconds; calls wait for it.
 _AGAIN_SECONDS = 0.5
+Ended = TypeVar("Ended", SettleReply, ChargeReply)
 
 
 class Replicas:
@@ -85,7 +88,21 @@ class Replicas:
             if result[0].ok:
                 self._undelivered.posted(request)
             return result
-        return self._settle_slowly(request, result)
+        return self._end_slowly(request, result, lambda reply: reply.ok)
+
+    def charge(self, request: ChargeRequest) -> Any:
+        settle = request.settle
+        if self._fenced and settle.operation[:REPLICA_ID_BYTES] in self._fenced:
+            return StartOver()
+        result = self._shard.charge_now(request)
+        if settle.charged == 0:
+            return result
+        if isinstance(result, tuple):
+            settled = result[0].settled
+            if settled is not None and settled.ok:
+                self._undelivered.posted(settle)
+            return result
+        return self._end_slowly(settle, result, lambda reply: reply.settled is not None and reply.settled.ok)
 
     def stream_time(self, request: StreamTime) -> Any:
         if request.operation[:REPLICA_ID_BYTES] in self._fenced:
@@ -183,7 +200,9 @@ class Replicas:
         while self._voiding:
             await asyncio.wait(self._voiding)
 
-    async def _settle_slowly(self, request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
+    async def _end_slowly(
+        self, request: SettleRequest, result: Awaitable[Ended], is_posted: Callable[[Ended], bool]
+    ) -> Ended:
         # Noted before the decision, and continued without its replica: if the replica dies meanwhile, the charge is
         # voided.
         self._undelivered.posted(request)
@@ -192,7 +211,7 @@ class Replicas:
         except NotHeld:
             self._undelivered.delivered((request.operation,))  # Another owner charges it, and lists it.
             raise
-        if not reply.ok:
+        if not is_posted(reply):
             self._undelivered.delivered((request.operation,))
         return reply
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.accounts.api import Command, shard_of_command
-from actors.calls import HoldRequest, Proof, SettleRequest, StreamTime, shard_of_proof
+from actors.calls import ChargeRequest, HoldRequest, Proof, SettleRequest, StreamTime, shard_of_proof
 from actors.units import VIRTUAL_SHARDS, shard_of
 
 
@@ -35,6 +35,8 @@ class OwnerRoutes:
         """Return the owner that a request of the hot link is for. None: it is for the owner that it was sent to."""
         if isinstance(request, HoldRequest):
             return self.of_proof(request.proof)
+        if isinstance(request, ChargeRequest):
+            return self.of_account(request.settle.pubkey)
         return self.of_account(request.pubkey) if isinstance(request, SettleRequest | StreamTime) else None
 
     def update(self, owners: Sequence[int], epochs: Sequence[int]) -> set[int]:

@@ -7,6 +7,7 @@ finding the account in memory and recording the event.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Optional
 
 from actors.accounts.account import Account, BatchesRecalled, Moment, Moved, apply
 from actors.accounts.activations import Activations, NotHeld
@@ -22,7 +23,8 @@ from actors.calls import SettleReply, SettleRequest
 from actors.units import shard_of
 
 Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
-Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
+Durable = Optional["asyncio.Future[None]"]  # The group commit that the reply waits for; None: nothing to wait for.
+Settled = tuple[SettleReply, Durable]
 
 
 class Settling:

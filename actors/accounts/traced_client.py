@@ -9,7 +9,7 @@ import msgspec
 
 from actors.accounts.client import ShardedAccounts, find_owner
 from actors.accounts.owner_link import FindOwner
-from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
+from actors.calls import ChargeReply, ChargeRequest, HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.config import Config
 from actors.telemetry.tracing import Tracing, current_traceparent, working_on
 
@@ -39,4 +39,16 @@ class TracedAccounts(ShardedAccounts):
         with working_on(span):
             reply = await super().settle(request)
             span.set_attribute("settled", reply.ok)
+            return reply
+
+    async def charge(self, request: ChargeRequest) -> ChargeReply:
+        traceparent, settle = current_traceparent(), request.settle
+        span = self._tracing.child("charge", {"rpc.method": settle.method, "credits": settle.charged})
+        if span is None:
+            return await super().charge(request)
+        with working_on(span):
+            hold = msgspec.structs.replace(request.hold, traceparent=traceparent)
+            reply = await super().charge(ChargeRequest(hold, settle))
+            span.set_attribute("refusal", reply.held.refusal or "")
+            span.set_attribute("settled", reply.settled is not None and reply.settled.ok)
             return reply

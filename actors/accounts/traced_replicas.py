@@ -11,7 +11,7 @@ from typing import Any
 from opentelemetry.trace import Span
 
 from actors.accounts.replicas import Replicas
-from actors.calls import HoldRequest, SettleRequest, operation_at
+from actors.calls import ChargeRequest, HoldRequest, SettleRequest, operation_at
 from actors.telemetry.tracing import Tracing, working_on
 
 _KEPT_MAX = 10_000
@@ -38,6 +38,14 @@ class TracedReplicas:
             return self._replicas.settle(request)
         span = self._tracing.go_on("owner: settle and commit", traceparent, {"rpc.method": request.method})
         return _spanned(span, self._replicas.settle, request)
+
+    def charge(self, request: ChargeRequest) -> Any:
+        hold = request.hold
+        if not hold.traceparent:
+            return self._replicas.charge(request)
+        attributes = {"request_id": hold.request_id, "rpc.method": request.settle.method}
+        span = self._tracing.go_on("owner: charge and commit", hold.traceparent, attributes)
+        return _spanned(span, self._replicas.charge, request)
 
 
 def _spanned(span: Span, handle: Callable[[Any], Any], request: Any) -> Any:

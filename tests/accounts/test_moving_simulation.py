@@ -6,6 +6,7 @@ failing test has its seed."""
 import asyncio
 import random
 
+import msgspec
 import pytest
 
 from actors.accounts import client as client_module
@@ -13,7 +14,7 @@ from actors.accounts import moving as moving_module
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.ledger import EntryType
 from actors.accounts.moving import KEPT_SECONDS
-from actors.calls import KeyProof, WalletProof
+from actors.calls import ChargeRequest, HoldReply, KeyProof, WalletProof
 from actors.units import shard_of
 from tests.accounts.making import pubkey_of
 from tests.accounts.moving_cluster import OWNERS, REPLICA, Cluster, running, until
@@ -26,6 +27,7 @@ class Story:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster, self.chance = cluster, random.Random(seed)
         self.proofs: dict[bytes, KeyProof] = {}
+        self.known: dict[bytes, HoldReply] = {}
         self.answered: dict[bytes, list[bytes]] = {pubkey: [] for pubkey in PUBKEYS}
         self.ended = False
 
@@ -52,14 +54,26 @@ class Story:
             is_wallet = self.chance.random() < 0.3
             proof: KeyProof | WalletProof = cluster.world.wallet(pubkey) if is_wallet else self.proofs[pubkey]
             request = cluster.request(proof, PRICE)
+            known = None if is_wallet or self.chance.random() < 0.5 else self.known.get(pubkey)
+            charge = None
             try:
-                held = await accounts.hold(request)
+                if known is None:
+                    held, settled = await accounts.hold(request), None
+                else:  # Asked ahead of the hold.
+                    charge = cluster.charge(known, request, PRICE)
+                    held, settled = msgspec.structs.astuple(await accounts.charge(ChargeRequest(request, charge)))
                 if held.refusal is not None or held.verdicts != (None,):
                     assert held.refusal == "SERVICE_TEMPORARILY_UNAVAILABLE", held
+                    if charge is not None:
+                        accounts.void(charge)
                     continue
-                charge = cluster.charge(held, request, PRICE)
-                settled = await accounts.settle(charge)
+                self.known[pubkey] = held
+                if charge is None:
+                    charge = cluster.charge(held, request, PRICE)
+                    settled = await accounts.settle(charge)
             except OwnerUnavailable:
+                if known is not None and charge is not None:
+                    accounts.void(charge)
                 continue
             if settled.ok and (accounts.may_leave(charge) or await accounts.confirm(charge)):
                 self.answered[pubkey].append(request.operation)

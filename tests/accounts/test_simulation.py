@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,6 +23,8 @@ from actors.accounts.replicas import Replicas
 from actors.accounts.stored import Fenced, StoreUnavailable
 from actors.accounts.writes import Write
 from actors.calls import (
+    ChargeReply,
+    ChargeRequest,
     DeliveredNotice,
     HoldItem,
     HoldReply,
@@ -101,6 +104,7 @@ class Simulation:
     seed: int
     calls: dict[bytes, Call] = field(default_factory=dict)
     granted: dict[bytes, int] = field(default_factory=dict)
+    epochs: dict[bytes, int] = field(default_factory=dict)  # As a hold of the account told it last.
     counter: int = 0
 
     def __post_init__(self) -> None:
@@ -234,34 +238,55 @@ class Simulation:
         replica = self.chance.choice(self.replicas)
         operation = replica.id + self.counter.to_bytes(8, "big")
         ceiling = self.chance.choice([1, 2, 5, 25, 50])
-        held = await self._persist(
-            replica, lambda handlers: handlers.hold, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
-        )
+        hold = HoldRequest(operation, proof, (HoldItem("m", ceiling),))
+        if isinstance(proof, KeyProof) and self.chance.random() < 0.3:
+            await self._charge(replica, pubkey, hold, self.chance.choice([0, ceiling, ceiling]))
+            return
+        held = await self._persist(replica, lambda handlers: handlers.hold, hold)
         if not isinstance(held, HoldReply) or held.verdicts != (None,):
             self.calls[operation] = Call(pubkey, 0)
             return
         if self.chance.random() < 0.05:
             self.calls[operation] = Call(pubkey, 0)  # The replica died before anything was posted.
             return
+        self.epochs[pubkey] = held.epoch
         charged = self.chance.choice([0, ceiling, ceiling, ceiling, max(1, ceiling // 2)])
         request = SettleRequest(operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now())
-        if charged:
-            replica.in_hand.add(operation)
+        cuts, settled = await self._ended(replica, lambda handlers: handlers.settle, request, request)
+        self.calls[operation] = await self._left(replica, cuts, request, settled)
+
+    async def _charge(self, replica: Replica, pubkey: bytes, hold: HoldRequest, charged: int) -> None:
+        """Hold and settle in one message, by the epoch that a hold told last, which may be a former owner's. A refusal
+        is voided: the first of two copies may have been charged."""
+        ceiling, operation = hold.items[0].ceiling, hold.operation
+        epoch = self.epochs.get(pubkey, 0)
+        settle = SettleRequest(operation, pubkey, epoch, "m", ceiling, charged, 0, self.world.clock.now())
+        request = ChargeRequest(hold, settle)
+        cuts, found = await self._ended(replica, lambda handlers: handlers.charge, request, settle)
+        settled = found.settled if isinstance(found, ChargeReply) else None
+        self.calls[operation] = await self._left(replica, cuts, settle, settled)
+
+    async def _ended(
+        self, replica: Replica, door: Callable[[Replicas], Callable[..., object]], request: Any, settle: SettleRequest
+    ) -> tuple[int, object]:
+        """Ask for an end, sometimes twice at once. Returns how often the replica had been cut off, and the reply."""
+        if settle.charged:
+            replica.in_hand.add(settle.operation)
+        twin = None
         if self.chance.random() < 0.1:
-            twin = asyncio.ensure_future(self._persist(replica, lambda handlers: handlers.settle, request))
-        else:
-            twin = None
+            twin = asyncio.ensure_future(self._persist(replica, door, request))
         cuts = replica.cuts
-        settled = await self._persist(replica, lambda handlers: handlers.settle, request)
+        found = await self._persist(replica, door, request)
         if twin is not None:
             await twin
+        return cuts, found
+
+    async def _left(self, replica: Replica, cuts: int, settle: SettleRequest, settled: object) -> Call:
         if self.chance.random() < 0.03:
-            self.calls[operation] = Call(pubkey, None)
-            return
+            return Call(settle.pubkey, None)
         if isinstance(settled, SettleReply) and settled.ok and self.chance.random() > 0.1:
-            self.calls[operation] = await self._deliver(replica, cuts, request)
-        else:
-            self.calls[operation] = await self._void(replica, request)
+            return await self._deliver(replica, cuts, settle)
+        return await self._void(replica, settle)
 
     async def _deliver(self, replica: Replica, cuts: int, request: SettleRequest) -> Call:
         """An answer leaves at once or a while later. Its replica may have been cut off since it was posted."""
@@ -302,7 +327,10 @@ class Simulation:
         raise AssertionError("an adjustment was never made")
 
     async def _persist(
-        self, replica: Replica, door: Callable[[Replicas], Callable[..., object]], request: HoldRequest | SettleRequest
+        self,
+        replica: Replica,
+        door: Callable[[Replicas], Callable[..., object]],
+        request: HoldRequest | SettleRequest | ChargeRequest,
     ) -> object:
         """Ask, and ask again by operation id while nobody knows. None: given up."""
         for _ in range(TRIES):

@@ -13,6 +13,8 @@ from solders.transaction import Transaction
 from actors.accounts.api import AccountStanding, OwnerReply, OwnerUnavailable
 from actors.accounts.stream_times import StreamTimes
 from actors.calls import (
+    ChargeReply,
+    ChargeRequest,
     Figures,
     HoldReply,
     HoldRequest,
@@ -99,6 +101,12 @@ class OneAccount:
         self.rate_left -= 1
         self.held[operation] = item.ceiling
         return None
+
+    async def charge(self, request: ChargeRequest) -> ChargeReply:
+        held = await self.hold(request.hold)
+        if held.refusal is not None or held.verdicts[0] is not None:
+            return ChargeReply(held, None)
+        return ChargeReply(held, await self.settle(request.settle))
 
     async def settle(self, request: SettleRequest) -> SettleReply:
         await _maybe(self.before_settle, request)

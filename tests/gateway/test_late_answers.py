@@ -97,8 +97,8 @@ async def test_answers_that_wait_for_a_slow_client_are_asked_about_when_they_lea
             client.send(*(numbered(customer.api_key, number) for number in range(count)))
             async with asyncio.timeout(10):
                 seen = -1
-                while seen != len(world.accounts.settles):
-                    seen = len(world.accounts.settles)
+                while seen != (ended := len(world.accounts.settles) + len(world.accounts.charges)):
+                    seen = ended
                     await asyncio.sleep(0.05)  # Until the first one waits for its client.
             left = len(world.accounts.delivered_operations)
             assert 0 < seen < count and left < seen, "none of them waits"

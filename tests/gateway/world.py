@@ -16,7 +16,16 @@ from pydantic import SecretStr
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, Command, OwnerReply, OwnerUnavailable, Value
-from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest, StreamTime, StreamTimeReply
+from actors.calls import (
+    ChargeReply,
+    ChargeRequest,
+    HoldReply,
+    HoldRequest,
+    SettleReply,
+    SettleRequest,
+    StreamTime,
+    StreamTimeReply,
+)
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.gateway.doors.http import HttpDoor
@@ -47,6 +56,7 @@ class InProcessAccounts:
         self.confirms = 0
         self.holds: list[HoldRequest] = []
         self.settles: list[SettleRequest] = []
+        self.charges: list[ChargeRequest] = []
         self.delivered_operations: list[bytes] = []
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -60,6 +70,11 @@ class InProcessAccounts:
         self._check()
         self.settles.append(request)
         return await self._settled(self._shard.settle_now(request))
+
+    async def charge(self, request: ChargeRequest) -> ChargeReply:
+        self._check()
+        self.charges.append(request)
+        return await self._settled(self._shard.charge_now(request))
 
     def may_leave(self, charge: SettleRequest) -> bool:
         """The owner is in this process: nobody is ever out of touch, unless the test says so."""
@@ -81,7 +96,7 @@ class InProcessAccounts:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _settled(self, settled: Any) -> SettleReply:
+    async def _settled(self, settled: Any) -> Any:
         try:
             if not isinstance(settled, tuple):
                 settled = (await settled, None)

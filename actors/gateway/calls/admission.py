@@ -49,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
     takes_key: bool = False  # An Idempotency-Key is honoured, because the method moves money.
     # Its price is found before it is held (calls/quoted.py); until then the ceiling is the smallest price.
     quoted: bool = False
+    asks_node: bool = False  # One question to a node answers it, which nobody else needs to know of.
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
@@ -70,7 +71,8 @@ def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     item = HoldItem(row.name, credits)
     sends = row.method_class in _SENDING
     takes_key = sends or row.method_class is MethodClass.TRADE_BUILD
-    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key, quoted)
+    asks_node = row.availability is Availability.NODE and not (sends or deferred or quoted or row.for_caller)
+    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key, quoted, asks_node)
 
 
 def plans(

@@ -23,7 +23,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
-from actors.calls import HoldRequest, Outcome, SettleRequest, operation_at
+from actors.calls import ChargeRequest, HoldRequest, Outcome, SettleRequest, operation_at
 from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.requests import Client
@@ -68,6 +68,13 @@ class CancelledRequests:
         else:
             self._accounts.void(settle)
 
+    def charge(self, request: ChargeRequest, client: Client | None) -> None:
+        """Settle an answer whose hold and charge the owner has not confirmed (calls/asked_ahead.py)."""
+        if has_left(client):
+            self._in_background(self._charge(request))  # Repeated, it changes nothing.
+        else:
+            self._accounts.void(request.settle)
+
     def answers(self, charges: Sequence[SettleRequest], client: Client | None) -> None:
         """Settle answers that are charged and were not delivered."""
         for charge in charges:
@@ -89,6 +96,20 @@ class CancelledRequests:
                 await self._settle(
                     SettleRequest(operation, held.pubkey, held.epoch, item.method, item.ceiling, 0, _RELEASED, now)
                 )
+
+    async def _charge(self, request: ChargeRequest) -> None:
+        settle = ended(request.settle, request.settle.charged, _GONE if request.settle.charged else _RELEASED)
+        try:
+            settled = (await self._accounts.charge(ChargeRequest(request.hold, settle))).settled
+        except OwnerUnavailable:
+            self._accounts.void(settle)
+            return
+        if settled is None:
+            self._accounts.void(settle)
+        elif settled.ok:
+            self._metrics.call_ended(settle.method, settle.outcome, settle.charged, None)
+            if settle.charged:
+                self._accounts.delivered(settle.pubkey, settle.operation)  # No client is left to deliver it to.
 
     async def _settle_send(self, answer: "asyncio.Future[NodeAnswer]", ceiling: int, release: SettleRequest) -> None:
         settle: SettleRequest | None = release

@@ -26,9 +26,10 @@ from types import MappingProxyType
 
 import msgspec
 
-from actors.calls import Figures, HoldReply, Outcome, SettleRequest
+from actors.calls import Figures, HoldReply, Outcome, SettleReply, SettleRequest
 from actors.errors import Err, Refusal
-from actors.gateway.calls.admission import AdmittedCall
+from actors.gateway.calls.admission import AdmittedCall, Plan
+from actors.gateway.calls.known_accounts import Known
 from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
 from actors.upstream.replies import (
@@ -82,6 +83,9 @@ _NO_ANSWER = MappingProxyType(
         AnswerKind.GARBAGE: Refusal(Err.BACKEND_UNAVAILABLE, "the node's answer could not be understood"),
         AnswerKind.OVERSIZED: Refusal(Err.BACKEND_UNAVAILABLE, "the node's answer is larger than this service takes"),
     }
+)
+_NOT_RECORDED = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged for this call"
 )
 _METHOD_NOT_FOUND_CODE = -32601
 # These take several questions to the node; an error to one of them is no answer to the call.
@@ -174,9 +178,63 @@ def not_held(verdict: str, ceiling: int, credits_remaining: int) -> Refusal:
     return Refusal(err, credits=(ceiling, credits_remaining) if err is Err.INSUFFICIENT_CREDITS else None)
 
 
+def one_not_held(admitted: AdmittedCall, held: HoldReply) -> Replies:
+    """The reply to a single call that its owner refused to hold."""
+    assert held.figures is not None
+    verdict, remaining = held.verdicts[0], held.figures.credits_remaining
+    assert verdict is not None
+    reply = Reply(admitted.id, None, not_held(verdict, admitted.plan.ceiling, remaining))
+    return Replies((reply,), None, held.figures, remaining)
+
+
+def settle_of(plan: Plan, operation: bytes, held: HoldReply | Known, ending: Judgement, held_at: int) -> SettleRequest:
+    """The end of a call's hold by the judgement of its answer."""
+    return SettleRequest(
+        operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at
+    )
+
+
 def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
     plan = admitted.plan
     return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at)
+
+
+def settled_reply(
+    raw_id: bytes,
+    answer: NodeAnswer,
+    ending: Judgement,
+    settle: SettleRequest,
+    settled: SettleReply | None,
+    held: HoldReply,
+    told: int = 0,
+) -> Reply:
+    """The reply to a call whose end its owner was asked for: the answer leaves with its charge, or not at all.
+
+    settled None: what became of the charge is not known. What costs nothing may leave even if its release failed; the
+    hold then expires. told: as in Reply.
+    """
+    is_ok = settled is not None and settled.ok
+    if settle.charged:
+        remaining = None if settled is None else settled.credits_remaining
+        if is_ok:
+            return Reply(raw_id, answer, None, remaining, settle, told)
+        return not_recorded(raw_id, remaining, told)
+    assert held.figures is not None
+    given = answer if ending.refusal is None else None
+    reply = Reply(raw_id, given, ending.refusal, held.figures.credits_remaining)
+    if settled is not None and settled.ok:
+        reply.credits_remaining, reply.told = settled.credits_remaining, told
+    return reply
+
+
+def not_recorded(raw_id: bytes, credits_remaining: int | None = None, told: int = 0) -> Reply:
+    """The reply to an answered call whose charge is not in the ledger, as far as anybody knows."""
+    return Reply(raw_id, None, _NOT_RECORDED, credits_remaining, told=told)
+
+
+def must_be_voided(settle: SettleRequest, settled: SettleReply | None) -> bool:
+    """Whether an operation must be made to cost nothing, because its answer does not leave or nobody knows its end."""
+    return settled is None or (settle.charged > 0 and not settled.ok)
 
 
 def ended(raw_id: bytes, end: NodeAnswer | Refusal) -> Reply:

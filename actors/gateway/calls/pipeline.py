@@ -33,6 +33,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import PLANS, AdmittedCall, Plan
+from actors.gateway.calls.asked_ahead import AskedAhead
 from actors.gateway.calls.batches import BatchRun, Granted
 from actors.gateway.calls.cancelled_requests import CancelledRequests
 from actors.gateway.calls.jsonrpc import BadCall
@@ -48,9 +49,6 @@ from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAns
 _RELEASED = int(Outcome.RELEASED)
 _SHED = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many calls in flight here")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
-_NOT_RECORDED = Refusal(
-    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged for this call"
-)
 
 
 class Pipeline:
@@ -87,6 +85,7 @@ class Pipeline:
         self.large = LargeRequests()
         self._metrics = metrics or Metrics()
         self._cancelled = CancelledRequests(accounts, clock, self._metrics)
+        self._ahead = AskedAhead(accounts, node, clock, self._cancelled, self._ended)
 
     async def single(self, proof: Proof, call: AnyCall, client: Client | None = None) -> Replies:
         """Run a single call. A refusal of the call is in items[0]; a refusal of the request, as AUTH_FAILED, is not.
@@ -107,18 +106,18 @@ class Pipeline:
 
     async def _single(self, proof: Proof, admitted: AdmittedCall, client: Client | None) -> Replies:
         operation = self._take_operations(1, admitted.plan.deferred)
+        known = self._ahead.known(proof, admitted)
+        if known is not None:
+            done = await self._ahead.run(proof, admitted, operation, known, client)
+            return self.counted(proof, client, done, (admitted,))
         held_at = self._clock.now()
         held = await self._hold(HoldRequest(operation, proof, admitted.plan.items))
         if held.refusal is not None:
             return self.counted(proof, client, whole(held), (admitted,))
-        verdict = held.verdicts[0]
-        if verdict is not None:
-            assert held.figures is not None
-            refusal = not_held(verdict, admitted.plan.ceiling, held.figures.credits_remaining)
-            reply = Reply(admitted.id, None, refusal)
-            done = Replies((reply,), None, held.figures, held.figures.credits_remaining)
-            return self.counted(proof, client, done, (admitted,))
+        if held.verdicts[0] is not None:
+            return self.counted(proof, client, outcomes.one_not_held(admitted, held), (admitted,))
         self._limits.confirmed(proof)
+        self._ahead.learn(proof, held)
         reply = await self._carry_out(admitted, operation, held, held_at, client)
         return Replies((reply,), None, held.figures, reply.credits_remaining)
 
@@ -336,8 +335,7 @@ class Pipeline:
         except BaseException:
             self._cancelled.call(release_of(admitted, operation, held, held_at))
             raise
-        charged, outcome = ending.charged, ending.outcome
-        settle = SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, charged, outcome, held_at)
+        settle = outcomes.settle_of(plan, operation, held, ending, held_at)
         self._messages = message = self._messages + 1
         settled: SettleReply | None
         try:
@@ -345,32 +343,22 @@ class Pipeline:
         except OwnerUnavailable:
             settled = None
         except asyncio.CancelledError:
-            if charged:
+            if settle.charged:
                 self._cancelled.post(settle, client)
             else:
                 self._cancelled.call(settle)
             raise
-        if charged and settled is not None and settled.ok:
-            reply = Reply(admitted.id, answer, None, settled.credits_remaining, settle, message)
-        elif charged:
-            self._accounts.void(settle)
-            remaining = None if settled is None else settled.credits_remaining
-            reply = Reply(admitted.id, None, _NOT_RECORDED, remaining, told=message)
-            charged, outcome = 0, _RELEASED
-        else:
-            reply = self._free(admitted.id, answer, ending.refusal, held)
-            if settled is None:
-                self._accounts.void(settle)
-            elif settled.ok:
-                reply.credits_remaining, reply.told = settled.credits_remaining, message
-        self._metrics.call_ended(plan.method, outcome, charged, self._clock.monotonic() - began)
-        return reply
+        return self._ended(
+            outcomes.settled_reply(admitted.id, answer, ending, settle, settled, held, message), settle, settled, began
+        )
 
-    @staticmethod
-    def _free(raw_id: bytes, answer: NodeAnswer, refusal: Refusal | None, held: HoldReply) -> Reply:
-        """The reply to a call that costs nothing. It may leave even if the release fails; the hold then expires."""
-        assert held.figures is not None
-        return Reply(raw_id, answer if refusal is None else None, refusal, held.figures.credits_remaining)
+    def _ended(self, reply: Reply, settle: SettleRequest, settled: SettleReply | None, began: float) -> Reply:
+        """Count a call, and void it where its answer does not leave."""
+        if outcomes.must_be_voided(settle, settled):
+            self._accounts.void(settle)
+        charged, outcome = (0, _RELEASED) if reply.charge is None else (settle.charged, settle.outcome)
+        self._metrics.call_ended(settle.method, outcome, charged, self._clock.monotonic() - began)
+        return reply
 
     async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
         """Ask the node to send. When the client leaves, the send goes on and is settled without it."""

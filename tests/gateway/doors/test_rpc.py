@@ -233,7 +233,7 @@ async def test_credits_that_are_not_known_are_not_told():
         async def away(request):
             raise OwnerUnavailable
 
-        world.accounts.settle = away
+        world.accounts.settle = world.accounts.charge = away
         bulk = {"addresses": [customer.text]}
         for path, body in (("/", call()), ("/", [call()]), ("/mcp", tool), ("/bulk/getBalances", bulk)):
             headers = {"content-type": "application/json"}

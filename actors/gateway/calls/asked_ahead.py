@@ -1,0 +1,98 @@
+"""Asks the node ahead of the hold where the account leaves no doubt, and holds and charges the answer in one message.
+
+Implements: decisions, "calls asked ahead"; money rules 1, 2 and 9; design, "One billed call".
+A shell: known_accounts.py says which calls leave no doubt; the account's owner decides. A caller who is alone waits for
+one message to the owner instead of two. The answer leaves when its charge is durable, as every other answer, and never
+where the owner refuses the hold.
+
+| The call                              | The client left                     | This server gave the request up |
+|---------------------------------------|-------------------------------------|---------------------------------|
+| is not answered by the node yet       | nothing was held                    | nothing was held                |
+| is answered, and is being charged     | charged                             | voided                          |
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.calls import ChargeReply, ChargeRequest, HoldReply, HoldRequest, Proof, SettleReply, SettleRequest
+from actors.clock import Clock
+from actors.gateway.calls import outcomes
+from actors.gateway.calls.admission import AdmittedCall
+from actors.gateway.calls.cancelled_requests import CancelledRequests
+from actors.gateway.calls.known_accounts import Known, KnownAccounts
+from actors.gateway.calls.outcomes import Replies, Reply, whole
+from actors.gateway.calls.requests import Client
+from actors.upstream.replies import Node
+
+# Voids an operation whose answer does not leave, and counts the call: the reply, the end of its hold, what became of
+# that, and when the call began.
+CountEnd = Callable[[Reply, SettleRequest, SettleReply | None, float], Reply]
+
+
+class AskedAhead:
+    """Belongs to one replica."""
+
+    def __init__(
+        self, accounts: AccountsClient, node: Node, clock: Clock, cancelled: CancelledRequests, count_end: CountEnd
+    ) -> None:
+        self._accounts, self._node, self._clock = accounts, node, clock
+        self._cancelled, self._count_end = cancelled, count_end
+        self._known = KnownAccounts()
+
+    def learn(self, proof: Proof, held: HoldReply) -> None:
+        """Remember the reply to a hold that was granted."""
+        self._known.learn(proof, held, self._clock.monotonic())
+
+    def known(self, proof: Proof, admitted: AdmittedCall) -> Known | None:
+        """What is known of the account of a call that may be asked ahead, else None."""
+        plan = admitted.plan
+        if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0:
+            return None
+        clock = self._clock
+        return self._known.without_doubt(proof, plan.ceiling, clock.monotonic(), clock.now())
+
+    async def run(
+        self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: Known, client: Client | None
+    ) -> Replies:
+        """Ask the node, judge its answer, hold and charge, and only then let the answer go."""
+        plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
+        known.is_asking = True
+        try:
+            answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
+        finally:
+            known.is_asking = False
+        ending = outcomes.judge(plan.method, plan.ceiling, answer)
+        settle = outcomes.settle_of(plan, operation, known, ending, asked_at)
+        found = await self._charge(ChargeRequest(HoldRequest(operation, proof, plan.items), settle), client)
+        if found is None:
+            reply = outcomes.not_recorded(admitted.id)
+            return Replies((self._count_end(reply, settle, None, began),), None, known.figures)
+        held = found.held
+        if held.refusal is not None:
+            return whole(held)
+        if found.settled is None:
+            return outcomes.one_not_held(admitted, held)
+        reply = outcomes.settled_reply(admitted.id, answer, ending, settle, found.settled, held)
+        self._count_end(reply, settle, found.settled, began)
+        return Replies((reply,), None, held.figures, reply.credits_remaining)
+
+    async def _charge(self, request: ChargeRequest, client: Client | None) -> ChargeReply | None:
+        """Hold and settle. None: what became of it stays unknown."""
+        proof = request.hold.proof
+        try:
+            found = await self._accounts.charge(request)
+        except OwnerUnavailable:
+            self._known.forget(proof)
+            return None
+        except asyncio.CancelledError:
+            self._cancelled.charge(request, client)
+            raise
+        if found.settled is not None:
+            self.learn(proof, found.held)
+            return found
+        self._known.forget(proof)
+        if request.settle.charged:
+            # The request may have arrived twice, by a link that broke: it was refused now, and perhaps charged before.
+            self._accounts.void(request.settle)
+        return found

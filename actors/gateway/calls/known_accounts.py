@@ -1,0 +1,76 @@
+"""Remembers what owners told last about accounts, and says for which calls that leaves no doubt.
+
+Implements: decisions, "calls asked ahead". Pure: time is an argument.
+
+What the node is asked before the owner has held the call's credits is lost for this service where the owner then
+refuses: the answer is thrown away. So a call is asked ahead only if its credential was accepted a moment ago, the
+account can pay a hundred such calls, a quarter of its rate is left, and no other call of this credential is asked
+ahead here. After a refusal a call has to be held and paid in the usual way before another one is asked ahead. So for
+each answer that is thrown away a credential has paid for one before, at this replica.
+
+What happens when full: the credential that was told about longest ago is forgotten; its next call is held first.
+"""
+
+from collections.abc import Hashable
+
+import msgspec
+
+from actors.calls import Figures, HoldReply, KeyProof, Proof, SessionProof
+
+KNOWN_MAX = 10_000
+FRESH_SECONDS = 10.0  # How long an owner's word counts. A key that is replaced meanwhile gets no answer by it.
+CREDITS_FACTOR = 100  # The account can pay so many calls like this one.
+UNITS_SHARE = 4  # A quarter of the rate is left in this second.
+_UNITS_MIN = 2
+
+
+class Known(msgspec.Struct, gc=False):
+    """What the owner of an account told last. told_at: monotonic seconds. is_asking: a call is asked ahead now."""
+
+    pubkey: bytes
+    epoch: int
+    figures: Figures
+    told_at: float
+    is_asking: bool = False
+
+
+class KnownAccounts:
+    """By credential. A wallet's signature is never known: each is good for one request, and its nonce comes first."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Known] = {}
+
+    def learn(self, proof: Proof, held: HoldReply, now: float) -> None:
+        """Remember the reply to a hold that was granted."""
+        credential, figures = _credential_of(proof), held.figures
+        if credential is None or figures is None:
+            return
+        known = self._known.pop(credential, None)
+        is_asking = known is not None and known.is_asking
+        self._known[credential] = Known(held.pubkey, held.epoch, figures, now, is_asking)
+        if len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+
+    def forget(self, proof: Proof) -> None:
+        """The owner refused: the next call is held before it is asked."""
+        self._known.pop(_credential_of(proof), None)
+
+    def without_doubt(self, proof: Proof, ceiling: int, now: float, second: int) -> Known | None:
+        """What is known of the account where a call of this price may be asked ahead, else None.
+
+        now: monotonic seconds. second: Unix seconds, for the window of the rate.
+        """
+        known = self._known.get(_credential_of(proof))
+        if known is None or known.is_asking or now - known.told_at > FRESH_SECONDS:
+            return None
+        told = known.figures
+        left = told.rate_remaining if second < told.rate_reset else told.rate_limit
+        if left < max(_UNITS_MIN, told.rate_limit // UNITS_SHARE) or told.credits_remaining < CREDITS_FACTOR * ceiling:
+            return None
+        return known
+
+
+def _credential_of(proof: Proof) -> Hashable:
+    if type(proof) is KeyProof:
+        return proof.key_hash
+    return proof.token_hash if type(proof) is SessionProof else None
