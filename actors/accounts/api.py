@@ -48,8 +48,8 @@ Value = TypeVar("Value")
 
 
 class OwnerReply(Growing, Generic[Value], frozen=True):
-    """The reply to a command. value: None only when it was refused. refusal: name of an Err, else None. detail: one
-    sentence for the client. figures: of the account, for the headers of a response."""
+    """value: None only when it was refused. refusal: name of an Err, else None. detail: one sentence for the client.
+    figures: of the account, for the headers of a response."""
 
     value: Value | None = None
     refusal: str | None = None
@@ -358,8 +358,7 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
-        """Hold and settle at once, for an answer that is there already; as `hold` and `settle` otherwise. Raises
-        OwnerUnavailable when what became of it stays unknown: void it then."""
+        """Hold and settle at once, for an answer that is there already. Raises OwnerUnavailable: void it then."""
         ...
 
     async def stream_time(self, request: StreamTime) -> StreamTimeReply:
@@ -367,10 +366,8 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     def void(self, request: SettleRequest) -> None:
-        """In the background, until it succeeds: this operation must end costing nothing (charged is ignored).
-
-        Used when an answer could not leave. Not posted: released. Already posted: a refund entry, once.
-        """
+        """In the background, until it succeeds: this operation must end costing nothing (charged is ignored), as its
+        answer could not leave. Not posted: released. Already posted: a refund entry, once."""
         ...
 
     def may_leave(self, charge: SettleRequest) -> bool:
@@ -384,10 +381,8 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
-        """The answer of this posted operation has left. Told to the owner in the background, several at once.
-
-        A replica that dies before it said so leaves doubt, and the owner refunds the charge (money rule 2).
-        """
+        """The answer of this posted operation has left. Told in the background, several at once. A replica that dies
+        before it said so leaves doubt, and the owner refunds the charge (money rule 2)."""
         ...
 
 
@@ -395,12 +390,11 @@ class OwnerUnavailable(AskAgain):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
 
 
-# Sent by releases after 0.1.0, which have replaced the owners of before when their replicas begin to serve.
-CHARGE = MessageKind(8, ChargeRequest, ChargeReply)
+CHARGE = MessageKind(8, ChargeRequest, ChargeReply)  # Replicas that send it have replaced the owners of 0.1.0 before.
 HOLD = MessageKind(1, HoldRequest, HoldReply)
 SETTLE = MessageKind(2, SettleRequest, SettleReply)
 VOID = MessageKind(3, SettleRequest, SettleReply)
-DELIVERED = MessageKind(4, DeliveredNotice, Noted)
+DELIVERED = MessageKind(4, DeliveredNotice, Noted, is_notice=True)
 UNDELIVERED = MessageKind(5, UndeliveredNotice, Noted)
 STREAM_TIME = MessageKind(7, StreamTime, StreamTimeReply)
 LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED, UNDELIVERED, STREAM_TIME, CHARGE)

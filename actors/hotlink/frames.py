@@ -78,11 +78,15 @@ class AskAgain(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessageKind:
-    """One kind of request. Its number is on the wire, and must never be reused for another meaning."""
+    """One kind of request. Its number is on the wire, and must never be reused for another meaning.
+
+    is_notice: nobody waits for its answer, which may leave with the next one.
+    """
 
     number: int
     request_type: Any
     reply_type: Any
+    is_notice: bool = False
 
     def frame_decoder(self) -> Any:
         return _frame_decoder(self.request_type)

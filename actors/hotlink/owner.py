@@ -38,6 +38,7 @@ from actors.hotlink.handshake import NONCE_BYTES, REPLICA_PROOF_BYTES, transcrip
 logger = logging.getLogger(__name__)
 
 UNPROVEN_MAX = 64  # Connections without a proof so far; each has BEAT_SECONDS to send it.
+UNHURRIED_SECONDS = 0.005  # How long an answer that nobody waits for may wait for company.
 GONE_SECONDS = 5.0  # A replica whose network failed is back sooner (replica.py); a killed one does not come back.
 
 
@@ -100,6 +101,7 @@ class LinkServer:
         self.secret, self._on_gone = secret, on_gone
         self.is_given_up = is_given_up or (lambda _: False)
         self.handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
+        self.unhurried = frozenset(kind.number for kind in handlers if kind.is_notice)
         self._connections: set[_Session] = set()  # Proven or not.
         self._unproven: dict[_Session, None] = {}  # Oldest first.
         self._sessions: Counter[bytes] = Counter()  # The number of proven connections of each peer.
@@ -171,6 +173,7 @@ class _Session(FrameConnection):
         self.peer: bytes | None = None  # None until the replica has proven itself.
         self._ready: list[bytes] = []  # Messages for the next flush.
         self._flush_is_due = False
+        self._unhurried: list[bytes] = []  # Messages that leave with the next flush, or after UNHURRIED_SECONDS.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -209,7 +212,11 @@ class _Session(FrameConnection):
             else:
                 self._answer_later(number, sequence, item, result)
         if ready or not waiting:
-            self._ready.append(message(number, (frame_number, ready)))
+            answer = message(number, (frame_number, ready))
+            if number in self._server.unhurried:
+                self._answer_unhurried(answer)
+            else:
+                self._ready.append(answer)
             frame_number = 0
         for future, replies in waiting.items():
             self._answer_when(future, number, frame_number, replies)
@@ -248,8 +255,20 @@ class _Session(FrameConnection):
         if self._ready:
             self._flush()
 
+    def _answer_unhurried(self, answer: bytes) -> None:
+        """Let an answer that nobody waits for leave with another one: a write, and the wake-up of the replica by it,
+        are most of its cost."""
+        if not self._unhurried:
+            self.loop.call_later(UNHURRIED_SECONDS, self._flush_unhurried)
+        self._unhurried.append(answer)
+
+    def _flush_unhurried(self) -> None:
+        if self._unhurried and self.standing:
+            self._flush()
+
     def _flush(self) -> None:
-        ready, self._ready = self._ready, []
+        ready, self._ready = self._unhurried + self._ready, []
+        self._unhurried = []
         self.write(ready)
 
     def _answer_when(

@@ -178,10 +178,14 @@ async def unavailable(request) -> None:
 
 
 def pipeline_of(
-    account: OneAccount, node: ScriptedNode, in_flight_max: int = 100, metrics: Metrics | None = None
+    account: OneAccount,
+    node: ScriptedNode,
+    in_flight_max: int = 100,
+    metrics: Metrics | None = None,
+    clock: ManualClock | None = None,
 ) -> Pipeline:
     limits = RefusalLimits(500, 500, lambda caller: "here")
-    return Pipeline(account, node, ManualClock(), REPLICA, in_flight_max, limits, metrics)
+    return Pipeline(account, node, clock or ManualClock(), REPLICA, in_flight_max, limits, metrics)
 
 
 def a_call(method: str, *arguments: object, raw_id: bytes = b"1") -> Call:

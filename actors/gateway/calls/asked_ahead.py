@@ -25,6 +25,7 @@ from actors.gateway.calls.outcomes import Replies, Reply, whole
 from actors.gateway.calls.requests import Client
 from actors.upstream.replies import Node
 
+ALONE_SECONDS = 0.05  # A replica has had one call in flight at a time for so long.
 # Voids an operation whose answer does not leave, and counts the call: the reply, the end of its hold, what became of
 # that, and when the call began.
 CountEnd = Callable[[Reply, SettleRequest, SettleReply | None, float], Reply]
@@ -39,6 +40,12 @@ class AskedAhead:
         self._accounts, self._node, self._clock = accounts, node, clock
         self._cancelled, self._count_end = cancelled, count_end
         self._known = KnownAccounts()
+        self._alone_from = 0.0  # Monotonic seconds.
+
+    def not_alone(self) -> None:
+        """Calls are in flight here together. They go in step, and share their messages and their group commit; one that
+        went ahead would be in no step."""
+        self._alone_from = self._clock.monotonic() + ALONE_SECONDS
 
     def learn(self, proof: Proof, held: HoldReply) -> None:
         """Remember the reply to a hold that was granted."""
@@ -49,8 +56,10 @@ class AskedAhead:
         plan = admitted.plan
         if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0:
             return None
-        clock = self._clock
-        return self._known.without_doubt(proof, plan.ceiling, clock.monotonic(), clock.now())
+        now = self._clock.monotonic()
+        if now < self._alone_from:
+            return None
+        return self._known.without_doubt(proof, plan.ceiling, now, self._clock.now())
 
     async def run(
         self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: Known, client: Client | None

@@ -46,8 +46,11 @@ class KnownAccounts:
         if credential is None or figures is None:
             return
         known = self._known.pop(credential, None)
-        is_asking = known is not None and known.is_asking
-        self._known[credential] = Known(held.pubkey, held.epoch, figures, now, is_asking)
+        if known is None:
+            known = Known(held.pubkey, held.epoch, figures, now)
+        else:  # The same object: a call that is asked ahead now ends on it.
+            known.pubkey, known.epoch, known.figures, known.told_at = held.pubkey, held.epoch, figures, now
+        self._known[credential] = known
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]
 

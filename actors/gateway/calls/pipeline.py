@@ -161,6 +161,8 @@ class Pipeline:
         if self._in_flight + count > self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += count
+        if self._in_flight > 1:
+            self._ahead.not_alone()
         try:
             return await work()
         except OwnerUnavailable:
