@@ -55,6 +55,11 @@ class Err(Enum):
     NOT_FOUND = ErrorRow(404, None, "not found", hint="GET /capabilities lists what this service offers")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
     INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
+    # Of the MCP endpoint: codes of that protocol (2026-07-28, basic, "Error Codes").
+    MCP_HEADER_MISMATCH = ErrorRow(400, -32020, "the headers and the body of the message differ")
+    MCP_VERSION_UNSUPPORTED = ErrorRow(
+        400, -32022, "this version of the protocol is not served", hint="ask server/discover for those that are"
+    )
     # Of subscriptions on a socket. The interface gives the code and the message, which ends with both figures.
     SUBSCRIPTION_LIMIT = ErrorRow(
         200, -32000, "Subscription limit reached", hint="unsubscribe, or subscribe on another connection"

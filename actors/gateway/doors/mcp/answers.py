@@ -1,13 +1,16 @@
 """Makes MCP answers: results of tools, and refusals with the id of their request.
 
-Implements: Model Context Protocol 2025-06-18, server/tools ("Tool Result", "Error Handling"); decisions, "MCP
-credentials". Pure.
+Implements: Model Context Protocol 2025-03-26 to 2026-07-28, server/tools ("Tool Result", "Error Handling") and basic
+("Error Codes"); decisions, "MCP credentials" and "MCP revisions"; x402 transport over MCP. Pure.
 
-An error of the node is a result with `isError`, so that the model sees it. A refusal of this service is a JSON-RPC
-error with the HTTP status that the same call has at POST /.
+An error of the node is a result with `isError`, so that the model sees it. In the older revisions a refusal of this
+service is a JSON-RPC error with the HTTP status that the same call has at POST /; unfit arguments are a result from
+2025-11-25 on. In 2026-07-28 every refusal of a call is a result, which an agent can act on, but for those of the
+credential; and codes of our own are outside JSON-RPC's range, as that revision asks.
 """
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -17,11 +20,21 @@ from actors.gateway.calls import replies
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response, Terms
+from actors.gateway.doors.mcp.eras import ENVELOPE_ERRORS, MODERN, OLDEST, Dialect
+from actors.release import RELEASE
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 STRUCTURED_BYTES_MAX = 64 << 10  # A result is in the text already; a large one is not repeated.
 RECEIPT_META = "x402/payment-response"
+CREDITS_META = "ledger-gateway/credits"
+SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": RELEASE}
 _RECEIPT_HEADERS = (b"payment-response", b"x-payment-response")
+_SERVER_META = b'"io.modelcontextprotocol/serverInfo":' + orjson.dumps(SERVER)
+# Own codes are outside JSON-RPC's range in 2026-07-28: by this much above those that the older revisions have.
+_OWN_CODES = range(-32_019, -31_999)
+_OWN_SHIFT = 1_000
+# Refusals that say who may call, and not what became of the call.
+_OF_THE_CREDENTIAL = frozenset((Err.AUTH_FAILED, Err.NONCE_REUSED, Err.METHOD_NOT_ALLOWED))
 
 
 def result(raw_id: bytes, value: bytes) -> bytes:
@@ -29,22 +42,48 @@ def result(raw_id: bytes, value: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (raw_id, value)
 
 
-def tool_result(reply: Reply, receipt: bytes = b"") -> bytes:
+def free_result(raw_id: bytes, value: bytes, dialect: Dialect) -> bytes:
+    """A response that nobody pays for. value: a JSON object that is not empty where the revision is the newer one."""
+    if dialect.is_modern:
+        value = b'{"resultType":"complete","_meta":{%b},%b' % (_SERVER_META, value[1:])
+    return result(raw_id, value)
+
+
+def tool_result(reply: Reply, receipt: bytes = b"", dialect: Dialect = OLDEST) -> bytes:
     """The response to a tools/call that the node answered. receipt: JSON of a payment's receipt."""
     assert reply.answer is not None
-    return result(reply.id, _tool_result(reply.answer, receipt))
+    meta = [_credits(spent_of(reply), reply.credits_remaining)]
+    if receipt:
+        meta.append(b'"%b":%b' % (RECEIPT_META.encode(), receipt))
+    return result(reply.id, _tool_result(reply.answer, meta, dialect))
 
 
-def _tool_result(answer: NodeAnswer, receipt: bytes) -> bytes:
+def spent_of(reply: Reply) -> int:
+    """The credits that are posted for this reply by now."""
+    return reply.posted + (0 if reply.charge is None else reply.charge.charged)
+
+
+def _credits(spent: int, left: int | None) -> bytes:
+    """left None: the account's balance is not known, and told to nobody."""
+    return b'"%b":%b' % (CREDITS_META.encode(), orjson.dumps({"spent": spent, "left": left}))
+
+
+def _tool_result(answer: NodeAnswer, meta: list[bytes], dialect: Dialect) -> bytes:
     value, failed = answer.value(), answer.kind is AnswerKind.ERROR
     text = orjson.dumps(value.decode("utf-8", "replace"))
-    parts = [b'{"content":[{"type":"text","text":', text, b"}]"]
+    parts = [
+        b'{"resultType":"complete",' if dialect.is_modern else b"{",
+        b'"content":[{"type":"text","text":',
+        text,
+        b"}]",
+    ]
     if not failed and len(value) <= STRUCTURED_BYTES_MAX:
-        # The protocol takes objects alone.
+        # The older revisions take objects alone. The output schemas of all revisions say so, as lists are cached.
         parts += (b',"structuredContent":', value if value[:1] == b"{" else b'{"result":%b}' % value)
     parts.append(b',"isError":true' if failed else b',"isError":false')
-    if receipt:
-        parts.append(b',"_meta":{"%b":%b}' % (RECEIPT_META.encode(), receipt))
+    if dialect.is_modern:
+        meta = [*meta, _SERVER_META]
+    parts.append(b',"_meta":{%b}' % b",".join(meta))
     return b"".join((*parts, b"}"))
 
 
@@ -56,13 +95,22 @@ def receipt_of(headers: HeaderList) -> bytes:
     return b""
 
 
-def refused(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None, always_200: bool) -> Response:
+def refused(
+    refusal: Refusal,
+    raw_id: bytes,
+    request_id: str,
+    terms: Terms | None,
+    always_200: bool,
+    dialect: Dialect = OLDEST,
+) -> Response:
     """The answer to a single message that is refused. terms: of the path, for a 402.
 
     always_200: for clients that close their connection on every other status. They read the payment terms of a 402 in
     the form of the x402 transport over MCP.
     """
     row = refusal.err.row
+    if dialect.is_modern:
+        return _modern_error(refusal, raw_id, request_id, 200 if always_200 else row.http)
     if always_200 and refusal.err is Err.PAYMENT_REQUIRED and terms is not None and terms.v2:
         return Response(200, result(raw_id, _terms_result(terms.v2)), [], refused=(refusal.err.name,))
     if replies.code_of(refusal) is None:
@@ -75,7 +123,65 @@ def refused(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | Non
     return response
 
 
-def _terms_result(terms: dict[str, Any]) -> bytes:
+def is_result(refusal: Refusal, dialect: Dialect, names_tool: bool) -> bool:
+    """Whether a refusal of a tools/call is a result that the model sees. names_tool: of a tool that exists."""
+    if not names_tool or not dialect.tells_unfit:
+        return False
+    return refusal.err not in _OF_THE_CREDENTIAL if dialect.is_modern else refusal.err is Err.INVALID_PARAMS
+
+
+def refused_result(
+    refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None, dialect: Dialect, left: int | None
+) -> Response:
+    """The result of a call that was refused, with HTTP 200: what is wrong, and what to do. terms: of the path, for a
+    402: then it is what an x402 client of MCP pays by. left: credits, where they are known."""
+    headers = [(b"retry-after", b"%d" % wait)] if (wait := _wait_of(refusal)) is not None else []
+    if terms is not None and terms.v2:
+        body, headers = _terms_result(terms.v2, dialect, left), [*headers, (b"payment-required", terms.header)]
+    else:
+        error = _error_of(refusal, request_id, dialect)
+        hint = refusal.hint or refusal.err.row.hint
+        text = ". ".join(part for part in (refusal.message, hint) if part)
+        body = _failed(text, orjson.dumps({"error": error}), dialect, left)
+    return Response(200, result(raw_id, body), headers, refused=(refusal.err.name,))
+
+
+def _wait_of(refusal: Refusal) -> int | None:
+    return refusal.err.row.retry_seconds if refusal.retry_seconds is None else refusal.retry_seconds
+
+
+def envelope_error(
+    refusal: Refusal, raw_id: bytes, request_id: str, http: int, data: Mapping[str, Any] | None
+) -> Response:
+    """The error of a request of the newer era whose envelope is none, or whose method is not served. data: of the
+    protocol, beside ours."""
+    return _modern_error(refusal, raw_id, request_id, http, data)
+
+
+def _modern_error(
+    refusal: Refusal, raw_id: bytes, request_id: str, http: int, data: Mapping[str, Any] | None = None
+) -> Response:
+    error = _error_of(refusal, request_id, MODERN)
+    error["data"] |= data or {}
+    body = b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error), raw_id)
+    headers = [] if (wait := _wait_of(refusal)) is None or http == 200 else [(b"retry-after", b"%d" % wait)]
+    return Response(http, body, headers, refused=(refusal.err.name,))
+
+
+def _error_of(refusal: Refusal, request_id: str, dialect: Dialect) -> dict[str, Any]:
+    error = replies.error_value(refusal, request_id, {})
+    if dialect.is_modern and error["code"] in _OWN_CODES and refusal.err not in ENVELOPE_ERRORS:
+        error["code"] += _OWN_SHIFT
+    return error
+
+
+def _terms_result(terms: dict[str, Any], dialect: Dialect = OLDEST, left: int | None = None) -> bytes:
     encoded = orjson.dumps(terms)
-    content = [{"type": "text", "text": encoded.decode()}]
-    return orjson.dumps({"content": content, "structuredContent": orjson.Fragment(encoded), "isError": True})
+    return _failed(encoded.decode(), encoded, dialect, left)
+
+
+def _failed(text: str, structured: bytes, dialect: Dialect, left: int | None) -> bytes:
+    parts = [b'{"resultType":"complete",' if dialect.is_modern else b"{"]
+    parts += (b'"content":[{"type":"text","text":', orjson.dumps(text), b'}],"structuredContent":', structured)
+    meta = [_credits(0, left), *([_SERVER_META] if dialect.is_modern else [])]
+    return b"".join((*parts, b',"isError":true,"_meta":{%b}}' % b",".join(meta)))

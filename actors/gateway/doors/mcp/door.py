@@ -1,9 +1,10 @@
 """The door for agents: POST /mcp, a Model Context Protocol endpoint without sessions and streams.
 
-Implements: interface, "MCP"; decisions, "MCP tool names" and "MCP credentials"; Model Context Protocol
-2025-03-26 and 2025-06-18 over streamable HTTP; x402 transport over MCP; threat 38.
-A shell. doors/mcp/messages.py reads bodies, doors/mcp/tools.py describes tools, doors/mcp/answers.py shapes answers; a
-tools/call runs through the same pipeline as a call of POST /, with the same bill and the same headers.
+Implements: interface, "MCP"; decisions, "MCP tool names", "MCP credentials" and "MCP revisions"; Model Context Protocol
+2025-03-26 to 2026-07-28 over streamable HTTP; x402 transport over MCP; threat 38.
+A shell. In this folder eras.py says how a request speaks, messages.py reads bodies, tools.py describes tools, and
+answers.py shapes answers; a tools/call runs through the same pipeline as a call of POST /, with the same bill and the
+same headers.
 """
 
 import asyncio
@@ -28,12 +29,14 @@ from actors.gateway.calls.large_requests import LARGE_BYTES
 from actors.gateway.calls.outcomes import Replies, Reply
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
-from actors.gateway.calls.replies import Response
+from actors.gateway.calls.replies import Response, Terms
 from actors.gateway.calls.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
 from actors.gateway.doors.mcp import answers as mcp_answers
+from actors.gateway.doors.mcp import eras
 from actors.gateway.doors.mcp import messages as mcp_messages
 from actors.gateway.doors.mcp import tools as mcp_tools
-from actors.gateway.doors.mcp.messages import Free, Ignored, Message, ToolCall
+from actors.gateway.doors.mcp.eras import OLDEST, Dialect
+from actors.gateway.doors.mcp.messages import BadEnvelope, Free, Ignored, Message, Parsed, ToolCall
 from actors.gateway.doors.rpc import KEY_OF_BATCH
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.terms import TermsByPath
@@ -46,7 +49,7 @@ _NOT_JSON_TYPE = Refusal(Err.INVALID_REQUEST, "the Content-Type must be applicat
 _ONLY_STREAMS = Refusal(Err.INVALID_REQUEST, "answers are application/json, which the Accept header does not take")
 _LARGE_BYTES = 1 << 20  # Above, answers are encoded in a thread: that would hold up the event loop for milliseconds.
 
-_READ = frozenset((b"origin", b"accept", b"content-type", b"mcp-protocol-version"))
+_READ = frozenset((b"origin", b"accept", b"content-type", *eras.HEADERS))
 _ACCEPTED = (b"application/json", b"application/*", b"*/*")
 
 
@@ -70,6 +73,7 @@ class McpDoor:
         self._plans = plans
         self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
         self._instructions = mcp_tools.instructions(plans, pricing)
+        self._discovered = mcp_tools.discover_result(self._instructions)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
 
@@ -89,40 +93,43 @@ class McpDoor:
             told = self._authenticator.wait_of_batch(request)
             if told is not None:
                 return self._refused(request, told, NO_ID)
-        version = sent.get(b"mcp-protocol-version")
-        parse = partial(
-            mcp_messages.parse, request.body, None if version is None else version.decode("latin-1"), self._tools
-        )
+        parse = partial(mcp_messages.parse, request.body, sent, self._tools)
         parsed = parse() if len(request.body) <= LARGE_BYTES else await self._parsed_in_turn(request, parse)
         if isinstance(parsed, Refusal):
             return self._refused(request, parsed, NO_ID)
-        if isinstance(parsed, list):
+        if isinstance(parsed.content, list):
             if request.key is not None:
                 return replies.plain(KEY_OF_BATCH, request.id)
-            return await self._batch(request, parsed)
-        match parsed:
+            return await self._batch(request, parsed.content)
+        return await self._one(request, parsed.content, parsed.dialect)
+
+    async def _one(self, request: Request, message: Message, dialect: Dialect) -> Response:
+        match message:
             case Ignored():
                 return Response(202, b"", [])
             case Free():
-                body = self._free(parsed)
+                body = self._free(message, dialect)
                 too_many = self._authenticator.free_answer(request, max(len(body), len(request.body)))
                 if too_many is not None:
-                    return self._refused(request, too_many, parsed.id)
+                    return self._refused(request, too_many, message.id, dialect)
                 return Response(200, body, [])
             case BadCall():
-                wait = self._count_refused(request, (parsed,))
-                return mcp_answers.refused(wait or parsed.refusal, parsed.id, request.id, None, always_200=False)
+                refusal = self._count_refused(request, (message,)) or message.refusal
+                return mcp_answers.refused(refusal, message.id, request.id, None, always_200=False, dialect=dialect)
+            case BadEnvelope(id=raw_id, refusal=refusal, http=http, data=data):
+                wait = self._count_refused(request, (BadCall(raw_id, refusal),))
+                if wait is not None:
+                    return self._refused(request, wait, raw_id, dialect)
+                return mcp_answers.envelope_error(refusal, raw_id, request.id, http, data)
             case ToolCall():
-                return await self._call(request, parsed)
+                return await self._call(request, message, dialect)
 
-    async def _parsed_in_turn(
-        self, request: Request, parse: Callable[[], Message | list[Message]]
-    ) -> Message | list[Message] | Refusal:
+    async def _parsed_in_turn(self, request: Request, parse: Callable[[], Parsed]) -> Parsed | Refusal:
         """Read a large body when its turn comes. Whose it is decides for whom it counts; it is proven later."""
         caller = self._authenticator.authenticate(request, counts_refusals=False)
         proof = caller.proof if isinstance(caller, Caller) else None
 
-        async def read() -> Message | list[Message] | Refusal:
+        async def read() -> Parsed | Refusal:
             return self._authenticator.wait_of(proof, request.client) or parse()
 
         name = self._authenticator.name_of(proof, request.client)
@@ -148,28 +155,51 @@ class McpDoor:
             return replies.plain(_ONLY_STREAMS, request_id, http=406)
         return None
 
-    def _free(self, asked: Free) -> bytes:
+    def _free(self, asked: Free, dialect: Dialect = OLDEST) -> bytes:
         if asked.method == "initialize":
             agreed = mcp_tools.initialize_result(asked.params.get("protocolVersion"), self._instructions)
             return mcp_answers.result(asked.id, agreed)
-        return mcp_answers.result(asked.id, b"{}" if asked.method == "ping" else self._tool_list)
+        if asked.method == "ping":
+            return mcp_answers.result(asked.id, b"{}")
+        found = self._discovered if asked.method == "server/discover" else self._tool_list
+        return mcp_answers.free_result(asked.id, found, dialect)
 
     # --- one call
 
-    async def _call(self, request: Request, asked: ToolCall) -> Response:
+    async def _call(self, request: Request, asked: ToolCall, dialect: Dialect) -> Response:
         call = one_within_limit(asked.call, request.max_credits, self._plans)
+        call = one_within_limit(call, asked.max_credits, self._plans)
         caller = await self._caller(request, call, asked.payment)
         if isinstance(caller, Refusal):
-            return self._refused(request, caller, call.id)
+            return self._refused_call(request, caller, call.id, asked, dialect)
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max, self._plans)
         done = await self._run(request, self._keyed.single(caller.proof, call, request.key, request.client))
         refusal = done.refusal or done.items[0].refusal
         if refusal is not None:
-            response = self._refused(request, refusal, call.id)
+            response = self._refused_call(request, refusal, call.id, asked, dialect, done.credits_remaining)
         else:
-            response = await self._answered(request, done.items[0], mcp_answers.receipt_of(list(caller.headers)))
+            receipt = mcp_answers.receipt_of(list(caller.headers))
+            response = await self._answered(request, done.items[0], receipt, dialect)
         return self._with_headers(response, done, caller.headers)
+
+    def _refused_call(
+        self,
+        request: Request,
+        refusal: Refusal,
+        raw_id: bytes,
+        asked: ToolCall,
+        dialect: Dialect,
+        left: int | None = None,
+    ) -> Response:
+        """A refusal that a model can act on is a result, where the revision has it so."""
+        more = refusal if isinstance(refusal, RefusedCaller) else None
+        if not mcp_answers.is_result(refusal, dialect, asked.names_tool) or (more is not None and more.told_to_wait):
+            return self._refused(request, refusal, raw_id, dialect)
+        terms = self._terms_of(request, refusal)
+        left = left if more is None or more.credits_remaining is None else more.credits_remaining
+        response = mcp_answers.refused_result(refusal, raw_id, request.id, terms, dialect, left)
+        return self._with_more(response, more)
 
     async def _caller(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:
         """The caller by credential, or by the payment that came with the call."""
@@ -182,19 +212,25 @@ class McpDoor:
         # A payment that has begun is carried to its end, also when its client leaves.
         return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
 
-    async def _answered(self, request: Request, reply: Reply, receipt: bytes) -> Response:
+    async def _answered(self, request: Request, reply: Reply, receipt: bytes, dialect: Dialect) -> Response:
         answer = reply.answer
         assert answer is not None
-        body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt))
+        body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt, dialect))
         charges = () if reply.charge is None else (reply.charge,)
         return Response(200, body, served_by((answer,)), charges, posted=reply.posted)
 
-    def _refused(self, request: Request, refusal: Refusal, raw_id: bytes) -> Response:
-        terms = self._terms.of(request.path, self._clock.now()) if refusal.err.row.http == 402 else None
-        more = refusal if isinstance(refusal, RefusedCaller) else None
-        if terms is not None and more is not None and not more.offers_payment:
-            terms = terms.bare()
-        response = mcp_answers.refused(refusal, raw_id, request.id, terms, self._always_200)
+    def _terms_of(self, request: Request, refusal: Refusal) -> Terms | None:
+        if refusal.err.row.http != 402:
+            return None
+        terms = self._terms.of(request.path, self._clock.now())
+        return terms.bare() if isinstance(refusal, RefusedCaller) and not refusal.offers_payment else terms
+
+    def _refused(self, request: Request, refusal: Refusal, raw_id: bytes, dialect: Dialect = OLDEST) -> Response:
+        terms = self._terms_of(request, refusal)
+        response = mcp_answers.refused(refusal, raw_id, request.id, terms, self._always_200, dialect)
+        return self._with_more(response, refusal if isinstance(refusal, RefusedCaller) else None)
+
+    def _with_more(self, response: Response, more: RefusedCaller | None) -> Response:
         if more is not None:
             response.headers += more.headers
             response.is_delayed = more.told_to_wait

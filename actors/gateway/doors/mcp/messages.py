@@ -1,14 +1,14 @@
 """Reads the body of a POST to the MCP endpoint: which messages it holds, and which calls they ask for.
 
-Implements: Model Context Protocol 2025-03-26 and 2025-06-18, basic/transports and server/tools; interface
-interface, "MCP"; threat 38. Pure.
+Implements: Model Context Protocol 2025-03-26 to 2026-07-28, basic/transports and server/tools; interface, "MCP";
+threat 38. Pure. eras.py says of which revision a message is.
 
 A tool call becomes the JSON-RPC call that it stands for, with the same checks. Notifications and responses of a client
 are taken and ignored: a server without sessions waits for none.
 """
 
 import base64
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,16 +17,18 @@ import orjson
 from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
-from actors.gateway.doors.mcp.tools import GENERIC_TOOL, VERSIONS
+from actors.gateway.doors.mcp import eras
+from actors.gateway.doors.mcp.eras import Dialect
+from actors.gateway.doors.mcp.tools import GENERIC_TOOL
 from actors.methods.values import shown
 from actors.units import json_integer
 
-BATCH_VERSION = VERSIONS[0]  # The later version has no batches.
 PAYMENT_META = "x402/payment"
+MAX_CREDITS_META = "ledger-gateway/max-credits"
 
 
 class Free(msgspec.Struct, frozen=True):
-    """A request that is answered here, for everybody: initialize, ping or tools/list. params: as Python values."""
+    """A request that is answered here, for everybody: of FREE_METHODS. params: as Python values."""
 
     id: bytes
     method: str
@@ -34,18 +36,34 @@ class Free(msgspec.Struct, frozen=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A tools/call. payment: of x402, as the PAYMENT-SIGNATURE header has it; empty where there is none."""
+    """A tools/call.
+
+    payment: of x402, as the PAYMENT-SIGNATURE header has it; empty where there is none. max_credits: as X-Max-Credits
+    has it. names_tool: it is a call of a tool that exists, so that a refusal is the tool's.
+    """
 
     call: Call | BadCall
     payment: bytes = b""
+    max_credits: bytes | None = None
+    names_tool: bool = True
+
+
+class BadEnvelope(msgspec.Struct, frozen=True):
+    """A request of the newer era that is none. http: its status. data: of the error, beside our own."""
+
+    id: bytes
+    refusal: Refusal
+    http: int = 400
+    data: Mapping[str, Any] | None = None
 
 
 class Ignored(msgspec.Struct, frozen=True):
     """A notification, or a response of the client."""
 
 
-Message = Free | ToolCall | BadCall | Ignored
+Message = Free | ToolCall | BadCall | BadEnvelope | Ignored
 FREE_METHODS = frozenset(("initialize", "ping", "tools/list"))
+MODERN_FREE_METHODS = frozenset(("server/discover", "tools/list"))
 
 
 class _Envelope(msgspec.Struct):
@@ -74,46 +92,46 @@ def _invalid(detail: str) -> Refusal:
 
 _NOT_JSON = _invalid("the body is not valid JSON in UTF-8")
 _NOT_MESSAGES = _invalid("the body must be a JSON-RPC message")
-_NO_BATCHES = _invalid(f"batches belong to version {BATCH_VERSION} of the protocol; send one message")
+_NO_BATCHES = _invalid(f"batches belong to version {eras.OLDEST.version} of the protocol; send one message")
 _BAD_BATCH = _invalid(f"a batch holds 1 to {BATCH_CALLS_MAX} messages")
 _INITIALIZE_IN_BATCH = _invalid("initialize must not be part of a batch")
 _ONE_LIST = _invalid("a batch may ask for tools/list once; this is the second time")
 _NO_NAME = '"name" is missing: name a tool, as {"name": "rpc", "arguments": {"method": "getBalance", "params": [...]}}'
 _BAD_ID = _invalid('"id" must be a string or a whole number')
-_BAD_VERSION = _invalid(f"MCP-Protocol-Version must be one of {', '.join(VERSIONS)}")
 
 
-def parse(body: bytes, version: str | None, tools: Collection[str]) -> Message | list[Message]:
-    """Read one message, or a batch in order. A body that is refused whole is one BadCall.
+class Parsed(msgspec.Struct, frozen=True):
+    """One message, or a batch in order; a body that is refused whole is one BadCall. dialect: how to answer."""
 
-    version: of the header MCP-Protocol-Version; None: absent. tools: names of the methods that are tools.
-    """
+    content: Message | list[Message]
+    dialect: Dialect
+
+
+def parse(body: bytes, headers: Mapping[bytes, bytes], tools: Collection[str]) -> Parsed:
+    """Read a body. headers: those of eras.HEADERS that were sent. tools: names of the methods that are tools."""
+    dialect = eras.dialect_of(headers, {})
     if jsonrpc.is_intricate(body):
-        return BadCall(_NO_ID, jsonrpc.INTRICATE)
+        return Parsed(BadCall(_NO_ID, jsonrpc.INTRICATE), dialect)
     try:
         value = orjson.loads(body)
         if type(value) is list:
-            return _batch(body, value, version, tools)
+            return Parsed(_batch(body, value, dialect, tools), dialect)
         if type(value) is not dict:
-            return BadCall(_NO_ID, _NOT_MESSAGES)
-        message = _read(body, value, tools)
+            return Parsed(BadCall(_NO_ID, _NOT_MESSAGES), dialect)
+        dialect = eras.dialect_of(headers, value)
+        return Parsed(_read(body, value, tools, dialect, headers), dialect)
     except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
-        return BadCall(_NO_ID, _NOT_JSON)
-    # A client that is about to agree on a version cannot be held to one.
-    is_first = isinstance(message, Free) and message.method == "initialize"
-    if version is not None and version not in VERSIONS and not is_first:
-        return BadCall(_id_of(message), _BAD_VERSION)
-    return message
+        return Parsed(BadCall(_NO_ID, _NOT_JSON), dialect)
 
 
-def _batch(body: bytes, values: Sequence[Any], version: str | None, tools: Collection[str]) -> BadCall | list[Message]:
-    if version not in (None, BATCH_VERSION):
-        return BadCall(_NO_ID, _NO_BATCHES if version in VERSIONS else _BAD_VERSION)
+def _batch(body: bytes, values: Sequence[Any], dialect: Dialect, tools: Collection[str]) -> BadCall | list[Message]:
+    if dialect is not eras.OLDEST:
+        return BadCall(_NO_ID, _NO_BATCHES)
     if not 1 <= len(values) <= BATCH_CALLS_MAX:
         return BadCall(_NO_ID, _BAD_BATCH)
     raws = _LIST.decode(body)
     messages: list[Message] = [
-        _read(bytes(raw), value, tools) if type(value) is dict else BadCall(_NO_ID, _NOT_MESSAGES)
+        _read(bytes(raw), value, tools, dialect) if type(value) is dict else BadCall(_NO_ID, _NOT_MESSAGES)
         for raw, value in zip(raws, values, strict=True)
     ]
     lists = 0
@@ -127,7 +145,13 @@ def _batch(body: bytes, values: Sequence[Any], version: str | None, tools: Colle
     return messages
 
 
-def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:
+def _read(
+    raw: bytes,
+    value: dict[str, Any],
+    tools: Collection[str],
+    dialect: Dialect,
+    headers: Mapping[bytes, bytes] | None = None,
+) -> Message:
     method = value.get("method")
     if value.get("jsonrpc") != "2.0":
         return BadCall(_NO_ID, _invalid('"jsonrpc" must be "2.0"'))
@@ -142,32 +166,52 @@ def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:
     is_id = type(value["id"]) is str or json_integer(value["id"]) is not None  # Beyond 64 bits it is read as a float.
     if not is_id or len(raw_id) > 4_096:
         return BadCall(_NO_ID, _BAD_ID)
+    if dialect.is_modern and (bad := _bad_envelope(raw_id, value, headers or {})) is not None:
+        return bad
     params = value.get("params")
     if params is not None and type(params) is not dict:
         return _refused(raw_id, '"params" must be an object')
-    if method in FREE_METHODS:
+    if method in (MODERN_FREE_METHODS if dialect.is_modern else FREE_METHODS):
         return Free(raw_id, method, params or {})
     if method == "tools/call":
-        params = params or {}
-        payment = _payment(params.get("_meta"))
-        if payment is None:
-            return ToolCall(_refused(raw_id, f'_meta["{PAYMENT_META}"]: it is nested too deeply'))
-        call = _call(raw_id, bytes(envelope.params), params, tools)
-        ambiguous = None if isinstance(call, BadCall) else jsonrpc.ambiguity(raw, value)
-        return ToolCall(call, payment) if ambiguous is None else BadCall(_NO_ID, ambiguous)
-    return BadCall(raw_id, Refusal(Err.METHOD_NOT_FOUND, shown(method)))
+        asked = _tool_call(raw_id, bytes(envelope.params), params or {}, tools)
+        ambiguous = None if isinstance(asked.call, BadCall) else jsonrpc.ambiguity(raw, value)
+        return asked if ambiguous is None else BadCall(_NO_ID, ambiguous)
+    unknown = Refusal(Err.METHOD_NOT_FOUND, shown(method))
+    return BadEnvelope(raw_id, unknown, 404) if dialect.is_modern else BadCall(raw_id, unknown)
 
 
-def _call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collection[str]) -> Call | BadCall:
+def _bad_envelope(raw_id: bytes, value: dict[str, Any], headers: Mapping[bytes, bytes]) -> BadEnvelope | None:
+    refusal = eras.unfit(headers, value)
+    if refusal is None:
+        return None
+    is_version = refusal.err is Err.MCP_VERSION_UNSUPPORTED
+    return BadEnvelope(raw_id, refusal, data=eras.unsupported_data(headers, value) if is_version else None)
+
+
+def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collection[str]) -> ToolCall:
+    meta = params.get("_meta")
+    payment, ceiling = _payment(meta), meta.get(MAX_CREDITS_META) if type(meta) is dict else None
+    if payment is None:
+        return _no_call(raw_id, f'_meta["{PAYMENT_META}"]: it is nested too deeply')
+    if ceiling is not None and (type(ceiling) is not int or not 0 <= ceiling < 10**18):
+        return _no_call(raw_id, f'_meta["{MAX_CREDITS_META}"] must be a whole number of credits', payment)
     name, arguments = params.get("name"), params.get("arguments")
     if name is None:
-        return _refused(raw_id, _NO_NAME)
+        return _no_call(raw_id, _NO_NAME, payment)
     if type(name) is not str or not (name == GENERIC_TOOL or name in tools):
-        return _refused(raw_id, f"there is no tool of this name: {shown(name)}")
-    if arguments is None:
-        arguments = {}
-    if type(arguments) is not dict:
-        return _refused(raw_id, '"arguments" must be an object')
+        return _no_call(raw_id, f"there is no tool of this name: {shown(name)}; tools/list names those that there are", payment)
+    if arguments is not None and type(arguments) is not dict:
+        return _no_call(raw_id, '"arguments" must be an object', payment)
+    max_credits = None if ceiling is None else str(ceiling).encode()
+    return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits)
+
+
+def _no_call(raw_id: bytes, detail: str, payment: bytes = b"") -> ToolCall:
+    return ToolCall(_refused(raw_id, detail), payment, names_tool=False)
+
+
+def _call(raw_id: bytes, raw: bytes, name: str, arguments: dict[str, Any]) -> Call | BadCall:
     method: Any = name
     allowed = {"params"}
     if name == GENERIC_TOOL:
@@ -202,13 +246,3 @@ def _payment(meta: Any) -> bytes | None:
 
 def _refused(raw_id: bytes, detail: str) -> BadCall:
     return BadCall(raw_id, Refusal(Err.INVALID_PARAMS, detail))
-
-
-def _id_of(message: Message) -> bytes:
-    match message:
-        case Free(id=raw_id) | BadCall(id=raw_id):
-            return raw_id
-        case ToolCall(call=call):
-            return call.id
-        case Ignored():
-            return _NO_ID

@@ -1,7 +1,8 @@
 """The tools of the MCP endpoint: one for each callable JSON-RPC method, and one that takes any method.
 
-Implements: interface, "MCP"; decisions, "MCP tool names"; Model Context Protocol 2025-03-26 and
-2025-06-18, server/tools. Pure: built once from the catalog and the methods' documents.
+Implements: interface, "MCP"; decisions, "MCP tool names" and "MCP revisions"; Model Context Protocol 2025-03-26 to
+2026-07-28, server/tools, server/discover and server/utilities/caching. Pure: built once from the catalog and the
+methods' documents.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +12,13 @@ import orjson
 
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
+from actors.gateway.doors.mcp.answers import SERVER
+from actors.gateway.doors.mcp.eras import LATEST_OLDER, MODERN, OLDER
 from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
 from actors.methods.forms import params_schema
 from actors.methods.prices import MethodClass
-from actors.release import RELEASE
 
-VERSIONS = ("2025-03-26", "2025-06-18")
-LATEST_VERSION = VERSIONS[-1]
 GENERIC_TOOL = "rpc"
 
 _CHANGING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
@@ -29,7 +29,8 @@ _INSTRUCTIONS = (
     "Authorization: Bearer, or a wallet's signature. GET /pricing has all prices, and POST /quote tells the price of a "
     "call before it is made. The tools by the price of a call:"
 )
-_SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": RELEASE}
+_CAPABILITIES = {"tools": {"listChanged": False}}
+LIST_TTL_MS = 300_000  # Tools and prices change with a deployment.
 
 
 def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:
@@ -42,21 +43,38 @@ def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:
 
 def initialize_result(requested: Any, instructions: str) -> bytes:
     """The result of `initialize`: the requested version where it is served, else the newest that is."""
-    version = requested if requested in VERSIONS else LATEST_VERSION
+    version = requested if type(requested) is str and requested in OLDER else LATEST_OLDER.version
     return orjson.dumps(
         {
             "protocolVersion": version,
-            "capabilities": {"tools": {"listChanged": False}},
-            "serverInfo": _SERVER,
+            "capabilities": _CAPABILITIES,
+            "serverInfo": SERVER,
             "instructions": instructions,
         }
     )
 
 
+def discover_result(instructions: str) -> bytes:
+    """The result of `server/discover`: the newer revisions alone, as older ones are agreed on by `initialize`."""
+    return orjson.dumps(
+        {
+            "supportedVersions": [MODERN.version],
+            "capabilities": _CAPABILITIES,
+            "instructions": instructions,
+            "ttlMs": LIST_TTL_MS,
+            "cacheScope": "public",
+        }
+    )
+
+
 def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
-    """The result of `tools/list`. plans: of the callable methods, at their prices."""
+    """The result of `tools/list`, in one order. plans: of the callable methods, at their prices.
+
+    The list is the same for everybody, so it may be shared: the newer revision's hints say so, and older clients
+    pass over them.
+    """
     tools = [_tool(plans[name], pricing) for name in sorted(plans)]
-    return orjson.dumps({"tools": [*tools, _generic(sorted(plans))]})
+    return orjson.dumps({"tools": [*tools, _generic(sorted(plans))], "ttlMs": LIST_TTL_MS, "cacheScope": "public"})
 
 
 def _price(name: str, pricing: PricingConfig) -> tuple[str, int | None]:

@@ -19,6 +19,7 @@ def test_a_result_is_text_and_structured_content() -> None:
         "content": [{"type": "text", "text": '{"value": 1.50}'}],
         "structuredContent": {"value": 1.5},
         "isError": False,
+        "_meta": {"ledger-gateway/credits": {"spent": 0, "left": None}},
     }
     assert told(replies.made(b"[1,2]"))["result"]["structuredContent"] == {"result": [1, 2]}
     assert told(replies.made(b"null"))["result"]["structuredContent"] == {"result": None}

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from actors.errors import Err
 from actors.gateway.calls.jsonrpc import BadCall, Call
-from actors.gateway.doors.mcp.messages import Free, Ignored, ToolCall, parse
+from actors.gateway.doors.mcp import messages
+from actors.gateway.doors.mcp.messages import BadEnvelope, Free, Ignored, ToolCall
 
 TOOLS = frozenset(("getBalance", "getSlot"))
 
@@ -18,8 +19,13 @@ def tool(name: Any = "getSlot", **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, **params}}
 
 
+def parse(body: bytes, version: str | None = None) -> Any:
+    headers = {} if version is None else {b"mcp-protocol-version": version.encode()}
+    return messages.parse(body, headers, TOOLS).content
+
+
 def read(message: Any, version: str | None = None) -> Any:
-    return parse(orjson.dumps(message), version, TOOLS)
+    return parse(orjson.dumps(message), version)
 
 
 def test_a_tool_call_is_the_json_rpc_call_that_it_stands_for() -> None:
@@ -30,7 +36,7 @@ def test_a_tool_call_is_the_json_rpc_call_that_it_stands_for() -> None:
         b'"rpc", "arguments": {"params": %b, "method": "getBalance"}',
     ):
         body = b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":' + text % sent + b"}}"
-        message = parse(body, "2025-06-18", TOOLS)
+        message = parse(body, "2025-06-18")
         assert isinstance(message, ToolCall) and isinstance(message.call, Call)
         assert (message.call.id, message.call.method, message.call.params) == (b'"x"', "getBalance", sent)
 
@@ -92,7 +98,7 @@ def test_an_unknown_argument_is_named_with_what_to_send() -> None:
 )
 def test_ambiguous_and_deep_arguments_are_told_to_their_request(params: bytes) -> None:
     """Threats 12, 13 and 38: a refusal with the id of the request, whatever in the parameters is wrong."""
-    parsed: Any = parse(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":%b}' % params, None, TOOLS)
+    parsed: Any = parse(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":%b}' % params)
     assert isinstance(parsed, ToolCall) and isinstance(parsed.call, BadCall)
     assert (parsed.call.id, parsed.call.refusal.err) == (b"7", Err.INVALID_PARAMS)
 
@@ -109,9 +115,9 @@ def test_ambiguous_and_deep_arguments_are_told_to_their_request(params: bytes) -
 )
 def test_a_name_that_comes_twice_around_a_call_is_refused(body: bytes) -> None:
     """As on POST /: two readers could take it for two different calls, so it is 400 and free."""
-    refused = parse(body, None, TOOLS)
+    refused = parse(body)
     assert isinstance(refused, BadCall) and refused.refusal.err is Err.INVALID_REQUEST
-    assert isinstance(parse(b"[" + body + b"]", None, TOOLS), list)
+    assert isinstance(parse(b"[" + body + b"]", None), list)
 
 
 def test_colons_in_texts_are_no_names() -> None:
@@ -137,12 +143,13 @@ def test_ids_are_texts_or_whole_numbers(raw_id: object) -> None:
 
 
 def test_versions_and_batches() -> None:
-    """Batches belong to the older version; an unknown version is refused, except while one is agreed on."""
+    """Batches belong to the oldest version; an unknown version is refused, except while one is agreed on."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
-    assert isinstance(read(ping, "2025-11-25"), BadCall)
-    assert isinstance(read(first, "2025-11-25"), Free)
-    assert isinstance(read([ping], "2025-06-18"), BadCall)
+    assert isinstance(read(ping, "2027-01-01"), BadEnvelope)
+    assert isinstance(read(first, "2027-01-01"), Free)
+    for version in ("2025-06-18", "2025-11-25", "2026-07-28", "2027-01-01"):
+        assert isinstance(read([ping], version), BadCall)
     for version in (None, "2025-03-26"):
         assert read([ping, first, 5], version) == [
             Free(b"1", "ping", {}),
@@ -171,35 +178,35 @@ _FIELDS = st.fixed_dictionaries(
 )
 
 
-@given(message=_FIELDS | _JSON | st.lists(_FIELDS, max_size=3), version=st.sampled_from((None, "2025-06-18", "x")))
+@given(message=_FIELDS | _JSON | st.lists(_FIELDS, max_size=3), version=st.sampled_from((None, "2025-06-18", "2026-07-28", "x")))
 def test_nothing_that_a_client_sends_raises(message: Any, version: str | None) -> None:
     """Whatever JSON comes, each message is read, ignored or refused."""
     try:
         body = orjson.dumps(message)
     except TypeError:  # A number that JSON writers refuse.
         return
-    parsed = parse(body, version, TOOLS)
+    parsed = parse(body, version)
     for one in parsed if isinstance(parsed, list) else [parsed]:
-        assert isinstance(one, (Free, ToolCall, BadCall, Ignored))
+        assert isinstance(one, (Free, ToolCall, BadCall, BadEnvelope, Ignored))
 
 
 @given(st.binary(max_size=64))
 def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
-    parsed = parse(body, None, TOOLS)
+    parsed = parse(body)
     assert isinstance(parsed, (list, BadCall, Ignored, Free, ToolCall))
 
 
 @pytest.mark.parametrize("raw_id", [b"5.0", b"-1894221382912418512896", b"18446744073709551615", b'"a"'])
 def test_an_id_is_every_whole_number_and_echoed_byte_for_byte(raw_id: bytes) -> None:
     """Whole numbers as JSON schemas have them, of any size."""
-    parsed = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + raw_id + b"}", None, frozenset())
+    parsed = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + raw_id + b"}")
     assert isinstance(parsed, Free) and parsed.id == raw_id
 
 
 def test_a_batch_gets_the_list_of_tools_once():
     """Threat 60: 100 lists in a batch were 5 MB of answer for 5 kB of request."""
     body = b"[" + b",".join(b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}' % number for number in range(3)) + b"]"
-    parsed = parse(body, None, frozenset())
+    parsed = parse(body)
     assert isinstance(parsed, list) and isinstance(parsed[0], Free)
     assert [message.id for message in parsed[1:]] == [b"1", b"2"]
     assert all(isinstance(message, BadCall) and "once" in message.refusal.detail for message in parsed[1:])

@@ -33,7 +33,7 @@ def test_each_callable_method_is_a_tool_and_one_takes_any() -> None:
 
 @pytest.mark.parametrize(
     ("requested", "answered"),
-    [("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-06-18"), (None, "2025-06-18")],
+    [("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-11-25"), (None, "2025-11-25")],
 )
 def test_a_served_version_is_echoed_and_the_newest_offered_for_others(requested: object, answered: str) -> None:
     """Interface, "MCP"; threat 38."""
