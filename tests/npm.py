@@ -38,6 +38,10 @@ class Npm:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def file(self, path: str) -> Path:
+        """A file of one of the packages."""
+        return self._folder / path
+
     def run(self, script: Path, settings: Mapping[str, str]) -> Any:
         """The JSON that the script prints in its last line. Its environment is the tests' and the settings."""
         copy = self._folder / script.name  # Modules are looked for from where a script lies.

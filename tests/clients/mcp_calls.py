@@ -1,6 +1,7 @@
 """Lists tools and calls some with the official MCP client from PyPI. Prints one line of JSON.
 
-Run by an interpreter of its own environment: version 2 of the package, or an old one that speaks 2025-03-26.
+Run by an interpreter of its own environment: version 2 of the package, in the mode that MODE names, or an old one that
+speaks 2025-03-26.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ async def with_version_2() -> dict:
 
     async with (
         httpx2.AsyncClient(headers=HEADERS) as http,
-        Client(streamable_http_client(URL, http_client=http)) as client,
+        Client(streamable_http_client(URL, http_client=http), mode=os.environ["MODE"]) as client,
     ):
         found = await calls(client)
         return {"version": client.session.protocol_version, **found}

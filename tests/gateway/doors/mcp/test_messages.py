@@ -178,7 +178,10 @@ _FIELDS = st.fixed_dictionaries(
 )
 
 
-@given(message=_FIELDS | _JSON | st.lists(_FIELDS, max_size=3), version=st.sampled_from((None, "2025-06-18", "2026-07-28", "x")))
+@given(
+    message=_FIELDS | _JSON | st.lists(_FIELDS, max_size=3),
+    version=st.sampled_from((None, "2025-06-18", "2026-07-28", "x")),
+)
 def test_nothing_that_a_client_sends_raises(message: Any, version: str | None) -> None:
     """Whatever JSON comes, each message is read, ignored or refused."""
     try:
