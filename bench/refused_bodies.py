@@ -89,7 +89,7 @@ def _milliseconds(work: Callable[[], Any]) -> float:
 
 def read(body: bytes) -> Any:
     if b'"tools/call"' in body:
-        return mcp_messages.parse(body, None, frozenset(PLANS))
+        return mcp_messages.parse(body, {}, frozenset(PLANS))
     return jsonrpc.parse(body)
 
 

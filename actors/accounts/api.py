@@ -13,6 +13,7 @@ import msgspec
 
 from actors.accounts.account import Deposit
 from actors.accounts.credits import Batch
+from actors.accounts.listings import LedgerFilter, LedgerLine
 from actors.accounts.referrals import Referral
 from actors.accounts.usage import UsageLine
 from actors.calls import (
@@ -78,17 +79,6 @@ class AccountState(msgspec.Struct, frozen=True):
     concurrency: int
     last_deposit: Deposit | None
     batches: tuple[Batch, ...]  # The earliest expiry first.
-
-
-class LedgerLine(msgspec.Struct, frozen=True):
-    """An entry of the ledger as the customer sees it. amount: signed credits. balance: after this entry."""
-
-    type: str
-    method: str
-    amount: int
-    balance: int
-    description: str
-    at_ms: int
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -178,12 +168,13 @@ class ReadAccount(ByProof[AccountState], frozen=True):
     """GET /account/info."""
 
 
-class ReadLedger(ByProof[tuple[LedgerLine, ...]], frozen=True):
+class ReadLedger(Growing, ByProof[tuple[LedgerLine, ...]], frozen=True):
     """GET /account/ledger, newest first; with debits_only GET /account/history."""
 
     offset: int
     limit: int
     debits_only: bool = False
+    filter: LedgerFilter | None = None  # None: an asker of release 0.1.0, which knows no details.
 
 
 class ReadUsage(ByProof[tuple[UsageLine, ...]], frozen=True):

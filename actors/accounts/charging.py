@@ -1,6 +1,6 @@
 """Admits and ends, in one turn, a call that its replica asked the node ahead of its hold.
 
-Implements: decisions, "calls asked ahead"; money rules 1, 2 and 3. A shell over the hold and the settle of every other
+Implements: decisions, "Calls asked ahead"; money rules 1, 2 and 3. A shell over the hold and the settle of every other
 call: nothing is decided here, and both decisions are made without an await between them.
 
 A request may arrive twice, as everything on the link. Memory knows the ends of all operations that were decided under

@@ -24,7 +24,7 @@ from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.held_shards import HeldShards
-from actors.accounts.ledger import Entry, EntryType, describe
+from actors.accounts.listings import NO_FILTER, line_of
 from actors.accounts.long_reads import LongReads
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.operation_commands import OperationCommands
@@ -172,13 +172,14 @@ class Commands:
         account = await self._reader(command.proof)
         if isinstance(account, api.OwnerReply):
             return account
-        page = (account.pubkey, command.offset, command.limit, command.debits_only)
+        page = (account.pubkey, command.offset, command.limit, command.debits_only, command.filter or NO_FILTER)
         entries = await self._long_reads.read(
             "listings of the ledger", LISTINGS_MAX, account.pubkey, lambda: self._store.entries(*page)
         )
         if isinstance(entries, Refusal):
             return self._refuse(account, entries)
-        return self._reply(account, tuple(map(_line, entries)))
+        detailed = command.filter is not None
+        return self._reply(account, tuple(line_of(entry, detailed) for entry in entries))
 
     async def _read_usage(self, command: api.ReadUsage) -> Reply:
         account = await self._reader(command.proof)
@@ -382,8 +383,3 @@ def _state(account: Account) -> api.AccountState:
         account.last_deposit,
         tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
     )
-
-
-def _line(entry: Entry) -> api.LedgerLine:
-    kind = EntryType(entry.type).name.lower()
-    return api.LedgerLine(kind, entry.method, entry.amount, entry.balance, describe(entry), entry.at_ms)

@@ -1,9 +1,8 @@
 """What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
 
 Implements: money rules 2, 5, 6 and 12; design, "What must survive what". Decides nothing.
-One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (functions.sql): one
-round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch. The
-tests have another store, in memory; one suite says what both must do.
+One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (functions.sql): one round
+trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch.
 """
 
 import asyncio
@@ -20,6 +19,7 @@ from actors.accounts.holders_store import HoldersStore, PostgresHoldersStore
 from actors.accounts.key_imports import KeyImports, PostgresKeyImports
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
+from actors.accounts.listings import NO_FILTER, LedgerFilter
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable, stored_account, stored_batch
@@ -141,13 +141,15 @@ class AccountStore(Protocol):
         """Whose credits these transfers became, among all accounts; without those that became nobody's yet."""
         ...
 
-    async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
+    async def entries(
+        self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
+    ) -> list[Entry]:
         """Newest first. Among debits only, one that was refunded has the amount 0: its call has consumed nothing."""
         ...
 
     async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
-        """Accounts that have something left in a batch past its time, of those that ended in the last 30 days: others
-        end when somebody asks for their account, and batches of all times need not be looked through."""
+        """Accounts that have something left in a batch whose time ended in the last 30 days. Others end when somebody
+        asks for their account."""
         ...
 
     async def add_referral(self, referral: Referral) -> bool:
@@ -335,16 +337,17 @@ class PostgresAccountStore:
             )
         return {row[0]: Credited(*row[1:]) for row in map(tuple, rows)}
 
-    async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
+    async def entries(
+        self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
+    ) -> list[Entry]:
+        condition, values = wanted.condition(4)
         only, amount = (f" AND type = {EntryType.DEBIT:d}", _CONSUMED) if debits_only else ("", "amount")
         # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
                 f"SELECT {_ENTRY_COLUMNS.replace('amount', amount)} FROM (SELECT * FROM ledger WHERE pubkey = $1{only}"  # noqa: S608
-                " ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3) AS page ORDER BY at_ms DESC, seq DESC",
-                pubkey,
-                offset,
-                limit,
+                f"{condition} ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3) AS page ORDER BY at_ms DESC, seq DESC",
+                *(pubkey, offset, limit, *values),
             )
         return [Entry(*row) for row in rows]
 

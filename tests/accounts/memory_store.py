@@ -13,6 +13,7 @@ from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.listings import NO_FILTER, LedgerFilter
 from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement, deposit_credited
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS
@@ -196,12 +197,15 @@ class MemoryAccountStore:
         row = self.rows.get(pubkey)
         return [_copy(row.batches[number]) for number in numbers if number in row.batches] if row else []
 
-    async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
+    async def entries(
+        self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
+    ) -> list[Entry]:
         await asyncio.sleep(0)
         row = self.rows.get(pubkey)
         if row is None:
             return []
         found = [entry for entry, _ in row.entries if not debits_only or entry.type == EntryType.DEBIT]
+        found = [entry for entry in found if wanted.takes(entry)]
         return [
             msgspec.structs.replace(entry, amount=0)
             if debits_only and (MarkKind.REFUND, entry.operation) in row.marks

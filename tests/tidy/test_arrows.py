@@ -70,8 +70,8 @@ OPEN = {
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.
-    # The vocabulary and limits of usage, for the page that tells it. Commands for work that no call waits for.
-    "accounts": {"audit_database", "audit_report", "checkpoint", "operations", "outbox", "usage"},
+    # The vocabulary and limits of usage and listings, for their pages. Commands for work that no call waits for.
+    "accounts": {"audit_database", "audit_report", "checkpoint", "listings", "operations", "outbox", "usage"},
     # What open streams pay with and are ended by, and the ports of what is paid for.
     "metering": {"meters", "minutes", "standing_watch"},
     # Generated messages: a format, not rules.

@@ -1,6 +1,6 @@
 """Asks the node ahead of the hold where the account leaves no doubt, and holds and charges the answer in one message.
 
-Implements: decisions, "calls asked ahead"; money rules 1, 2 and 9; design, "One billed call".
+Implements: decisions, "Calls asked ahead"; money rules 1, 2 and 9; design, "One billed call".
 A shell: known_accounts.py says which calls leave no doubt; the account's owner decides. A caller who is alone waits for
 one message to the owner instead of two. The answer leaves when its charge is durable, as every other answer, and never
 where the owner refuses the hold.
@@ -20,7 +20,7 @@ from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.known_accounts import Known, KnownAccounts
+from actors.gateway.calls.known_accounts import KnownAccount, KnownAccounts
 from actors.gateway.calls.outcomes import Replies, Reply, whole
 from actors.gateway.calls.requests import Client
 from actors.upstream.replies import Node
@@ -51,7 +51,7 @@ class AskedAhead:
         """Remember the reply to a hold that was granted."""
         self._known.learn(proof, held, self._clock.monotonic())
 
-    def known(self, proof: Proof, admitted: AdmittedCall) -> Known | None:
+    def known(self, proof: Proof, admitted: AdmittedCall) -> KnownAccount | None:
         """What is known of the account of a call that may be asked ahead, else None."""
         plan = admitted.plan
         if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0:
@@ -62,7 +62,7 @@ class AskedAhead:
         return self._known.without_doubt(proof, plan.ceiling, now, self._clock.now())
 
     async def run(
-        self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: Known, client: Client | None
+        self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: KnownAccount, client: Client | None
     ) -> Replies:
         """Ask the node, judge its answer, hold and charge, and only then let the answer go."""
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()

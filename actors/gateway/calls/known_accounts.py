@@ -1,6 +1,6 @@
 """Remembers what owners told last about accounts, and says for which calls that leaves no doubt.
 
-Implements: decisions, "calls asked ahead". Pure: time is an argument.
+Implements: decisions, "Calls asked ahead". Pure: time is an argument.
 
 What the node is asked before the owner has held the call's credits is lost for this service where the owner then
 refuses: the answer is thrown away. So a call is asked ahead only if its credential was accepted a moment ago, the
@@ -24,7 +24,7 @@ UNITS_SHARE = 4  # A quarter of the rate is left in this second.
 _UNITS_MIN = 2
 
 
-class Known(msgspec.Struct, gc=False):
+class KnownAccount(msgspec.Struct, gc=False):
     """What the owner of an account told last. told_at: monotonic seconds. is_asking: a call is asked ahead now."""
 
     pubkey: bytes
@@ -38,7 +38,7 @@ class KnownAccounts:
     """By credential. A wallet's signature is never known: each is good for one request, and its nonce comes first."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Known] = {}
+        self._known: dict[Hashable, KnownAccount] = {}
 
     def learn(self, proof: Proof, held: HoldReply, now: float) -> None:
         """Remember the reply to a hold that was granted."""
@@ -47,7 +47,7 @@ class KnownAccounts:
             return
         known = self._known.pop(credential, None)
         if known is None:
-            known = Known(held.pubkey, held.epoch, figures, now)
+            known = KnownAccount(held.pubkey, held.epoch, figures, now)
         else:  # The same object: a call that is asked ahead now ends on it.
             known.pubkey, known.epoch, known.figures, known.told_at = held.pubkey, held.epoch, figures, now
         self._known[credential] = known
@@ -58,7 +58,7 @@ class KnownAccounts:
         """The owner refused: the next call is held before it is asked."""
         self._known.pop(_credential_of(proof), None)
 
-    def without_doubt(self, proof: Proof, ceiling: int, now: float, second: int) -> Known | None:
+    def without_doubt(self, proof: Proof, ceiling: int, now: float, second: int) -> KnownAccount | None:
         """What is known of the account where a call of this price may be asked ahead, else None.
 
         now: monotonic seconds. second: Unix seconds, for the window of the rate.

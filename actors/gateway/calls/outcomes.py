@@ -29,7 +29,7 @@ import msgspec
 from actors.calls import Figures, HoldReply, Outcome, SettleReply, SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall, Plan
-from actors.gateway.calls.known_accounts import Known
+from actors.gateway.calls.known_accounts import KnownAccount
 from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
 from actors.upstream.replies import (
@@ -187,7 +187,9 @@ def one_not_held(admitted: AdmittedCall, held: HoldReply) -> Replies:
     return Replies((reply,), None, held.figures, remaining)
 
 
-def settle_of(plan: Plan, operation: bytes, held: HoldReply | Known, ending: Judgement, held_at: int) -> SettleRequest:
+def settle_of(
+    plan: Plan, operation: bytes, held: HoldReply | KnownAccount, ending: Judgement, held_at: int
+) -> SettleRequest:
     """The end of a call's hold by the judgement of its answer."""
     return SettleRequest(
         operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at

@@ -208,8 +208,11 @@ class HttpDoor:
         if served_as not in serves:
             if path == door_mcp.PATH:
                 return door_mcp.only_post(request.id)
-            other_method = Refusal(Err.NOT_FOUND, f"this path answers to {', '.join(serves)} only")
+            # RFC 9110, "405 Method Not Allowed": with the methods that there are.
+            allowed = sorted({*serves, "OPTIONS", *(("HEAD",) if "GET" in serves else ())})
+            other_method = Refusal(Err.WRONG_HTTP_METHOD, f"it answers to {', '.join(serves)}")
             refused = replies.plain(other_method, request.id)
+            refused.headers.append((b"allow", ", ".join(allowed).encode()))
             if self._is_root(request):
                 refused.headers.append(headers.VARY_ACCEPT)
             return refused

@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from actors.accounts.api import AccountState, DepositConfirmation, LedgerLine
+from actors.accounts.api import AccountState, DepositConfirmation
+from actors.accounts.listings import LedgerLine
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.identity.signatures import parse_signature
@@ -124,18 +125,28 @@ def batches_body(account: AccountState) -> list[dict[str, Any]]:
     ]
 
 
-def ledger_body(lines: tuple[LedgerLine, ...]) -> dict[str, Any]:
-    return {
-        "entries": [
-            {
-                "type": line.type,
-                "amount": line.amount,
-                "balance": line.balance,
-                "description": line.description,
-                "timestamp": timestamp(line.at_ms),
-            }
-            for line in lines
-        ]
+def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
+    """The interface's fields, and where details were asked for, what the entry paid for.
+
+    number: of the entry in its account's ledger. operation: in hex; of a call, it names its hold and its end for ever.
+    signature: of a deposit's transaction, else null.
+    """
+    entry: dict[str, Any] = {
+        "type": line.type,
+        "amount": line.amount,
+        "balance": line.balance,
+        "description": line.description,
+        "timestamp": timestamp(line.at_ms),
+    }
+    if not detailed:
+        return entry
+    is_deposit = line.type in ("deposit", "bonus") and len(line.operation) > _SIGNATURE_BYTES
+    return entry | {
+        "method": line.method or None,
+        "outcome": line.outcome or None,
+        "number": line.number,
+        "operation": line.operation.hex() or None,
+        "signature": base58_text(line.operation[:_SIGNATURE_BYTES]) if is_deposit else None,
     }
 
 

@@ -19,7 +19,6 @@ from actors.accounts.api import (
     DepositConfirmation,
     Identify,
     IssueKey,
-    LedgerLine,
     OpenSession,
     OwnerReply,
     OwnersClient,
@@ -40,6 +39,7 @@ from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import Caller, RefusedCaller, Request
 from actors.gateway.pages import account as account_pages
+from actors.gateway.pages import ledger as ledger_pages
 from actors.gateway.pages import usage as usage_pages
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import RequestPayments
@@ -142,22 +142,29 @@ class Routes:
         return self._shaped(reply, lambda account: account_pages.account_body(account, self._payment_settings))
 
     async def _ledger(self, request: Request, caller: Caller) -> Response | Refusal:
-        return await self._page(request, caller, account_pages.ledger_body, debits_only=False)
+        page = ledger_pages.parse_ledger(request.query, request.headers)
+        if isinstance(page, Refusal):
+            return await self._identified(caller, page)
+        reply = await self._accounts.ask(ReadLedger(caller.proof, page.offset, page.limit, filter=page.filter))
+        if reply.value is None:
+            return refused(reply)
+        if page.as_csv:
+            response = Response(200, ledger_pages.ledger_csv(reply.value), [*ledger_pages.CSV_HEADERS])
+            response.content_type = usage_pages.CSV
+            cursor = ledger_pages.next_cursor(page, reply.value)
+            if cursor is not None:
+                response.headers.append((b"x-next-cursor", cursor.encode()))
+        else:
+            response = Response(200, ledger_pages.ledger_body(page, reply.value), [])
+        response.headers.append(headers.VARY_ACCEPT)
+        return self._measured(response, reply.figures)
 
     async def _history(self, request: Request, caller: Caller) -> Response | Refusal:
-        return await self._page(request, caller, account_pages.history_body, debits_only=True)
-
-    async def _page(
-        self,
-        request: Request,
-        caller: Caller,
-        shape: Callable[[tuple[LedgerLine, ...]], dict[str, Any]],
-        debits_only: bool,
-    ) -> Response | Refusal:
         window = account_pages.parse_window(request.query)
         if isinstance(window, Refusal):
             return await self._identified(caller, window)
-        return self._shaped(await self._accounts.ask(ReadLedger(caller.proof, *window, debits_only)), shape)
+        reply = await self._accounts.ask(ReadLedger(caller.proof, *window, debits_only=True))
+        return self._shaped(reply, account_pages.history_body)
 
     async def _usage(self, request: Request, caller: Caller) -> Response | Refusal:
         asked = usage_pages.parse_usage(request.query, request.headers, self._clock.now())

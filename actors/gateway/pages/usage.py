@@ -75,7 +75,7 @@ def usage_csv(question: UsageQuestion, lines: Sequence[UsageLine]) -> bytes:
     name for a formula."""
     table = [(*question.by, "calls", "credits")]
     table += [(*columns, str(line.calls), str(line.credits)) for columns, line in _sorted(question, lines)]
-    return "".join(f"{','.join(map(_cell, row))}\r\n" for row in table).encode()
+    return "".join(f"{','.join(map(cell, row))}\r\n" for row in table).encode()
 
 
 def _sorted(question: UsageQuestion, lines: Sequence[UsageLine]) -> list[tuple[tuple[str, ...], UsageLine]]:
@@ -89,7 +89,7 @@ def _column(name: str, line: UsageLine) -> str:
     return _iso(line.hour) if name == "hour" else _iso(line.hour)[:10]
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     if text[:1] in "=+-@":
         text = f"'{text}"
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
@@ -97,17 +97,28 @@ def _cell(text: str) -> str:
 
 def _hour(text: str, rounds_up: bool) -> int | None:
     """The hour of a time in Unix seconds or in ISO 8601; None: it is neither."""
+    micros = _micros(text)
+    if micros is None:
+        return None
+    return -(-micros // _HOUR_MICROS) if rounds_up else micros // _HOUR_MICROS
+
+
+def time_ms(text: str) -> int | None:
+    """A time in Unix seconds or in ISO 8601 as Unix milliseconds; None: it is neither."""
+    micros = _micros(text)
+    return None if micros is None else micros // 1_000
+
+
+def _micros(text: str) -> int | None:
     if _SECONDS.fullmatch(text):
-        seconds = min(int(text), _SECONDS_MAX)
-        return -(-seconds // _HOUR_SECONDS) if rounds_up else seconds // _HOUR_SECONDS
+        return min(int(text), _SECONDS_MAX) * 1_000_000
     if not _ISO.fullmatch(text := text.replace(" ", "+")):  # A plus sign that was not escaped in the URL.
         return None
     try:
         moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         return None
-    micros = (moment - _EPOCH) // _MICROSECOND
-    return -(-micros // _HOUR_MICROS) if rounds_up else micros // _HOUR_MICROS
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 def _iso(hour: int) -> str:

@@ -1,4 +1,4 @@
-"""Decisions, "calls asked ahead": one message in place of two, and nothing else is different for anybody."""
+"""decisions, "Calls asked ahead": one message in place of two, and nothing else is different for anybody."""
 
 import asyncio
 from typing import Any

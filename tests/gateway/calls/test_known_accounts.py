@@ -32,7 +32,7 @@ def test_an_account_that_can_pay_leaves_no_doubt_until_its_word_is_old() -> None
 def test_a_call_is_asked_ahead_only_with_credits_and_rate_to_spare(
     credits: int, limit: int, remaining: int, ceiling: int, later: int
 ) -> None:
-    """Decisions, "calls asked ahead": a hundred such calls could be paid, a quarter of the rate is left."""
+    """decisions, "Calls asked ahead": a hundred such calls could be paid, a quarter of the rate is left."""
     found = known_by(told(credits, limit, min(remaining, limit))).without_doubt(KEY, ceiling, NOW, SECOND + later)
     left = limit if later else min(remaining, limit)
     assert (found is not None) == (credits >= CREDITS_FACTOR * ceiling and left >= max(2, limit // 4))

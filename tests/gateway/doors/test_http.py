@@ -137,8 +137,8 @@ async def test_every_endpoint_of_the_list_is_served_by_that_http_method_alone(en
         if path == "/mcp":  # The protocol of agents has a status of its own for this.
             assert (other.status_code, other.headers["allow"]) == (405, method)
         else:
-            assert (other.status_code, constant(other)) == (404, "NOT_FOUND")
-            assert f"answers to {method} only" in other.text
+            assert (other.status_code, constant(other)) == (405, "WRONG_HTTP_METHOD")
+            assert f"answers to {method}" in other.text
 
 
 def test_confirm_deposit_is_in_the_list_of_endpoints():

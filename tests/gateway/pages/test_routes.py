@@ -47,11 +47,14 @@ async def test_public_pages_need_nothing_and_measure_nobody(path, status):
     ],
 )
 async def test_a_known_path_by_another_method_says_which_it_takes(method, path):
-    """404 with a sentence that helps."""
+    """RFC 9110: 405, with the methods in `Allow` and in a sentence."""
     async with a_world() as world:
         response = await world.http.request(method, path)
-        assert response.status_code == 404
-        assert "only" in response.json()["error"]["message"]
+        error = response.json()["error"]
+        assert (response.status_code, error["constant"]) == (405, "WRONG_HTTP_METHOD")
+        allowed = response.headers["allow"].split(", ")
+        assert method not in allowed and "OPTIONS" in allowed and ("HEAD" in allowed) == ("GET" in allowed)
+        assert all(name in error["message"] for name in allowed if name not in ("HEAD", "OPTIONS"))
 
 
 async def test_an_unknown_path_points_at_the_capabilities():

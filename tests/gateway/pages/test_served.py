@@ -110,8 +110,8 @@ async def test_a_public_page_measures_nobody_and_may_be_no_json():
             assert (await world.http.head("/words")).headers["content-length"] == "7"
 
 
-async def test_other_methods_and_paths_are_404_and_options_is_as_everywhere():
-    """A sentence names the methods; preflights allow those of pages."""
+async def test_other_methods_are_405_other_paths_404_and_options_is_as_everywhere():
+    """A sentence and `Allow` name the methods; preflights allow those of pages."""
     async with a_world(pages=PAGES) as world:
         for method, path, methods in (
             ("DELETE", "/things", "GET, POST"),
@@ -119,8 +119,8 @@ async def test_other_methods_and_paths_are_404_and_options_is_as_everywhere():
             ("HEAD", "/things/1", ""),
         ):
             response = await world.http.request(method, path)
-            assert response.status_code == 404
-            assert methods in response.text
+            assert response.status_code == 405
+            assert methods in response.text and "OPTIONS" in response.headers["allow"]
         assert (await world.http.get("/things/1/2")).status_code == 404
         preflight = await world.http.options("/things/1", headers={"origin": "https://a.example"})
         assert preflight.status_code == 204
@@ -128,11 +128,11 @@ async def test_other_methods_and_paths_are_404_and_options_is_as_everywhere():
 
 
 async def test_pages_count_against_the_limit_of_an_address():
-    """Threat 35: as /account/*, unless the page says otherwise; a 404 is not counted."""
+    """Threat 35: as /account/*, unless the page says otherwise; a 405 is not counted."""
     async with a_world(pages=PAGES, identity={"address_requests_per_minute": 2}) as world:
         asked = ["/things", "/things", "/things/x", "/things", "/words", "/words", "/words"]
         statuses = [(await world.http.get(path)).status_code for path in asked]
-        assert statuses == [402, 402, 404, 429, 200, 200, 200]
+        assert statuses == [402, 402, 405, 429, 200, 200, 200]
 
 
 @pytest.mark.parametrize("query", ["a=1&a=2", "a=%ff", "&".join(f"a{n}=1" for n in range(51))])

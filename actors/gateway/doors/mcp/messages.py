@@ -200,7 +200,9 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
     if name is None:
         return _no_call(raw_id, _NO_NAME, payment)
     if type(name) is not str or not (name == GENERIC_TOOL or name in tools):
-        return _no_call(raw_id, f"there is no tool of this name: {shown(name)}; tools/list names those that there are", payment)
+        return _no_call(
+            raw_id, f"there is no tool of this name: {shown(name)}; tools/list names those that there are", payment
+        )
     if arguments is not None and type(arguments) is not dict:
         return _no_call(raw_id, '"arguments" must be an object', payment)
     max_credits = None if ceiling is None else str(ceiling).encode()

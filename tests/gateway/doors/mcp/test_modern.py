@@ -80,7 +80,10 @@ async def test_who_cannot_pay_gets_terms_as_a_result() -> None:
 
 async def test_what_a_model_can_mend_is_a_result_and_what_it_cannot_is_an_error() -> None:
     """server/tools, "Error Handling". No code of ours is in JSON-RPC's range; the retired ones are never sent."""
-    answers = {"getHealth": NodeAnswer(AnswerKind.TIMED_OUT), "getSlot": made_error(-32002, "preflight failed", b"null")}
+    answers = {
+        "getHealth": NodeAnswer(AnswerKind.TIMED_OUT),
+        "getSlot": made_error(-32002, "preflight failed", b"null"),
+    }
     node = ScriptedNode(lambda method, _: answers.get(method, replies.made(b"1")))
     async with a_world(node) as world:
         rich = await world.customer(1_000)

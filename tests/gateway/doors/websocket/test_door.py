@@ -44,7 +44,7 @@ async def test_a_plain_request_is_told_that_the_path_is_a_websocket() -> None:
         plain = await http.get("/ws")
         assert (plain.status_code, plain.json()["error"]["code"]) == (400, "INVALID_REQUEST")
         assert "is a WebSocket" in plain.json()["error"]["message"]
-        assert (await http.get("/rpc")).status_code == 404
+        assert (await http.get("/rpc")).status_code == 405
 
 
 async def test_every_credential_of_the_interface_opens_a_socket() -> None:

@@ -1,0 +1,107 @@
+"""Listings of a ledger: which entries one asks for, how they look to a customer, and where the next one goes on.
+
+Implements: README.md, "Listings of the ledger"; interface, "Account endpoints". Pure.
+
+Entries of an account are in the order of their time and number, and none is ever put between two others. So a place in
+the ledger is the time and the number of an entry, and what is older stays the same while new ones are written. A page
+by its place costs the same however far back it is, by the ledger's primary key; one by its offset reads what it skips.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from actors.accounts.ledger import Entry, EntryType, describe
+from actors.calls import Outcome
+from actors.growing import Growing
+
+TYPES = {kind.name.lower(): int(kind) for kind in EntryType}  # As customers know them.
+_CURSOR = re.compile(r"([0-9]{1,15})-([0-9]{1,18})")
+_TIME_MS_MAX = 7_258_118_400_000  # The year 2200, where the ledger's months end.
+
+
+class LedgerFilter(msgspec.Struct, frozen=True):
+    """before: (at_ms, number) of the entry that was seen last; only older ones are listed. from_ms, to_ms: from this
+    time to before that one. kind: number of an EntryType. method: entries of it alone."""
+
+    before: tuple[int, int] | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    kind: int | None = None
+    method: str | None = None
+
+    def takes(self, entry: Entry) -> bool:
+        return (
+            (self.before is None or (entry.at_ms, entry.seq) < self.before)
+            and (self.from_ms is None or entry.at_ms >= self.from_ms)
+            and (self.to_ms is None or entry.at_ms < self.to_ms)
+            and (self.kind is None or entry.type == self.kind)
+            and (self.method is None or entry.method == self.method)
+        )
+
+    def condition(self, first: int) -> tuple[str, list[Any]]:
+        """The same for PostgreSQL: a condition that begins with AND, and its values, numbered from `first`.
+
+        A time beside the place lets the server leave out the months behind it.
+        """
+        parts: list[tuple[str, tuple[Any, ...]]] = []
+        if self.before is not None:
+            parts.append(("at_ms <= {0} AND (at_ms, seq) < ({0}, {1})", self.before))
+        for text, value in (
+            ("at_ms >= {0}", self.from_ms),
+            ("at_ms < {0}", self.to_ms),
+            ("type = {0}", self.kind),
+            ("method = {0}", self.method),
+        ):
+            if value is not None:
+                parts.append((text, (value,)))
+        sql, values = "", list[Any]()
+        for text, more in parts:
+            numbers = [f"${first + len(values) + index}" for index in range(len(more))]
+            sql += " AND " + text.format(*numbers)
+            values += more
+        return sql, values
+
+
+NO_FILTER = LedgerFilter()
+
+
+class LedgerLine(Growing, frozen=True):
+    """An entry of the ledger as the customer sees it. amount: signed credits. balance: after this entry.
+
+    number: of the entry, from 1 without gaps. outcome: of a debit, in lower case. operation: of what it paid for; of a
+    deposit, the transaction's signature and the number of the transfer.
+    """
+
+    type: str
+    method: str
+    amount: int
+    balance: int
+    description: str
+    at_ms: int
+    number: int = 0
+    outcome: str = ""
+    operation: bytes = b""
+
+    @property
+    def cursor(self) -> str:
+        return f"{self.at_ms}-{self.number}"
+
+
+def line_of(entry: Entry, detailed: bool) -> LedgerLine:
+    """detailed: with the fields that a process of release 0.1.0 does not know."""
+    kind = EntryType(entry.type)
+    line = LedgerLine(kind.name.lower(), entry.method, entry.amount, entry.balance, describe(entry), entry.at_ms)
+    if not detailed:
+        return line
+    outcome = Outcome(entry.outcome).name.lower() if kind is EntryType.DEBIT else ""
+    return msgspec.structs.replace(line, number=entry.seq, outcome=outcome, operation=entry.operation)
+
+
+def parse_cursor(text: str) -> tuple[int, int] | None:
+    """The place that a cursor names; None: it is none of ours."""
+    found = _CURSOR.fullmatch(text) if text.isascii() else None
+    if found is None or int(found[1]) > _TIME_MS_MAX:
+        return None
+    return int(found[1]), int(found[2])

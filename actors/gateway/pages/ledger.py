@@ -1,0 +1,115 @@
+"""GET /account/ledger: its parameters, and its answer as JSON or CSV.
+
+Implements: actors/accounts/README.md, "Listings of the ledger"; interface, "Ledger entry", "Account endpoints". Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import orjson
+
+from actors.accounts.listings import TYPES, LedgerFilter, LedgerLine, parse_cursor
+from actors.errors import Err, Refusal
+from actors.gateway.calls.accepted import prefers
+from actors.gateway.pages.account import ledger_entry, parse_window
+from actors.gateway.pages.usage import CSV, JSON, cell, time_ms
+
+CSV_HEADERS = ((b"content-disposition", b'attachment; filename="ledger.csv"'),)
+_FILTERS = ("cursor", "from", "to", "type", "method", "format", "details")
+_METHOD_CHARACTERS_MAX = 128
+_COLUMNS = (
+    "timestamp",
+    "type",
+    "method",
+    "amount",
+    "balance",
+    "outcome",
+    "description",
+    "number",
+    "operation",
+    "signature",
+)
+
+
+class LedgerPage(NamedTuple):
+    """detailed: the answer has more than the interface's fields, because a parameter of _FILTERS was sent."""
+
+    offset: int
+    limit: int
+    filter: LedgerFilter
+    as_csv: bool
+    detailed: bool
+
+
+def parse_ledger(query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> LedgerPage | Refusal:
+    """Parameters that this page does not have are not looked at, as the interface has it."""
+    window = parse_window(query)
+    if isinstance(window, Refusal):
+        return window
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in _FILTERS:
+            continue
+        if name in given:
+            return _bad(f"{name} was sent twice")
+        given[name] = value
+    if "cursor" in given and window[0]:
+        return _bad("a cursor takes the place of an offset: send one of both")
+    found = _filter_of(given)
+    kind = given.get("format")
+    if kind not in (None, "json", "csv"):
+        return _bad("format must be json or csv")
+    if given.get("details") not in (None, "true", "false"):
+        return _bad("details must be true or false")
+    if isinstance(found, Refusal):
+        return found
+    as_csv = kind == "csv" or (kind is None and prefers(headers, CSV, JSON))
+    return LedgerPage(*window, found, as_csv, as_csv or (bool(given) and given.get("details") != "false"))
+
+
+def _filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
+    before = None
+    if "cursor" in given:
+        before = parse_cursor(given["cursor"])
+        if before is None:
+            return _bad("cursor must be the next_cursor of a page before")
+    times: dict[str, int | None] = {name: time_ms(given[name]) for name in ("from", "to") if name in given}
+    for name, at_ms in times.items():
+        if at_ms is None:
+            return _bad(f"{name} must be a time in UTC, as 2026-11-22T19:00:00Z, 2026-11-22 or Unix seconds")
+    kind = given.get("type")
+    if kind is not None and kind not in TYPES:
+        return _bad(f"type must be one of {', '.join(TYPES)}")
+    method = given.get("method")
+    if method is not None and not 0 < len(method) <= _METHOD_CHARACTERS_MAX:
+        return _bad(f"method must have 1 to {_METHOD_CHARACTERS_MAX} characters")
+    return LedgerFilter(before, times.get("from"), times.get("to"), None if kind is None else TYPES[kind], method)
+
+
+def ledger_body(page: LedgerPage, lines: Sequence[LedgerLine]) -> bytes:
+    """next_cursor: for the page after this one; null where this one was not full."""
+    body: dict[str, Any] = {"entries": [ledger_entry(line, page.detailed) for line in lines]}
+    if page.detailed:
+        body["next_cursor"] = next_cursor(page, lines)
+    return orjson.dumps(body)
+
+
+def ledger_csv(lines: Sequence[LedgerLine]) -> bytes:
+    """The same entries with a line of names above them (RFC 4180)."""
+    entries = [ledger_entry(line, detailed=True) for line in lines]
+    table = [_COLUMNS, *(tuple(_cell(entry[name]) for name in _COLUMNS) for entry in entries)]
+    return "".join(f"{','.join(row)}\r\n" for row in table).encode()
+
+
+def _cell(value: str | int | None) -> str:
+    """An amount below zero begins with a sign, and is no formula."""
+    return str(value) if isinstance(value, int) else cell(value or "")
+
+
+def next_cursor(page: LedgerPage, lines: Sequence[LedgerLine]) -> str | None:
+    return lines[-1].cursor if len(lines) == page.limit else None
+
+
+def _bad(detail: str) -> Refusal:
+    return Refusal(Err.INVALID_REQUEST, detail)

@@ -1,0 +1,72 @@
+"""Places in a ledger, and its entries as customers see them."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.accounts.account import Moved
+from actors.accounts.api import ReadLedger
+from actors.accounts.core import decide_settle
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.listings import LedgerFilter, LedgerLine, line_of, parse_cursor
+from actors.accounts.store import AccountStore
+from actors.calls import Outcome
+from tests.accounts.making import ALICE, START, group_of, key_proof, later, settle
+from tests.accounts.test_store import SHARDS, opened_in
+
+DEBIT = Entry(7, 1_700_000_000_123, EntryType.DEBIT, -5, 95, b"o" * 16, "getSlot", Outcome.UPSTREAM_ERROR, "", "1:-5")
+
+
+@given(st.integers(0, 7_258_118_400_000), st.integers(1, 10**18 - 1))
+def test_a_cursor_names_its_place(at_ms: int, number: int) -> None:
+    line = LedgerLine("debit", "getSlot", -1, 1, "", at_ms, number)
+    assert parse_cursor(line.cursor) == (at_ms, number)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "5", "5-", "-5", "5-5-5", "5-x", " 5-5", "٣-٣", "9" * 15 + "-1", "1-" + "9" * 19]
+)
+def test_what_is_no_cursor_is_none(text: str) -> None:
+    assert parse_cursor(text) is None
+
+
+def test_details_are_told_to_those_who_ask_for_them() -> None:
+    """A replica of release 0.1.0 asks for none, and reads a reply without the new fields."""
+    detailed, plain = line_of(DEBIT, detailed=True), line_of(DEBIT, detailed=False)
+    assert (detailed.number, detailed.outcome, detailed.operation) == (7, "upstream_error", b"o" * 16)
+    assert plain == LedgerLine("debit", "getSlot", -5, 95, plain.description, DEBIT.at_ms)
+    assert plain.__reduce__()[1] == ("debit", "getSlot", -5, 95, plain.description, DEBIT.at_ms)
+    assert ReadLedger(key_proof(), 0, 5).__reduce__()[1] == (key_proof(), 0, 5)
+    asked = ReadLedger(key_proof(), 0, 5, filter=LedgerFilter(before=(5, 5)))
+    assert pickle.loads(pickle.dumps(asked)) == asked
+
+
+async def test_a_listing_goes_on_behind_a_place_and_takes_what_was_asked_for(store: AccountStore) -> None:
+    """Also while new entries are written before it; entries of one millisecond are in the order of their numbers."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    for number in range(1, 8):
+        moment = later(START, number // 3)
+        decided = decide_settle(account, settle(number, number, held_at=moment.wall_ms // 1000), moment, True)
+        assert isinstance(decided.event, Moved)
+        await store.write(epoch, group_of(account, decided.event))
+    whole = await store.entries(ALICE, 0, 50, False)
+    seen, before = list[int](), None
+    while page := await store.entries(ALICE, 0, 3, False, LedgerFilter(before)):
+        before = (page[-1].at_ms, page[-1].seq)
+        seen += [entry.seq for entry in page]
+        late = decide_settle(account, settle(90 + len(seen), 1), later(START, 60), True)
+        assert isinstance(late.event, Moved)
+        await store.write(epoch, group_of(account, late.event))
+    assert seen == [entry.seq for entry in whole]
+    for wanted in (
+        LedgerFilter(from_ms=START.wall_ms + 1_000, to_ms=START.wall_ms + 2_000),
+        LedgerFilter(kind=int(EntryType.ADJUSTMENT)),
+        LedgerFilter(kind=int(EntryType.DEBIT), method="getBalance", to_ms=START.wall_ms + 1_000),
+        LedgerFilter(before=(START.wall_ms + 1_000, 4), method="getBalance"),
+        LedgerFilter(method="getSlot"),
+    ):
+        found = await store.entries(ALICE, 0, 50, False, wanted)
+        assert found == [entry for entry in await store.entries(ALICE, 0, 50, False) if wanted.takes(entry)], wanted
