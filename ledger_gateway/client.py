@@ -10,7 +10,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ from ledger_gateway.transport import Transport
 DEFAULT_URL = "http://127.0.0.1:8080"
 URL_VARIABLE, KEY_VARIABLE = "LEDGER_GATEWAY_URL", "LEDGER_GATEWAY_API_KEY"
 BATCH_MAX = 100
+_PAGE_MAX = 500
 _TIMEOUT_SECONDS = 40.0  # The longest method has 30 s at the gateway.
 Record = TypeVar("Record")
 Call = tuple[Any, ...]
@@ -177,6 +178,18 @@ class Gateway:
     async def ledger(self, limit: int = 50, offset: int = 0) -> list[LedgerEntry]:
         """Return entries of the ledger, newest first; at most 500."""
         return await self._entries(LedgerEntry, "/account/ledger", limit, offset)
+
+    async def ledger_entries(
+        self, *, from_: str | None = None, to: str | None = None, type: str | None = None, method: str | None = None
+    ) -> AsyncIterator[LedgerEntry]:
+        """Give all entries of the ledger, newest first, read page by page. from_, to: ISO 8601 or Unix seconds."""
+        query = {"limit": _PAGE_MAX, "from": from_, "to": to, "type": type, "method": method, "details": "true"}
+        found: dict[str, Any] = {}
+        while not found or found["next_cursor"] is not None:
+            cursor = {"cursor": found.get("next_cursor")}
+            found = await self._record(dict, "GET", "/account/ledger", query=query | cursor)
+            for entry in decode(found.get("entries"), list[LedgerEntry], Answer(200, {}, b"")):
+                yield entry
 
     async def history(self, limit: int = 50, offset: int = 0) -> list[UsageEntry]:
         """Return charged calls, newest first; at most 500."""

@@ -43,13 +43,22 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """amount: credits, signed. balance: after the entry. timestamp: ISO 8601, UTC."""
+    """amount: credits, signed. balance: after the entry. timestamp: ISO 8601, UTC.
+
+    Of `Gateway.ledger_entries` also number: in the account's ledger, from 1; method, outcome, operation: of what it
+    paid for; signature: of a deposit's transaction.
+    """
 
     type: str
     amount: int
     balance: int
     description: str
     timestamp: str
+    number: int = 0
+    method: str | None = None
+    outcome: str | None = None
+    operation: str | None = None
+    signature: str | None = None
 
 
 class UsageEntry(msgspec.Struct, frozen=True):

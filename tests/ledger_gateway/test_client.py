@@ -60,6 +60,11 @@ async def test_a_call_with_each_credential() -> None:
         async with served.gateway(key) as gateway, served.gateway() as stranger:
             assert [entry.method for entry in await gateway.history()] == ["getSlot", "getSlot"]
             assert [entry.type for entry in await gateway.ledger(limit=2)] == ["debit", "debit"]
+            debits = [entry async for entry in gateway.ledger_entries(type="debit", from_="2023-01-01")]
+            assert [(entry.method, entry.outcome, entry.number) for entry in debits] == [
+                ("getSlot", "answered", 3),
+                ("getSlot", "answered", 2),
+            ]
             with pytest.raises(PaymentNeeded) as told:
                 await stranger.call("getSlot")
             assert told.value.constant == "PAYMENT_REQUIRED" and served.world.config.payments.deposit_wallet
