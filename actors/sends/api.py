@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from actors.sends.core import Race, RaceState, Ticket
+from actors.sends.core import Race, RaceState, Ticket, charge
 from actors.sends.store import LegReport
 
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
-_NO_PROOF = "the outcome could not be proven; nothing is charged"
+_NO_PROOF = "the outcome could not be proven; the landing price is not charged"
 NO_ROOM = "too many sends are under way"  # The reason of a racer that has as many as it takes, of all accounts.
 _NOT_YET = "not confirmed in time; it may still land, and its charge is pending: ask getSendStatus before sending again"
 
@@ -91,9 +91,17 @@ def result_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
         "landing_time_ms": race.ended_at_ms - race.started_at_ms if race.slot and not race.landed_before else None,
         "legs_attempted": attempted,
         "retry_count": race.retries,
-        "charged_credits": ticket.landing if ticket.charged is None else ticket.charged,
+        "charged_credits": told_charge(race, ticket),
         "error": _error(race, status),
     }
+
+
+def told_charge(race: Race, ticket: Ticket) -> int:
+    """What a call has cost, or will by its outcome: between the proof of a race and the end of its holds that is known
+    already. Of an open race, what is held."""
+    if ticket.charged is not None:
+        return ticket.charged
+    return ticket.landing if race.state.open else charge(race, ticket)
 
 
 def status_body(result: RaceResult, signature_text: str) -> dict[str, Any]:

@@ -44,19 +44,15 @@ def test_a_landing_before_the_race_has_no_landing_time() -> None:
     [
         (a_race(), False, "pending", 50, None),
         (a_race(), True, "unknown", 50, "may still land"),
-        (replace(LANDED, state=RaceState.FAILED, error="{}"), True, "failed", 50, "{}"),
-        (
-            a_race(state=RaceState.EXPIRED, error="it can no longer land", ended_at_ms=9),
-            True,
-            "failed",
-            50,
-            "no longer",
-        ),
-        (a_race(state=RaceState.UNPROVEN, ended_at_ms=9), True, "unknown", 50, "could not be proven"),
+        (replace(LANDED, state=RaceState.FAILED, error="{}"), True, "failed", 2, "{}"),
+        (a_race(state=RaceState.EXPIRED, error="it can no longer land", ended_at_ms=9), True, "failed", 0, "no longer"),
+        (a_race(state=RaceState.EXPIRED, error="no longer", ended_at_ms=9, sent=True), True, "failed", 2, "no longer"),
+        (a_race(state=RaceState.UNPROVEN, ended_at_ms=9, sent=True), True, "unknown", 2, "could not be proven"),
     ],
 )
 def test_each_state_has_its_word(race: object, over: bool, status: str, charged: int, error: str | None) -> None:
-    """`failed` is said only of what can never land; a pending charge is the most that it can become."""
+    """`failed` is said only of what can never land. The charge of an open race is what is held, and of an ended one
+    what its outcome costs, also while its hold has not ended yet."""
     body = result_body(RaceResult(race, a_ticket(), SENT, over), "sig")  # type: ignore[arg-type]
     assert (body["status"], body["charged_credits"], body["confirmed"]) == (status, charged, False)
     assert body["error"] is None if error is None else error in body["error"]
