@@ -150,3 +150,30 @@ async def test_of_very_many_races_only_some_are_subscribed_to(node: FakeNode, no
     for signature in signatures[-2:]:
         notices.drop(signature)
     assert notices.complete and len(node.requests) == FOLLOWED_MAX
+
+
+async def test_many_subscriptions_leave_turns_to_others() -> None:
+    """A socket that takes each request at once gives the loop back to nobody by itself."""
+    sent, turns = list[str](), 0
+
+    class Taking:
+        async def send(self, request: str) -> None:
+            sent.append(request)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    notices = SignatureNotices("ws://127.0.0.1:1")
+    for number in range(160):
+        notices.follow(number.to_bytes(64, "big"))
+    writing = asyncio.create_task(notices._write(Taking()))  # type: ignore[arg-type]
+    counting = asyncio.create_task(count_turns())
+    while len(sent) < 160:  # noqa: ASYNC110 - turns are what is counted.
+        await asyncio.sleep(0)
+    assert turns >= 160 // 16 - 1, turns
+    for task in (writing, counting):
+        task.cancel()
+    await asyncio.gather(writing, counting, return_exceptions=True)
