@@ -30,6 +30,7 @@ from actors.sends.notices import SignatureNotices
 from actors.sends.slices import slice_of
 from actors.sends.statistics import LandingStatistics
 from actors.sends.store import KeptRace, RaceStore, RacesUnavailable
+from actors.start_line import StartLine
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 from actors.upstream.signature_status import STATUSES_MAX, SignatureStatus
@@ -45,6 +46,7 @@ _LAG_SLOTS_MAX = 512  # Four times what makes a node unhealthy.
 # many there are: 5,000 races are looked at every 0.75 s.
 _QUICK_QUESTIONS = 4
 _TICKED_AT_ONCE = 32  # Races that go on in one turn of the event loop, which must stay below 5 ms.
+_BEGUN_AT_ONCE = 4  # Calls of `race`, of 1 ms each.
 _LOOKED_AT_ONCE = 512  # That may have nothing to do.
 RACES_MAX = 5_000  # At once, of one racer.
 OPEN_MAX = 500  # Of one account, whose outcome or charge is open.
@@ -76,6 +78,7 @@ class SendRacer:
         self._metrics, self._open_max, self._reached = metrics or Metrics(), open_max, reached
         self._running: dict[bytes, RunningRace] = {}
         self._calls = 0  # Of `race`, under way.
+        self._starts = StartLine(_BEGUN_AT_ONCE, RACES_MAX)
         self._background = Background(logger, "a step of a send failed")
         self._needed = asyncio.Event()
         self.slot: int | None = None  # The newest that a node has told.
@@ -88,14 +91,16 @@ class SendRacer:
     async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused | SliceMoved:
         """Carry a signed transaction to its outcome, or to the end of its window. From here on the hold is the racer's:
         it ends however the caller fares."""
-        transaction = signed_transaction(wanted.transaction)
-        if not self._held.serves(slice_of(transaction.signature)):
-            return SliceMoved()
         if max(len(self._running), self._calls) >= RACES_MAX:
             self._metrics.send_refusals.add(("no_room",))
             return RaceRefused(NO_ROOM)
         self._calls += 1
         try:
+            # A batch comes as a hundred calls in one turn of the loop. Fewer wait than there is room for.
+            await self._starts.enter(wanted.pubkey)
+            transaction = signed_transaction(wanted.transaction)
+            if not self._held.serves(slice_of(transaction.signature)):
+                return SliceMoved()
             return await self._race(wanted, transaction)
         finally:
             self._calls -= 1

@@ -11,7 +11,7 @@ SHARED = (
     *("release", "growing", "addresses", "units", "clock", "errors", "provider_config", "config", "config_loader"),
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
-    *("background", "gathered", "leaving", "free_memory", "hosting"),
+    *("background", "gathered", "start_line", "leaving", "free_memory", "hosting"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (

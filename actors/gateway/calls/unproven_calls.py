@@ -6,7 +6,7 @@ Anybody can make up keys, and each of them has to be asked about. With the calls
 batches of 100 would use up all calls in flight, and customers would get 503. So calls wait here, before they are
 counted in flight, until their address and all strangers together have a place. A place is given back when the owner
 confirms the credential or the request ends; both take a few milliseconds. The share also bounds the look-ups that
-strangers have under way at the owners. Few requests come in here in one round of the loop (calls/start_line.py).
+strangers have under way at the owners. Few requests come in here in one round of the loop (actors/start_line.py).
 
 What happens when full: calls above WAITING_MAX in all, or ADDRESS_WAITING_MAX of one address, are refused with 503,
 and count as refused calls of their address: one that goes on is soon told to wait, before its requests are read.
@@ -19,8 +19,8 @@ from collections import Counter, OrderedDict, deque
 from actors.calls import Proof
 from actors.gateway.calls.refusal_limits import RefusalLimits, credential_of
 from actors.gateway.calls.requests import Client
-from actors.gateway.calls.start_line import StartLine
 from actors.identity.client_addresses import UNKNOWN
+from actors.start_line import StartLine
 
 SHARE = 8  # Strangers get an eighth of the calls in flight, and an address a quarter of that.
 ADDRESS_SHARE = 4

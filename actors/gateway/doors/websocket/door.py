@@ -29,7 +29,6 @@ from actors.gateway.calls.jsonrpc import NO_ID, BadCall
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import RefusedCaller, Request, carries_credentials
-from actors.gateway.calls.start_line import StartLine
 from actors.gateway.doors.websocket.handshakes import HandshakeLimits
 from actors.gateway.doors.websocket.refusals import RefusedSocket, close_of
 from actors.gateway.doors.websocket.session import OpenStreams, SocketSession
@@ -39,6 +38,7 @@ from actors.http_server.exchange import Upgrade
 from actors.http_server.unfinished_messages import UnfinishedMessages
 from actors.http_server.websocket import SocketHandler, WebSocket
 from actors.identity.credentials import url_keys
+from actors.start_line import StartLine
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.gateway.calls.start_line import StartLine
+from actors.start_line import StartLine
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 

@@ -2,10 +2,10 @@
 
 Implements: design, "Work on the loop" (nothing holds the loop longer than 5 ms); threats 59 and 63. A shell.
 
-A credential that no owner has confirmed here costs 0.1 ms before its owner is asked, and a WebSocket handshake 1 ms.
-When a hundred of either arrive in the same moment, all other requests would wait for all of them. Only the beginning is
-bounded, and not the number under way: an owner that does not answer holds up nobody but those that ask it.
-Accounts and addresses take turns.
+A credential that no owner has confirmed here costs 0.1 ms before its owner is asked, a WebSocket handshake 1 ms, and a
+send at its racer as much. When a hundred of one kind arrive in the same moment, all other requests would wait for all
+of them. Only the beginning is bounded, and not the number under way: an owner that does not answer holds up nobody but
+those that ask it. Accounts and addresses take turns.
 
 What happens when full: work above WAITING_MAX is refused by its door, with 503.
 """
