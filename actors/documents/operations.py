@@ -221,7 +221,13 @@ _ACCOUNT = (
         refusals=(403, 404, 409, 502, 503),
         has_key=True,
     ),
-    _session("challenge", "Gives a text to sign.", "Challenge", (401,), record(pubkey=PUBKEY)),
+    _session(
+        "challenge",
+        "Gives a text to sign.",
+        "Challenge",
+        (401,),
+        record({"format": {"enum": ["challenge", "sign-in"]}}, pubkey=PUBKEY),
+    ),
     _session(
         "verify",
         "Opens a session for a signed challenge.",

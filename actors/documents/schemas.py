@@ -217,7 +217,11 @@ _ACCOUNT: dict[str, Schema] = {
         new_balance=COUNT,
         already_processed=BOOLEAN,
     ),
-    "Challenge": record(challenge={"type": "string", "pattern": "^[0-9a-f]{64}$"}, expires_in=COUNT),
+    "Challenge": record(
+        {"sign_in": {"type": "object"}, "message": STRING},  # Of the format "sign-in", for wallets in pages.
+        challenge={"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        expires_in=COUNT,
+    ),
     "Session": record(token={"type": "string", "pattern": "^[0-9a-f]{64}$"}, expires_in=COUNT),
     "LoggedOut": record(status={"const": "ok"}),
     "Settled": record(

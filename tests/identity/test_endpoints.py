@@ -11,7 +11,7 @@ from actors.identity.challenge import check_challenge, new_challenge
 
 from .wallets import NOW, wallet
 
-SECRET = b"secret"
+SECRET, ORIGIN = b"secret", "https://rpc.example.com:8443"
 PUBKEY_TEXT = wallet().pubkey_text
 
 
@@ -31,7 +31,7 @@ def assert_refused(result: object, err: Err, word: str = "") -> None:
 def test_a_challenge_request() -> None:
     """Only the public key counts; fields this version does not know are no reason to refuse."""
     body = orjson.dumps({"pubkey": PUBKEY_TEXT, "more": [1]})
-    assert endpoints.parse_challenge_request(body) == wallet().pubkey
+    assert endpoints.parse_challenge_request(body) == endpoints.ChallengeRequest(wallet().pubkey, False)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_any_bytes_are_judged_without_an_exception(body: bytes) -> None:
 def test_a_verified_request_gives_the_challenge_to_burn() -> None:
     request = endpoints.parse_verify_request(verify_body())
     assert isinstance(request, endpoints.VerifyRequest)
-    challenge_id = endpoints.check_verify_request(request, SECRET, NOW, 300)
+    challenge_id = endpoints.check_verify_request(request, SECRET, NOW, 300, ORIGIN)
     assert challenge_id == check_challenge(SECRET, request.challenge, wallet().pubkey, NOW, 300)
 
 
@@ -80,7 +80,7 @@ def test_a_dead_foreign_or_unsigned_challenge_is_refused() -> None:
     def result(now: int = NOW, **changes: object) -> object:
         request = endpoints.parse_verify_request(verify_body(**changes))
         assert isinstance(request, endpoints.VerifyRequest)
-        return endpoints.check_verify_request(request, SECRET, now, 300)
+        return endpoints.check_verify_request(request, SECRET, now, 300, ORIGIN)
 
     assert_refused(result(now=NOW + 300), Err.AUTH_FAILED, "expired")
     assert_refused(result(challenge="ab" * 32), Err.AUTH_FAILED, "expired")
@@ -88,6 +88,58 @@ def test_a_dead_foreign_or_unsigned_challenge_is_refused() -> None:
     assert_refused(result(pubkey=wallet(2).pubkey_text), Err.AUTH_FAILED, "expired")
     assert_refused(result(signature="1" * 64), Err.AUTH_FAILED, "signature")
     assert_refused(result(signature="é"), Err.AUTH_FAILED, "signature")
+
+
+def test_a_wallet_signs_a_text_that_names_the_site() -> None:
+    """Decisions, "Wallet sign-in": the text as `solana:signIn` writes it, with the challenge as its nonce."""
+    body = orjson.dumps({"pubkey": PUBKEY_TEXT, "format": "sign-in"})
+    assert endpoints.parse_challenge_request(body) == endpoints.ChallengeRequest(wallet().pubkey, True)
+    challenge = new_challenge(SECRET, wallet().pubkey, NOW, b"rand")
+    reply = endpoints.sign_in_reply(challenge, 300, wallet().pubkey, ORIGIN)
+    assert reply["message"] == (
+        "rpc.example.com:8443 wants you to sign in with your Solana account:\n"
+        f"{PUBKEY_TEXT}\n\n{reply['sign_in']['statement']}\n\n"
+        f"URI: {ORIGIN}\nVersion: 1\nNonce: {challenge}\n"
+        f"Issued At: {reply['sign_in']['issuedAt']}\nExpiration Time: {reply['sign_in']['expirationTime']}"
+    )
+    signed = verify_body(challenge=reply["message"], signature=wallet().sign_text(reply["message"]))
+    request = endpoints.parse_verify_request(signed)
+    assert isinstance(request, endpoints.VerifyRequest) and request.issued == challenge
+    burnt = endpoints.check_verify_request(request, SECRET, NOW + 299, 300, ORIGIN)
+    assert burnt == check_challenge(SECRET, challenge, wallet().pubkey, NOW, 300), "each challenge is good once"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rpc.example.com:8443 wants", "evil.example.com wants"),
+        ("URI: https://rpc", "URI: http://rpc"),
+        ("This sends no transaction", "This sends a transaction"),
+        ("Version: 1", "Version: 2"),
+        ("Issued At: 20", "Issued At: 19"),
+        ("\n\nURI", "\n\n\nURI"),
+        ("Nonce: ", "Nonce: 00"),
+        ("Nonce: ", "nonce: "),
+        (PUBKEY_TEXT, wallet(2).pubkey_text),
+    ],
+)
+def test_a_text_that_this_service_did_not_ask_for_opens_nothing(old: str, new: str) -> None:
+    """Signed by the right wallet, for another site, account, time or purpose."""
+    challenge = new_challenge(SECRET, wallet().pubkey, NOW, b"rand")
+    message = endpoints.sign_in_reply(challenge, 300, wallet().pubkey, ORIGIN)["message"]
+    changed = message.replace(old, new, 1)
+    assert changed != message
+    request = endpoints.parse_verify_request(verify_body(challenge=changed, signature=wallet().sign_text(changed)))
+    assert isinstance(request, endpoints.VerifyRequest)
+    assert_refused(endpoints.check_verify_request(request, SECRET, NOW, 300, ORIGIN), Err.AUTH_FAILED)
+    untouched = endpoints.VerifyRequest(request.pubkey, message, request.signature)
+    assert_refused(endpoints.check_verify_request(untouched, SECRET, NOW, 300, ORIGIN), Err.AUTH_FAILED, "signature")
+
+
+def test_other_forms_of_a_challenge_are_refused() -> None:
+    for odd in ("siws", "", 5, None):
+        body = orjson.dumps({"pubkey": PUBKEY_TEXT, "format": odd})
+        assert_refused(endpoints.parse_challenge_request(body), Err.INVALID_REQUEST, "format")
 
 
 @pytest.mark.parametrize("field", ["challenge", "signature"])

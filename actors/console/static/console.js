@@ -65,15 +65,23 @@ async function signIn(event) {
     return;
   }
   $("key").value = "";
+  begin(key, answer.body);
+}
+
+// Somebody is signed in: with a key, or with a session as `Bearer …`.
+function begin(key, account) {
   session.key = key;
   remember(key);
-  noticeBalance(answer.body);
-  chosenUse.account = answer.body;
+  noticeBalance(account);
+  chosenUse.account = account;
+  showWalletTools();
   if (!["#signals", "#service"].includes(location.hash)) history.replaceState(null, "", "#usage");
   route(true);
 }
 
 function signOut(message = "") {
+  if (session.key?.startsWith("Bearer ")) ask("/auth/logout", { method: "POST", body: {} });
+  forgetWallet();
   session.key = null;
   remember(null);
   stopLive();
@@ -84,7 +92,7 @@ function signOut(message = "") {
   $("secret").hidden = true;
   $("webhook-form").reset();
   $("webhook-form").hidden = true;
-  for (const about of ["account", "standing", "stream"]) trouble(about, "");
+  for (const about of ["account", "standing", "stream", "wallet"]) trouble(about, "");
   history.replaceState(null, "", location.pathname);
   route(true);
   $("key-error").textContent = message;
@@ -94,6 +102,8 @@ choices("range-choices", Object.entries(RANGES).map(([value, range]) => [value, 
 choices("measure-choices", [["credits", "Credits"], ["calls", "Calls"]], "credits", (value) => { chosenUse.measure = value; if (chosenUse.last) showUse(); });
 $("sign-in-form").addEventListener("submit", signIn);
 $("sign-out").addEventListener("click", () => signOut());
+$("pay-form").addEventListener("submit", payIn);
+$("new-key").addEventListener("click", replaceKey);
 $("csv").addEventListener("click", downloadUsage);
 $("newer").addEventListener("click", () => turnLedger(-1));
 $("older").addEventListener("click", () => turnLedger(1));
@@ -109,6 +119,7 @@ window.addEventListener("resize", () => { if (chosenUse.last && !$("usage").hidd
 document.addEventListener("visibilitychange", () => { if (!document.hidden) for (const work of Object.values(repeated)) work.now(); });
 
 session.key = remembered();
+findWallets();
 $("sign-in").hidden = true;
 route();
 if (!$("service").hidden || !$("sign-in").hidden) showPublicFacts();

@@ -8,10 +8,12 @@ const remember = (key) => { try { key ? sessionStorage.setItem(KEY, key) : sessi
 // A key is visible ASCII; anything else could not be a header.
 const looksLikeKey = (text) => /^[\x21-\x7e]{8,256}$/.test(text);
 
+// An API key has no spaces, so a session of a wallet is told from one by how it begins.
+const credential = (key) => !key ? {} : key.startsWith("Bearer ") ? { authorization: key } : { "x-api-key": key };
+
 // The answer of a request: status (0: none came), body (the JSON, or null), wait (seconds), message (a sentence).
-async function ask(path, { method = "GET", body, key = session.key, accept = "application/json" } = {}) {
-  const headers = { accept };
-  if (key) headers["x-api-key"] = key;
+async function ask(path, { method = "GET", body, key = session.key, accept = "application/json", more = {} } = {}) {
+  const headers = { accept, ...credential(key), ...more };
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
@@ -30,7 +32,7 @@ function explain(status, body, wait) {
   const error = body?.error ?? {};
   const said = typeof error.message === "string" ? error.message : "";
   const later = `Next try in ${many(Math.max(1, wait), "second")}.`;
-  if (status === 401) return "This API key is not valid. A newer key may have replaced it.";
+  if (status === 401) return session.key?.startsWith("Bearer ") ? "The session has ended. Sign in again." : "This API key is not valid. A newer key may have replaced it.";
   if (status === 402) {
     const address = error.data?.deposit_address;
     return `The account has too few credits for this.${address ? ` Send USDC from your wallet to ${address}.` : ""}`;
@@ -75,7 +77,7 @@ class Repeated {
 // Server-sent events by fetch, since the browser's own reader cannot send a key. Gives each event to `told`; the
 // promise ends when the stream does. last: cursor of the newest event, to go on from.
 async function events(path, last, signal, opened, told) {
-  const headers = { accept: "text/event-stream", "x-api-key": session.key };
+  const headers = { accept: "text/event-stream", ...credential(session.key) };
   if (last) headers["last-event-id"] = last;
   const response = await fetch(path, { headers, cache: "no-store", credentials: "omit", signal });
   if (!response.ok) {

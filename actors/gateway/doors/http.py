@@ -130,6 +130,7 @@ class HttpDoor:
             keyed,
             dependencies.deposits,
             payment_terms.discovery(config.payments, parts.public_url, _payable(dependencies.relay)),
+            parts.public_url,
         )
         taken = (*_SHORT, door_quote.PATH, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
         self._pages = PageDoor(

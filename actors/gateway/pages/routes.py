@@ -87,7 +87,8 @@ class DepositConfirmer(Protocol):
 
 
 class Routes:
-    """payments: settles POST /x402/settle. discovery: the document of /.well-known/x402.json."""
+    """payments: settles POST /x402/settle. discovery: the document of /.well-known/x402.json. origin: scheme, host and
+    port as clients see them."""
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class Routes:
         keyed: IdempotentCalls,
         deposits: DepositConfirmer | None,
         discovery: dict[str, Any],
+        origin: str,
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -109,6 +111,7 @@ class Routes:
         self._accounts, self._status, self._clock, self._randomness = accounts, status, clock, randomness
         self._authenticator, self._errors = authenticator, errors
         self._payments, self._keyed, self._deposits, self._discovered = payments, keyed, deposits, discovery
+        self._origin = origin.rstrip("/")
 
     def serves(self, path: bytes) -> str | None:
         """The HTTP method of this path; None: no such path."""
@@ -220,22 +223,25 @@ class Routes:
     # --- sessions
 
     async def _challenge(self, request: Request) -> Response | Refusal:
-        pubkey = endpoints.parse_challenge_request(request.body)
-        if isinstance(pubkey, Refusal):
-            return pubkey
-        randomness = self._randomness(challenge.RANDOM_BYTES)
-        text = challenge.new_challenge(self._secret, pubkey, self._clock.now(), randomness)
-        return _json(endpoints.challenge_reply(text, self._identity.challenge_seconds))
+        asked = endpoints.parse_challenge_request(request.body)
+        if isinstance(asked, Refusal):
+            return asked
+        randomness, seconds = self._randomness(challenge.RANDOM_BYTES), self._identity.challenge_seconds
+        text = challenge.new_challenge(self._secret, asked.pubkey, self._clock.now(), randomness)
+        if asked.for_wallet:
+            return _json(endpoints.sign_in_reply(text, seconds, asked.pubkey, self._origin))
+        return _json(endpoints.challenge_reply(text, seconds))
 
     async def _verify(self, request: Request) -> Response | Refusal:
         asked = endpoints.parse_verify_request(request.body)
         if isinstance(asked, Refusal):
             return asked
         seconds = self._identity.challenge_seconds
-        challenge_id = endpoints.check_verify_request(asked, self._secret, self._clock.now(), seconds)
+        now = self._clock.now()
+        challenge_id = endpoints.check_verify_request(asked, self._secret, now, seconds, self._origin)
         if isinstance(challenge_id, Refusal):
             return challenge_id
-        issued_at = challenge.issued_at(asked.challenge)
+        issued_at = challenge.issued_at(asked.issued)
         reply = await self._accounts.ask(OpenSession(asked.pubkey, challenge_id, issued_at))
         seconds = self._identity.session_seconds
         return self._shaped(reply, lambda token: endpoints.session_reply(token, seconds), [headers.NO_STORE])
