@@ -15,7 +15,7 @@ from bench.systems import System
 def test_both_kinds_are_the_same_call() -> None:
     """Else their ratio would mean nothing."""
     requests = two_doors.MCP_REQUESTS
-    asked = mcp_messages.parse(requests["MCP"]["BENCH_BODY"].encode(), None, frozenset(PLANS))
+    asked = mcp_messages.parse(requests["MCP"]["BENCH_BODY"].encode(), {}, frozenset(PLANS)).content
     assert isinstance(asked, ToolCall) and isinstance(asked.call, Call)
     plain = parse(requests["JSON-RPC"]["BENCH_BODY"].encode())
     assert isinstance(plain, Call)
