@@ -162,6 +162,7 @@ _BY_STATUS: dict[int, type[GatewayError]] = {
     402: PaymentNeeded,
     403: Denied,
     404: NotFound,
+    405: BadRequest,
     408: BadRequest,
     409: KeyConflict,
     412: BadRequest,

@@ -46,13 +46,14 @@ def fund(product: Product, pubkey: str) -> str:
 
 
 def send_slow_call(product: Product, customer: Customer) -> http.client.HTTPConnection:
-    """One that the node takes its time for; a replica has it when this returns, and its answer is not read."""
+    """One that the node takes its time for; a replica has it when this returns, and its answer is not read. In a batch,
+    whose calls are held before the node is asked."""
     hang = {"calls": {"getBlockHeight": {"hang_share": 1, "hang_ms": 4_000}}}
     node_url = f"{product.ready['node_url']}/admin/faults"
     answer = request(node_url, {"Content-Type": "application/json"}, json.dumps(hang).encode())
     assert answer.status == 200, answer
     connection = http.client.HTTPConnection(product.http_url.removeprefix("http://"), timeout=90)
-    connection.request("POST", "/", rpc_body("getBlockHeight"), customer.key_headers)
+    connection.request("POST", "/", b"[" + rpc_body("getBlockHeight") + b"]", customer.key_headers)
     assert eventually(lambda: not is_free(customer), 90), "nothing is held for it"
     return connection
 
