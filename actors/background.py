@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, ClassVar, TypeVar
 
+CANCEL_AGAIN_SECONDS = 5.0
 _Result = TypeVar("_Result")
 
 
@@ -41,11 +42,16 @@ class Background:
         self.start(self._repeat(work, seconds, sleep))
 
     async def stop(self, but: Collection["asyncio.Task[Any]"] = ()) -> None:
-        """Cancel the tasks, and wait until all have ended. but: tasks that end by themselves."""
-        for task in self._tasks:
-            if task not in but:
+        """Cancel the tasks, and wait until all have ended. but: tasks that end by themselves.
+
+        A driver may turn a cancellation into a broken connection, which a loop catches, and then goes on: what has not
+        ended after a while is cancelled again.
+        """
+        left = set(self._tasks)
+        while left:
+            for task in left.difference(but):
                 task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_SECONDS)
 
     async def finish(self) -> None:
         """Wait until no task runs, also of those that start meanwhile."""

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from actors import background
 from actors.background import Background
 
 
@@ -104,3 +105,26 @@ async def test_work_that_swallows_its_cancellation_ends_all_the_same() -> None:
     async with asyncio.timeout(10):
         await background.stop()
     assert len(background) == 0
+
+
+async def test_a_task_that_loses_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does whose driver turns it into a broken connection."""
+    monkeypatch.setattr(background, "CANCEL_AGAIN_SECONDS", 0.01)
+    lost = 0
+
+    async def reads_on() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.sleep(3_600)
+            except asyncio.CancelledError:
+                lost += 1
+                if lost == 3:
+                    raise
+
+    made = Background(logging.getLogger("x"), "x")
+    task = made.start(reads_on())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await made.stop()
+    assert lost == 3 and task.cancelled()

@@ -15,7 +15,7 @@ _HERE = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     # Not `pytest_plugins`: pytest takes that from the outermost conftest only.
-    for plugin in ("tests.product", "tests.browser"):
+    for plugin in ("tests.product", "tests.browser", "tests.npm"):
         if not config.pluginmanager.has_plugin(plugin):
             config.pluginmanager.import_plugin(plugin)
 

@@ -11,6 +11,7 @@ from solders.keypair import Keypair
 from bench.product import Product
 from tests.browser import Browser
 from tests.customers import request
+from tests.npm import Npm
 
 _WALLET = Path(__file__).parents[1] / "fake_wallet.js"
 
@@ -73,6 +74,30 @@ def test_a_wallet_opens_its_account_pays_in_and_signs_out(product: Product, brow
         ended = request(f"{product.http_url}/account/info", {"Authorization": held})
         assert ended.status == 401, "signing out ends the session"
         assert [entry for entry in browser.complaints() if not any(c in entry for c in ("401", "402", "404"))] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, scheme: str) -> None:
+    """Every view of a person who is signed in with a wallet, by axe-core's rules of WCAG and of good practice."""
+    axe = npm.file("node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+    found = "return [one.id, one.nodes.map(node => node.html.slice(0, 200))]"
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    with a_wallet(browser, product):
+        browser.driver.execute_script(axe)
+        for view in ("sign-in", "usage", "ledger", "webhooks", "signals", "service"):
+            if view == "usage":
+                browser.click("#wallets button")
+                browser.until("#ask-title", "Open an account?")
+                browser.click("#ask-yes")
+                browser.until("#key-made code", "srpc_live_")
+            elif view != "sign-in":
+                browser.click(f"a[href='#{view}']")
+            browser.until(f"#{view}", "")
+            findings = browser.driver.execute_async_script(
+                f"axe.run().then(told => arguments[0](told.violations.map(one => {{ {found} }})))"
+            )
+            assert findings == [], f"{view}: {findings}"
 
 
 @pytest.mark.parametrize(
