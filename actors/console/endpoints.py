@@ -10,7 +10,9 @@ from actors.pages import Page, PageAnswer, PageRequest
 
 PATH = "/console"
 # In this order, as they share one module: each uses what stands above it.
-_SCRIPTS = ("text", "gateway", "chart", "usage", "ledger", "webhooks", "signals", "service", "wallet", "console")
+_SCRIPTS = (
+    *("text", "gateway", "chart", "usage", "ledger", "calls", "webhooks", "signals", "service", "wallet", "console"),
+)
 
 
 class ConsolePage:

@@ -104,6 +104,38 @@ def test_a_customer_sees_a_call_arrive_and_keeps_the_key_to_the_tab(product: Pro
     assert [entry for entry in browser.complaints() if "401" not in entry] == []
 
 
+def test_a_call_is_built_priced_made_and_shown_as_a_program(product: Product, browser: Browser) -> None:
+    """What it costs before, what it answered and cost after; parameters that are no list cannot be sent, and a send is
+    asked about first."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    sign_in(browser, customer)
+    browser.click("a[href='#calls']")
+    browser.until("#call-about", "Costs 1 credit")
+    assert customer.pubkey in browser.until("#call-program", "curl")
+    assert customer.api_key not in browser.text("#call-program")
+    browser.click("#call-price")
+    browser.until("#call-answer", "This call costs 1 credit")
+    browser.click("#call-run")
+    told = browser.until("#call-answer", "Result")
+    assert '"value": 0' in told and "1 credit" in told and "4,999" in told
+    browser.click("#language-choices button:nth-child(2)")
+    browser.until("#call-program", "gateway.call")
+    browser.write("#call-params", '["no address"]')
+    browser.click("#call-run")
+    assert "-32602" in browser.until("#call-answer", "Error") and "0 credits" in browser.text("#call-answer")
+    browser.write("#call-params", "{")
+    browser.until("#call-error", "must be a list")
+    assert not browser.find("#call-run").is_enabled()
+    browser.find("#call-method").send_keys("sendTransaction")
+    browser.until("#call-about", "2 credits")
+    browser.click("#call-run")
+    browser.until("#ask-title", "Send this transaction?")
+    browser.click("#ask-no")
+    assert customer.balance == 4_999
+    assert browser.complaints() == []
+
+
 def test_a_webhook_is_made_tested_and_deleted_and_its_answers_are_text(
     product: Product, browser: Browser, hostile_receiver: str
 ) -> None:
@@ -222,6 +254,7 @@ def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product,
         for view, wanted in (
             ("usage", "getSlot"),
             ("ledger", "getSlot"),
+            ("calls", "getBalance"),
             ("webhooks", "New"),
             ("signals", "Signals"),
             ("service", "WebSocket subscriptions"),

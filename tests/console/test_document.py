@@ -53,7 +53,7 @@ def test_the_page_loads_nothing_and_makes_no_html_of_text() -> None:
 def test_every_field_has_a_label() -> None:
     """By keyboard and by screen reader: a field that nobody names cannot be filled."""
     text = read_document().body.decode()
-    fields = set(re.findall(r"<(?:input|select) id=\"([\w-]+)\"", text))
+    fields = set(re.findall(r"<(?:input|select|textarea) id=\"([\w-]+)\"", text))
     assert fields and fields == set(re.findall(r"<label[^>]* for=\"([\w-]+)\"", text))
 
 

@@ -1,6 +1,6 @@
 // The page as a whole: who is signed in, which view is shown, what is repeated.
 
-const VIEWS = ["usage", "ledger", "webhooks", "signals", "service"];
+const VIEWS = ["usage", "ledger", "calls", "webhooks", "signals", "service"];
 const repeated = {
   health: new Repeated(15, refreshHealth),
   usage: new Repeated(10, refreshUsage),
@@ -25,7 +25,7 @@ function noticeBalance(account) {
 
 function route(focus = false) {
   const wanted = location.hash.slice(1);
-  const isAccount = (name) => ["usage", "ledger", "webhooks"].includes(name);
+  const isAccount = (name) => ["usage", "ledger", "calls", "webhooks"].includes(name);
   const view = VIEWS.includes(wanted) ? wanted : session.key ? "usage" : "sign-in";
   const shown = isAccount(view) && !session.key ? "sign-in" : view;
   for (const node of document.querySelectorAll(".view")) node.hidden = node.id !== shown;
@@ -42,8 +42,9 @@ function route(focus = false) {
     else work.stop();
   }
   if (shown === "webhooks" && !known.prices) refreshService();
+  if (shown === "calls") showCalls();
   if (shown === "sign-in") showPayStep();
-  for (const about of ["usage", "ledger", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
+  for (const about of ["usage", "ledger", "calls", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
   if (shown === "sign-in") { $("sign-in").hidden = false; if (focus) $("key").focus(); } else if (focus) { window.scrollTo(0, 0); $("main").focus({ preventScroll: true }); }
 }
 
@@ -88,7 +89,7 @@ function signOut(message = "") {
   Object.assign(chosenUse, { last: null, drawn: null, account: null, facts: null, batches: null, pay: null, chart: null });
   Object.assign(hooks, { open: null, log: null, shown: null });
   ledgerPlace.offset = 0;
-  for (const id of ["facts", "chart", "batches", "pay", "ledger-rows", "webhook-rows", "secret", "webhook-said"]) show(id);
+  for (const id of ["facts", "chart", "batches", "pay", "ledger-rows", "call-answer", "webhook-rows", "secret", "webhook-said"]) show(id);
   $("secret").hidden = true;
   $("webhook-form").reset();
   $("webhook-form").hidden = true;
@@ -105,6 +106,11 @@ $("sign-out").addEventListener("click", () => signOut());
 $("pay-form").addEventListener("submit", payIn);
 $("new-key").addEventListener("click", replaceKey);
 $("csv").addEventListener("click", downloadUsage);
+choices("language-choices", Object.entries(LANGUAGES), "curl", (value) => { chosenCall.language = value; showProgram(); });
+$("call-method").addEventListener("change", showMethod);
+$("call-params").addEventListener("input", showProgram);
+$("call-price").addEventListener("click", priceCall);
+$("call-form").addEventListener("submit", runCall);
 $("newer").addEventListener("click", () => turnLedger(-1));
 $("older").addEventListener("click", () => turnLedger(1));
 $("new-webhook").addEventListener("click", () => showHookForm($("webhook-form").hidden));

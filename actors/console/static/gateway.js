@@ -25,7 +25,7 @@ async function ask(path, { method = "GET", body, key = session.key, accept = "ap
   let parsed = null;
   try { parsed = JSON.parse(text); } catch { /* CSV, or an answer that was cut. */ }
   const wait = Number(response.headers.get("retry-after")) || 0;
-  return { status: response.status, ok: response.ok, body: parsed, text, wait, message: response.ok ? "" : explain(response.status, parsed, wait) };
+  return { status: response.status, ok: response.ok, body: parsed, text, wait, headers: response.headers, message: response.ok ? "" : explain(response.status, parsed, wait) };
 }
 
 function explain(status, body, wait) {
