@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
 from actors.documents.operation import Access, Operation
-from actors.documents.schemas import PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
+from actors.documents.schemas import ENTRY_TYPES, PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
 from actors.methods import prices
 from actors.methods.forms import EXAMPLE_KEY, EXAMPLE_SIGNATURE
 
@@ -184,7 +184,22 @@ def _session(
 
 _ACCOUNT = (
     _account("GET /account/info", "Returns the account: balance, funding, credit batches.", "Account"),
-    _account("GET /account/ledger", "Lists deposits, debits and adjustments, newest first.", "Ledger", query=_WINDOW),
+    _account(
+        "GET /account/ledger",
+        "Lists deposits, debits and adjustments, newest first; by a cursor at the same cost however far back.",
+        "Ledger",
+        query=(
+            *_WINDOW,
+            ("cursor", {"type": "string", "pattern": "^[0-9]{1,13}-[0-9]{1,18}$"}),
+            ("from", _TIME),
+            ("to", _TIME),
+            ("type", {"type": "string", "enum": ENTRY_TYPES}),
+            ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
+            ("details", {"type": "string", "enum": ["true", "false"]}),
+            ("format", {"type": "string", "enum": ["json", "csv"]}),
+        ),
+        other_type="text/csv",
+    ),
     _account(
         "GET /account/history",
         "Lists charged calls, newest first; a call that was refunded since has 0 credits.",

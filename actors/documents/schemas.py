@@ -34,6 +34,7 @@ SIGNATURE: Schema = {
 }
 OK: Schema = {"type": "boolean", "const": True}
 NETWORK: Schema = {"type": "string", "pattern": "^solana:[1-9A-HJ-NP-Za-km-z]{32}$", "description": "CAIP-2"}
+ENTRY_TYPES = ["deposit", "bonus", "debit", "refund", "adjustment", "expiry"]
 _CONSTANTS = sorted(err.name for err in Err)
 _PLAIN_NAMES = sorted({*_CONSTANTS, "UPSTREAM_ERROR"})
 
@@ -188,18 +189,20 @@ _ACCOUNT: dict[str, Schema] = {
         credit_batches=list_of(_BATCH),
     ),
     "Ledger": record(
+        {"next_cursor": {"type": ["string", "null"]}},
         entries=list_of(
             record(
-                type={
-                    "type": "string",
-                    "enum": ["deposit", "bonus", "debit", "refund", "adjustment", "expiry"],
+                {  # Where details were asked for.
+                    "number": COUNT,
+                    **{key: {"type": ["string", "null"]} for key in ("method", "outcome", "operation", "signature")},
                 },
+                type={"type": "string", "enum": ENTRY_TYPES},
                 amount=INTEGER,
                 balance=INTEGER,
                 description=STRING,
                 timestamp=MOMENT,
             )
-        )
+        ),
     ),
     "History": record(entries=list_of(record(method=STRING, credits=INTEGER, timestamp=MOMENT))),
     "Usage": record(

@@ -15,7 +15,7 @@ import requests
 import schemathesis
 from hypothesis import strategies as st
 from schemathesis.core.failures import AcceptedNegativeData, Failure
-from schemathesis.openapi.checks import RejectedPositiveData, UnsupportedMethodResponse
+from schemathesis.openapi.checks import RejectedPositiveData
 
 from actors.units import base58_text
 
@@ -46,12 +46,12 @@ class Contract(NamedTuple):
 
 
 CONTRACTS = (
-    # 404 and not 405: a path is known together with its method.
-    Contract(UnsupportedMethodResponse, ".+", 404, '"NOT_FOUND"'),
     # 412: the request's own X-Max-Credits is below its price.
     Contract(RejectedPositiveData, r"POST /(rpc|mcp|(bulk|relay)/.+)?|GET /relay/.+", 412, '"MAX_CREDITS_EXCEEDED"'),
     # An Idempotency-Key belongs to one call, so it cannot come with a batch.
     Contract(RejectedPositiveData, r"POST /(rpc|mcp)?", 400, "an Idempotency-Key belongs to one call"),
+    # from and to are dates of the calendar. A cursor takes the place of an offset.
+    Contract(RejectedPositiveData, "GET /account/ledger", 400, r"invalid request: ((from|to) must|a cursor takes) "),
     # from and to are dates of the calendar, of 1970 to 2199, in order, and at most 92 days apart (31 by hour).
     Contract(RejectedPositiveData, "GET /account/usage", 400, r"invalid request: (from|to|from and to) (must|may) "),
     # The transaction must be whole base64, and hold one payment to the deposit wallet.
