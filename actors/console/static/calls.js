@@ -80,5 +80,5 @@ async function runCall(event) {
   const error = answer.body?.error, result = error ?? answer.body?.result;
   const text = result === undefined ? answer.message : JSON.stringify(result, null, 1);
   const facts = [["Came after", `${count(took)} ms`], ["Cost", answer.headers ? many(Number(answer.headers.get("x-credits-cost") ?? 0), "credit") : undefined], ["Left", answer.headers?.get("x-credits-remaining") ? count(Number(answer.headers.get("x-credits-remaining"))) : undefined], ["Request", answer.headers?.get("x-request-id") ?? undefined]];
-  show("call-answer", h("h3", null, error ? "Error" : answer.ok ? "Result" : "No result"), h("pre", { class: "answer", tabindex: "0" }, text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}\n… ${count(text.length - SHOWN_CHARACTERS)} characters more` : text), pairs(facts));
+  show("call-answer", h("h3", null, error ? "Error" : answer.ok ? "Result" : "No result"), h("pre", { class: "program", tabindex: "0" }, text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}\n… ${count(text.length - SHOWN_CHARACTERS)} characters more` : text), pairs(facts));
 }
