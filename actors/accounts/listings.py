@@ -12,24 +12,38 @@ from typing import Any
 
 import msgspec
 
+from actors.accounts.account import MarkKind
 from actors.accounts.ledger import Entry, EntryType, describe
 from actors.calls import Outcome
 from actors.growing import Growing
 
 TYPES = {kind.name.lower(): int(kind) for kind in EntryType}  # As customers know them.
 _CURSOR = re.compile(r"([0-9]{1,15})-([0-9]{1,18})")
+_OF_CALLS = (EntryType.DEBIT, EntryType.REFUND)
+# The marks of both say when their entries were written, so the ledger is not read through. A refund's entry is never
+# older than its mark, and younger only where the ledger's time was ahead of the clock.
+_OPERATION = (
+    f"operation_id = {{0}} AND type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d})"  # noqa: S608 - numbers of kinds.
+    " AND (at_ms = (SELECT d.at_ms FROM account_debits d WHERE d.operation = {0})"
+    " OR at_ms BETWEEN (SELECT o.at_ms FROM account_operations o"
+    f" WHERE o.pubkey = $1 AND o.kind = {MarkKind.REFUND:d} AND o.operation = {{0}})"
+    " AND (SELECT o.at_ms + 60000 FROM account_operations o"
+    f" WHERE o.pubkey = $1 AND o.kind = {MarkKind.REFUND:d} AND o.operation = {{0}}))"
+)
 _TIME_MS_MAX = 7_258_118_400_000  # The year 2200, where the ledger's months end.
 
 
 class LedgerFilter(msgspec.Struct, frozen=True):
     """before: (at_ms, number) of the entry that was seen last; only older ones are listed. from_ms, to_ms: from this
-    time to before that one. kind: number of an EntryType. method: entries of it alone."""
+    time to before that one. kind: number of an EntryType. method: entries of it alone. operation: of a call; its
+    debit, and its refund where there is one."""
 
     before: tuple[int, int] | None = None
     from_ms: int | None = None
     to_ms: int | None = None
     kind: int | None = None
     method: str | None = None
+    operation: bytes | None = None
 
     def takes(self, entry: Entry) -> bool:
         return (
@@ -38,10 +52,12 @@ class LedgerFilter(msgspec.Struct, frozen=True):
             and (self.to_ms is None or entry.at_ms < self.to_ms)
             and (self.kind is None or entry.type == self.kind)
             and (self.method is None or entry.method == self.method)
+            and (self.operation is None or (entry.operation == self.operation and entry.type in _OF_CALLS))
         )
 
     def condition(self, first: int) -> tuple[str, list[Any]]:
-        """The same for PostgreSQL: a condition that begins with AND, and its values, numbered from `first`.
+        """The same for PostgreSQL: a condition that begins with AND, and its values, numbered from `first`. $1 is the
+        account's public key.
 
         A time beside the place lets the server leave out the months behind it.
         """
@@ -53,6 +69,7 @@ class LedgerFilter(msgspec.Struct, frozen=True):
             ("at_ms < {0}", self.to_ms),
             ("type = {0}", self.kind),
             ("method = {0}", self.method),
+            (_OPERATION, self.operation),
         ):
             if value is not None:
                 parts.append((text, (value,)))

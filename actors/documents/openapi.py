@@ -59,6 +59,10 @@ _HEADERS: dict[str, tuple[str, Schema]] = {
     "X-Credits-Remaining": ("credits of the account, less what is held", {"type": "integer", "minimum": 0}),
     "X-Credits-Low": ("the account has fewer than 1,000 credits", {"type": "string", "const": "true"}),
     "X-Credits-Cost": ("credits that are posted for this answer", {"type": "integer", "minimum": 0}),
+    "X-Receipt": (
+        "operations of the charges; GET /account/ledger?operation= has the entry of each",
+        {"type": "string"},
+    ),
     "X-Ratelimit-Limit": ("requests a second of this account", {"type": "integer", "minimum": 0}),
     "X-Ratelimit-Remaining": ("of this second", {"type": "integer", "minimum": 0}),
     "X-Ratelimit-Reset": ("Unix second in which the window ends", {"type": "integer", "minimum": 0}),
@@ -174,7 +178,7 @@ def _response(row: Operation, status: int) -> dict[str, Any]:
             response["content"][row.other_type] = {"schema": {"type": "string"}}
     names = list(_OF_ACCOUNTS) if row.access in (Access.ACCOUNT, Access.OPTIONAL) and status not in (400, 402) else []
     if row.is_call and is_success:
-        names.append("X-Credits-Cost")
+        names += ["X-Credits-Cost", "X-Receipt"]
     if names:
         response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
     return response

@@ -195,6 +195,7 @@ _ACCOUNT = (
             ("to", _TIME),
             ("type", {"type": "string", "enum": ENTRY_TYPES}),
             ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
+            ("operation", {"type": "string", "pattern": "^[0-9a-f]{32}$"}),
             ("details", {"type": "string", "enum": ["true", "false"]}),
             ("format", {"type": "string", "enum": ["json", "csv"]}),
         ),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.accounts.account import Moved
 from actors.accounts.api import ReadLedger
-from actors.accounts.core import decide_settle
+from actors.accounts.core import decide_settle, decide_void
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import LedgerFilter, LedgerLine, line_of, parse_cursor
 from actors.accounts.store import AccountStore
@@ -61,7 +61,16 @@ async def test_a_listing_goes_on_behind_a_place_and_takes_what_was_asked_for(sto
         assert isinstance(late.event, Moved)
         await store.write(epoch, group_of(account, late.event))
     assert seen == [entry.seq for entry in whole]
+    refunded = decide_void(account, settle(3, 0), later(START, 90), True)
+    assert isinstance(refunded.event, Moved)
+    await store.write(epoch, group_of(account, refunded.event))
+    operation = refunded.event.entry.operation
+    paid = await store.entries(ALICE, 0, 50, False, LedgerFilter(operation=operation))
+    assert [(entry.type, entry.amount) for entry in paid] == [(EntryType.REFUND, 3), (EntryType.DEBIT, -3)]
     for wanted in (
+        LedgerFilter(operation=b"?" * 16),
+        LedgerFilter(operation=operation, kind=int(EntryType.DEBIT)),
+        LedgerFilter(operation=whole[1].operation, method="getBalance"),
         LedgerFilter(from_ms=START.wall_ms + 1_000, to_ms=START.wall_ms + 2_000),
         LedgerFilter(kind=int(EntryType.ADJUSTMENT)),
         LedgerFilter(kind=int(EntryType.DEBIT), method="getBalance", to_ms=START.wall_ms + 1_000),

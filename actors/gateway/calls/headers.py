@@ -16,13 +16,15 @@ from actors.http_server import responses
 Header = tuple[bytes, bytes]
 HeaderList = responses.HeaderList
 
+RECEIPTS_MAX = 100  # Operations in one header: more of them would be longer than clients take.
+
 _LOW = (b"x-credits-low", b"true")
 _CORS_ORIGIN = (b"access-control-allow-origin", b"*")
 _EXPOSED = (
     b"access-control-expose-headers",
     b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Credits-Cost, "
-    b"X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, X-Request-Id, "
-    b"X-Node, X-Cache, Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency",
+    b"X-Receipt, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, "
+    b"X-Request-Id, X-Node, X-Cache, Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency",
 )
 CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send
@@ -71,9 +73,13 @@ def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | 
 
 
 def add_cost(headers: HeaderList, charges: Sequence[SettleRequest], posted: int) -> None:
-    """Add the credits of an answer that is paid: those of its charges, and those that others have posted for it."""
+    """Add the credits of an answer that is paid: those of its charges, and those that others have posted for it. And
+    the operations of its charges, which name their entries in the account's ledger for ever."""
     cost = posted + (charges[0].charged if len(charges) == 1 else sum(charge.charged for charge in charges))
     headers.append(_of_cost(cost))
+    if charges:
+        names = ",".join([charge.operation.hex() for charge in charges[:RECEIPTS_MAX]])
+        headers.append((b"x-receipt", names.encode()))
 
 
 @functools.lru_cache(maxsize=256)  # There are few different prices.

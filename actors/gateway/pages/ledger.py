@@ -3,6 +3,7 @@
 Implements: actors/accounts/README.md, "Listings of the ledger"; interface, "Ledger entry", "Account endpoints". Pure.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -10,14 +11,16 @@ from urllib.parse import parse_qsl
 import orjson
 
 from actors.accounts.listings import TYPES, LedgerFilter, LedgerLine, parse_cursor
+from actors.calls import OPERATION_BYTES
 from actors.errors import Err, Refusal
 from actors.gateway.calls.accepted import prefers
 from actors.gateway.pages.account import ledger_entry, parse_window
 from actors.gateway.pages.usage import CSV, JSON, cell, time_ms
 
 CSV_HEADERS = ((b"content-disposition", b'attachment; filename="ledger.csv"'),)
-_FILTERS = ("cursor", "from", "to", "type", "method", "format", "details")
+_FILTERS = ("cursor", "from", "to", "type", "method", "operation", "format", "details")
 _METHOD_CHARACTERS_MAX = 128
+_OPERATION = re.compile(f"[0-9a-fA-F]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _COLUMNS = (
     "timestamp",
     "type",
@@ -84,7 +87,17 @@ def _filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
     method = given.get("method")
     if method is not None and not 0 < len(method) <= _METHOD_CHARACTERS_MAX:
         return _bad(f"method must have 1 to {_METHOD_CHARACTERS_MAX} characters")
-    return LedgerFilter(before, times.get("from"), times.get("to"), None if kind is None else TYPES[kind], method)
+    operation = given.get("operation")
+    if operation is not None and not _OPERATION.fullmatch(operation):
+        return _bad(f"operation must be {2 * OPERATION_BYTES} hexadecimal characters, as X-Receipt names them")
+    return LedgerFilter(
+        before,
+        times.get("from"),
+        times.get("to"),
+        None if kind is None else TYPES[kind],
+        method,
+        None if operation is None else bytes.fromhex(operation),
+    )
 
 
 def ledger_body(page: LedgerPage, lines: Sequence[LedgerLine]) -> bytes:

@@ -46,6 +46,18 @@ PAID: list[tuple[str, Any, int]] = [
 ]
 
 
+async def paid_by(world, customer, operations):
+    """Credits of the entries that these operations name in the ledger, each of one call."""
+    paid = 0
+    for operation in operations:
+        headers = {"x-api-key": customer.api_key}
+        answer = await world.http.get(f"/account/ledger?operation={operation}", headers=headers)
+        (entry,) = answer.json()["entries"]
+        assert (entry["type"], entry["operation"]) == ("debit", operation)
+        paid -= entry["amount"]
+    return paid
+
+
 @pytest.mark.parametrize(("path", "body", "cost"), PAID)
 async def test_a_paid_answer_tells_its_charge_and_a_limit_below_it_refuses(path, body, cost):
     """COSTS.md: at the limit the request runs, and one credit below nothing is charged, held or asked."""
@@ -53,12 +65,15 @@ async def test_a_paid_answer_tells_its_charge_and_a_limit_below_it_refuses(path,
         customer = await world.customer(1_000)
         paid = await world.rpc(customer, body, path, **MCP, **{"x-max-credits": str(cost)})
         assert (paid.status_code, paid.headers["x-credits-cost"]) == (200, str(cost))
+        operations = paid.headers["x-receipt"].split(",") if "x-receipt" in paid.headers else []
+        assert await paid_by(world, customer, operations) == cost - (50 if "sendAndConfirm" in str(body) else 0)
         before, asked = await world.debits(customer), len(world.node.calls)
         refused = await world.rpc(customer, body, path, **MCP, **{"x-max-credits": str(cost - 1)})
         errors = refused.json() if isinstance(body, list) else [refused.json()]
         assert refused.status_code == (200 if isinstance(body, list) else 412)
         assert "MAX_CREDITS_EXCEEDED" in refused.text and not any("result" in error for error in errors)
-        assert "x-credits-cost" not in refused.headers and "x-credits-remaining" in refused.headers
+        assert not {"x-credits-cost", "x-receipt"} & set(refused.headers)
+        assert "x-credits-remaining" in refused.headers
         assert (await world.debits(customer), len(world.node.calls)) == (before, asked)
         told = int(paid.headers["x-credits-cost"]) - sum(credits for _, credits in before)
         assert told == (50 if "sendAndConfirm" in str(body) else 0)  # Its hold is the racer's to end.
