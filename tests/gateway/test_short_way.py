@@ -103,7 +103,7 @@ def ids(answered: list[tuple[int, Any, bytes]]) -> list[Any]:
 def same(answered: tuple[int, list[tuple[bytes, bytes]], bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Without what is another one each time: the date, the request's id (and so the length), what is made of time."""
     status, headers, body = answered
-    other = (b"date", b"x-request-id", b"payment-required", b"content-length")
+    other = (b"date", b"x-request-id", b"x-receipt", b"payment-required", b"content-length")
     kept = [(name, value) for name, value in headers if name not in other]
     return status, kept, re.sub(rb'"requestId":"[^"]*"|"nonce":"[^"]*"|"issuedAt":"[^"]*"', b"", body)
 
