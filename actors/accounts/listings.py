@@ -22,13 +22,14 @@ _CURSOR = re.compile(r"([0-9]{1,15})-([0-9]{1,18})")
 _OF_CALLS = (EntryType.DEBIT, EntryType.REFUND)
 # The marks of both say when their entries were written, so the ledger is not read through. A refund's entry is never
 # older than its mark, and younger only where the ledger's time was ahead of the clock.
+_REFUND_MS = (
+    f"(SELECT o.at_ms FROM account_operations o WHERE o.pubkey = $1 AND o.kind = {MarkKind.REFUND:d}"  # noqa: S608 - a number.
+    " AND o.operation = {0})"
+)
 _OPERATION = (
     f"operation_id = {{0}} AND type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d})"  # noqa: S608 - numbers of kinds.
     " AND (at_ms = (SELECT d.at_ms FROM account_debits d WHERE d.operation = {0})"
-    " OR at_ms BETWEEN (SELECT o.at_ms FROM account_operations o"
-    f" WHERE o.pubkey = $1 AND o.kind = {MarkKind.REFUND:d} AND o.operation = {{0}})"
-    " AND (SELECT o.at_ms + 60000 FROM account_operations o"
-    f" WHERE o.pubkey = $1 AND o.kind = {MarkKind.REFUND:d} AND o.operation = {{0}}))"
+    f" OR at_ms BETWEEN {_REFUND_MS} AND {_REFUND_MS} + 60000)"
 )
 _TIME_MS_MAX = 7_258_118_400_000  # The year 2200, where the ledger's months end.
 

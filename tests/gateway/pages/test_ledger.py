@@ -67,17 +67,8 @@ async def test_the_same_as_a_table() -> None:
     "query",
     [
         *("cursor=x", "cursor=", "cursor=5-5&offset=1", "cursor=5-5&cursor=5-5", "from=x", "to=2026-13-01"),
-        *(
-            "type=gift",
-            "type=DEBIT",
-            "method=",
-            "operation=",
-            "operation=0g",
-            f"operation={'0' * 31}",
-            "format=xml",
-            "details=1",
-            "limit=501",
-        ),
+        *("type=gift", "type=DEBIT", "method=", "format=xml", "details=1", "limit=501"),
+        *("operation=", "operation=0g", f"operation={'0' * 31}"),
     ],
 )
 def test_what_a_listing_cannot_be_asked_for_is_refused_by_name(query: str) -> None:
