@@ -139,6 +139,7 @@ async def test_a_repeated_answer_tells_the_cost_of_its_first_time():
             sent = {"idempotency-key": cost}
             first, second = [await world.rpc(customer, body, **sent) for _ in range(2)]
             assert first.headers["x-credits-cost"] == second.headers["x-credits-cost"] == cost
+            assert not [answer for answer in (first, second) if "x-receipt" in answer.headers]
             assert "idempotent-replayed" not in first.headers and second.headers["idempotent-replayed"] == "true"
         assert await world.debits(customer) == [("sendTransaction", 2)]
 
