@@ -90,7 +90,7 @@ def _column(name: str, line: UsageLine) -> str:
 
 
 def cell(text: str) -> str:
-    if text[:1] in "=+-@":
+    if text.startswith(("=", "+", "-", "@")):
         text = f"'{text}"
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
 

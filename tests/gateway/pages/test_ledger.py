@@ -60,6 +60,7 @@ async def test_the_same_as_a_table() -> None:
             assert answer.headers["content-type"] == "text/csv"
             (row,) = csv.DictReader(io.StringIO(answer.text))
             assert (row["type"], row["method"], row["amount"], row["balance"]) == ("debit", "getSlot", "-1", "999")
+            assert row["signature"] == ""  # A cell without a value, also no mark of a text.
             assert answer.headers["x-next-cursor"].endswith("-2")
 
 
