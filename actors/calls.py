@@ -6,6 +6,7 @@ Pure vocabulary. msgspec structs, because these cross the hot link (hotlink/) th
 
 import hashlib
 from enum import IntEnum, unique
+from typing import NamedTuple
 
 import msgspec
 
@@ -156,6 +157,37 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     charged: int
     outcome: int
     held_at: int  # Unix seconds at the replica, when the hold was granted.
+    evidence: str = ""  # What the ledger keeps of the call (`Evidence`). Empty: nothing.
+
+
+class Evidence(NamedTuple):
+    """What the ledger keeps of a paid call, as the description of its debit. digest: of parameters and answer
+    (gateway/calls/evidence.py). transaction: signature of one that was sent, in base58. Empty: not known."""
+
+    request_id: str = ""
+    digest: str = ""
+    transaction: str = ""
+
+
+_NAME_BYTES = 5  # Ids of requests begin with so much of their replica's name, as operations do.
+_SENT = "tx:"
+
+
+def call_evidence(operation: bytes, request_id: str, digest: str) -> str:
+    """As few characters as are enough, because each call has them on the disk: of an id that begins as its operation
+    does, what is behind that."""
+    return f"{request_id.removeprefix(operation[:_NAME_BYTES].hex())} {digest}"
+
+
+def send_evidence(transaction: str) -> str:
+    return _SENT + transaction
+
+
+def read_evidence(operation: bytes, text: str) -> Evidence:
+    if text.startswith(_SENT):
+        return Evidence(transaction=text.removeprefix(_SENT))
+    request_id, _, digest = text.partition(" ")
+    return Evidence(operation[:_NAME_BYTES].hex() + request_id if request_id.startswith("-") else request_id, digest)
 
 
 class SettleReply(msgspec.Struct, frozen=True, array_like=True):

@@ -291,10 +291,12 @@ class Product:
             raise ProductFailed(f"accounts {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
 
-    def audit(self) -> subprocess.CompletedProcess[str]:
-        """Run the audit. Exit code 0: every balance and every hash chain follows from the ledger."""
+    def audit(self, with_roots: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run the audit. Exit code 0: every balance and every hash chain follows from the ledger. with_roots: and
+        agrees with the signed statements, which releases before 0.2.0 do not make."""
+        roots = ("--roots", str(self.data_dir / "roots")) if with_roots else ()
         return subprocess.run(
-            [sys.executable, "-m", "actors.accounts.audit", "--data-dir", str(self.data_dir)],
+            [sys.executable, "-m", "actors.accounts.audit", "--data-dir", str(self.data_dir), *roots],
             cwd=self._root,
             env=environment(self._settings),
             capture_output=True,

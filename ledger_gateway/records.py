@@ -46,7 +46,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """amount: credits, signed. balance: after the entry. timestamp: ISO 8601, UTC.
 
     Of `Gateway.ledger_entries` also number: in the account's ledger, from 1; method, outcome, operation: of what it
-    paid for; signature: of a deposit's transaction.
+    paid for; signature: of the transaction of a deposit or a send; request_id, digest: of the answer.
     """
 
     type: str
@@ -59,6 +59,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     outcome: str | None = None
     operation: str | None = None
     signature: str | None = None
+    request_id: str | None = None
+    digest: str | None = None
 
 
 class UsageEntry(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from actors.accounts.maintenance import Maintenance
 from actors.accounts.moving import MovedParts, ShardMoves
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import signed_request
+from actors.accounts.sealing import SEAL_SECONDS, Sealing
 from actors.accounts.sessions import Sessions
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
@@ -40,6 +41,7 @@ from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.receipts.root_keys import KeySeal
 from actors.request_ids import REQUEST_ID, work_for
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, shard_of
@@ -54,7 +56,8 @@ _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
 
 class AccountShard:
     """virtual_shards: the ones it owns at first. owner_name: for people; a random suffix makes it unique.
-    index: of this owner among all; None: the number of its first shard.
+    index: of this owner among all; None: the number of its first shard. seal: opens the keys that sign statements of
+    the ledger; None: none are made.
 
     clock: of this process. A LedgerClock made of it gives the ledger's time to everything here. A caller that shares
     a LedgerClock with the identity store passes that one.
@@ -75,6 +78,7 @@ class AccountShard:
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         metrics: Metrics | None = None,
         index: int | None = None,
+        seal: KeySeal | None = None,
     ) -> None:
         clock = self._clock = clock if isinstance(clock, LedgerClock) else LedgerClock(clock)
         self._store, self._sleep = store, sleep
@@ -84,7 +88,11 @@ class AccountShard:
         metrics = metrics or Metrics()
         self.undelivered = UndeliveredCharges()
         held = self.held = HeldShards(min(virtual_shards, default=0) if index is None else index, virtual_shards)
-        self._commits = GroupCommit(store, clock, owner, held, self._forget, sleep, metrics, self.undelivered)
+        self._sealing = None
+        if seal is not None:
+            self._sealing = Sealing(store.seals, clock, held, seal, config.roots_dir, metrics, random_bytes)
+        told = None if self._sealing is None else self._sealing.add
+        self._commits = GroupCommit(store, clock, owner, held, self._forget, sleep, metrics, self.undelivered, told)
         self._activations = Activations(config, defaults, store, self._commits, clock, held)
         self._activations.report_to(metrics)
         self._accounts = self._activations.accounts
@@ -104,6 +112,7 @@ class AccountShard:
             challenge_seconds=identity_config.challenge_seconds,
             credits_per_usdc=payments_config.credits_per_usdc,
             held=held,
+            sealing=self._sealing,
         )
         self.ask, self.ask_many = commands.ask, commands.ask_many
         self._maintenance = Maintenance(store, clock, self._commits, self._activations, held)
@@ -133,7 +142,9 @@ class AccountShard:
         await self._commits.start()
         self.undelivered.recall(await self._store.undelivered.recall(Place(self.held.index)))
         self._nonces.start()
-        self._tasks = [asyncio.create_task(self._tick_for_ever())]
+        self._tasks = [asyncio.create_task(self._for_ever(self.tick, _TICK_SECONDS))]
+        if self._sealing is not None:
+            self._tasks.append(asyncio.create_task(self._for_ever(self._sealing.tick, SEAL_SECONDS)))
 
     async def stop(self) -> None:
         """Write all decisions, then end."""
@@ -141,6 +152,8 @@ class AccountShard:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commits.stop()
+        if self._sealing is not None:
+            await self._sealing.finish()
         await self._nonces.stop()
         await self._sessions.flush()
         await self._store.close()
@@ -174,11 +187,11 @@ class AccountShard:
         await self._usage.tick()
         await self.moving.tick(moment.steady)
 
-    async def _tick_for_ever(self) -> None:
+    async def _for_ever(self, tick: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:
-            await self._sleep(_TICK_SECONDS)
+            await self._sleep(seconds)
             try:
-                await self.tick()
+                await tick()
             except Exception:
                 logger.exception("a tick failed; the next one tries again")
 

@@ -24,6 +24,7 @@ from actors.accounts.audit_database import (
     DataDirOption,
     KeyOption,
     PostgresUrlOption,
+    RootsOption,
     SettingsDirOption,
     XdgOption,
     folder_of,
@@ -31,11 +32,12 @@ from actors.accounts.audit_database import (
     report_console,
 )
 from actors.accounts.audit_report import AuditReport, exit_where_unreadable
-from actors.accounts.checkpoint import Checkpoint, Checkpoints, CheckpointWriter, open_checkpoints
+from actors.accounts.checkpoint import Checkpoints, CheckpointWriter, open_checkpoints
 from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
+from actors.accounts.signed_links import SignedLinks
 from actors.accounts.stored import stored_head
 from actors.units import UNITS_PER_USDC, routing_bytes, usdc_text, virtual_shard
 
@@ -143,6 +145,8 @@ class LedgerReport(AuditReport):
     earned: int = 0  # Credits for them, at the rate of each one's day.
     assigned: int = 0  # Of these, by the operator: entries of type adjustment.
     checkpoint_at: int | None = None  # Time of the checkpoint that was compared with, Unix seconds.
+    statements: int = 0  # Signed statements that were compared with.
+    statements_at_ms: int = 0  # Time of the newest of them.
     written: Path | None = None  # A new checkpoint.
 
 
@@ -172,10 +176,12 @@ async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None 
     """Recompute everything. The connection should have no statement timeout. Raises checkpoint.CheckpointError."""
     wanted = checkpoints or Checkpoints()
     report = LedgerReport(checkpoint_at=None if wanted.earlier is None else wanted.earlier.at)
+    if wanted.signed is not None:
+        report.statements, report.statements_at_ms = wanted.signed.statements, wanted.signed.at_ms
     now = await connection.fetchval("SELECT extract(epoch FROM now())::bigint")
     writer = None if wanted.later is None else CheckpointWriter(wanted.later, wanted.key, now)
     try:
-        await _audit(connection, wanted.earlier, writer, report)
+        await _audit(connection, wanted, writer, report)
         if writer is not None and report.faults_total == 0:
             writer.finish()
             report.written = wanted.later
@@ -186,8 +192,10 @@ async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None 
 
 
 async def _audit(
-    connection: asyncpg.Connection, earlier: Checkpoint | None, writer: CheckpointWriter | None, report: LedgerReport
+    connection: asyncpg.Connection, wanted: Checkpoints, writer: CheckpointWriter | None, report: LedgerReport
 ) -> None:
+    earlier, signed = wanted.earlier, wanted.signed
+    unseen = set() if signed is None else set(signed.links)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         # In the order of the primary keys, so that the database streams instead of sorting.
         entries = _Rows(
@@ -210,7 +218,11 @@ async def _audit(
         await batches.advance()
         async for row in connection.cursor("SELECT * FROM accounts ORDER BY pubkey", prefetch=_ROWS_AHEAD):
             link, gone = (None, []) if earlier is None else earlier.link_of(row["pubkey"])
-            await _audit_account(row, entries, batches, link, report)
+            recount = Recount(row["pubkey"], then=link)
+            if signed is not None:
+                recount.signed, recount.signed_before_ms = signed.of(row["pubkey"]), signed.signed_before_ms
+            await _audit_account(row, entries, batches, recount, report)
+            unseen.discard(row["pubkey"])
             _add_gone(gone, report)
             if writer is not None:
                 writer.account(row["pubkey"], ChainLink(row["seq"], row["head_hash"]))
@@ -219,6 +231,8 @@ async def _audit(
                 report.add(pubkey, f"it has {what} and no account")
         if earlier is not None:
             _add_gone(earlier.link_of(_PAST_ALL)[1], report)
+        for pubkey in sorted(unseen):
+            report.add(pubkey, "a signed statement has this account, and it is gone")
         await _audit_facts(connection, {} if earlier is None else earlier.shards, writer, report)
         await _audit_deposits(connection, report)
         for what, query in _ACROSS.items():
@@ -255,11 +269,8 @@ async def _audit_deposits(connection: asyncpg.Connection, report: LedgerReport) 
         report.add("all", f"credits granted for deposits: {granted}, by what was received {report.earned}")
 
 
-async def _audit_account(
-    row: Any, entries: _Rows, batches: _Rows, then: ChainLink | None, report: LedgerReport
-) -> None:
+async def _audit_account(row: Any, entries: _Rows, batches: _Rows, recount: Recount, report: LedgerReport) -> None:
     pubkey: bytes = row["pubkey"]
-    recount = Recount(pubkey, then=then)
     left: dict[int, int] = {}
 
     def feed(entry_row: Any) -> None:
@@ -296,6 +307,9 @@ def show(report: LedgerReport, console: Console) -> None:
     console.print(f"USDC received: {received}; credits for it: {report.earned}{assigned}; bonuses: {bonuses}.")
     if report.checkpoint_at is not None:
         console.print(f"Compared with the checkpoint of {datetime.fromtimestamp(report.checkpoint_at, UTC):%F %T} UTC.")
+    if report.statements:
+        newest = f"{datetime.fromtimestamp(report.statements_at_ms // 1000, UTC):%F %T}"
+        console.print(f"Compared with {report.statements} signed statements, the newest of {newest} UTC.")
     if report.faults_total == 0:
         console.print("The ledger adds up: every balance, batch, profile and hash chain is what its entries say.")
         if report.written is not None:
@@ -330,6 +344,7 @@ def main(
     ] = None,
     earlier: AgainstOption = None,
     key: KeyOption = None,
+    roots: RootsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
     settings_dir: SettingsDirOption = None,
     xdg_data_home: XdgOption = "",
@@ -338,6 +353,7 @@ def main(
     console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     no_tables = "This database has no accounts yet: start the product once, or name another with --postgres-url."
     with exit_where_unreadable(console, no_tables), open_checkpoints(earlier, later, key) as checkpoints:
+        checkpoints.signed = SignedLinks(roots) if roots else None
         report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
     console.print_json(data=document(report)) if as_json else show(report, console)
     report.exit()

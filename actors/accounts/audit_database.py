@@ -33,6 +33,10 @@ DataDirOption = Annotated[
 AgainstOption = Annotated[
     Path | None, typer.Option("--against", help="A checkpoint of before, whose chains must still be there.")
 ]
+RootsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--roots", help="Files of signed statements, or their folder; give those of all machines."),
+]
 KeyOption = Annotated[Path | None, typer.Option("--key", help="Key file of checkpoints; the first one makes it.")]
 # The folder of the settings, where no option names one; an own PostgreSQL of the settings goes before it.
 SettingsDirOption = Annotated[Path | None, typer.Option(envvar="LEDGER_STORAGE__DATA_DIR", hidden=True)]

@@ -18,11 +18,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import asyncpg
 
 from actors.accounts.deposits import ASSIGN
 from actors.accounts.facts import ChainLink
+
+if TYPE_CHECKING:
+    from actors.accounts.signed_links import SignedLinks
 
 KEY_BYTES = 32
 _FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
@@ -58,11 +62,13 @@ def load_key(path: Path, *, make: bool) -> bytes:
 
 @dataclass(slots=True)
 class Checkpoints:
-    """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs."""
+    """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs.
+    signed: links of signed statements, which must be in their chains too."""
 
     earlier: "Checkpoint | None" = None
     later: Path | None = None
     key: bytes = b""
+    signed: "SignedLinks | None" = None
 
 
 @contextmanager

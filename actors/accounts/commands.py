@@ -29,7 +29,10 @@ from actors.accounts.long_reads import LongReads
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
+from actors.accounts.receipt_commands import ReceiptCommands
+from actors.accounts.receipts import ReadChain, ReadLedgerKeys, ReadReceipts, RotateLedgerKey
 from actors.accounts.referrals import Referral, referral_error
+from actors.accounts.sealing import Sealing
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import StoreUnavailable
@@ -57,7 +60,8 @@ _TOO_MANY_ROWS = Refusal(
 
 
 class Commands:
-    """challenge_seconds: how long a sign-in challenge is good; the gateway made it."""
+    """challenge_seconds: how long a sign-in challenge is good; the gateway made it. sealing: makes statements;
+    None: none are made here."""
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class Commands:
         challenge_seconds: int,
         credits_per_usdc: int,
         held: HeldShards,
+        sealing: Sealing | None = None,
     ) -> None:
         self._held = held
         self._under_way: Counter[VirtualShard] = Counter()
@@ -78,6 +83,7 @@ class Commands:
         self._store, self._random_bytes = store, random_bytes
         self._challenge_seconds = challenge_seconds
         self._long_reads = LongReads(activations.until_written)
+        self._receipts = ReceiptCommands(store, self._long_reads, sealing)
         self._api_keys = ApiKeys(activations, store)
         self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
@@ -124,6 +130,8 @@ class Commands:
                 return account if isinstance(account, api.OwnerReply) else await self._shown(account)
             case api.ReadLedger():
                 return await self._read_ledger(command)
+            case ReadReceipts() | ReadChain() | ReadLedgerKeys() | RotateLedgerKey():
+                return await self._receipts.answer(command)
             case api.ReadUsage():
                 return await self._read_usage(command)
             case api.Identify(proof):

@@ -26,7 +26,7 @@ from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import Fenced, NotGiven, StoreUnavailable
 from actors.accounts.undelivered import Place, UndeliveredCharges
-from actors.accounts.writes import Write
+from actors.accounts.writes import Entries, Write
 from actors.calls import REPLICA_ID_BYTES
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard
@@ -69,7 +69,8 @@ class _Adoption(NamedTuple):
 
 
 class GroupCommit:
-    """forget: called with the accounts whose memory must be dropped. undelivered: written with each group."""
+    """forget: called with the accounts whose memory must be dropped. undelivered: written with each group. told: called
+    with entries that have become durable."""
 
     def __init__(
         self,
@@ -81,7 +82,9 @@ class GroupCommit:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         metrics: Metrics | None = None,
         undelivered: UndeliveredCharges | None = None,
+        told: Callable[[Entries], None] | None = None,
     ) -> None:
+        self._told: Callable[[Entries], None] = told or (lambda _: None)
         self._undelivered = UndeliveredCharges() if undelivered is None else undelivered
         self._place = Place(held.index)
         self._store, self._clock, self._owner, self._held = store, clock, owner, held
@@ -318,6 +321,7 @@ class GroupCommit:
             self._clock.answered(database_ms, asked)
             self._flying = None
             group.future.set_result(None)
+            self._told(group.write.entries)
             _count(self._metrics, group.write, self._clock.monotonic() - asked)
 
     def _cut(self, group: _Group) -> None:

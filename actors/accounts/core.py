@@ -228,7 +228,8 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     elif not 0 < charged <= hold.ceiling:
         return _REFUSED  # A replica that charges more than its hold is broken; the customer does not pay.
     moves = plan_spend(account.purse, charged)
-    return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
+    what = operation, request.method, request.outcome, request.evidence
+    return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what))
 
 
 def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment, asked_store: bool) -> Settlement:

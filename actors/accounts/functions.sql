@@ -482,3 +482,40 @@ CREATE OR REPLACE FUNCTION accounts_usage(
            sum(f.calls)::bigint, sum(f.credits)::bigint
     FROM found AS f GROUP BY 1, 2 HAVING sum(f.calls) <> 0 OR sum(f.credits) <> 0 LIMIT most;
 $$;
+
+-- Write one statement, and how far each of its accounts is in statements now. Gives nothing where it was written. Else
+-- nothing was written, and it gives the accounts whose entries are not the next ones, with what they are at.
+-- Whoever writes entries again that a statement has, or leaves some out, is told so; SQLSTATE 23505: the lane has a
+-- statement of this number.
+CREATE OR REPLACE FUNCTION accounts_seal(
+    my_lane integer, my_number bigint, my_at_ms bigint, my_text text, my_key_id text, my_signature bytea,
+    my_leaves bytea, seals accounts_seal[]
+) RETURNS TABLE (account bytea, sealed_seq bigint, sealed_at_ms bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO account_seals (pubkey, seq, at_ms) SELECT s.pubkey, 0, 0 FROM unnest(seals) AS s ON CONFLICT DO NOTHING;
+    PERFORM FROM account_seals AS m WHERE m.pubkey = ANY (ARRAY (SELECT s.pubkey FROM unnest(seals) AS s))
+        ORDER BY m.pubkey FOR UPDATE;
+    RETURN QUERY SELECT m.pubkey, m.seq, m.at_ms FROM unnest(seals) AS s JOIN account_seals m ON m.pubkey = s.pubkey
+        WHERE m.seq <> s.first - 1;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    INSERT INTO account_statements (lane, number, at_ms, text, key_id, signature, leaves)
+        VALUES (my_lane, my_number, my_at_ms, my_text, my_key_id, my_signature, my_leaves);
+    UPDATE account_seals AS m SET seq = s.last, at_ms = s.at_ms FROM unnest(seals) AS s WHERE m.pubkey = s.pubkey;
+END $$;
+
+-- Make this key the one that signs; the one before is retired. NULL for old_id: there was none.
+-- False: another process has changed the keys meanwhile, and nothing was done.
+CREATE OR REPLACE FUNCTION accounts_change_ledger_key(
+    old_id text, new_id text, new_public bytea, new_sealed bytea, now_ms bigint
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1667851876, 0);
+    IF (SELECT k.id FROM ledger_keys k WHERE k.retired_ms IS NULL) IS DISTINCT FROM old_id THEN
+        RETURN false;
+    END IF;
+    UPDATE ledger_keys SET retired_ms = now_ms WHERE retired_ms IS NULL;
+    INSERT INTO ledger_keys (id, public, sealed, made_ms) VALUES (new_id, new_public, new_sealed, now_ms);
+    RETURN true;
+END $$;

@@ -4,7 +4,7 @@
 
 REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_debits, account_operations, referral_codes,
     account_deposits, account_events, account_facts, account_fact_heads, account_usage, account_usage_marks,
-    account_edges FROM :"product";
+    account_edges, account_statements, account_seals, ledger_keys FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
@@ -34,3 +34,8 @@ GRANT SELECT, INSERT, UPDATE (told), DELETE ON account_events TO :"product";
 
 -- Makes a month's partition with the rights of the tables' owner.
 GRANT EXECUTE ON FUNCTION accounts_partition(bigint) TO :"product";
+
+-- Statements are made and never changed; a key is retired once.
+GRANT SELECT, INSERT ON account_statements TO :"product";
+GRANT SELECT, INSERT, UPDATE (seq, at_ms) ON account_seals TO :"product";
+GRANT SELECT, INSERT, UPDATE (retired_ms) ON ledger_keys TO :"product";

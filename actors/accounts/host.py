@@ -44,6 +44,7 @@ from actors.identity.store import RedisIdentityStore
 from actors.ownership.director import CountFollower
 from actors.ownership.pulses import Pulse, Pulses
 from actors.ownership.store import PostgresOwnership
+from actors.receipts.root_keys import KeySeal
 from actors.storage.connections import checked_redis, configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
 from actors.telemetry.traces import open_tracing
@@ -195,6 +196,7 @@ class AccountShardActor(ReportingActor):
         pool = await configured_postgres(storage, storage.postgres_pool_size, self._name)
         store = self._store = PostgresAccountStore(pool)
         await store.prepare(clock.now_ms())
+        secret = storage.cluster_secret.get_secret_value().encode()
         shard = AccountShard(
             config.accounts,
             config.identity,
@@ -207,11 +209,12 @@ class AccountShardActor(ReportingActor):
             await store.holders.assigned(self._index, self._owners),
             metrics=self._metrics,
             index=self._index,
+            seal=KeySeal(secret),
         )
         await shard.start()
         self._replicas = Replicas(shard)
         tracing = open_tracing(config.telemetry, self._name)
-        server = serve_links(shard, storage.cluster_secret.get_secret_value().encode(), self._replicas, tracing)
+        server = serve_links(shard, secret, self._replicas, tracing)
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard

@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     operation: bytes
     method: str
     outcome: int
-    description: str
+    description: str  # Of a debit: its evidence (calls.py).
     parcels: str
 
 
@@ -68,7 +68,7 @@ _OUTCOME_WORDS: dict[int, str] = {
 
 def describe(entry: Entry) -> str:
     """One line for the account's owner."""
-    if entry.description or entry.type not in (EntryType.DEBIT, EntryType.REFUND):
+    if entry.type not in (EntryType.DEBIT, EntryType.REFUND):
         return entry.description
     if entry.type == EntryType.REFUND:
         return f"{entry.method}: refunded, the answer could not be delivered"

@@ -31,6 +31,8 @@ class Recount:
     last_batch: int = 0
     faults: list[str] = field(default_factory=list)
     then: ChainLink | None = None  # The newest entry when a checkpoint was written.
+    signed: ChainLink | None = None  # The newest entry in a signed statement; number 0: none is.
+    signed_before_ms: int = 0  # Each entry that is older is in a statement.
 
     def __post_init__(self) -> None:
         self.head = ledger.genesis(self.pubkey)
@@ -50,6 +52,8 @@ class Recount:
             self._fault(f"entry {entry.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
         if self.then is not None and self.then.seq == entry.seq and self.then.hash != stored_hash:
             self._fault(f"entry {entry.seq} has another hash than at the checkpoint: the chain was written anew")
+        if self.signed is not None:
+            self._compare_signed(self.signed, entry, stored_hash)
         self._move(entry)
         if entry.type in (EntryType.DEBIT, EntryType.REFUND):
             self.consumed -= entry.amount
@@ -72,11 +76,19 @@ class Recount:
                 self._fault(f"{what}: stored {stored}, by the ledger {computed}")
         if self.then is not None and self.then.seq > self.seq:
             self._fault(f"it had {self.then.seq} entries at the checkpoint, by the ledger {self.seq}")
+        if self.signed is not None and self.signed.seq > self.seq:
+            self._fault(f"a signed statement has entry {self.signed.seq} of it, the ledger ends with {self.seq}")
         for number in sorted(batches.keys() | self.batches.keys()):
             stored_left, left = batches.get(number), self.batches.get(number, 0)
             if stored_left != left:
                 self._fault(f"batch {number}: stored {stored_left}, by the ledger {left}")
         return self.faults
+
+    def _compare_signed(self, signed: ChainLink, entry: Entry, stored_hash: bytes) -> None:
+        if signed.seq == entry.seq and signed.hash != stored_hash:
+            self._fault(f"entry {entry.seq} has another hash than in its signed statement: the chain was written anew")
+        if entry.seq > signed.seq and entry.at_ms < self.signed_before_ms:
+            self._fault(f"entry {entry.seq} is in no signed statement, and later ones are")
 
     def _move(self, entry: Entry) -> None:
         try:

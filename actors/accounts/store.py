@@ -22,6 +22,7 @@ from actors.accounts.ledger_time import months
 from actors.accounts.listings import NO_FILTER, LedgerFilter
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
+from actors.accounts.seals_store import PostgresSealsStore, SealsStore
 from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable, stored_account, stored_batch
 from actors.accounts.undelivered_store import PostgresUndeliveredStore, UndeliveredStore
 from actors.accounts.usage import PostgresUsageStore, UsageStore
@@ -87,6 +88,9 @@ class AccountStore(Protocol):
 
     @property
     def holders(self) -> HoldersStore: ...
+
+    @property
+    def seals(self) -> SealsStore: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Create the monthly partitions near this time; idempotent."""
@@ -191,6 +195,7 @@ class PostgresAccountStore:
         self.undelivered: UndeliveredStore = PostgresUndeliveredStore(self._reading)
         self.key_imports: KeyImports = PostgresKeyImports(self._reading)
         self.holders: HoldersStore = PostgresHoldersStore(self._reading)
+        self.seals: SealsStore = PostgresSealsStore(self._reading)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
@@ -224,8 +229,7 @@ class PostgresAccountStore:
             owned, now_ms = await connection.fetchrow(
                 f"SELECT count(*), {_NOW_MS} FROM shard_owner"  # noqa: S608 - a constant.
                 " WHERE virtual_shard = ANY ($1) AND epoch = $2",
-                list(shards),
-                epoch,
+                *(list(shards), epoch),
             )
         if owned != len(shards):
             raise Fenced
@@ -323,8 +327,7 @@ class PostgresAccountStore:
         async with self._reading() as connection:
             rows = await connection.fetch(
                 f"SELECT {_BATCH_COLUMNS} FROM credit_batches WHERE pubkey = $1 AND id = ANY ($2)",  # noqa: S608
-                pubkey,
-                list(numbers),
+                *(pubkey, list(numbers)),
             )
         return [stored_batch(row) for row in rows]
 
@@ -357,10 +360,7 @@ class PostgresAccountStore:
                 "SELECT DISTINCT b.pubkey FROM credit_batches b JOIN accounts a ON a.pubkey = b.pubkey"
                 " WHERE b.expires_at > $3 AND b.expires_at <= $2 AND b.remaining > 0 AND a.virtual_shard = ANY ($1)"
                 " LIMIT $4",
-                list(shards),
-                now,
-                now - EXPIRED_LOOKED_BACK_SECONDS,
-                limit,
+                *(list(shards), now, now - EXPIRED_LOOKED_BACK_SECONDS, limit),
             )
         return [row[0] for row in rows]
 
@@ -379,8 +379,7 @@ class PostgresAccountStore:
         async with self._reading() as connection:
             row = await connection.fetchrow(
                 "SELECT code, bonus_bps, created_at, expires_at, note FROM accounts_expire_referral($1, $2)",
-                code,
-                now,
+                *(code, now),
             )
         return None if row is None else Referral(*row)
 

@@ -43,6 +43,7 @@ class Head(NamedTuple):
     hash: bytes
 
 
+Entries = list[tuple[bytes, Entry, bytes]]  # Public key, entry, hash after it.
 _WHOLE = Place(VirtualShard(0), 1)
 
 
@@ -53,7 +54,7 @@ class Write:
     shards: set[VirtualShard] = field(default_factory=set)
     profiles: dict[bytes, tuple[VirtualShard, Profile]] = field(default_factory=dict)
     heads: list[Head] = field(default_factory=list)
-    entries: list[tuple[bytes, Entry, bytes]] = field(default_factory=list)  # Public key, entry, hash after it.
+    entries: Entries = field(default_factory=list)
     new_batches: list[tuple[bytes, Batch]] = field(default_factory=list)
     batches: dict[tuple[bytes, int], int] = field(default_factory=dict)  # (public key, batch id) to remaining.
     marks: list[tuple[bytes, Mark]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from actors.documents.schemas import SCHEMAS
+from actors.documents.receipt_schemas import SCHEMAS
 
 _BOUND_MAX = 10**9
 _DEPTH_MAX = 3  # Deeper fields stand as "object": a table is for reading, the OpenAPI document has the rest.

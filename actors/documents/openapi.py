@@ -12,7 +12,8 @@ from actors.documents import guide
 from actors.documents.offer import SUMMARY, TITLE, Offer
 from actors.documents.operation import Access, Operation
 from actors.documents.operations import TAGS, operations_of
-from actors.documents.schemas import SCHEMAS, Schema, ref
+from actors.documents.receipt_schemas import SCHEMAS
+from actors.documents.schemas import Schema, ref
 from actors.methods.prices import STREAMS
 from actors.release import RELEASE
 

@@ -32,6 +32,7 @@ _TRANSACTION: Schema = {
     "maxLength": 1_644,
     "description": "a transaction in base64, signed by its payer",
 }
+_PLACE: Schema = {"type": "string", "pattern": "^[0-9]{1,13}-[0-9]{1,18}$"}  # Time and number of an entry.
 _WINDOW = (
     ("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}),
     ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
@@ -190,7 +191,7 @@ _ACCOUNT = (
         "Ledger",
         query=(
             *_WINDOW,
-            ("cursor", {"type": "string", "pattern": "^[0-9]{1,13}-[0-9]{1,18}$"}),
+            ("cursor", _PLACE),
             ("from", _TIME),
             ("to", _TIME),
             ("type", {"type": "string", "enum": ENTRY_TYPES}),
@@ -218,6 +219,30 @@ _ACCOUNT = (
             ("format", {"type": "string", "enum": ["json", "csv"]}),
         ),
         other_type="text/csv",
+    ),
+    _account(
+        "GET /account/receipts",
+        "Proves entries of the ledger, newest first, by signed statements.",
+        "Receipts",
+        query=(
+            ("limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
+            ("cursor", _PLACE),
+            ("from", _TIME),
+            ("to", _TIME),
+            ("type", {"type": "string", "enum": ENTRY_TYPES}),
+            ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
+        ),
+    ),
+    _account("GET /account/receipts/{id}", "Proves one entry, or what one call was charged.", "Receipts"),
+    _account(
+        "GET /account/consistency",
+        "Gives the entries between two receipts, by which the later one is checked to continue the earlier one.",
+        "Consistency",
+        query=(
+            ("from", _PLACE),
+            ("to", _PLACE),
+            ("limit", {"type": "integer", "minimum": 1, "maximum": 1_000, "default": 1_000}),
+        ),
     ),
     _account(
         "POST /account/api-key",
@@ -271,6 +296,13 @@ _STATUS = (
     Operation("GET /pricing", "status", "Lists every price.", ref("Pricing")),
     Operation("GET /capabilities", "status", "Lists what is offered here, and what is not.", ref("Capabilities")),
     Operation("GET /stats/landing", "status", "Tells how sends land.", ref("Landing"), refusals=(503,)),
+    Operation(
+        "GET /.well-known/ledger-keys.json",
+        "status",
+        "Lists the keys of signed statements.",
+        ref("LedgerKeys"),
+        refusals=(429, 503),
+    ),
 )
 
 

@@ -89,6 +89,7 @@ _ERROR_DATA = record(
     constant={"type": "string", "enum": _CONSTANTS},
 )
 _OFFER: dict[str, Schema] = {"x402Version": {"const": 1}, "accepts": list_of({"type": "object"})}
+_DETAILS = ("method", "outcome", "operation", "signature", "request_id", "digest")
 _CALL_ID: Schema = {"type": ["string", "number", "null"]}
 _ANY_ID: Schema = {"type": ["string", "number", "null"], "description": "the id of the call, byte for byte"}
 _RPC_VERSION: Schema = {"const": "2.0"}
@@ -194,7 +195,7 @@ _ACCOUNT: dict[str, Schema] = {
             record(
                 {  # Where details were asked for.
                     "number": COUNT,
-                    **{key: {"type": ["string", "null"]} for key in ("method", "outcome", "operation", "signature")},
+                    **{key: {"type": ["string", "null"]} for key in _DETAILS},
                 },
                 type={"type": "string", "enum": ENTRY_TYPES},
                 amount=INTEGER,
@@ -374,6 +375,7 @@ _EVENTS: dict[str, Schema] = {
     "RecentSignals": record(ok=OK, events=list_of(ref("SignalEvent")), next_cursor=STRING),
 }
 
-SCHEMAS: MappingProxyType[str, Schema] = MappingProxyType(
+# All but those of receipts, which receipt_schemas.py has.
+OTHERS: MappingProxyType[str, Schema] = MappingProxyType(
     {**_ERRORS, **_RPC, **_ACCOUNT, **_STATUS, **_LISTS, **_EVENTS}
 )

@@ -36,7 +36,7 @@ SYSTEM_FOLDER = Path("/var/lib") / PRODUCT
 FOLDER_NAMES = frozenset(
     {
         *("postgres", "postgres.new", "redis", "sockets", "settings", "programs"),  # Of the servers.
-        *("devnode", "logs", "ray", "run", "secrets", "tls"),
+        *("devnode", "logs", "ray", "roots", "run", "secrets", "tls"),
     }
 )
 _FORMAT = 1

@@ -9,7 +9,7 @@ import logging
 from typing import Protocol
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import Outcome, SettleReply, SettleRequest
+from actors.calls import Outcome, SettleReply, SettleRequest, send_evidence
 from actors.clock import Clock
 from actors.sends import core
 from actors.sends.core import Race, Ticket
@@ -46,7 +46,7 @@ class HoldEndings:
 
     async def _settle(self, race: Race, ticket: Ticket) -> None:
         """Post or release. When the owner cannot be reached, recovery tries again."""
-        charged = core.charge(race, ticket)
+        charged, name = core.charge(race, ticket), base58_text(race.signature)
         request = SettleRequest(
             ticket.operation,
             ticket.pubkey,
@@ -57,8 +57,8 @@ class HoldEndings:
             int(Outcome.ANSWERED if charged else Outcome.RELEASED),
             # The owner takes no charge for a hold of long ago. This one is as old as its proof.
             self._clock.now(),
+            send_evidence(name) if charged else "",
         )
-        name = base58_text(race.signature)
         try:
             settled = await self._accounts.settle(request)
         except OwnerUnavailable:

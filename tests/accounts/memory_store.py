@@ -26,6 +26,7 @@ from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing
 from tests.accounts.memory_holders import MemoryHolders
 from tests.accounts.memory_key_imports import MemoryKeyImports
 from tests.accounts.memory_owners import MemoryOwners
+from tests.accounts.memory_seals import MemorySeals
 from tests.accounts.memory_undelivered import MemoryUndelivered
 
 
@@ -56,6 +57,7 @@ class MemoryAccountStore:
         self.undelivered = MemoryUndelivered(self.debits)
         self.key_imports = MemoryKeyImports(self._keys)
         self.holders = MemoryHolders(self.owners)
+        self.seals = MemorySeals(lambda: {pubkey: row.entries for pubkey, row in self.rows.items()})
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms

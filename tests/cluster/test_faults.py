@@ -103,7 +103,7 @@ def assert_ledger_is_exact(customer: Customer, before: Paid, answered: int, in_d
 
 
 def assert_balances_follow_from_the_ledger(product: Product) -> None:
-    audit = product.audit()
+    audit = product.audit(with_roots=True)
     assert audit.returncode == 0, audit.stdout + audit.stderr
 
 

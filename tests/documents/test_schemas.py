@@ -2,7 +2,8 @@
 
 import re
 
-from actors.documents.schemas import SCHEMAS, body, record
+from actors.documents.receipt_schemas import SCHEMAS
+from actors.documents.schemas import body, record
 from actors.errors import Err
 
 

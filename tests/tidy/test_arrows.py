@@ -17,7 +17,7 @@ SHARED = (
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("methods",),  # The vocabulary of JSON-RPC methods: what there is, what it costs, which parameters it takes.
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
-    ("identity", "idempotency", "ownership", "upstream", "hotlink", "geyser_proto", "launch_programs"),
+    ("identity", "idempotency", "ownership", "receipts", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
     ("metering",),
     (
@@ -71,9 +71,21 @@ OPEN = {
     "hotlink": {"frames", "owner", "replica"},
     # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.
     # The vocabulary and limits of usage and listings, for their pages. Commands for work that no call waits for.
-    "accounts": {"audit_database", "audit_report", "checkpoint", "listings", "operations", "outbox", "usage"},
+    "accounts": {
+        "audit_database",
+        "audit_report",
+        "checkpoint",
+        "ledger",
+        "listings",
+        "operations",
+        "outbox",
+        "receipts",
+        "usage",
+    },
     # What open streams pay with and are ended by, and the ports of what is paid for.
     "metering": {"meters", "minutes", "standing_watch"},
+    # Trees, statements and keys: a format, and the file that has it.
+    "receipts": {"merkle", "root_keys", "roots_file", "statements"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.

@@ -53,7 +53,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
-    """answer: known before the hold, of a quoted call. credits_max, cost_max: as in Call."""
+    """answer: known before the hold, of a quoted call. credits_max, cost_max: as in Call. sent: the parameters as the
+    client wrote them; empty: as in params."""
 
     id: bytes
     plan: Plan
@@ -61,6 +62,7 @@ class AdmittedCall(msgspec.Struct, frozen=True):
     answer: NodeAnswer | None = None
     credits_max: int | None = None
     cost_max: int | None = None
+    sent: bytes = b""
 
 
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
@@ -101,7 +103,7 @@ def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refus
     checked = params.check(call.method, call.arguments, call.params)
     if isinstance(checked, Refusal):
         return checked
-    return AdmittedCall(call.id, plan, checked, None, call.credits_max, call.cost_max)
+    return AdmittedCall(call.id, plan, checked, None, call.credits_max, call.cost_max, call.params)
 
 
 def _why_not(method: str) -> Refusal:

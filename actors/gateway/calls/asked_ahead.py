@@ -20,6 +20,7 @@ from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.cancelled_requests import CancelledRequests
+from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.known_accounts import KnownAccount, KnownAccounts
 from actors.gateway.calls.outcomes import Replies, Reply, whole
 from actors.gateway.calls.requests import Client
@@ -72,8 +73,15 @@ class AskedAhead:
         finally:
             known.is_asking = False
         ending = outcomes.judge(plan.method, plan.ceiling, answer)
-        settle = outcomes.settle_of(plan, operation, known, ending, asked_at)
-        found = await self._charge(ChargeRequest(HoldRequest(operation, proof, plan.items), settle), client)
+        hold = HoldRequest(operation, proof, plan.items)
+        try:
+            evidence = await evidence_of(admitted, operation, answer, ending.charged)
+        except asyncio.CancelledError:
+            settle = outcomes.settle_of(plan, operation, known, ending, asked_at)
+            self._cancelled.charge(ChargeRequest(hold, settle), client)
+            raise
+        settle = outcomes.settle_of(plan, operation, known, ending, asked_at, evidence)
+        found = await self._charge(ChargeRequest(hold, settle), client)
         if found is None:
             reply = outcomes.not_recorded(admitted.id)
             return Replies((self._count_end(reply, settle, None, began),), None, known.figures)

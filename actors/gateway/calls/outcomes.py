@@ -188,11 +188,12 @@ def one_not_held(admitted: AdmittedCall, held: HoldReply) -> Replies:
 
 
 def settle_of(
-    plan: Plan, operation: bytes, held: HoldReply | KnownAccount, ending: Judgement, held_at: int
+    plan: Plan, operation: bytes, held: HoldReply | KnownAccount, ending: Judgement, held_at: int, evidence: str = ""
 ) -> SettleRequest:
     """The end of a call's hold by the judgement of its answer."""
     return SettleRequest(
-        operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at
+        *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at),
+        evidence if ending.charged else "",
     )
 
 

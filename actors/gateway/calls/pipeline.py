@@ -36,6 +36,7 @@ from actors.gateway.calls.admission import PLANS, AdmittedCall, Plan
 from actors.gateway.calls.asked_ahead import AskedAhead
 from actors.gateway.calls.batches import BatchRun, Granted
 from actors.gateway.calls.cancelled_requests import CancelledRequests
+from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
@@ -337,7 +338,12 @@ class Pipeline:
         except BaseException:
             self._cancelled.call(release_of(admitted, operation, held, held_at))
             raise
-        settle = outcomes.settle_of(plan, operation, held, ending, held_at)
+        try:
+            evidence = await evidence_of(admitted, operation, answer, ending.charged)
+        except asyncio.CancelledError:
+            self._cancelled.post(outcomes.settle_of(plan, operation, held, ending, held_at), client)
+            raise
+        settle = outcomes.settle_of(plan, operation, held, ending, held_at, evidence)
         self._messages = message = self._messages + 1
         settled: SettleReply | None
         try:

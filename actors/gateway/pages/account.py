@@ -11,6 +11,7 @@ import orjson
 
 from actors.accounts.api import AccountState, DepositConfirmation
 from actors.accounts.listings import LedgerLine
+from actors.calls import read_evidence
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.identity.signatures import parse_signature
@@ -129,7 +130,8 @@ def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
     """The interface's fields, and where details were asked for, what the entry paid for.
 
     number: of the entry in its account's ledger. operation: in hex; of a call, it names its hold and its end for ever.
-    signature: of a deposit's transaction, else null.
+    signature: of the transaction of a deposit or a send. request_id: of the answer that was charged. digest: of its
+    parameters and the answer (gateway/calls/evidence.py). What is not known is null.
     """
     entry: dict[str, Any] = {
         "type": line.type,
@@ -141,12 +143,16 @@ def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
     if not detailed:
         return entry
     is_deposit = line.type in ("deposit", "bonus") and len(line.operation) > _SIGNATURE_BYTES
+    evidence = read_evidence(line.operation, line.evidence)
+    signature = base58_text(line.operation[:_SIGNATURE_BYTES]) if is_deposit else evidence.transaction
     return entry | {
         "method": line.method or None,
         "outcome": line.outcome or None,
         "number": line.number,
         "operation": line.operation.hex() or None,
-        "signature": base58_text(line.operation[:_SIGNATURE_BYTES]) if is_deposit else None,
+        "signature": signature or None,
+        "request_id": evidence.request_id or None,
+        "digest": evidence.digest or None,
     }
 
 

@@ -32,6 +32,8 @@ _COLUMNS = (
     "number",
     "operation",
     "signature",
+    "request_id",
+    "digest",
 )
 
 
@@ -59,7 +61,7 @@ def parse_ledger(query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Ledger
         given[name] = value
     if "cursor" in given and window[0]:
         return _bad("a cursor takes the place of an offset: send one of both")
-    found = _filter_of(given)
+    found = filter_of(given)
     kind = given.get("format")
     if kind not in (None, "json", "csv"):
         return _bad("format must be json or csv")
@@ -71,7 +73,7 @@ def parse_ledger(query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Ledger
     return LedgerPage(*window, found, as_csv, as_csv or (bool(given) and given.get("details") != "false"))
 
 
-def _filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
+def filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
     before = None
     if "cursor" in given:
         before = parse_cursor(given["cursor"])

@@ -23,6 +23,7 @@ from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
+from actors.gateway.pages.receipts import ReceiptPages
 from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
 from actors.identity.store import RedisIdentityStore
 from actors.launch.assembly.deposit_watcher import watch_deposits
@@ -80,7 +81,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     _, webhook_pages, close_webhooks = await assemble_webhooks(config)
     meters, standing = _open_meters(accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
-    served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
+    served = with_documents(config, [*webhook_pages, *signals.pages, *_own_pages(accounts)])
     current = CurrentHealth(config.upstream)
     nodes = Nodes(config.upstream, clock, current.probed, NodeClient if tracing is None else _traced_nodes(tracing))
     await asyncio.gather(nodes.probe(), accounts.connected())
@@ -129,6 +130,10 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     # The meters end after all that they measure.
     last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+
+
+def _own_pages(accounts: ShardedAccounts) -> list[Page]:
+    return [*ConsolePage().pages(), *ReceiptPages(accounts).pages()]
 
 
 def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | None, grpc: Yellowstone | None) -> None:

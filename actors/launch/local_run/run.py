@@ -220,11 +220,18 @@ class _Run:
                 raise cluster.RayGone
         self._screen.say("stopping")
 
+    def _with_folders(self, config: Config) -> Config:
+        """The settings with folders of the data folder, where none is named."""
+        telemetry, accounts = config.telemetry, config.accounts
+        if telemetry.log_dir is None:
+            telemetry = telemetry.model_copy(update={"log_dir": self._data.logs})
+        if accounts.roots_dir is None:
+            accounts = accounts.model_copy(update={"roots_dir": self._data.folder("roots")})
+        return config.model_copy(update={"telemetry": telemetry, "accounts": accounts})
+
     def _start(self, run_folder: Path) -> bool:
         config = stores.fill_local(self._config, self._secrets, self._data.folder("secrets"))
-        if config.telemetry.log_dir is None:
-            telemetry = config.telemetry.model_copy(update={"log_dir": self._data.logs})
-            config = config.model_copy(update={"telemetry": telemetry})
+        config = self._with_folders(config)
         logs.set_up(config.telemetry, "run", config.telemetry.log_dir, people=True)
         if config.serve.tls and config.serve.public_url is None:
             serve = config.serve.model_copy(update={"public_url": edge.https_url(config.serve)})

@@ -21,6 +21,7 @@ FIRST_LINES = MappingProxyType(
         "suspend": "Refuse every paid call of an account.",
         "deposits": "Transfers to the deposit account, and their outcomes.",
         "referrals": "Referral codes and their bonus on deposits.",
+        "ledger-key": "Keys that sign statements of the ledger.",
         "sponsor": "The key that pays network fees of x402 payments.",
         "backup": "Restored copies of the database: verify one before it goes into service.",
         "audit": "Recompute every balance and hash chain from the ledger.",

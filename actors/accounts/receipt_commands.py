@@ -1,0 +1,135 @@
+"""Carries out the commands that read receipts and the keys of statements.
+
+Implements: decisions, "Signed roots". A shell; receipts/statements.py has the trees, which are hashed in a thread where
+they are large. Not here: making statements (sealing.py), checking receipts, which is the customer's
+(`ledger_gateway/receipts.py`, and the script in the README).
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.accounts import ledger
+from actors.accounts.api import OwnerReply, refused
+from actors.accounts.ledger import Entry
+from actors.accounts.long_reads import LongReads
+from actors.accounts.receipts import (
+    CHAIN_MAX,
+    RECEIPTS_MAX,
+    ReadChain,
+    ReadLedgerKeys,
+    ReadReceipts,
+    Receipt,
+    RotateLedgerKey,
+)
+from actors.accounts.sealing import Sealing
+from actors.accounts.seals_store import CLOCK_SLACK_MS, FOUND_MAX, ChainedEntry, FoundLeaf, Sealed
+from actors.accounts.store import AccountStore
+from actors.errors import Err, Refusal
+from actors.receipts.root_keys import published
+from actors.receipts.statements import LEAF_BYTES, AccountLeaf, SignedStatement, entry_path, find_leaf, unpack
+
+READS_MAX = 2  # Of one account's receipts under way at its owner.
+_RECEIPTS = "readings of receipts"
+
+
+class _Opened(msgspec.Struct):
+    """A statement as one account reads it. chain: its entries there by number, and the one before them."""
+
+    statement: SignedStatement
+    index: int
+    leaf: AccountLeaf
+    chain: dict[int, ChainedEntry]
+
+
+class ReceiptCommands:
+    """sealing: makes statements; None: none are made here."""
+
+    def __init__(self, store: AccountStore, long_reads: LongReads, sealing: Sealing | None = None) -> None:
+        self._sealing = sealing
+        self._entries, self._store, self._long_reads = store.entries, store.seals, long_reads
+
+    async def answer(self, command: ReadReceipts | ReadChain | ReadLedgerKeys | RotateLedgerKey) -> OwnerReply[Any]:
+        """Raises StoreUnavailable."""
+        match command:
+            case ReadReceipts(pubkey) | ReadChain(pubkey):
+                work = self._receipts if isinstance(command, ReadReceipts) else self._chain
+                return await self._read(pubkey, functools.partial(work, command))
+            case RotateLedgerKey() if self._sealing is None:
+                return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
+            case RotateLedgerKey():
+                assert self._sealing is not None
+                await self._sealing.rotate()
+        return OwnerReply(published(await self._store.keys()))
+
+    async def _read(
+        self, pubkey: bytes, work: Callable[[], Awaitable[list[Receipt]]]
+    ) -> OwnerReply[tuple[Receipt, ...]]:
+        found = await self._long_reads.read(_RECEIPTS, READS_MAX, pubkey, work)
+        return refused(found.err, found.detail) if isinstance(found, Refusal) else OwnerReply(tuple(found))
+
+    async def _receipts(self, command: ReadReceipts) -> list[Receipt]:
+        limit = min(command.limit, RECEIPTS_MAX)
+        entries = await self._entries(command.pubkey, 0, limit, False, command.filter)
+        found = await self.of(command.pubkey, entries)
+        if self._sealing is not None and any(receipt.statement is None for receipt in found):
+            self._sealing.urge(command.pubkey)
+        return found
+
+    async def of(self, pubkey: bytes, entries: Sequence[Entry]) -> list[Receipt]:
+        """The receipts of these entries, in their order; neighbours share what is read. Raises StoreUnavailable."""
+        made: list[Receipt] = []
+        opened: _Opened | None = None
+        for entry in entries:
+            if opened is None or not opened.leaf.first <= entry.seq <= opened.leaf.last:
+                opened = await self._open(pubkey, entry)
+            made.append(await self._receipt(pubkey, entry, opened))
+        return made
+
+    async def _chain(self, command: ReadChain) -> list[Receipt]:
+        """The entries alone: each one's hash follows from the one before."""
+        at_ms, seq = command.after
+        found = await self._store.following(Sealed(command.pubkey, seq, at_ms), min(command.limit, CHAIN_MAX))
+        return [Receipt(one.entry, b"") for one in found]
+
+    async def _receipt(self, pubkey: bytes, entry: Entry, opened: _Opened | None) -> Receipt:
+        if opened is None:
+            chained = await self._store.before(pubkey, entry.at_ms, entry.seq, 2)
+            return Receipt(entry, chained[1].hash if len(chained) > 1 else ledger.genesis(pubkey))
+        leaf, chain = opened.leaf, opened.chain
+        hashes = [chain[number].hash for number in range(leaf.first, leaf.last + 1)]
+        path = await asyncio.to_thread(entry_path, opened.statement.leaves, opened.index, leaf, entry.seq, hashes)
+        before = chain[entry.seq - 1].hash if entry.seq > 1 else ledger.genesis(pubkey)
+        return Receipt(entry, before, path, opened.statement)
+
+    async def _open(self, pubkey: bytes, entry: Entry) -> _Opened | None:
+        found = await self._find(pubkey, entry)
+        if found is None:
+            return None
+        statement = await self._store.statement(found.lane, found.number)
+        placed = find_leaf(statement.leaves, pubkey)
+        assert placed is not None, found
+        index, leaf = placed
+        up_to = await self._store.before(pubkey, entry.at_ms, entry.seq, entry.seq - leaf.first + 2)
+        later: list[ChainedEntry] = []
+        if entry.seq < leaf.last:
+            later = await self._store.following(Sealed(pubkey, entry.seq, entry.at_ms), leaf.last - entry.seq)
+        return _Opened(statement, index, leaf, {one.entry.seq: one for one in (*up_to, *later)})
+
+    async def _find(self, pubkey: bytes, entry: Entry) -> FoundLeaf | None:
+        """The account's leaf with this entry. Statements have its entries in their order, so it is one of the first
+        from the entry's time on."""
+        after = (entry.at_ms - CLOCK_SLACK_MS, -1, -1)
+        while True:
+            found = await self._store.find(pubkey, after)
+            for one in found:
+                if len(one.leaf) == LEAF_BYTES:
+                    (leaf,) = unpack(one.leaf)
+                    if leaf.first <= entry.seq <= leaf.last:
+                        return one
+            if len(found) < FOUND_MAX:
+                return None
+            after = (found[-1].at_ms, found[-1].lane, found[-1].number)

@@ -1,0 +1,324 @@
+"""Makes signed statements of what an owner wrote, about once a second, off the path of every answer.
+
+Implements: decisions, "Signed roots"; money rule 6. A shell; receipts/statements.py has the form of a statement.
+Group commits tell their entries when these are durable. What is missing here (a start, a move, a group of unknown end,
+too much waiting) is read from the ledger. The database has each entry in one statement, so telling one twice, or two
+owners that tell the same, harms nothing. Where the database or the file is away, entries wait, and are sealed later.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+
+from nacl.signing import SigningKey
+
+from actors.accounts.held_shards import HeldShards
+from actors.accounts.ledger import Entry
+from actors.accounts.ledger_clock import LedgerClock
+from actors.accounts.seals_store import NumberTaken, Seal, Sealed, SealsStore
+from actors.accounts.stored import StoreUnavailable
+from actors.receipts.root_keys import NONCE_BYTES, SEED_BYTES, CannotOpen, KeySeal, RootKey
+from actors.receipts.roots_file import BrokenRoots, RootsFile
+from actors.receipts.statements import NO_STATEMENT, AccountLeaf, SignedStatement, Statement, leaf_of, root_of
+from actors.telemetry.metrics import Metrics
+from actors.units import VirtualShard, shard_of
+
+logger = logging.getLogger(__name__)
+
+SEAL_SECONDS = 1.0
+# Entries of an account wait so long for company, or until they are so many: a leaf takes 112 bytes for all of them.
+WAIT_SECONDS = 5.0
+_ENOUGH_ENTRIES = 32
+WAITING_MAX = 100_000  # Entries; beyond it they are forgotten here, and read from the ledger again.
+_ENTRIES_MAX = 1_024  # Of one account in one statement: hashing them holds the loop for 2 ms.
+_ACCOUNTS_MAX = 1_024  # In one statement.
+_STATEMENTS_MAX = 50  # In one turn; more wait for the next.
+_SCANNED_MAX = 200  # Accounts that are looked at for missing entries in one turn.
+_FILE_STATEMENTS_MAX = 100
+_KEYS_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Run:
+    """Entries of one account that are in no statement yet, without gaps: the hashes after them and their times.
+    due: when the first of them has waited long enough, in steady seconds."""
+
+    first: int
+    hashes: list[bytes]
+    times: list[int]
+    due: float = 0.0
+
+    @property
+    def following(self) -> int:
+        return self.first + len(self.hashes)
+
+    def cut(self, count: int) -> None:
+        self.first += count
+        del self.hashes[:count], self.times[:count]
+
+
+class Sealing:
+    """folder: for the file of roots; None: none is written. seal: opens the keys that sign."""
+
+    def __init__(
+        self,
+        store: SealsStore,
+        clock: LedgerClock,
+        held: HeldShards,
+        seal: KeySeal,
+        folder: Path | None,
+        metrics: Metrics | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self._store, self._clock, self._held, self._seal = store, clock, held, seal
+        self._random_bytes = random_bytes
+        self._file = None if folder is None else RootsFile(folder, held.index)
+        self._file_number: int | None = None  # Newest statement in the file; None: not known.
+        self._unwritten: list[SignedStatement] = []  # Made and not in the file yet.
+        self._waiting: dict[bytes, _Run] = {}
+        self._count = 0
+        self._scanned: frozenset[VirtualShard] = frozenset()  # Shards of which no entry is missing here.
+        self._scan_from = b""
+        self._newest: tuple[int, bytes] | None = None  # Number and hash of the lane's newest statement.
+        self._keys: list[RootKey] = []
+        self._key: tuple[RootKey, SigningKey] | None = None
+        self._keys_at = 0.0
+        metrics = metrics or Metrics()
+        metrics.watch("entries_unsealed", "Ledger entries that are in no signed statement yet.", lambda: self._count)
+
+    # --- what is told
+
+    def add(self, entries: Sequence[tuple[bytes, Entry, bytes]]) -> None:
+        """Entries that are durable: public key, entry, hash after it; those of one account in their order."""
+        due = self._clock.monotonic() + WAIT_SECONDS
+        for pubkey, entry, after in entries:
+            run = self._waiting.get(pubkey)
+            if run is None:
+                self._waiting[pubkey] = _Run(entry.seq, [after], [entry.at_ms], due)
+            elif run.following == entry.seq:
+                run.hashes.append(after)
+                run.times.append(entry.at_ms)
+            else:
+                self._lose(pubkey)
+                continue
+            self._count += 1
+        if self._count > WAITING_MAX:
+            logger.warning("too many entries wait for a statement; they will be read from the ledger")
+            self._waiting.clear()
+            self._count, self._scanned = 0, frozenset()
+
+    def _lose(self, pubkey: bytes) -> None:
+        """Forget an account whose entries have a gap here."""
+        self._count -= len(self._waiting.pop(pubkey).hashes)
+        self._scanned -= {shard_of(pubkey)}
+
+    def urge(self, pubkey: bytes) -> None:
+        """Somebody asks for a receipt of this account: its entries are in the next statement."""
+        run = self._waiting.get(pubkey)
+        if run is not None:
+            run.due = 0.0
+
+    async def rotate(self) -> None:
+        """Sign with a new key from now on. Raises StoreUnavailable: the key may have been changed."""
+        self._keys_at = 0.0
+        await self._open_key()
+        assert self._key is not None
+        await self._make_key(self._key[0].id)
+
+    # --- a turn
+
+    async def finish(self) -> None:
+        """Seal all that waits, as far as it can be."""
+        for run in self._waiting.values():
+            run.due = 0.0
+        await self.tick()
+
+    async def tick(self) -> None:
+        """Seal what has waited long enough. What cannot be done now is tried by the next turn."""
+        try:
+            await self._open_key()
+            await self._scan()
+            for _ in range(_STATEMENTS_MAX):
+                due = self._due()
+                if not due:
+                    break
+                await self._make_statement(due)
+        except StoreUnavailable as error:
+            logger.info("no statement of the ledger was made: %s", error)
+            self._newest = None  # Whether the last one was written is not known.
+        if self._file is not None:
+            await self._write_file(self._file)
+
+    async def _open_key(self) -> None:
+        steady = self._clock.monotonic()
+        if self._key is not None and steady < self._keys_at:
+            return
+        self._keys = await self._store.keys()
+        signing = next((key for key in self._keys if key.retired_ms is None), None)
+        if signing is not None and (self._key is None or self._key[0].id != signing.id):
+            try:
+                self._key = signing, self._seal.open(signing)
+            except CannotOpen as error:
+                logger.error("%s; a new key signs from now on, and the old one stays published", error)
+                self._key = None
+        if signing is None or self._key is None:
+            await self._make_key(None if signing is None else signing.id)
+        self._keys_at = steady + _KEYS_SECONDS
+
+    async def _make_key(self, old_id: str | None) -> None:
+        seed, nonce = self._random_bytes(SEED_BYTES), self._random_bytes(NONCE_BYTES)
+        new = self._seal.make(seed, nonce, self._clock.now_ms())
+        self._keys_at = 0.0
+        if not await self._store.change_key(old_id, new):
+            raise StoreUnavailable("another owner has changed the key; it is read by the next turn")
+        self._keys, self._key = [new, *self._keys], (new, self._seal.open(new))
+
+    async def _scan(self) -> None:
+        """Take up entries that nobody told: of some accounts a turn, until every shard has been looked through."""
+        unscanned = frozenset(self._held.all) - self._scanned
+        self._scanned &= frozenset(self._held.all)
+        if not unscanned:
+            return
+        found = await self._store.unsealed(sorted(unscanned), self._scan_from, _SCANNED_MAX)
+        is_whole = True
+        for sealed in found:
+            run = self._waiting.get(sealed.pubkey)
+            if run is None or run.first != sealed.seq + 1:
+                is_whole = await self._refill(sealed) and is_whole
+        if len(found) == _SCANNED_MAX:
+            self._scan_from = found[-1].pubkey
+            return
+        self._scan_from = b""
+        if is_whole:
+            self._scanned |= unscanned
+
+    async def _refill(self, sealed: Sealed) -> bool:
+        """Read the entries of an account behind those that are in statements. False: there are more of them."""
+        read = await self._store.following(sealed, _ENTRIES_MAX)
+        pubkey, told = sealed.pubkey, self._waiting.get(sealed.pubkey)
+        run = _Run(sealed.seq + 1, [one.hash for one in read], [one.entry.at_ms for one in read])
+        is_whole = len(read) < _ENTRIES_MAX
+        if told is not None:
+            self._count -= len(told.hashes)
+            if told.first <= run.following < told.following:  # Those that were told since.
+                told.cut(run.following - told.first)
+                run.hashes += told.hashes
+                run.times += told.times
+            elif told.first > run.following:
+                is_whole = False
+        self._waiting.pop(pubkey, None)
+        if run.hashes:
+            self._waiting[pubkey] = run
+            self._count += len(run.hashes)
+        return is_whole
+
+    def _due(self) -> list[bytes]:
+        """Accounts for the next statement, in the order of their public keys."""
+        steady = self._clock.monotonic()
+        due = (
+            pubkey for pubkey, run in self._waiting.items() if run.due <= steady or len(run.hashes) >= _ENOUGH_ENTRIES
+        )
+        return sorted(islice(due, _ACCOUNTS_MAX))
+
+    async def _make_statement(self, due: Sequence[bytes]) -> None:
+        if self._newest is None:
+            newest = await self._store.newest(self._held.index)
+            self._newest = _place_of(newest)
+        number, previous = self._newest
+        leaves: list[AccountLeaf] = []
+        seals: list[Seal] = []
+        hashed = 0
+        for pubkey in due:
+            run = self._waiting.get(pubkey)
+            if run is None:
+                continue  # Forgotten while the loop did other work.
+            hashes = run.hashes[:_ENTRIES_MAX]
+            leaf = leaf_of(pubkey, run.first, hashes)
+            leaves.append(leaf)
+            seals.append(Seal(pubkey, leaf.first, leaf.last, run.times[len(hashes) - 1]))
+            hashed += len(hashes)
+            if hashed // _ENTRIES_MAX != (hashed - len(hashes)) // _ENTRIES_MAX:
+                await asyncio.sleep(0)  # The loop's other work; runs only grow meanwhile.
+        if not leaves:
+            return
+        packed = b"".join([leaf.packed() for leaf in leaves])
+        at_ms = self._clock.now_ms()
+        counts = len(leaves), sum(leaf.last - leaf.first + 1 for leaf in leaves)
+        statement = Statement(self._held.index, number + 1, at_ms, previous, *counts, root_of(packed))
+        await self._write(statement, packed, seals)
+
+    async def _write(self, statement: Statement, packed: bytes, seals: Sequence[Seal]) -> None:
+        assert self._key is not None
+        key, signing = self._key
+        text = statement.text()
+        signed = SignedStatement(text, key.id, signing.sign(text.encode()).signature, packed)
+        try:
+            elsewhere = await self._store.seal(statement.lane, statement.number, statement.at_ms, signed, seals)
+        except NumberTaken:
+            self._newest = None
+            return
+        if elsewhere:
+            for sealed in elsewhere:
+                if not await self._refill(sealed):
+                    self._scanned -= {shard_of(sealed.pubkey)}
+            return
+        self._newest = statement.number, signed.digest
+        for seal in seals:
+            run = self._waiting.get(seal.pubkey)
+            if run is not None and run.first == seal.first:
+                count = seal.last - seal.first + 1
+                run.cut(count)
+                run.due = self._clock.monotonic() + WAIT_SECONDS
+                self._count -= count
+                if not run.hashes:
+                    del self._waiting[seal.pubkey]
+        if self._file is not None:
+            self._unwritten.append(signed)
+            del self._unwritten[:-_FILE_STATEMENTS_MAX]  # Those before are read from the database.
+
+    # --- the file
+
+    async def _write_file(self, file: RootsFile) -> None:
+        if self._newest is None:
+            return
+        try:
+            if self._file_number is None:
+                found = await asyncio.to_thread(file.newest)
+                if found is not None and found > self._newest[0]:
+                    raise BrokenRoots(
+                        f"it has statement {found} and the database has {self._newest[0]} of them, as after a restore:"
+                        " keep the file for the audit"
+                    )
+                self._file_number = self._newest[0] - len(self._unwritten) if found is None else found
+            if self._newest[0] <= self._file_number:
+                return
+            pending = self._unwritten
+            if len(pending) < self._newest[0] - self._file_number:
+                pending = await self._store.after(self._held.index, self._file_number, _FILE_STATEMENTS_MAX)
+            pending = pending[-(self._newest[0] - self._file_number) :]
+            keys = {key.id: key for key in self._keys}
+            for key_id, signed in groupby(pending, lambda one: one.key_id):
+                group = list(signed)
+                await asyncio.to_thread(file.append, keys[key_id], group)
+                self._file_number += len(group)
+            if self._file_number == self._newest[0]:
+                self._unwritten = []
+        except (OSError, BrokenRoots, StoreUnavailable) as error:
+            self._file_number = None
+            logger.error(
+                "statements of the ledger are not written to %s (%s); mend the folder, or move the file away, and they "
+                "will be",
+                file.path,
+                error,
+            )
+
+
+def _place_of(newest: SignedStatement | None) -> tuple[int, bytes]:
+    if newest is None:
+        return 0, NO_STATEMENT
+    number = int(newest.text.split("\n")[2].removeprefix("number "))
+    return number, newest.digest

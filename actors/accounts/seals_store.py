@@ -1,0 +1,209 @@
+"""Statements, the keys that sign them, and the entries that they are made of. The port, and PostgreSQL behind it.
+
+Implements: decisions, "Signed roots". Decides nothing; accounts_seal() in functions.sql has each entry in one
+statement, whoever writes it.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol
+
+import asyncpg
+
+from actors.accounts.ledger import Entry
+from actors.receipts.root_keys import RootKey
+from actors.receipts.statements import LEAF_BYTES, SignedStatement
+from actors.units import VirtualShard
+
+_SEAL_SECONDS = 8.0
+# The database's clock and the owners' may differ by so much, and a statement may bear an earlier time than its entries.
+CLOCK_SLACK_MS = 60_000
+FOUND_MAX = 500
+_STATEMENT = "text, key_id, signature, leaves"
+_SEAL = "SELECT account, sealed_seq, sealed_at_ms FROM accounts_seal($1, $2, $3, $4, $5, $6, $7, $8)"
+_CHAINED = (
+    "SELECT seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels, hash FROM ledger"
+    " WHERE pubkey = $1"
+)
+
+
+class NumberTaken(Exception):
+    """The lane has a statement of this number: another owner of the lane's index has written it."""
+
+
+class Seal(NamedTuple):
+    """An account in a statement: its entries `first` to `last`, and the time of the last one."""
+
+    pubkey: bytes
+    first: int
+    last: int
+    at_ms: int
+
+
+class Sealed(NamedTuple):
+    """How far an account is in statements: its newest entry there, and that entry's time; 0 and 0 before the first."""
+
+    pubkey: bytes
+    seq: int
+    at_ms: int
+
+
+class FoundLeaf(NamedTuple):
+    """An account in a statement. leaf: its packed leaf."""
+
+    at_ms: int
+    lane: int
+    number: int
+    leaf: bytes
+
+
+class ChainedEntry(NamedTuple):
+    """An entry with the hash after it."""
+
+    entry: Entry
+    hash: bytes
+
+
+class SealsStore(Protocol):
+    """All methods raise StoreUnavailable."""
+
+    async def keys(self) -> list[RootKey]:
+        """All there ever were, the newest first."""
+        ...
+
+    async def change_key(self, old_id: str | None, new: RootKey) -> bool:
+        """Sign with this key from now on. False: the one that signs is not `old_id` any more; nothing was done."""
+        ...
+
+    async def newest(self, lane: int) -> SignedStatement | None: ...
+
+    async def after(self, lane: int, number: int, limit: int) -> list[SignedStatement]:
+        """The statements of a lane that follow this number, in their order."""
+        ...
+
+    async def seal(
+        self, lane: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
+    ) -> list[Sealed]:
+        """Write a statement. Where it gives anything, nothing was written, and these accounts are not where their
+        seals begin. Raises NumberTaken."""
+        ...
+
+    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes, limit: int) -> list[Sealed]:
+        """Accounts with entries that are in no statement, and how far they are; in the order of their public keys,
+        after this one."""
+        ...
+
+    async def following(self, sealed: Sealed, limit: int) -> list[ChainedEntry]:
+        """Entries of an account that follow this one, oldest first."""
+        ...
+
+    async def before(self, pubkey: bytes, at_ms: int, seq: int, limit: int) -> list[ChainedEntry]:
+        """Entries of an account up to this one, newest first."""
+        ...
+
+    async def find(self, pubkey: bytes, after: tuple[int, int, int]) -> list[FoundLeaf]:
+        """The next FOUND_MAX leaves of this account, in the order of their statements' time, lane and number, after
+        these."""
+        ...
+
+    async def statement(self, lane: int, number: int) -> SignedStatement: ...
+
+
+class PostgresSealsStore:
+    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._reading = reading
+
+    async def keys(self) -> list[RootKey]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT id, public, sealed, made_ms, retired_ms FROM ledger_keys"
+                " ORDER BY retired_ms DESC NULLS FIRST, made_ms DESC"
+            )
+        return [RootKey(*row) for row in rows]
+
+    async def change_key(self, old_id: str | None, new: RootKey) -> bool:
+        async with self._reading() as connection:
+            return bool(
+                await connection.fetchval(
+                    "SELECT accounts_change_ledger_key($1, $2, $3, $4, $5)",
+                    *(old_id, new.id, new.public, new.sealed, new.made_ms),
+                )
+            )
+
+    async def newest(self, lane: int) -> SignedStatement | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow(
+                f"SELECT {_STATEMENT} FROM account_statements WHERE lane = $1 ORDER BY number DESC LIMIT 1",  # noqa: S608
+                lane,
+            )
+        return None if row is None else SignedStatement(*row)
+
+    async def after(self, lane: int, number: int, limit: int) -> list[SignedStatement]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                f"SELECT {_STATEMENT} FROM account_statements WHERE lane = $1 AND number > $2"  # noqa: S608 - columns.
+                " ORDER BY number LIMIT $3",
+                *(lane, number, limit),
+            )
+        return [SignedStatement(*row) for row in rows]
+
+    async def seal(
+        self, lane: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
+    ) -> list[Sealed]:
+        async with self._reading() as connection:
+            try:
+                rows = await connection.fetch(
+                    _SEAL,
+                    *(lane, number, at_ms, *signed, list(seals)),
+                    timeout=_SEAL_SECONDS,
+                )
+            except asyncpg.UniqueViolationError as error:
+                raise NumberTaken from error
+        return [Sealed(*row) for row in rows]
+
+    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes, limit: int) -> list[Sealed]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT a.pubkey, COALESCE(s.seq, 0), COALESCE(s.at_ms, 0) FROM accounts a"
+                " LEFT JOIN account_seals s ON s.pubkey = a.pubkey"
+                " WHERE a.virtual_shard = ANY ($1) AND a.seq > COALESCE(s.seq, 0) AND a.pubkey > $2"
+                " ORDER BY a.pubkey LIMIT $3",
+                *(list(shards), after, limit),
+            )
+        return [Sealed(*row) for row in rows]
+
+    async def following(self, sealed: Sealed, limit: int) -> list[ChainedEntry]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                f"{_CHAINED} AND at_ms >= $3 AND (at_ms, seq) > ($3, $2) ORDER BY at_ms, seq LIMIT $4",
+                *(*sealed, limit),
+            )
+        return list(map(_chained, rows))
+
+    async def before(self, pubkey: bytes, at_ms: int, seq: int, limit: int) -> list[ChainedEntry]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                f"{_CHAINED} AND at_ms <= $2 AND (at_ms, seq) <= ($2, $3) ORDER BY at_ms DESC, seq DESC LIMIT $4",
+                *(pubkey, at_ms, seq, limit),
+            )
+        return list(map(_chained, rows))
+
+    async def find(self, pubkey: bytes, after: tuple[int, int, int]) -> list[FoundLeaf]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT at_ms, lane, number, substring(leaves FROM place FOR $5) FROM ("
+                "SELECT at_ms, lane, number, leaves, position($1::bytea IN leaves) AS place FROM account_statements"
+                " WHERE at_ms >= $2 AND (at_ms, lane, number) > ($2, $3, $4)) AS s"
+                " WHERE place > 0 ORDER BY at_ms, lane, number LIMIT $6",
+                *(pubkey, *after, LEAF_BYTES, FOUND_MAX),
+            )
+        return [FoundLeaf(*row) for row in rows]
+
+    async def statement(self, lane: int, number: int) -> SignedStatement:
+        (found,) = await self.after(lane, number - 1, 1)
+        return found
+
+
+def _chained(row: Any) -> ChainedEntry:
+    *columns, after = row
+    return ChainedEntry(Entry(*columns), after)

@@ -1,0 +1,186 @@
+"""A person who owns the tables writes chains anew, so that they agree with themselves: signed statements name it all
+the same, and so does a customer who has kept two receipts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import msgspec
+import pytest
+
+from actors.accounts import audit, ledger
+from actors.accounts.checkpoint import CheckpointError, Checkpoints
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.receipts import ReadChain
+from actors.accounts.seals_store import Sealed
+from actors.accounts.signed_links import SignedLinks
+from actors.accounts.store import PostgresAccountStore
+from actors.gateway.pages.receipts import entry_body
+from actors.receipts.roots_file import RootsFile
+from actors.units import base58_text
+from ledger_gateway import receipts as verifier
+from tests.accounts.making import ALICE, BOB, START
+from tests.accounts.shards import SHARDS
+from tests.accounts.test_sealing import Ledger
+from tests.databases import tamper
+
+Chains = dict[bytes, list[Entry]]
+
+
+async def signed(pool: asyncpg.Pool, folder: Path) -> Ledger:
+    """Two accounts with a grant and ten debits each, all in statements of a file."""
+    store = PostgresAccountStore(pool)
+    await store.prepare(START.wall_ms)
+    made = Ledger(store, await store.take_over("owner", SHARDS, False))
+    sealing = made.sealing(folder=folder)
+    for _ in range(2):
+        for pubkey in (ALICE, BOB):
+            await made.write(pubkey, 5, sealing)
+        await sealing.finish()
+    return made
+
+
+async def audited(pool: asyncpg.Pool, folder: Path | None) -> audit.LedgerReport:
+    async with pool.acquire() as connection:
+        return await audit.audit(connection, Checkpoints(signed=SignedLinks([folder]) if folder else None))
+
+
+def debit_removed(chains: Chains) -> None:
+    del chains[ALICE][4]
+
+
+def debit_made_smaller(chains: Chains) -> None:
+    last = chains[ALICE][6]
+    chains[ALICE][6] = msgspec.structs.replace(last, amount=-2, parcels=last.parcels.replace("-1", "-2"))
+
+
+def debit_of_another(chains: Chains) -> None:
+    chains[ALICE].insert(5, chains[BOB].pop(5))
+
+
+def grant_made_larger(chains: Chains) -> None:
+    grant = chains[ALICE][0]
+    chains[ALICE][0] = msgspec.structs.replace(grant, amount=20_000, parcels="1:20000")
+
+
+def account_removed(chains: Chains) -> None:
+    del chains[ALICE]
+
+
+def whole_chain_made_anew(chains: Chains) -> None:
+    chains[ALICE] = [msgspec.structs.replace(entry, method="getSlot") for entry in chains[ALICE]]
+
+
+def newest_entries_removed(chains: Chains) -> None:
+    del chains[ALICE][7:]
+
+
+FORGERIES: list[Callable[[Chains], None]] = [
+    debit_removed,
+    debit_made_smaller,
+    debit_of_another,
+    grant_made_larger,
+    account_removed,
+    whole_chain_made_anew,
+    newest_entries_removed,
+]
+
+
+async def forge(
+    pool: asyncpg.Pool, owner_url: str, store: PostgresAccountStore, change: Callable[[Chains], None]
+) -> None:
+    """Change the entries, and then all that is derived from them: numbers, balances, hashes, heads, batches, marks."""
+    chains = {key: [one.entry for one in await store.seals.following(Sealed(key, 0, 0), 99)] for key in (ALICE, BOB)}
+    change(chains)
+    statements = ["DELETE FROM ledger", "DELETE FROM account_debits"]
+    for gone in {ALICE, BOB} - chains.keys():
+        hexed = f"'\\x{gone.hex()}'"
+        statements += [f"DELETE FROM {name} WHERE pubkey = {hexed}" for name in _TABLES]
+    for pubkey, entries in chains.items():
+        hexed, head, balance, consumed, at_ms = f"'\\x{pubkey.hex()}'", ledger.genesis(pubkey), 0, 0, 0
+        for number, entry in enumerate(entries, 1):
+            balance += entry.amount
+            at_ms = max(at_ms, entry.at_ms)
+            consumed -= entry.amount if entry.type == EntryType.DEBIT else 0
+            made = msgspec.structs.replace(entry, seq=number, balance=balance, at_ms=at_ms)
+            head = ledger.chain(head, made)
+            statements.append(
+                f"INSERT INTO ledger VALUES ({hexed}, {at_ms}, {number}, {entry.type}, {entry.outcome}, {entry.amount},"
+                f" {balance}, '\\x{entry.operation.hex()}', '{entry.method}', '{entry.description}', '{entry.parcels}',"
+                f" '\\x{head.hex()}')"
+            )
+            if entry.type == EntryType.DEBIT:
+                statements.append(f"INSERT INTO account_debits VALUES ('\\x{entry.operation.hex()}', {at_ms})")
+        statements += [
+            f"UPDATE accounts SET seq = {len(entries)}, balance = {balance}, total_consumed = {consumed},"
+            f" last_ms = {at_ms}, head_hash = '\\x{head.hex()}' WHERE pubkey = {hexed}",
+            f"UPDATE credit_batches SET credits = greatest(credits, {balance}), remaining = {balance}"
+            f" WHERE pubkey = {hexed}",
+            f"UPDATE account_operations SET amount = {entries[0].amount} WHERE pubkey = {hexed}",
+        ]
+    await tamper(owner_url, *statements, "DELETE FROM account_facts", "DELETE FROM account_fact_heads")
+    # The facts too, as the tables have them now.
+    await tamper(owner_url, *_FACTS_ANEW)
+
+
+_TABLES = ("accounts", "credit_batches", "account_operations", "account_usage", "account_usage_marks")
+_FACTS_ANEW = (
+    "SELECT accounts_append_rare_facts(jsonb_build_object('profiles', (SELECT jsonb_agg(jsonb_build_object('pubkey',"
+    " encode(pubkey, 'hex')) ORDER BY virtual_shard) FROM accounts), 'batches', (SELECT jsonb_agg(jsonb_build_object("
+    "'pubkey', encode(b.pubkey, 'hex'), 'id', b.id) ORDER BY a.virtual_shard) FROM credit_batches b"
+    " JOIN accounts a USING (pubkey))))",
+)
+
+
+async def test_a_true_ledger_agrees_with_its_statements(postgres_pool: asyncpg.Pool, tmp_path: Path) -> None:
+    await signed(postgres_pool, tmp_path)
+    report = await audited(postgres_pool, tmp_path)
+    assert report.faults == [] and report.statements == 2
+
+
+@pytest.mark.parametrize("change", FORGERIES, ids=lambda change: change.__name__)
+async def test_a_ledger_that_was_written_anew_is_named_by_its_statements(
+    postgres_pool: asyncpg.Pool, owner_url: str, tmp_path: Path, change: Callable[[Chains], None]
+) -> None:
+    """The audit without them finds nothing, so the forgery is a whole one. And the customer's receipts of before are
+    not continued by what the ledger has now."""
+    made = await signed(postgres_pool, tmp_path)
+    assert isinstance(made.store, PostgresAccountStore)
+    newest, *_, oldest = await made.check()
+    await forge(postgres_pool, owner_url, made.store, change)
+    assert (await audited(postgres_pool, None)).faults == []
+    named = {account for account, _ in (await audited(postgres_pool, tmp_path)).faults}
+    assert base58_text(ALICE) in named and (base58_text(BOB) in named) == (change is debit_of_another)
+    if change is grant_made_larger:
+        oldest = newest  # The oldest one is itself another: it is not even in the chain.
+    place = (oldest.entry.at_ms, oldest.entry.number)
+    chain = await made.commands().answer(ReadChain(ALICE, place, 1_000))
+    entries = [verifier.ReceiptEntry(**entry_body(one.entry)) for one in chain.value or ()]
+    if oldest is not newest:
+        with pytest.raises(verifier.NotProven):
+            verifier.check_continued(oldest, newest, verifier.Chain(oldest.account, oldest.entry.number, entries))
+
+
+async def test_entries_that_no_statement_has_are_named_when_later_ones_are_signed(
+    postgres_pool: asyncpg.Pool, tmp_path: Path
+) -> None:
+    """Written behind the owner's back while it was signing."""
+    made = await signed(postgres_pool, tmp_path)
+    await made.write(ALICE, 1)
+    assert (await audited(postgres_pool, tmp_path)).faults == [], "it is younger than the newest statement"
+    links = SignedLinks([tmp_path])
+    links.at_ms += 10 * 365 * 86_400_000
+    async with postgres_pool.acquire() as connection:
+        report = await audit.audit(connection, Checkpoints(signed=links))
+    assert report.faults == [(base58_text(ALICE), "entry 12 is in no signed statement, and later ones are")]
+
+
+def test_files_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no file of roots"):
+        SignedLinks([tmp_path])
+    file = RootsFile(tmp_path, 0).path
+    with pytest.raises(CheckpointError, match="No such file"):
+        SignedLinks([file])
+    file.write_text('{"statement":"x"}\n')
+    with pytest.raises(CheckpointError, match="another form"):
+        SignedLinks([file])
