@@ -18,6 +18,7 @@ from actors.accounts import api
 from actors.accounts.account import ACTIVE, Account, MarkKind, ProfileSet
 from actors.accounts.activations import Activations, WrongOwner
 from actors.accounts.api_keys import ApiKeys
+from actors.accounts.bills import ReadBill
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, decide_status, figures
 from actors.accounts.credentials import Credentials
@@ -130,7 +131,7 @@ class Commands:
                 return account if isinstance(account, api.OwnerReply) else await self._shown(account)
             case api.ReadLedger():
                 return await self._read_ledger(command)
-            case ReadReceipts() | ReadChain() | ReadLedgerKeys() | RotateLedgerKey():
+            case ReadReceipts() | ReadChain() | ReadBill() | ReadLedgerKeys() | RotateLedgerKey():
                 return await self._receipts.answer(command)
             case api.ReadUsage():
                 return await self._read_usage(command)

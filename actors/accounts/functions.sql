@@ -483,6 +483,28 @@ CREATE OR REPLACE FUNCTION accounts_usage(
     FROM found AS f GROUP BY 1, 2 HAVING sum(f.calls) <> 0 OR sum(f.credits) <> 0 LIMIT most;
 $$;
 
+-- The bill of an account for the time from from_ms to before to_ms: its entries by type and method (and day, counted from
+-- 1; else 0), with the hash over the hashes after each of them in their order. Two rows more: -1, the newest entry before
+-- that time, and -2, the newest before its end, each with its balance and hash; 0 and nothing where there is none.
+-- One statement, so that all is of one moment.
+CREATE OR REPLACE FUNCTION accounts_bill(my_pubkey bytea, from_ms bigint, to_ms bigint, by_day boolean)
+RETURNS TABLE (
+    day integer, type smallint, method text, entries bigint, credits bigint, first bigint, last bigint, at_ms bigint,
+    digest bytea
+) LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN by_day THEN (l.at_ms - from_ms) / 86400000 + 1 ELSE 0 END::integer, l.type, l.method, count(*),
+           sum(l.amount)::bigint, min(l.seq), max(l.seq), max(l.at_ms), sha256(string_agg(l.hash, ''::bytea ORDER BY l.seq))
+    FROM ledger AS l WHERE l.pubkey = my_pubkey AND l.at_ms >= from_ms AND l.at_ms < to_ms GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT 0, ends.kind, '', 0, COALESCE(e.balance, 0), COALESCE(e.seq, 0), COALESCE(e.seq, 0), COALESCE(e.at_ms, 0),
+           COALESCE(e.hash, ''::bytea)
+    FROM (VALUES (-1::smallint, from_ms), (-2::smallint, to_ms)) AS ends (kind, until_ms)
+    LEFT JOIN LATERAL (
+        SELECT l.balance, l.seq, l.at_ms, l.hash FROM ledger AS l
+        WHERE l.pubkey = my_pubkey AND l.at_ms < ends.until_ms ORDER BY l.at_ms DESC, l.seq DESC LIMIT 1
+    ) AS e ON true;
+$$;
+
 -- Write one statement, and how far each of its accounts is in statements now. Gives nothing where it was written. Else
 -- nothing was written, and it gives the accounts whose entries are not the next ones, with what they are at.
 -- Whoever writes entries again that a statement has, or leaves some out, is told so; SQLSTATE 23505: the lane has a

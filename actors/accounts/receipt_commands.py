@@ -1,4 +1,4 @@
-"""Carries out the commands that read receipts and the keys of statements.
+"""Carries out the commands that read receipts, the keys of statements, and bills.
 
 Implements: decisions, "Signed roots". A shell; receipts/statements.py has the trees, which are hashed in a thread where
 they are large. Not here: making statements (sealing.py), checking receipts, which is the customer's
@@ -14,6 +14,7 @@ import msgspec
 
 from actors.accounts import ledger
 from actors.accounts.api import OwnerReply, refused
+from actors.accounts.bills import ReadBill
 from actors.accounts.ledger import Entry
 from actors.accounts.long_reads import LongReads
 from actors.accounts.receipts import (
@@ -33,7 +34,8 @@ from actors.receipts.root_keys import published
 from actors.receipts.statements import LEAF_BYTES, AccountLeaf, SignedStatement, entry_path, find_leaf, unpack
 
 READS_MAX = 2  # Of one account's receipts under way at its owner.
-_RECEIPTS = "readings of receipts"
+_RECEIPTS, _BILLS = "readings of receipts", "bills"
+ProofCommand = ReadReceipts | ReadChain | ReadBill | ReadLedgerKeys | RotateLedgerKey
 
 
 class _Opened(msgspec.Struct):
@@ -50,14 +52,18 @@ class ReceiptCommands:
 
     def __init__(self, store: AccountStore, long_reads: LongReads, sealing: Sealing | None = None) -> None:
         self._sealing = sealing
-        self._entries, self._store, self._long_reads = store.entries, store.seals, long_reads
+        self._entries, self._bills, self._store, self._long_reads = store.entries, store.bills, store.seals, long_reads
 
-    async def answer(self, command: ReadReceipts | ReadChain | ReadLedgerKeys | RotateLedgerKey) -> OwnerReply[Any]:
+    async def answer(self, command: ProofCommand) -> OwnerReply[Any]:
         """Raises StoreUnavailable."""
         match command:
-            case ReadReceipts(pubkey) | ReadChain(pubkey):
-                work = self._receipts if isinstance(command, ReadReceipts) else self._chain
-                return await self._read(pubkey, functools.partial(work, command))
+            case ReadReceipts(pubkey):
+                return await self._read(pubkey, functools.partial(self._receipts, command))
+            case ReadChain(pubkey):
+                return await self._read(pubkey, functools.partial(self._chain, command))
+            case ReadBill(pubkey):
+                bill = await self._long_reads.read(_BILLS, READS_MAX, pubkey, lambda: self._bills.read(command))
+                return refused(bill.err, bill.detail) if isinstance(bill, Refusal) else OwnerReply(bill)
             case RotateLedgerKey() if self._sealing is None:
                 return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
             case RotateLedgerKey():

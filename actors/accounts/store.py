@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import asyncpg
 
 from actors.accounts.account import Mark, MarkKind
+from actors.accounts.bills import BillStore, PostgresBillStore
 from actors.accounts.credits import Batch
 from actors.accounts.holders_store import HoldersStore, PostgresHoldersStore
 from actors.accounts.key_imports import KeyImports, PostgresKeyImports
@@ -23,6 +24,7 @@ from actors.accounts.listings import NO_FILTER, LedgerFilter
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.seals_store import PostgresSealsStore, SealsStore
+from actors.accounts.store_parts import StoreParts
 from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable, stored_account, stored_batch
 from actors.accounts.undelivered_store import PostgresUndeliveredStore, UndeliveredStore
 from actors.accounts.usage import PostgresUsageStore, UsageStore
@@ -71,26 +73,8 @@ _FIND_VOIDS = (
 )
 
 
-class AccountStore(Protocol):
+class AccountStore(StoreParts, Protocol):
     """All methods raise StoreUnavailable when the store cannot be used."""
-
-    @property
-    def outbox(self) -> Outbox: ...
-
-    @property
-    def usage(self) -> UsageStore: ...
-
-    @property
-    def undelivered(self) -> UndeliveredStore: ...
-
-    @property
-    def key_imports(self) -> KeyImports: ...
-
-    @property
-    def holders(self) -> HoldersStore: ...
-
-    @property
-    def seals(self) -> SealsStore: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Create the monthly partitions near this time; idempotent."""
@@ -196,6 +180,7 @@ class PostgresAccountStore:
         self.key_imports: KeyImports = PostgresKeyImports(self._reading)
         self.holders: HoldersStore = PostgresHoldersStore(self._reading)
         self.seals: SealsStore = PostgresSealsStore(self._reading)
+        self.bills: BillStore = PostgresBillStore(self._reading, self._listing)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:

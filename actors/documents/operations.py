@@ -245,6 +245,17 @@ _ACCOUNT = (
         ),
     ),
     _account(
+        "GET /account/bills/{month}",
+        "Adds up one month: opening balance, what came and went by type and method, closing balance.",
+        "Bill",
+        query=(
+            ("by", {"type": "string", "enum": ["month", "day"], "default": "month"}),
+            ("format", {"type": "string", "enum": ["json", "csv", "beancount", "html"], "default": "json"}),
+            ("opening", {"type": "string", "enum": ["true", "false"], "default": "true"}),
+        ),
+        other_type="text/csv",
+    ),
+    _account(
         "POST /account/api-key",
         "Makes an API key, and the account where there is none. The key before it ends.",
         "IssuedKey",

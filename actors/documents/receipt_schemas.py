@@ -5,7 +5,19 @@ Implements: decisions, "Signed roots"; actors/accounts/README.md, "Receipts". Pu
 
 from types import MappingProxyType
 
-from actors.documents.schemas import COUNT, INTEGER, OTHERS, PUBKEY, SECONDS, STRING, Schema, list_of, or_null, record
+from actors.documents.schemas import (
+    COUNT,
+    ENTRY_TYPES,
+    INTEGER,
+    OTHERS,
+    PUBKEY,
+    SECONDS,
+    STRING,
+    Schema,
+    list_of,
+    or_null,
+    record,
+)
 
 _HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _CHAINED_ENTRY = record(
@@ -35,7 +47,26 @@ _RECEIPT = record(
     key=STRING,
     signature=STRING,
 )
+_END = record(balance=COUNT, number=COUNT, hash=or_null(_HASH), receipt=or_null(STRING))
 _RECEIPTS: dict[str, Schema] = {
+    "Bill": record(
+        account=PUBKEY,
+        month={"type": "string", "pattern": "^2[01][0-9]{2}-(0[1-9]|1[0-2])$"},
+        opening=_END,
+        lines=list_of(
+            record(
+                day=or_null({"type": "string", "format": "date"}),
+                type={"type": "string", "enum": ENTRY_TYPES},
+                method=or_null(STRING),
+                entries=COUNT,
+                credits=INTEGER,
+                first=COUNT,
+                last=COUNT,
+                digest=_HASH,
+            )
+        ),
+        closing=_END,
+    ),
     "Receipts": record({"pending": COUNT, "next_cursor": or_null(STRING)}, receipts=list_of(_RECEIPT)),
     "Consistency": record(account=PUBKEY, after=COUNT, entries=list_of(_CHAINED_ENTRY)),
     "LedgerKeys": record(

@@ -23,6 +23,7 @@ from actors.accounts.writes import Head, Told, Write
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
+from tests.accounts.memory_bills import MemoryBills
 from tests.accounts.memory_holders import MemoryHolders
 from tests.accounts.memory_key_imports import MemoryKeyImports
 from tests.accounts.memory_owners import MemoryOwners
@@ -57,7 +58,11 @@ class MemoryAccountStore:
         self.undelivered = MemoryUndelivered(self.debits)
         self.key_imports = MemoryKeyImports(self._keys)
         self.holders = MemoryHolders(self.owners)
-        self.seals = MemorySeals(lambda: {pubkey: row.entries for pubkey, row in self.rows.items()})
+        self.seals = MemorySeals(self._chains)
+        self.bills = MemoryBills(self._chains)
+
+    def _chains(self) -> dict[bytes, list[tuple[Entry, bytes]]]:
+        return {pubkey: row.entries for pubkey, row in self.rows.items()}
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms

@@ -96,7 +96,8 @@ async def test_each_kind_of_charge_has_its_receipt(product: Product) -> None:
     batched = request(url, headers, batch)
     bulk = request(f"{url}/bulk/getBalances", headers, json.dumps({"addresses": [customer.pubkey] * 3}).encode())
     assert (call.status_code, batched.status, bulk.status) == (200, 200, 200)
-    async with websockets.connect(product.ws_url, additional_headers=headers) as socket:
+    socket_url = f"{url.replace('http', 'ws', 1)}/ws"
+    async with websockets.connect(socket_url, additional_headers=customer.key_headers) as socket:
         await socket.send(rpc_body("slotSubscribe").decode())
         for _ in range(3):
             await socket.recv()

@@ -74,6 +74,7 @@ OPEN = {
     "accounts": {
         "audit_database",
         "audit_report",
+        "bills",
         "checkpoint",
         "ledger",
         "listings",

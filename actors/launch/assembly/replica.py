@@ -23,6 +23,7 @@ from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
+from actors.gateway.pages.bills import BillPages
 from actors.gateway.pages.receipts import ReceiptPages
 from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
 from actors.identity.store import RedisIdentityStore
@@ -133,7 +134,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 
 
 def _own_pages(accounts: ShardedAccounts) -> list[Page]:
-    return [*ConsolePage().pages(), *ReceiptPages(accounts).pages()]
+    return [*ConsolePage().pages(), *ReceiptPages(accounts).pages(), *BillPages(accounts).pages()]
 
 
 def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | None, grpc: Yellowstone | None) -> None:

@@ -13,7 +13,9 @@ from actors.launch.local_run.screen import DataDirOption, say
 from actors.launch.operator.money_commands import ask_owner
 from actors.launch.operator.tables import print_rows, utc_text
 
-_NEXT = "Next: receipts of the old key stay good; /.well-known/ledger-keys.json has both. Owners take it over within 30 s."
+_NEXT = (
+    "Next: receipts of the old key stay good; /.well-known/ledger-keys.json has both. Owners take it over within 30 s."
+)
 
 
 def add_ledger_keys(cli: typer.Typer) -> None:

@@ -1,0 +1,37 @@
+"""The parts of the store of accounts, each a port of its own.
+
+Not here: what is kept of the accounts themselves (store.py).
+"""
+
+from typing import Protocol
+
+from actors.accounts.bills import BillStore
+from actors.accounts.holders_store import HoldersStore
+from actors.accounts.key_imports import KeyImports
+from actors.accounts.outbox import Outbox
+from actors.accounts.seals_store import SealsStore
+from actors.accounts.undelivered_store import UndeliveredStore
+from actors.accounts.usage import UsageStore
+
+
+class StoreParts(Protocol):
+    @property
+    def outbox(self) -> Outbox: ...
+
+    @property
+    def usage(self) -> UsageStore: ...
+
+    @property
+    def undelivered(self) -> UndeliveredStore: ...
+
+    @property
+    def key_imports(self) -> KeyImports: ...
+
+    @property
+    def holders(self) -> HoldersStore: ...
+
+    @property
+    def seals(self) -> SealsStore: ...
+
+    @property
+    def bills(self) -> BillStore: ...
