@@ -27,13 +27,15 @@ from actors.accounts.receipts import (
     RotateLedgerKey,
 )
 from actors.accounts.sealing import Sealing
-from actors.accounts.seals_store import CLOCK_SLACK_MS, FOUND_MAX, ChainedEntry, FoundLeaf, Sealed
+from actors.accounts.seals_store import FOUND_MAX, ChainedEntry, FoundLeaf, Sealed
 from actors.accounts.store import AccountStore
 from actors.errors import Err, Refusal
 from actors.receipts.root_keys import published
-from actors.receipts.statements import LEAF_BYTES, AccountLeaf, SignedStatement, entry_path, find_leaf, unpack
+from actors.receipts.statements import AccountLeaf, SignedStatement, entry_path, find_leaf, unpack
 
 READS_MAX = 2  # Of one account's receipts under way at its owner.
+# How far behind an entry its statement is looked for: a minute, an hour, a day, ever.
+_WINDOWS_MS = (60_000, 3_600_000, 86_400_000, 10**15)
 _RECEIPTS, _BILLS = "readings of receipts", "bills"
 ProofCommand = ReadReceipts | ReadChain | ReadBill | ReadLedgerKeys | RotateLedgerKey
 
@@ -126,16 +128,20 @@ class ReceiptCommands:
         return _Opened(statement, index, leaf, {one.entry.seq: one for one in (*up_to, *later)})
 
     async def _find(self, pubkey: bytes, entry: Entry) -> FoundLeaf | None:
-        """The account's leaf with this entry. Statements have its entries in their order, so it is one of the first
-        from the entry's time on."""
-        after = (entry.at_ms - CLOCK_SLACK_MS, -1, -1)
-        while True:
-            found = await self._store.find(pubkey, after)
-            for one in found:
-                if len(one.leaf) == LEAF_BYTES:
+        """The account's leaf with this entry. Nearly always it is in a statement of the seconds behind the entry, so a
+        little is looked through first, and more only where the entry is known to be in a statement."""
+        if (await self._store.sealed(pubkey)).seq < entry.seq:
+            return None
+        after = (entry.at_ms, -1, -1)  # No statement is earlier than its entries (sealing.py).
+        for window_ms in _WINDOWS_MS:
+            while True:
+                found = await self._store.find(pubkey, after, entry.at_ms + window_ms)
+                for one in found:
                     (leaf,) = unpack(one.leaf)
                     if leaf.first <= entry.seq <= leaf.last:
                         return one
-            if len(found) < FOUND_MAX:
-                return None
-            after = (found[-1].at_ms, found[-1].lane, found[-1].number)
+                if len(found) < FOUND_MAX:
+                    break
+                after = found[-1][:3]
+            after = max(after, (entry.at_ms + window_ms, -1, -1))
+        raise AssertionError(f"entry {entry.seq} of {pubkey.hex()} is marked as signed, and no statement has it")

@@ -37,7 +37,7 @@ WAITING_MAX = 100_000  # Entries; beyond it they are forgotten here, and read fr
 _ENTRIES_MAX = 1_024  # Of one account in one statement: hashing them holds the loop for 2 ms.
 _ACCOUNTS_MAX = 1_024  # In one statement.
 _STATEMENTS_MAX = 50  # In one turn; more wait for the next.
-_SCANNED_MAX = 200  # Accounts that are looked at for missing entries in one turn.
+_REFILLED_MAX = 200  # Accounts whose missing entries are read in one turn.
 _FILE_STATEMENTS_MAX = 100
 _KEYS_SECONDS = 30.0
 
@@ -80,9 +80,10 @@ class Sealing:
         self._file_number: int | None = None  # Newest statement in the file; None: not known.
         self._unwritten: list[SignedStatement] = []  # Made and not in the file yet.
         self._waiting: dict[bytes, _Run] = {}
+        self._urged: set[bytes] = set()  # Accounts of which nothing waits here.
         self._count = 0
         self._scanned: frozenset[VirtualShard] = frozenset()  # Shards of which no entry is missing here.
-        self._scan_from = b""
+        self._scan_from, self._scan_is_whole = b"", True
         self._newest: tuple[int, bytes] | None = None  # Number and hash of the lane's newest statement.
         self._keys: list[RootKey] = []
         self._key: tuple[RootKey, SigningKey] | None = None
@@ -117,10 +118,12 @@ class Sealing:
         self._scanned -= {shard_of(pubkey)}
 
     def urge(self, pubkey: bytes) -> None:
-        """Somebody asks for a receipt of this account: its entries are in the next statement."""
+        """Somebody asks for a receipt of this account: its entries are in the next statement, told here or not."""
         run = self._waiting.get(pubkey)
         if run is not None:
             run.due = 0.0
+        elif len(self._urged) < _REFILLED_MAX:
+            self._urged.add(pubkey)
 
     async def rotate(self) -> None:
         """Sign with a new key from now on. Raises StoreUnavailable: the key may have been changed."""
@@ -142,6 +145,8 @@ class Sealing:
         try:
             await self._open_key()
             await self._scan()
+            while self._urged:
+                await self._refill(await self._store.sealed(self._urged.pop()))
             for _ in range(_STATEMENTS_MAX):
                 due = self._due()
                 if not due:
@@ -183,18 +188,23 @@ class Sealing:
         self._scanned &= frozenset(self._held.all)
         if not unscanned:
             return
-        found = await self._store.unsealed(sorted(unscanned), self._scan_from, _SCANNED_MAX)
-        is_whole = True
-        for sealed in found:
-            run = self._waiting.get(sealed.pubkey)
-            if run is None or run.first != sealed.seq + 1:
-                is_whole = await self._refill(sealed) and is_whole
-        if len(found) == _SCANNED_MAX:
-            self._scan_from = found[-1].pubkey
-            return
-        self._scan_from = b""
-        if is_whole:
-            self._scanned |= unscanned
+        found = await self._store.unsealed(sorted(unscanned), self._scan_from)
+        missing = [sealed for sealed in found.accounts if not self._has_following(sealed)]
+        for sealed in missing[:_REFILLED_MAX]:
+            self._scan_is_whole = await self._refill(sealed) and self._scan_is_whole
+        if len(missing) > _REFILLED_MAX:
+            self._scan_from = missing[_REFILLED_MAX - 1].pubkey
+        elif found.last is not None:
+            self._scan_from = found.last
+        else:
+            if self._scan_is_whole:
+                self._scanned |= unscanned
+            self._scan_from, self._scan_is_whole = b"", True
+
+    def _has_following(self, sealed: Sealed) -> bool:
+        """Whether the entries behind those that are in statements wait here."""
+        run = self._waiting.get(sealed.pubkey)
+        return run is not None and run.first == sealed.seq + 1
 
     async def _refill(self, sealed: Sealed) -> bool:
         """Read the entries of an account behind those that are in statements. False: there are more of them."""
@@ -246,7 +256,8 @@ class Sealing:
         if not leaves:
             return
         packed = b"".join([leaf.packed() for leaf in leaves])
-        at_ms = self._clock.now_ms()
+        # Never before its entries, whatever became of the clock: a receipt looks for it from their time on.
+        at_ms = max(self._clock.now_ms(), *(seal.at_ms for seal in seals))
         counts = len(leaves), sum(leaf.last - leaf.first + 1 for leaf in leaves)
         statement = Statement(self._held.index, number + 1, at_ms, previous, *counts, root_of(packed))
         await self._write(statement, packed, seals)

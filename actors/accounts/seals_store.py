@@ -4,6 +4,7 @@ Implements: decisions, "Signed roots". Decides nothing; accounts_seal() in funct
 statement, whoever writes it.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
@@ -16,9 +17,9 @@ from actors.receipts.statements import LEAF_BYTES, SignedStatement
 from actors.units import VirtualShard
 
 _SEAL_SECONDS = 8.0
-# The database's clock and the owners' may differ by so much, and a statement may bear an earlier time than its entries.
-CLOCK_SLACK_MS = 60_000
+_PAST_ALL = b"\xff" * 33  # Later than every public key.
 FOUND_MAX = 500
+SCANNED_MAX = 5_000  # Accounts that are looked at for missing entries in one query.
 _STATEMENT = "text, key_id, signature, leaves"
 _SEAL = "SELECT account, sealed_seq, sealed_at_ms FROM accounts_seal($1, $2, $3, $4, $5, $6, $7, $8)"
 _CHAINED = (
@@ -46,6 +47,13 @@ class Sealed(NamedTuple):
     pubkey: bytes
     seq: int
     at_ms: int
+
+
+class Unsealed(NamedTuple):
+    """accounts: in the order of their public keys. last: of the accounts that were looked at; None: these were all."""
+
+    accounts: list[Sealed]
+    last: bytes | None
 
 
 class FoundLeaf(NamedTuple):
@@ -88,9 +96,12 @@ class SealsStore(Protocol):
         seals begin. Raises NumberTaken."""
         ...
 
-    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes, limit: int) -> list[Sealed]:
-        """Accounts with entries that are in no statement, and how far they are; in the order of their public keys,
-        after this one."""
+    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes) -> Unsealed:
+        """Of the next SCANNED_MAX accounts after this public key, those with entries that are in no statement."""
+        ...
+
+    async def sealed(self, pubkey: bytes) -> Sealed:
+        """How far the account is in statements."""
         ...
 
     async def following(self, sealed: Sealed, limit: int) -> list[ChainedEntry]:
@@ -101,17 +112,19 @@ class SealsStore(Protocol):
         """Entries of an account up to this one, newest first."""
         ...
 
-    async def find(self, pubkey: bytes, after: tuple[int, int, int]) -> list[FoundLeaf]:
+    async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
         """The next FOUND_MAX leaves of this account, in the order of their statements' time, lane and number, after
-        these."""
+        these and before that time. It reads all statements between."""
         ...
 
     async def statement(self, lane: int, number: int) -> SignedStatement: ...
 
 
 class PostgresSealsStore:
-    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-        self._reading = reading
+    """listing: shared with the listings of the ledger, so that long reads use one connection at a time."""
+
+    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]], listing: asyncio.Semaphore) -> None:
+        self._reading, self._listing = reading, listing
 
     async def keys(self) -> list[RootKey]:
         async with self._reading() as connection:
@@ -161,16 +174,24 @@ class PostgresSealsStore:
                 raise NumberTaken from error
         return [Sealed(*row) for row in rows]
 
-    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes, limit: int) -> list[Sealed]:
+    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes) -> Unsealed:
         async with self._reading() as connection:
+            last = await connection.fetchval(
+                "SELECT pubkey FROM accounts WHERE pubkey > $1 ORDER BY pubkey OFFSET $2 LIMIT 1",
+                *(after, SCANNED_MAX - 1),
+            )
             rows = await connection.fetch(
                 "SELECT a.pubkey, COALESCE(s.seq, 0), COALESCE(s.at_ms, 0) FROM accounts a"
-                " LEFT JOIN account_seals s ON s.pubkey = a.pubkey"
-                " WHERE a.virtual_shard = ANY ($1) AND a.seq > COALESCE(s.seq, 0) AND a.pubkey > $2"
-                " ORDER BY a.pubkey LIMIT $3",
-                *(list(shards), after, limit),
+                " LEFT JOIN account_seals s ON s.pubkey = a.pubkey WHERE a.pubkey > $2 AND a.pubkey <= $3"
+                " AND a.virtual_shard = ANY ($1) AND a.seq > COALESCE(s.seq, 0) ORDER BY a.pubkey",
+                *(list(shards), after, _PAST_ALL if last is None else last),
             )
-        return [Sealed(*row) for row in rows]
+        return Unsealed([Sealed(*row) for row in rows], last)
+
+    async def sealed(self, pubkey: bytes) -> Sealed:
+        async with self._reading() as connection:
+            row = await connection.fetchrow("SELECT pubkey, seq, at_ms FROM account_seals WHERE pubkey = $1", pubkey)
+        return Sealed(pubkey, 0, 0) if row is None else Sealed(*row)
 
     async def following(self, sealed: Sealed, limit: int) -> list[ChainedEntry]:
         async with self._reading() as connection:
@@ -181,21 +202,21 @@ class PostgresSealsStore:
         return list(map(_chained, rows))
 
     async def before(self, pubkey: bytes, at_ms: int, seq: int, limit: int) -> list[ChainedEntry]:
-        async with self._reading() as connection:
+        async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
                 f"{_CHAINED} AND at_ms <= $2 AND (at_ms, seq) <= ($2, $3) ORDER BY at_ms DESC, seq DESC LIMIT $4",
                 *(pubkey, at_ms, seq, limit),
             )
         return list(map(_chained, rows))
 
-    async def find(self, pubkey: bytes, after: tuple[int, int, int]) -> list[FoundLeaf]:
-        async with self._reading() as connection:
+    async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
+        async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
-                "SELECT at_ms, lane, number, substring(leaves FROM place FOR $5) FROM ("
+                "SELECT at_ms, lane, number, substring(leaves FROM place FOR $6) FROM ("
                 "SELECT at_ms, lane, number, leaves, position($1::bytea IN leaves) AS place FROM account_statements"
-                " WHERE at_ms >= $2 AND (at_ms, lane, number) > ($2, $3, $4)) AS s"
-                " WHERE place > 0 ORDER BY at_ms, lane, number LIMIT $6",
-                *(pubkey, *after, LEAF_BYTES, FOUND_MAX),
+                " WHERE at_ms >= $2 AND at_ms < $5 AND (at_ms, lane, number) > ($2, $3, $4)) AS s"
+                " WHERE place > 0 ORDER BY at_ms, lane, number LIMIT $7",
+                *(pubkey, *after, until_ms, LEAF_BYTES, FOUND_MAX),
             )
         return [FoundLeaf(*row) for row in rows]
 

@@ -179,7 +179,7 @@ class PostgresAccountStore:
         self.undelivered: UndeliveredStore = PostgresUndeliveredStore(self._reading)
         self.key_imports: KeyImports = PostgresKeyImports(self._reading)
         self.holders: HoldersStore = PostgresHoldersStore(self._reading)
-        self.seals: SealsStore = PostgresSealsStore(self._reading)
+        self.seals: SealsStore = PostgresSealsStore(self._reading, self._listing)
         self.bills: BillStore = PostgresBillStore(self._reading, self._listing)
         self._writer: _Writer | None = None
 

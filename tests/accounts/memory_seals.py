@@ -7,7 +7,16 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from actors.accounts.ledger import Entry
-from actors.accounts.seals_store import FOUND_MAX, ChainedEntry, FoundLeaf, NumberTaken, Seal, Sealed
+from actors.accounts.seals_store import (
+    FOUND_MAX,
+    SCANNED_MAX,
+    ChainedEntry,
+    FoundLeaf,
+    NumberTaken,
+    Seal,
+    Sealed,
+    Unsealed,
+)
 from actors.receipts.root_keys import RootKey
 from actors.receipts.statements import SignedStatement, find_leaf
 from actors.units import VirtualShard, shard_of
@@ -50,11 +59,7 @@ class MemorySeals:
         self, lane: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
     ) -> list[Sealed]:
         await asyncio.sleep(0)
-        elsewhere = [
-            self.marks.get(seal.pubkey, Sealed(seal.pubkey, 0, 0))
-            for seal in seals
-            if self.marks.get(seal.pubkey, Sealed(seal.pubkey, 0, 0)).seq != seal.first - 1
-        ]
+        elsewhere = [self._mark(seal.pubkey) for seal in seals if self._mark(seal.pubkey).seq != seal.first - 1]
         if elsewhere:
             return elsewhere
         if (lane, number) in self.statements:
@@ -63,14 +68,22 @@ class MemorySeals:
         self.marks |= {seal.pubkey: Sealed(seal.pubkey, seal.last, seal.at_ms) for seal in seals}
         return []
 
-    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes, limit: int) -> list[Sealed]:
+    async def unsealed(self, shards: Sequence[VirtualShard], after: bytes) -> Unsealed:
         await asyncio.sleep(0)
-        found = []
-        for pubkey, chain in sorted(self._chains().items()):
-            mark = self.marks.get(pubkey, Sealed(pubkey, 0, 0))
-            if pubkey > after and shard_of(pubkey) in shards and len(chain) > mark.seq:
-                found.append(mark)
-        return found[:limit]
+        looked = sorted(pubkey for pubkey in self._chains() if pubkey > after)[:SCANNED_MAX]
+        found = [
+            self._mark(pubkey)
+            for pubkey in looked
+            if shard_of(pubkey) in shards and len(self._chains()[pubkey]) > self._mark(pubkey).seq
+        ]
+        return Unsealed(found, looked[-1] if len(looked) == SCANNED_MAX else None)
+
+    async def sealed(self, pubkey: bytes) -> Sealed:
+        await asyncio.sleep(0)
+        return self._mark(pubkey)
+
+    def _mark(self, pubkey: bytes) -> Sealed:
+        return self.marks.get(pubkey, Sealed(pubkey, 0, 0))
 
     async def following(self, sealed: Sealed, limit: int) -> list[ChainedEntry]:
         await asyncio.sleep(0)
@@ -84,12 +97,12 @@ class MemorySeals:
         found = [ChainedEntry(*pair) for pair in chain if (pair[0].at_ms, pair[0].seq) <= (at_ms, seq)]
         return found[::-1][:limit]
 
-    async def find(self, pubkey: bytes, after: tuple[int, int, int]) -> list[FoundLeaf]:
+    async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
         await asyncio.sleep(0)
         found = []
         for (lane, number), (at_ms, signed) in self.statements.items():
             placed = find_leaf(signed.leaves, pubkey)
-            if placed is not None and (at_ms, lane, number) > after:
+            if placed is not None and (at_ms, lane, number) > after and at_ms < until_ms:
                 found.append(FoundLeaf(at_ms, lane, number, placed[1].packed()))
         return sorted(found)[:FOUND_MAX]
 

@@ -3,11 +3,13 @@
 import pytest
 
 from actors.accounts import seals_store
+from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.listings import LedgerFilter
 from actors.accounts.long_reads import LongReads
 from actors.accounts.receipt_commands import READS_MAX, ReceiptCommands
 from actors.accounts.receipts import RECEIPTS_MAX, ReadChain, ReadLedgerKeys, ReadReceipts
 from actors.accounts.store import AccountStore
+from actors.clock import ManualClock
 from actors.errors import Err
 from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import SHARDS
@@ -29,6 +31,20 @@ async def test_a_statement_is_found_behind_many_of_the_account(ledger: Ledger, m
         await ledger.write(count=1, told=sealing)
         await sealing.finish()
     await ledger.check()
+
+
+async def test_a_statement_that_was_made_days_later_is_found(ledger: Ledger) -> None:
+    """As after an outage, or of entries from before there were statements."""
+    await ledger.write(count=3)
+    for days in (0, 2, 40, -10_000):
+        sealing = ledger.sealing()
+        sealing._clock = LedgerClock(ManualClock(ManualClock().now_ms() + days * 86_400_000))
+        await sealing.finish()
+        await ledger.write(count=1)
+        await ledger.write(BOB, count=1)
+    await ledger.sealing().finish()
+    await ledger.check()
+    await ledger.check(BOB)
 
 
 async def test_no_more_is_read_than_was_asked_for(ledger: Ledger) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.accounts import sealing as sealing_module
+from actors.accounts import seals_store
 from actors.accounts.account import Account
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
@@ -26,6 +27,7 @@ from actors.receipts.root_keys import KeySeal, published
 from actors.receipts.roots_file import RootsFile, read_roots
 from actors.receipts.statements import SignedStatement, parse, unpack
 from ledger_gateway import receipts as verifier
+from tests.accounts import memory_seals
 from tests.accounts.making import ALICE, BOB, pubkey_of, settle, take
 from tests.accounts.memory_seals import MemorySeals
 from tests.accounts.memory_store import MemoryAccountStore
@@ -128,6 +130,10 @@ async def test_entries_wait_for_company_unless_somebody_asks_for_them(ledger: Le
     await commands.answer(ReadReceipts(ALICE, NO_FILTER, 5))
     await sealing.tick()
     await ledger.check()
+    await ledger.write(count=2)  # Told to nobody, as by a group of unknown end.
+    await commands.answer(ReadReceipts(ALICE, NO_FILTER, 5))
+    await sealing.tick()
+    await ledger.check()
 
 
 async def test_an_entry_that_is_in_no_statement_has_no_receipt_yet(ledger: Ledger) -> None:
@@ -173,7 +179,9 @@ async def test_more_than_fits_into_one_statement_comes_into_several(
     """Entries of one account, accounts, and entries that are read from the ledger in pieces."""
     monkeypatch.setattr(sealing_module, "_ENTRIES_MAX", 3)
     monkeypatch.setattr(sealing_module, "_ACCOUNTS_MAX", 2)
-    monkeypatch.setattr(sealing_module, "_SCANNED_MAX", 2)
+    monkeypatch.setattr(sealing_module, "_REFILLED_MAX", 2)
+    monkeypatch.setattr(seals_store, "SCANNED_MAX", 3)
+    monkeypatch.setattr(memory_seals, "SCANNED_MAX", 3)
     for name in "abcde":
         await ledger.write(pubkey_of(name), 10)
     sealing = ledger.sealing()

@@ -2,11 +2,13 @@
 
 import pytest
 
+from actors.accounts import seals_store
 from actors.accounts.account import Account
 from actors.accounts.seals_store import FOUND_MAX, NumberTaken, Seal, Sealed
 from actors.accounts.store import AccountStore
 from actors.receipts.root_keys import KeySeal
 from actors.receipts.statements import NO_STATEMENT, SignedStatement, Statement, leaf_of, root_of
+from tests.accounts import memory_seals
 from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import SHARDS
 from tests.accounts.test_store import debits, opened_in
@@ -37,15 +39,15 @@ async def test_an_entry_is_in_one_statement(store: AccountStore) -> None:
     """A seal that begins elsewhere is told where it should, and nothing of its statement is written."""
     await written(store)
     seals = store.seals
-    assert await seals.newest(0) is None and await seals.unsealed(SHARDS, b"", 9) == [Sealed(ALICE, 0, 0)]
+    assert await seals.newest(0) is None and await seals.unsealed(SHARDS, b"") == ([Sealed(ALICE, 0, 0)], None)
     first = signed(1, Seal(ALICE, 1, 2, 70))
     assert await seals.seal(*first) == []
-    assert await seals.newest(0) == first[3] and await seals.unsealed(SHARDS, b"", 9) == [Sealed(ALICE, 2, 70)]
+    assert await seals.newest(0) == first[3] and await seals.unsealed(SHARDS, b"") == ([Sealed(ALICE, 2, 70)], None)
     for seal in (Seal(ALICE, 2, 3, 80), Seal(ALICE, 4, 4, 80)):
         assert await seals.seal(*signed(2, Seal(BOB, 1, 1, 1), seal)) == [Sealed(ALICE, 2, 70)]
     assert await seals.newest(0) == first[3]
     assert await seals.seal(*signed(2, Seal(ALICE, 3, 4, 80), Seal(BOB, 1, 1, 1))) == []
-    assert await seals.unsealed(SHARDS, b"", 9) == []
+    assert await seals.unsealed(SHARDS, b"") == ([], None)
 
 
 async def test_a_lane_has_each_number_once(store: AccountStore) -> None:
@@ -72,14 +74,18 @@ async def test_entries_are_read_from_any_place_in_both_directions(store: Account
     assert await store.seals.before(BOB, third.at_ms, 3, 2) == []
 
 
-async def test_unsealed_accounts_are_listed_in_their_order(store: AccountStore) -> None:
+async def test_accounts_are_looked_through_in_pieces(store: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, one look reads a bounded number of them."""
+    monkeypatch.setattr(seals_store, "SCANNED_MAX", 1)
+    monkeypatch.setattr(memory_seals, "SCANNED_MAX", 1)
     epoch = await store.take_over("a", SHARDS, False)
     for pubkey in (BOB, ALICE):
         await opened_in(store, epoch, pubkey)
     low, high = sorted((ALICE, BOB))
-    assert [one.pubkey for one in await store.seals.unsealed(SHARDS, b"", 1)] == [low]
-    assert [one.pubkey for one in await store.seals.unsealed(SHARDS, low, 9)] == [high]
-    assert await store.seals.unsealed([], b"", 9) == []
+    assert await store.seals.unsealed(SHARDS, b"") == ([Sealed(low, 0, 0)], low)
+    assert await store.seals.unsealed(SHARDS, low) == ([Sealed(high, 0, 0)], high)
+    assert await store.seals.unsealed(SHARDS, high) == ([], None)
+    assert await store.seals.unsealed([], b"") == ([], low)
 
 
 async def test_statements_of_an_account_are_found_from_a_time_on(store: AccountStore) -> None:
@@ -88,9 +94,13 @@ async def test_statements_of_an_account_are_found_from_a_time_on(store: AccountS
         if number > 3:
             seals = [Seal(ALICE, number - 1, number - 1, 1)]
         assert await store.seals.seal(*signed(number, *seals, at_ms=10 * number)) == []
-    found = await store.seals.find(ALICE, (20, -1, -1))
+    found = await store.seals.find(ALICE, (20, -1, -1), 1_000)
     assert [one.number for one in found] == [2, 4, 5] and len(found) < FOUND_MAX
-    assert [one.number for one in await store.seals.find(ALICE, (20, 0, 2))] == [4, 5]
+    assert [one.number for one in await store.seals.find(ALICE, (20, 0, 2), 1_000)] == [4, 5]
+    assert [one.number for one in await store.seals.find(ALICE, (20, -1, -1), 50)] == [2, 4]
+    assert await store.seals.sealed(ALICE) == Sealed(ALICE, 4, 1) and await store.seals.sealed(b"c") == Sealed(
+        b"c", 0, 0
+    )
     assert found[0].leaf == leaf_of(ALICE, 2, [b"h" * 32]).packed()
 
 
