@@ -89,7 +89,12 @@ class Sealing:
         self._key: tuple[RootKey, SigningKey] | None = None
         self._keys_at = 0.0
         metrics = metrics or Metrics()
-        metrics.watch("entries_unsealed", "Ledger entries that are in no signed statement yet.", lambda: self._count)
+        self._whole_at = clock.monotonic()  # When each entry was in a statement, or waited for company here.
+        metrics.watch(
+            "unsealed_seconds",
+            "Time since all ledger entries were in signed statements, or waited a few seconds for one.",
+            lambda: clock.monotonic() - self._whole_at,
+        )
 
     # --- what is told
 
@@ -150,6 +155,8 @@ class Sealing:
             for _ in range(_STATEMENTS_MAX):
                 due = self._due()
                 if not due:
+                    if self._scanned.issuperset(self._held.all):
+                        self._whole_at = self._clock.monotonic()
                     break
                 await self._make_statement(due)
         except StoreUnavailable as error:

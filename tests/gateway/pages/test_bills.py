@@ -59,9 +59,9 @@ async def test_a_month_adds_up_to_what_the_account_has() -> None:
         assert body["opening"] == {"balance": 0, "number": 0, "hash": None, "receipt": None}
         assert body["closing"]["balance"] == balance == sum(line["credits"] for line in body["lines"])
         assert [(line["type"], line["method"], line["entries"]) for line in body["lines"]] == [
-            ("debit", "getBlock", 1),
-            ("debit", "getSlot", 2),
             ("adjustment", None, 1),
+            ("debit", "getSlot", 2),
+            ("debit", "getBlock", 1),
         ]
         daily = (await get(world, customer, f"/account/bills/{month}?by=day")).json()
         assert all(line["day"].startswith(month) for line in daily["lines"])
