@@ -52,7 +52,7 @@ def single(reply: Reply, raw_id: bytes) -> Response:
     else:
         response = Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
     if reply.posted:
-        response.posted = reply.posted
+        response.posted, response.operations = reply.posted, operations_of((reply,))
     return response
 
 
@@ -62,15 +62,24 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
     charges = [reply.charge for reply in items if reply.charge is not None]
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
     posted = sum(reply.posted for reply in items)
+    told = operations_of(items) if posted else ()
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
         added = served_by(answers) + (replies.retry_after_of([reply.refusal for reply in items]) if refused else [])
-        return Response(200, body, added, charges, refused=refused, posted=posted)
+        return Response(200, body, added, charges, refused=refused, posted=posted, operations=told)
     parts: list[bytes | memoryview] = []
     for reply in items:
         parts.append(b"," if parts else b"[")
         parts += (_item(reply, request_id, deposit),) if reply.answer is None else reply.answer.reply_parts(reply.id)
-    return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused, posted=posted)
+    response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused, posted=posted)
+    response.operations = told
+    return response
+
+
+def operations_of(items: Sequence[Reply]) -> list[bytes]:
+    """The operations that were charged for these replies, in their order."""
+    named = [reply.operation if reply.charge is None else reply.charge.operation for reply in items]
+    return [operation for operation in named if operation]
 
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:

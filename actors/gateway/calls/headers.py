@@ -72,13 +72,17 @@ def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | 
     )
 
 
-def add_cost(headers: HeaderList, charges: Sequence[SettleRequest], posted: int) -> None:
+def add_cost(
+    headers: HeaderList, charges: Sequence[SettleRequest], posted: int, operations: Sequence[bytes] = ()
+) -> None:
     """Add the credits of an answer that is paid: those of its charges, and those that others have posted for it. And
-    the operations of its charges, which name their entries in the account's ledger for ever."""
+    the operations of its charges, which name their entries in the account's ledger for ever. operations: of all of
+    them, where others have posted some."""
     cost = posted + (charges[0].charged if len(charges) == 1 else sum(charge.charged for charge in charges))
     headers.append(_of_cost(cost))
-    if charges:
-        names = ",".join([charge.operation.hex() for charge in charges[:RECEIPTS_MAX]])
+    if charges or operations:
+        told = operations or [charge.operation for charge in charges]
+        names = ",".join([operation.hex() for operation in told[:RECEIPTS_MAX]])
         headers.append((b"x-receipt", names.encode()))
 
 

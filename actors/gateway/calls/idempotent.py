@@ -28,6 +28,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, large_requests, outcomes
 from actors.gateway.calls.admission import AdmittedCall
+from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
@@ -221,7 +222,7 @@ class IdempotentCalls:
         answer = admitted.answer or await self._pipeline.ask(admitted, release)
         if isinstance(answer, DeferredAnswer):
             await (self._not_kept(admitted, record, answer, 0) if answer.final else self._leave(record))
-            return _answered(admitted, answer, held, None, answer.posted)
+            return _answered(admitted, answer, held, None, answer.posted, record.operation)
         ending = outcomes.judge(admitted.plan.method, admitted.plan.ceiling, answer)
         seconds = self._clock.monotonic() - began_at
         self._metrics.call_ended(admitted.plan.method, ending.outcome, ending.charged, seconds)
@@ -234,7 +235,8 @@ class IdempotentCalls:
         withheld = await self._not_kept(admitted, record, answer, ending.charged)
         if withheld is not None:
             return _free(admitted, withheld, held)
-        settle = msgspec.structs.replace(release, charged=ending.charged, outcome=ending.outcome)
+        evidence = await evidence_of(admitted, record.operation, answer, ending.charged)
+        settle = msgspec.structs.replace(release, charged=ending.charged, outcome=ending.outcome, evidence=evidence)
         return await self._settled(admitted, record, settle, answer, held)
 
     async def _repeat(self, admitted: AdmittedCall, record: KeyRecord, held: HoldReply) -> Replies:
@@ -243,12 +245,14 @@ class IdempotentCalls:
         kind = AnswerKind(kept.kind)
         answer = RelayedAnswer(kind, kept.body, kept.id_start, kept.id_end, http=kept.http, bundle_id=kept.bundle_id)
         if record.charged == 0:  # A deferred call, whose hold ends elsewhere.
-            done = _answered(admitted, answer, held, None, kept.posted)
+            done = _answered(admitted, answer, held, None, kept.posted, record.operation)
         else:
             release = release_of(admitted, record.operation, held, self._clock.now())
             outcome = int(Outcome.ANSWERED if kind is AnswerKind.RESULT else Outcome.UPSTREAM_ERROR)
             ceiling = max(record.charged, release.ceiling)  # The price may have changed since.
-            settle = msgspec.structs.replace(release, charged=record.charged, ceiling=ceiling, outcome=outcome)
+            evidence = await evidence_of(admitted, record.operation, answer, record.charged)
+            ending = {"charged": record.charged, "ceiling": ceiling, "outcome": outcome, "evidence": evidence}
+            settle = msgspec.structs.replace(release, **ending)
             done = await self._settled(admitted, record, settle, answer, held)
         done.repeated = done.items[0].answer is not None
         return done
@@ -265,7 +269,7 @@ class IdempotentCalls:
             await self._forget(record)
             return _unrecorded(admitted, _NOT_CHARGED, held)
         self._accounts.delivered(settle.pubkey, settle.operation)  # From here on the answer waits in the store.
-        return _answered(admitted, answer, held, settled, settle.charged)
+        return _answered(admitted, answer, held, settled, settle.charged, record.operation)
 
     async def _end_free(
         self,
@@ -370,10 +374,16 @@ def _unrecorded(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Re
 
 
 def _answered(
-    admitted: AdmittedCall, answer: NodeAnswer, held: HoldReply, settled: SettleReply | None, posted: int = 0
+    admitted: AdmittedCall,
+    answer: NodeAnswer,
+    held: HoldReply,
+    settled: SettleReply | None,
+    posted: int = 0,
+    operation: bytes = b"",
 ) -> Replies:
     """Without its charge: no owner refunds it, so nothing has to be confirmed before the answer leaves."""
-    return _replies(Reply(admitted.id, answer, None, posted=posted), held, settled)
+    reply = Reply(admitted.id, answer, None, posted=posted, operation=operation if posted else b"")
+    return _replies(reply, held, settled)
 
 
 def _replies(reply: Reply, held: HoldReply, settled: SettleReply | None) -> Replies:

@@ -133,6 +133,7 @@ class Reply(msgspec.Struct):
 
     charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
     higher numbers are newer. posted: credits that others than this replica's charge have posted for the answer.
+    operation: the one by which they did.
     """
 
     id: bytes
@@ -142,6 +143,7 @@ class Reply(msgspec.Struct):
     charge: SettleRequest | None = None
     told: int = 0
     posted: int = 0
+    operation: bytes = b""
 
 
 class Replies(msgspec.Struct):

@@ -331,7 +331,8 @@ class Pipeline:
                 answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None
-                return Reply(admitted.id, answer, None, held.figures.credits_remaining, posted=answer.posted)
+                left, named = held.figures.credits_remaining, operation if answer.posted else b""
+                return Reply(admitted.id, answer, None, left, posted=answer.posted, operation=named)
             ending = outcomes.judge(plan.method, plan.ceiling, answer)
         except _TakenOver:
             raise asyncio.CancelledError from None

@@ -33,6 +33,7 @@ class Response(HttpResponse):
     kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
     door. refused: constants of the error table that the body names, for the metrics. stream: in place of `body`.
     is_public: of a page whose answers have no X-Request-Id. posted: as in Reply. is_delayed: the door holds it back.
+    operations: of all charges, where `charges` does not have all of them.
     """
 
     kept: Sequence[object] = ()
@@ -42,6 +43,7 @@ class Response(HttpResponse):
     stream: AsyncGenerator[bytes, None] | None = None
     is_public: bool = False
     posted: int = 0
+    operations: Sequence[bytes] = ()
     is_delayed: bool = False
 
 

@@ -357,7 +357,7 @@ class HttpDoor:
             self._metrics.refusals.add((constant,))
         added = response.headers
         if response.charges or response.posted:
-            headers.add_cost(added, response.charges, response.posted)
+            headers.add_cost(added, response.charges, response.posted, response.operations)
         if shows_id and not (self._ids_from_serve and facts.serve_id):
             added.append((b"x-request-id", request_id.encode()))
         if facts.browser:

@@ -19,7 +19,7 @@ from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, replies
 from actors.gateway.calls.admission import Plan
-from actors.gateway.calls.answers import served_by
+from actors.gateway.calls.answers import operations_of, served_by
 from actors.gateway.calls.cost_limits import Calls, batch_within_limit, one_within_limit, parse_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.headers import Header
@@ -217,7 +217,8 @@ class McpDoor:
         assert answer is not None
         body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt, dialect))
         charges = () if reply.charge is None else (reply.charge,)
-        return Response(200, body, served_by((answer,)), charges, posted=reply.posted)
+        told = operations_of((reply,))
+        return Response(200, body, served_by((answer,)), charges, posted=reply.posted, operations=told)
 
     def _terms_of(self, request: Request, refusal: Refusal) -> Terms | None:
         if refusal.err.row.http != 402:
@@ -275,6 +276,7 @@ class McpDoor:
         refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
         posted = sum(end.posted for end in done.items)
         response = Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
+        response.operations = operations_of(done.items)
         if len(asked) == len(done.items):
             response.headers += replies.retry_after_of([end.refusal for end in done.items])
         return self._with_headers(response, done, added)
