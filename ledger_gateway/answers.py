@@ -72,6 +72,13 @@ def document_of(answer: Answer) -> Any:
     raise _refusal(value, answer)
 
 
+def text_of(answer: Answer) -> str:
+    """Return a page that is no JSON. Raises GatewayError for a refusal, BadAnswer for anything else."""
+    if answer.status < 300:
+        return answer.body.decode("utf-8", "replace")
+    raise _refusal(_json(answer), answer)
+
+
 def result_of(answer: Answer) -> Any:
     """Return the result of a single JSON-RPC call, whose id is CALL_ID. Raises NodeError, GatewayError or BadAnswer."""
     reply = _json(answer)

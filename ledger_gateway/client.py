@@ -25,6 +25,7 @@ from ledger_gateway.answers import (
     document_of,
     items_of,
     result_of,
+    text_of,
     told_errors,
 )
 from ledger_gateway.credentials import ApiKey, Session, Wallet, credential_of
@@ -250,6 +251,10 @@ class Gateway:
     async def page(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """Return the JSON of a free page, such as /health, /pricing or /capabilities."""
         return await self._transport.ask("GET", path, document_of, query=query)
+
+    async def text(self, path: str, query: Mapping[str, Any] | None = None) -> str:
+        """Return a free page that is no JSON, such as a bill as CSV."""
+        return await self._transport.ask("GET", path, text_of, query=query)
 
     async def health(self) -> dict[str, Any]:
         """Return the health document, also while the service starts (503)."""

@@ -1,10 +1,11 @@
-"""`receipts`, `verify`: get receipts of the ledger, and check them with the published keys alone."""
+"""`receipts`, `verify`, `bill`: receipts of the ledger, their check with the published keys, and a month's sums."""
 
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import typer
@@ -50,6 +51,60 @@ async def receipts(
         with out.open("x", encoding="utf-8") as file:
             json.dump(found, file, indent=1)
     shell.out.next(f"`ledger-gateway verify {out or 'FILE'}` checks them with the published keys.")
+
+
+class BillFormat(StrEnum):
+    JSON, CSV, BEANCOUNT, HTML, PARQUET = "json", "csv", "beancount", "html", "parquet"
+
+
+@command(APP)
+async def bill(
+    shell: Shell,
+    month: Annotated[str, typer.Argument(help="Such as 2026-11, in UTC.")],
+    by: Annotated[str, typer.Option("--by", help="month, or day: lines for each day.")] = "month",
+    form: Annotated[BillFormat, typer.Option("--format", help="Of --out.")] = BillFormat.CSV,
+    out: Annotated[Path | None, typer.Option("--out", help="Write here in that format; a new file.")] = None,
+) -> None:
+    """Show what a month began with, what came and went, and what was left."""
+    path = f"/account/bills/{month}"
+    async with shell.caller() as gateway:
+        found = await gateway.page(path, {"by": by})
+        if out is not None and form not in (BillFormat.JSON, BillFormat.PARQUET):
+            written = await gateway.text(path, {"by": by, "format": form.value})
+        else:
+            written = json.dumps(found, indent=1)
+    if out is not None:
+        with out.open("xb") as file:
+            if form is BillFormat.PARQUET:
+                _write_parquet(found, file)
+            else:
+                file.write(written.encode())
+    if shell.out.as_json:
+        return shell.out.document(found)
+    rows = [{**line, "method": line["method"] or ""} for line in found["lines"]]
+    columns = (
+        ("day", "type", "method", "entries", "credits") if by == "day" else ("type", "method", "entries", "credits")
+    )
+    shell.out.text(f"{found['month']}: {found['opening']['balance']:,} credits at the beginning")
+    shell.out.table(rows, columns, ("entries", "credits"))
+    shell.out.text(f"{found['closing']['balance']:,} credits at the end")
+    shell.out.next(f"`ledger-gateway receipts {found['closing']['receipt']}` proves the last balance.")
+    return None
+
+
+def _write_parquet(bill: Any, file: BinaryIO) -> None:
+    """Lines, with the balances of both ends in the file's metadata."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError:
+        raise Refused("Parquet needs pyarrow", "`pip install ledger-gateway[data]` installs it.") from None
+    kinds = {"entries": pa.int64(), "credits": pa.int64(), "first": pa.int64(), "last": pa.int64()}
+    names = ("day", "type", "method", "entries", "credits", "first", "last", "digest")
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
+    ends = {name: str(bill[name]["balance"]) for name in ("opening", "closing")}
+    table = pa.Table.from_pylist(bill["lines"], schema=schema)
+    pq.write_table(table.replace_schema_metadata({"account": bill["account"], "month": bill["month"], **ends}), file)
 
 
 @command(APP)

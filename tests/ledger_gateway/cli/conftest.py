@@ -16,6 +16,7 @@ from ledger_gateway.cli import deposit_command, shell
 from ledger_gateway.cli.app import make_group
 from ledger_gateway.cli.arguments import KEY_VARIABLE, KEYPAIR_VARIABLE, PROFILE_VARIABLE, URL_VARIABLE
 from ledger_gateway.client import Gateway
+from tests.gateway.pages.test_bills import Pages as BillsPages
 from tests.gateway.pages.test_receipts import Pages
 
 from ..world import Served, Waits, a_gateway
@@ -62,10 +63,11 @@ def site() -> Iterator[Site]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        pages = Pages()
+        pages, bills = Pages(), BillsPages()
         identity = {"address_requests_per_minute": 1_000_000}
-        async with a_gateway(identity=identity, pages=pages.pages()) as served:
+        async with a_gateway(identity=identity, pages=[*pages.pages(), *bills.pages()]) as served:
             pages.open(served.world)
+            bills.open(served.world)
             begun.append(Site(served, loop))
             ready.set()
             await ending.wait()

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.ledger_gateway.test_receipts import KEYS, receipts
 
@@ -55,3 +57,22 @@ def test_receipts_are_proven_without_the_gateway(cli: Callable[..., Done], tmp_p
     keys.write_text("{}")
     assert "ledger-keys.json" in cli("verify", str(some), *offline).err
     assert cli("verify", str(some)).code == 1, "this gateway has published another key"
+
+
+def test_a_month_is_shown_and_written_in_each_form(cli: Callable[..., Done], site: Site, tmp_path: Path) -> None:
+    """The same sums on the screen, in each file, and in Parquet for who works with frames."""
+    key = site.key(1_000)
+    httpx.post(site.served.url, json={"jsonrpc": "2.0", "id": 1, "method": "getSlot"}, headers={"x-api-key": key})
+    month = f"{datetime.fromtimestamp(site.served.world.clock.now(), UTC):%Y-%m}"
+    shown = cli("bill", month, key=key)
+    assert shown.code == 0 and "999 credits at the end" in shown.out and "getSlot" in shown.out, shown
+    assert max(map(len, shown.out.splitlines())) <= 80
+    for form in ("csv", "beancount", "html", "json", "parquet"):
+        file = tmp_path / f"bill.{form}"
+        assert cli("bill", month, "--by", "day", "--format", form, "--out", str(file), key=key).code == 0
+        assert form == "parquet" or "999" in file.read_text()
+    table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "bill.parquet")
+    assert sum(table.column("credits").to_pylist()) == 999 and table.schema.metadata[b"closing"] == b"999"
+    assert cli("bill", month, "--out", str(tmp_path / "bill.csv"), key=key).code == 1, "nothing is overwritten"
+    wrong = cli("bill", "November", key=key)
+    assert wrong.code == 1 and "2026-11" in wrong.err
