@@ -49,7 +49,7 @@ class NodeError(LedgerGatewayError):
         super().__init__(f"{message} ({code})")
         self.code, self.message, self.data, self.request_id = code, message, data, request_id
         self.credits = credits
-        charge = "" if credits is None else f", and it is charged: {credits} {'credit' if credits == 1 else 'credits'}"
+        charge = "" if not credits else f", and it is charged: {credits} {'credit' if credits == 1 else 'credits'}"
         self.next_step = f"This is the node's own answer{charge}; the same call gets the same answer."
 
 

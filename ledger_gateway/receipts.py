@@ -18,7 +18,7 @@ from nacl.signing import VerifyKey
 TYPES = ("deposit", "bonus", "debit", "refund", "adjustment", "expiry")
 OUTCOMES = ("answered", "upstream_error", "client_gone", "released")
 _STATEMENT = re.compile(
-    r"ledger-gateway statement 1\nlane \d+\nnumber \d+\nat_ms (\d+)\nprevious [0-9a-f]{64}\naccounts (\d+)\n"
+    r"ledger-gateway statement 1\nseries \d+\nnumber \d+\nat_ms (\d+)\nprevious [0-9a-f]{64}\naccounts (\d+)\n"
     r"entries \d+\nroot ([0-9a-f]{64})\n",
     re.ASCII,
 )

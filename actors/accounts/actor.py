@@ -144,7 +144,7 @@ class AccountShard:
         self._nonces.start()
         self._tasks = [asyncio.create_task(self._for_ever(self.tick, _TICK_SECONDS))]
         if self._sealing is not None:
-            self._tasks.append(asyncio.create_task(self._for_ever(self._sealing.tick, SEAL_SECONDS)))
+            self._tasks.append(asyncio.create_task(self._for_ever(self._seal, SEAL_SECONDS)))
 
     async def stop(self) -> None:
         """Write all decisions, then end."""
@@ -152,7 +152,7 @@ class AccountShard:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commits.stop()
-        if self._sealing is not None:
+        if self._sealing is not None and not self._commits.fenced:
             await self._sealing.finish()
         await self._nonces.stop()
         await self._sessions.flush()
@@ -186,6 +186,10 @@ class AccountShard:
         await self._maintenance.tick()
         await self._usage.tick()
         await self.moving.tick(moment.steady)
+
+    async def _seal(self) -> None:
+        if self._sealing is not None and not self._commits.fenced:
+            await self._sealing.tick()
 
     async def _for_ever(self, tick: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:

@@ -507,10 +507,10 @@ $$;
 
 -- Write one statement, and how far each of its accounts is in statements now. Gives nothing where it was written. Else
 -- nothing was written, and it gives the accounts whose entries are not the next ones, with what they are at.
--- Whoever writes entries again that a statement has, or leaves some out, is told so; SQLSTATE 23505: the lane has a
+-- Whoever writes entries again that a statement has, or leaves some out, is told so; SQLSTATE 23505: the series has a
 -- statement of this number.
 CREATE OR REPLACE FUNCTION accounts_seal(
-    my_lane integer, my_number bigint, my_at_ms bigint, my_text text, my_key_id text, my_signature bytea,
+    my_series integer, my_number bigint, my_at_ms bigint, my_text text, my_key_id text, my_signature bytea,
     my_leaves bytea, seals accounts_seal[]
 ) RETURNS TABLE (account bytea, sealed_seq bigint, sealed_at_ms bigint) LANGUAGE plpgsql AS $$
 BEGIN
@@ -522,8 +522,8 @@ BEGIN
     IF FOUND THEN
         RETURN;
     END IF;
-    INSERT INTO account_statements (lane, number, at_ms, text, key_id, signature, leaves)
-        VALUES (my_lane, my_number, my_at_ms, my_text, my_key_id, my_signature, my_leaves);
+    INSERT INTO account_statements (series, number, at_ms, text, key_id, signature, leaves)
+        VALUES (my_series, my_number, my_at_ms, my_text, my_key_id, my_signature, my_leaves);
     UPDATE account_seals AS m SET seq = s.last, at_ms = s.at_ms FROM unnest(seals) AS s WHERE m.pubkey = s.pubkey;
 END $$;
 

@@ -117,7 +117,7 @@ class ReceiptCommands:
         found = await self._find(pubkey, entry)
         if found is None:
             return None
-        statement = await self._store.statement(found.lane, found.number)
+        statement = await self._store.statement(found.series, found.number)
         placed = find_leaf(statement.leaves, pubkey)
         assert placed is not None, found
         index, leaf = placed

@@ -78,13 +78,13 @@ class Sealing:
         self._random_bytes = random_bytes
         self._file = None if folder is None else RootsFile(folder, held.index)
         self._file_number: int | None = None  # Newest statement in the file; None: not known.
-        self._unwritten: list[SignedStatement] = []  # Made and not in the file yet.
+        self._unwritten: dict[int, SignedStatement] = {}  # By number: made and not in the file yet.
         self._waiting: dict[bytes, _Run] = {}
         self._urged: set[bytes] = set()  # Accounts of which nothing waits here.
         self._count = 0
         self._scanned: frozenset[VirtualShard] = frozenset()  # Shards of which no entry is missing here.
         self._scan_from, self._scan_is_whole = b"", True
-        self._newest: tuple[int, bytes] | None = None  # Number and hash of the lane's newest statement.
+        self._newest: tuple[int, bytes] | None = None  # Number and hash of the series' newest statement.
         self._keys: list[RootKey] = []
         self._key: tuple[RootKey, SigningKey] | None = None
         self._keys_at = 0.0
@@ -275,7 +275,7 @@ class Sealing:
         text = statement.text()
         signed = SignedStatement(text, key.id, signing.sign(text.encode()).signature, packed)
         try:
-            elsewhere = await self._store.seal(statement.lane, statement.number, statement.at_ms, signed, seals)
+            elsewhere = await self._store.seal(statement.series, statement.number, statement.at_ms, signed, seals)
         except NumberTaken:
             self._newest = None
             return
@@ -294,9 +294,8 @@ class Sealing:
                 self._count -= count
                 if not run.hashes:
                     del self._waiting[seal.pubkey]
-        if self._file is not None:
-            self._unwritten.append(signed)
-            del self._unwritten[:-_FILE_STATEMENTS_MAX]  # Those before are read from the database.
+        if self._file is not None and len(self._unwritten) < _FILE_STATEMENTS_MAX:
+            self._unwritten[statement.number] = signed  # Those beyond are read from the database.
 
     # --- the file
 
@@ -311,20 +310,24 @@ class Sealing:
                         f"it has statement {found} and the database has {self._newest[0]} of them, as after a restore:"
                         " keep the file for the audit"
                     )
-                self._file_number = self._newest[0] - len(self._unwritten) if found is None else found
-            if self._newest[0] <= self._file_number:
+                # A new file begins with what this process has made.
+                self._file_number = min(self._unwritten, default=self._newest[0] + 1) - 1 if found is None else found
+            wanted = range(self._file_number + 1, self._newest[0] + 1)
+            if not wanted:
                 return
-            pending = self._unwritten
-            if len(pending) < self._newest[0] - self._file_number:
+            if self._unwritten.keys() >= set(wanted):
+                pending = [self._unwritten[number] for number in wanted]
+            else:
                 pending = await self._store.after(self._held.index, self._file_number, _FILE_STATEMENTS_MAX)
-            pending = pending[-(self._newest[0] - self._file_number) :]
             keys = {key.id: key for key in self._keys}
             for key_id, signed in groupby(pending, lambda one: one.key_id):
+                if key_id not in keys:  # Another owner made it a moment ago.
+                    self._keys_at = 0.0
+                    return
                 group = list(signed)
                 await asyncio.to_thread(file.append, keys[key_id], group)
                 self._file_number += len(group)
-            if self._file_number == self._newest[0]:
-                self._unwritten = []
+            self._unwritten = {number: one for number, one in self._unwritten.items() if number > self._file_number}
         except (OSError, BrokenRoots, StoreUnavailable) as error:
             self._file_number = None
             logger.error(

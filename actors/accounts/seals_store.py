@@ -29,7 +29,7 @@ _CHAINED = (
 
 
 class NumberTaken(Exception):
-    """The lane has a statement of this number: another owner of the lane's index has written it."""
+    """The series has a statement of this number: another owner of the series' index has written it."""
 
 
 class Seal(NamedTuple):
@@ -60,7 +60,7 @@ class FoundLeaf(NamedTuple):
     """An account in a statement. leaf: its packed leaf."""
 
     at_ms: int
-    lane: int
+    series: int
     number: int
     leaf: bytes
 
@@ -83,14 +83,14 @@ class SealsStore(Protocol):
         """Sign with this key from now on. False: the one that signs is not `old_id` any more; nothing was done."""
         ...
 
-    async def newest(self, lane: int) -> SignedStatement | None: ...
+    async def newest(self, series: int) -> SignedStatement | None: ...
 
-    async def after(self, lane: int, number: int, limit: int) -> list[SignedStatement]:
-        """The statements of a lane that follow this number, in their order."""
+    async def after(self, series: int, number: int, limit: int) -> list[SignedStatement]:
+        """The statements of a series that follow this number, in their order."""
         ...
 
     async def seal(
-        self, lane: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
+        self, series: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
     ) -> list[Sealed]:
         """Write a statement. Where it gives anything, nothing was written, and these accounts are not where their
         seals begin. Raises NumberTaken."""
@@ -113,11 +113,11 @@ class SealsStore(Protocol):
         ...
 
     async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
-        """The next FOUND_MAX leaves of this account, in the order of their statements' time, lane and number, after
+        """The next FOUND_MAX leaves of this account, in the order of their statements' time, series and number, after
         these and before that time. It reads all statements between."""
         ...
 
-    async def statement(self, lane: int, number: int) -> SignedStatement: ...
+    async def statement(self, series: int, number: int) -> SignedStatement: ...
 
 
 class PostgresSealsStore:
@@ -143,31 +143,31 @@ class PostgresSealsStore:
                 )
             )
 
-    async def newest(self, lane: int) -> SignedStatement | None:
+    async def newest(self, series: int) -> SignedStatement | None:
         async with self._reading() as connection:
             row = await connection.fetchrow(
-                f"SELECT {_STATEMENT} FROM account_statements WHERE lane = $1 ORDER BY number DESC LIMIT 1",  # noqa: S608
-                lane,
+                f"SELECT {_STATEMENT} FROM account_statements WHERE series = $1 ORDER BY number DESC LIMIT 1",  # noqa: S608
+                series,
             )
         return None if row is None else SignedStatement(*row)
 
-    async def after(self, lane: int, number: int, limit: int) -> list[SignedStatement]:
+    async def after(self, series: int, number: int, limit: int) -> list[SignedStatement]:
         async with self._reading() as connection:
             rows = await connection.fetch(
-                f"SELECT {_STATEMENT} FROM account_statements WHERE lane = $1 AND number > $2"  # noqa: S608 - columns.
+                f"SELECT {_STATEMENT} FROM account_statements WHERE series = $1 AND number > $2"  # noqa: S608 - columns.
                 " ORDER BY number LIMIT $3",
-                *(lane, number, limit),
+                *(series, number, limit),
             )
         return [SignedStatement(*row) for row in rows]
 
     async def seal(
-        self, lane: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
+        self, series: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
     ) -> list[Sealed]:
         async with self._reading() as connection:
             try:
                 rows = await connection.fetch(
                     _SEAL,
-                    *(lane, number, at_ms, *signed, list(seals)),
+                    *(series, number, at_ms, *signed, list(seals)),
                     timeout=_SEAL_SECONDS,
                 )
             except asyncpg.UniqueViolationError as error:
@@ -212,16 +212,16 @@ class PostgresSealsStore:
     async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
-                "SELECT at_ms, lane, number, substring(leaves FROM place FOR $6) FROM ("
-                "SELECT at_ms, lane, number, leaves, position($1::bytea IN leaves) AS place FROM account_statements"
-                " WHERE at_ms >= $2 AND at_ms < $5 AND (at_ms, lane, number) > ($2, $3, $4)) AS s"
-                " WHERE place > 0 ORDER BY at_ms, lane, number LIMIT $7",
+                "SELECT at_ms, series, number, substring(leaves FROM place FOR $6) FROM ("
+                "SELECT at_ms, series, number, leaves, position($1::bytea IN leaves) AS place FROM account_statements"
+                " WHERE at_ms >= $2 AND at_ms < $5 AND (at_ms, series, number) > ($2, $3, $4)) AS s"
+                " WHERE place > 0 ORDER BY at_ms, series, number LIMIT $7",
                 *(pubkey, *after, until_ms, LEAF_BYTES, FOUND_MAX),
             )
         return [FoundLeaf(*row) for row in rows]
 
-    async def statement(self, lane: int, number: int) -> SignedStatement:
-        (found,) = await self.after(lane, number - 1, 1)
+    async def statement(self, series: int, number: int) -> SignedStatement:
+        (found,) = await self.after(series, number - 1, 1)
         return found
 
 

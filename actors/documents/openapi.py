@@ -59,7 +59,7 @@ _OF_ACCOUNTS = (
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "X-Credits-Remaining": ("credits of the account, less what is held", {"type": "integer", "minimum": 0}),
     "X-Credits-Low": ("the account has fewer than 1,000 credits", {"type": "string", "const": "true"}),
-    "X-Credits-Cost": ("credits that are posted for this answer", {"type": "integer", "minimum": 0}),
+    "X-Credits-Cost": ("credits that are posted for this answer; 0: it is free", {"type": "integer", "minimum": 0}),
     "X-Receipt": (
         "operations of the charges; GET /account/ledger?operation= has the entry of each",
         {"type": "string"},
@@ -178,8 +178,8 @@ def _response(row: Operation, status: int) -> dict[str, Any]:
         if is_success and row.other_type:
             response["content"][row.other_type] = {"schema": {"type": "string"}}
     names = list(_OF_ACCOUNTS) if row.access in (Access.ACCOUNT, Access.OPTIONAL) and status not in (400, 402) else []
-    if row.is_call and is_success:
-        names += ["X-Credits-Cost", "X-Receipt"]
+    if row.is_call:
+        names += ["X-Credits-Cost", "X-Receipt"] if is_success else ["X-Credits-Cost"]
     if names:
         response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
     return response

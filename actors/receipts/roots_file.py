@@ -1,11 +1,12 @@
 """The file of signed statements outside the database: what an audit compares the ledger with.
 
-Implements: decisions, "Signed roots". A shell. One file a lane, a line of JSON each: a key where a new one signs
-from there on, and statements with the leaves of their accounts. It is only ever appended to. A machine that a lane
+Implements: decisions, "Signed roots". A shell. One file a series, a line of JSON each: a key where a new one signs
+from there on, and statements with the leaves of their accounts. It is only ever appended to. A machine that a series
 comes to begins a file of its own, with the next statement; the audit reads any number of files together.
 """
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from actors.receipts.root_keys import RootKey
 from actors.receipts.statements import SignedStatement, Statement, parse, root_of
 
 _TAIL_BYTES = 64 << 20  # More than any line has.
+_AGAIN_MAX = 1_000
 
 
 class BrokenRoots(Exception):
@@ -32,10 +34,10 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class RootsFile:
-    """Of one lane. Blocking: to be used in a thread."""
+    """Of one series. Blocking: to be used in a thread."""
 
-    def __init__(self, folder: Path, lane: int) -> None:
-        self.path = folder / f"roots-{lane}.jsonl"
+    def __init__(self, folder: Path, series: int) -> None:
+        self.path = folder / f"roots-{series}.jsonl"
         self._key_id = ""
 
     def newest(self) -> int | None:
@@ -79,9 +81,11 @@ class WrittenStatement(msgspec.Struct, frozen=True):
 
 def read_roots(path: Path) -> Iterator[WrittenStatement]:
     """The statements of one file in their order, each checked: its leaves have its root, its signature is by the key
-    that the file names, and it follows the one before. Raises OSError, BrokenRoots."""
+    that the file names, and it follows the one before. One that comes again as it was, as by an owner that was just
+    replaced, is passed over. Raises OSError, BrokenRoots."""
     keys: dict[str, VerifyKey] = {}
     before: WrittenStatement | None = None
+    recent: deque[bytes] = deque(maxlen=_AGAIN_MAX)
     with path.open("rb") as file:
         for raw in file:
             if not raw.endswith(b"\n"):
@@ -94,6 +98,9 @@ def read_roots(path: Path) -> Iterator[WrittenStatement]:
             signed = SignedStatement(
                 line.statement, line.key, bytes.fromhex(line.signature), bytes.fromhex(line.leaves)
             )
+            if signed.digest in recent:
+                continue
+            recent.append(signed.digest)
             if root_of(signed.leaves) != statement.root:
                 raise BrokenRoots(f"{path}: the accounts of statement {statement.number} are not those of its root")
             try:

@@ -1,6 +1,6 @@
 """A statement: what the ledger had at one moment, as one signed text that names one root.
 
-Implements: decisions, "Signed roots". Pure. Each owner of accounts makes its own lane of statements; each one
+Implements: decisions, "Signed roots". Pure. Each owner of accounts makes its own series of statements; each one
 names the hash of the one before it. A statement's root is over its accounts, in the order of their public keys. An
 account's leaf has the entries that are new since its last statement, as a root over the hashes after each of them, and
 the hash after the newest, which covers everything that the account ever had.
@@ -18,9 +18,9 @@ from actors.receipts import merkle
 
 _LEAF = struct.Struct(">32sQQ32s32s")
 LEAF_BYTES = _LEAF.size
-NO_STATEMENT = bytes(32)  # The hash before the first statement of a lane.
+NO_STATEMENT = bytes(32)  # The hash before the first statement of a series.
 _TEXT = re.compile(
-    r"ledger-gateway statement 1\nlane (\d{1,9})\nnumber (\d{1,18})\nat_ms (\d{1,15})\nprevious ([0-9a-f]{64})\n"
+    r"ledger-gateway statement 1\nseries (\d{1,9})\nnumber (\d{1,18})\nat_ms (\d{1,15})\nprevious ([0-9a-f]{64})\n"
     r"accounts (\d{1,9})\nentries (\d{1,9})\nroot ([0-9a-f]{64})\n",
     re.ASCII,
 )
@@ -41,9 +41,9 @@ class AccountLeaf(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """at_ms: of the ledger's time. previous: hash of the lane's statement before. entries: of all its accounts."""
+    """at_ms: of the ledger's time. previous: hash of the series' statement before. entries: of all its accounts."""
 
-    lane: int
+    series: int
     number: int  # From 1, without gaps.
     at_ms: int
     previous: bytes
@@ -53,7 +53,7 @@ class Statement(NamedTuple):
 
     def text(self) -> str:
         return (
-            f"ledger-gateway statement 1\nlane {self.lane}\nnumber {self.number}\nat_ms {self.at_ms}\n"
+            f"ledger-gateway statement 1\nseries {self.series}\nnumber {self.number}\nat_ms {self.at_ms}\n"
             f"previous {self.previous.hex()}\naccounts {self.accounts}\nentries {self.entries}\n"
             f"root {self.root.hex()}\n"
         )
@@ -119,8 +119,8 @@ def parse(text: str) -> Statement | None:
     found = _TEXT.fullmatch(text)
     if found is None:
         return None
-    lane, number, at_ms, previous, accounts, entries, root = found.groups()
-    numbers = int(lane), int(number), int(at_ms)
+    series, number, at_ms, previous, accounts, entries, root = found.groups()
+    numbers = int(series), int(number), int(at_ms)
     return Statement(*numbers, bytes.fromhex(previous), int(accounts), int(entries), bytes.fromhex(root))
 
 

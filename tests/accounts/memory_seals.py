@@ -45,26 +45,26 @@ class MemorySeals:
         self._keys = [new, *(key._replace(retired_ms=key.retired_ms or new.made_ms) for key in self._keys)]
         return True
 
-    async def newest(self, lane: int) -> SignedStatement | None:
+    async def newest(self, series: int) -> SignedStatement | None:
         await asyncio.sleep(0)
-        numbers = [number for there, number in self.statements if there == lane]
-        return self.statements[lane, max(numbers)][1] if numbers else None
+        numbers = [number for there, number in self.statements if there == series]
+        return self.statements[series, max(numbers)][1] if numbers else None
 
-    async def after(self, lane: int, number: int, limit: int) -> list[SignedStatement]:
+    async def after(self, series: int, number: int, limit: int) -> list[SignedStatement]:
         await asyncio.sleep(0)
-        found = sorted(key for key in self.statements if key[0] == lane and key[1] > number)
+        found = sorted(key for key in self.statements if key[0] == series and key[1] > number)
         return [self.statements[key][1] for key in found[:limit]]
 
     async def seal(
-        self, lane: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
+        self, series: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
     ) -> list[Sealed]:
         await asyncio.sleep(0)
         elsewhere = [self._mark(seal.pubkey) for seal in seals if self._mark(seal.pubkey).seq != seal.first - 1]
         if elsewhere:
             return elsewhere
-        if (lane, number) in self.statements:
+        if (series, number) in self.statements:
             raise NumberTaken
-        self.statements[lane, number] = at_ms, signed
+        self.statements[series, number] = at_ms, signed
         self.marks |= {seal.pubkey: Sealed(seal.pubkey, seal.last, seal.at_ms) for seal in seals}
         return []
 
@@ -100,12 +100,12 @@ class MemorySeals:
     async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
         await asyncio.sleep(0)
         found = []
-        for (lane, number), (at_ms, signed) in self.statements.items():
+        for (series, number), (at_ms, signed) in self.statements.items():
             placed = find_leaf(signed.leaves, pubkey)
-            if placed is not None and (at_ms, lane, number) > after and at_ms < until_ms:
-                found.append(FoundLeaf(at_ms, lane, number, placed[1].packed()))
+            if placed is not None and (at_ms, series, number) > after and at_ms < until_ms:
+                found.append(FoundLeaf(at_ms, series, number, placed[1].packed()))
         return sorted(found)[:FOUND_MAX]
 
-    async def statement(self, lane: int, number: int) -> SignedStatement:
+    async def statement(self, series: int, number: int) -> SignedStatement:
         await asyncio.sleep(0)
-        return self.statements[lane, number][1]
+        return self.statements[series, number][1]

@@ -305,11 +305,11 @@ def _numbers(spans: list[Seal]) -> list[int]:
 
 
 async def _spans(store: AccountStore) -> dict[bytes, list[Seal]]:
-    """What the statements have of each account. Each statement follows the one before it in its lane."""
+    """What the statements have of each account. Each statement follows the one before it in its series."""
     spans = defaultdict[bytes, list[Seal]](list)
-    for lane in range(2):
+    for series in range(2):
         before: SignedStatement | None = None
-        for signed in await store.seals.after(lane, 0, 10_000):
+        for signed in await store.seals.after(series, 0, 10_000):
             statement = parse(signed.text)
             assert statement is not None
             assert statement.previous == (bytes(32) if before is None else before.digest)

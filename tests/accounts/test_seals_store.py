@@ -26,13 +26,13 @@ async def written(store: AccountStore, pubkey: bytes = ALICE, count: int = 3) ->
 
 
 def signed(
-    number: int, *seals: Seal, lane: int = 0, at_ms: int = 5
+    number: int, *seals: Seal, series: int = 0, at_ms: int = 5
 ) -> tuple[int, int, int, SignedStatement, list[Seal]]:
     leaves = b"".join(
         leaf_of(seal.pubkey, seal.first, [b"h" * 32] * (seal.last - seal.first + 1)).packed() for seal in seals
     )
-    text = Statement(lane, number, at_ms, NO_STATEMENT, len(seals), 1, root_of(leaves)).text()
-    return lane, number, at_ms, SignedStatement(text, "key", b"s" * 64, leaves), list(seals)
+    text = Statement(series, number, at_ms, NO_STATEMENT, len(seals), 1, root_of(leaves)).text()
+    return series, number, at_ms, SignedStatement(text, "key", b"s" * 64, leaves), list(seals)
 
 
 async def test_an_entry_is_in_one_statement(store: AccountStore) -> None:
@@ -50,13 +50,13 @@ async def test_an_entry_is_in_one_statement(store: AccountStore) -> None:
     assert await seals.unsealed(SHARDS, b"") == ([], None)
 
 
-async def test_a_lane_has_each_number_once(store: AccountStore) -> None:
-    """Two owners of one index cannot both continue their lane."""
+async def test_a_series_has_each_number_once(store: AccountStore) -> None:
+    """Two owners of one index cannot both continue their series."""
     first = signed(1, Seal(ALICE, 1, 1, 1))
     await store.seals.seal(*first)
     with pytest.raises(NumberTaken):
         await store.seals.seal(*signed(1, Seal(BOB, 1, 1, 1)))
-    assert await store.seals.seal(*signed(1, Seal(BOB, 1, 1, 1), lane=1)) == []
+    assert await store.seals.seal(*signed(1, Seal(BOB, 1, 1, 1), series=1)) == []
     second = signed(2, Seal(ALICE, 2, 2, 1))
     await store.seals.seal(*second)
     assert await store.seals.after(0, 0, 9) == [first[3], second[3]]

@@ -1,5 +1,8 @@
 """A person who owns the tables writes chains anew, so that they agree with themselves: signed statements name it all
-the same, and so does a customer who has kept two receipts."""
+the same, and so does a customer who has kept two receipts.
+
+Rules: decisions, "Signed roots"; threat 56.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -70,7 +70,10 @@ def test_the_nodes_errors_pass_through_as_they_are(code: int, message: str, data
     assert raised.value.data == json.loads(json.dumps(data))
 
 
-@pytest.mark.parametrize(("headers", "said"), [({"x-credits-cost": "25"}, "charged: 25 credits"), ({}, None)])
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [({"x-credits-cost": "25"}, "charged: 25 credits"), ({"x-credits-cost": "0"}, None), ({}, None)],
+)
 def test_a_nodes_error_is_called_charged_where_the_answer_says_so(headers: dict[str, str], said: str | None) -> None:
     """A block that the node has cleaned up is free, and so is whatever another node answers, which a deposit asks."""
     reply = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32001, "message": "Block 1 cleaned up"}}

@@ -62,6 +62,14 @@ def test_what_was_changed_in_a_file_is_noticed(tmp_path: Path, part: str) -> Non
         numbers(file.path)
 
 
+def test_a_statement_that_was_written_twice_counts_once(tmp_path: Path) -> None:
+    """An owner and the one that replaced it may both have caught the file up."""
+    file, made = RootsFile(tmp_path, 3), statements(3)
+    file.append(KEY, made[:2])
+    RootsFile(tmp_path, 3).append(KEY, made[1:])
+    assert numbers(file.path) == [1, 2, 3]
+
+
 def test_a_statement_that_was_taken_out_is_noticed(tmp_path: Path) -> None:
     file = RootsFile(tmp_path, 3)
     file.append(KEY, statements(3))

@@ -29,10 +29,10 @@ def test_leaves_come_back_as_they_were_packed() -> None:
 
 
 @given(*(st.integers(0, 10**9 - 1) for _ in range(2)), st.integers(0, 10**14), st.binary(min_size=32, max_size=32))
-def test_a_statement_is_read_as_it_was_written(lane: int, number: int, at_ms: int, digest: bytes) -> None:
-    statement = Statement(lane, number, at_ms, NO_STATEMENT, 2, 7, digest)
+def test_a_statement_is_read_as_it_was_written(series: int, number: int, at_ms: int, digest: bytes) -> None:
+    statement = Statement(series, number, at_ms, NO_STATEMENT, 2, 7, digest)
     assert parse(statement.text()) == statement
-    assert parse(statement.text() + " ") is None and parse(statement.text().replace("lane", "line")) is None
+    assert parse(statement.text() + " ") is None and parse(statement.text().replace("series", "line")) is None
 
 
 def test_each_statement_names_the_one_before_by_its_text() -> None:

@@ -1,14 +1,14 @@
 -- Expand: signed statements of the ledger, and the keys that sign them
--- Signed statements of what the ledger had: one lane for each index of an owner. Append-only.
+-- Signed statements of what the ledger had: one series for each index of an owner. Append-only.
 CREATE TABLE account_statements (
-    lane      integer NOT NULL,
+    series      integer NOT NULL,
     number    bigint  NOT NULL,  -- From 1 without gaps.
     at_ms     bigint  NOT NULL,
     text      text    NOT NULL,  -- What is signed.
     key_id    text    NOT NULL,
     signature bytea   NOT NULL,
     leaves    bytea   NOT NULL,  -- One of each account with new entries (actors/receipts/statements.py).
-    PRIMARY KEY (lane, number)
+    PRIMARY KEY (series, number)
 );
 CREATE INDEX account_statements_at_ms ON account_statements (at_ms);
 

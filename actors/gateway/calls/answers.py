@@ -28,7 +28,7 @@ from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import HeaderFacts, Send
 from actors.http_server.exchange import AnswerWithdrawn
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.replies import DeferredAnswer, NodeAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ def single(reply: Reply, raw_id: bytes) -> Response:
         response = Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
     if reply.posted:
         response.posted, response.operations = reply.posted, operations_of((reply,))
+    elif reply.charge is None:
+        response.is_free = not isinstance(answer, DeferredAnswer)  # Of a send, the charge may be pending.
     return response
 
 
@@ -63,16 +65,17 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
     posted = sum(reply.posted for reply in items)
     told = operations_of(items) if posted else ()
+    is_free = not (charges or posted) and not any(isinstance(answer, DeferredAnswer) for answer in answers)
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
         added = served_by(answers) + (replies.retry_after_of([reply.refusal for reply in items]) if refused else [])
-        return Response(200, body, added, charges, refused=refused, posted=posted, operations=told)
+        return Response(200, body, added, charges, refused=refused, posted=posted, operations=told, is_free=is_free)
     parts: list[bytes | memoryview] = []
     for reply in items:
         parts.append(b"," if parts else b"[")
         parts += (_item(reply, request_id, deposit),) if reply.answer is None else reply.answer.reply_parts(reply.id)
     response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused, posted=posted)
-    response.operations = told
+    response.operations, response.is_free = told, is_free
     return response
 
 

@@ -19,6 +19,7 @@ HeaderList = responses.HeaderList
 RECEIPTS_MAX = 100  # Operations in one header: more of them would be longer than clients take.
 
 _LOW = (b"x-credits-low", b"true")
+FREE = (b"x-credits-cost", b"0")
 _CORS_ORIGIN = (b"access-control-allow-origin", b"*")
 _EXPOSED = (
     b"access-control-expose-headers",

@@ -33,7 +33,7 @@ class Response(HttpResponse):
     kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
     door. refused: constants of the error table that the body names, for the metrics. stream: in place of `body`.
     is_public: of a page whose answers have no X-Request-Id. posted: as in Reply. is_delayed: the door holds it back.
-    operations: of all charges, where `charges` does not have all of them.
+    operations: of all charges, where `charges` does not have all of them. is_free: it costs nothing, for good.
     """
 
     kept: Sequence[object] = ()
@@ -44,6 +44,7 @@ class Response(HttpResponse):
     is_public: bool = False
     posted: int = 0
     operations: Sequence[bytes] = ()
+    is_free: bool = False
     is_delayed: bool = False
 
 
@@ -106,7 +107,7 @@ def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None
         body = error_object(refusal, raw_id, request_id, terms.deposit | ({"x402": terms.v2} if terms.v2 else {}))
         if terms.v1_accepts:
             body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
-    return Response(row.http, body, _headers(row, terms), refused=(refusal.err.name,))
+    return Response(row.http, body, _headers(row, terms), refused=(refusal.err.name,), is_free=True)
 
 
 def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: int | None = None) -> Response:
@@ -123,7 +124,8 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
         body["error"]["data"] = terms.deposit | _lack(refusal)
         if terms.v1_accepts:
             body |= {"x402Version": 1, "accepts": terms.v1_accepts}
-    return Response(http or row.http, orjson.dumps(body), _headers(row, terms), refused=(refusal.err.name,))
+    status, named = http or row.http, (refusal.err.name,)
+    return Response(status, orjson.dumps(body), _headers(row, terms), refused=named, is_free=True)
 
 
 def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Mapping[str, Any]) -> bytes:
@@ -187,7 +189,9 @@ def closing(refusal: Refusal, request_id: str, http: int | None = None) -> Respo
 
 def internal(request_id: str) -> Response:
     """The answer when this service has a fault of its own. The log has the rest under the same request id."""
-    return plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
+    response = plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
+    response.is_free = False  # Nobody can say.
+    return response
 
 
 def _headers(row: ErrorRow, terms: Terms | None) -> HeaderList:

@@ -66,6 +66,7 @@ class BulkDoor:
             answer, charge = done.items[0].answer, done.items[0].charge
             assert answer is not None
             response = Response(200, answer.value(), served_by((answer,)), () if charge is None else (charge,))
+            response.is_free = charge is None
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
         response.headers += caller.headers

@@ -71,6 +71,7 @@ _POST: Mapping[str, Page | None] = {"POST": None}
 _EMPTY = (204, 304)  # Neither has a body, nor headers about one.
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _CONSOLE = b"/console"
+_CALL_PATHS = frozenset((*door_rpc.PATHS, *door_bulk.ROWS, *door_relay.PATHS, door_mcp.PATH))
 _SMALL_BYTES = 4_096  # Public answers up to here are not larger than the answer to a refused call, and not counted.
 _NOT_SERVED = Refusal(Err.NOT_FOUND, "there is no such path; GET /capabilities lists what this service offers")
 _IS_WEBSOCKET = Refusal(Err.INVALID_REQUEST, "this path is a WebSocket: connect to it with ws:// or wss://, see /docs")
@@ -182,6 +183,7 @@ class HttpDoor:
         work_for(request_id)
         try:
             response = await self._answer(request, receive, facts.fault)
+            response.is_free &= path in _CALL_PATHS  # What is no call has no cost to tell.
             if response.is_delayed:
                 request.body = b""  # Many may wait, and a body has up to 256 KiB.
                 await self._delayed.wait()
@@ -358,6 +360,8 @@ class HttpDoor:
         added = response.headers
         if response.charges or response.posted:
             headers.add_cost(added, response.charges, response.posted, response.operations)
+        elif response.is_free:
+            added.append(headers.FREE)
         if shows_id and not (self._ids_from_serve and facts.serve_id):
             added.append((b"x-request-id", request_id.encode()))
         if facts.browser:

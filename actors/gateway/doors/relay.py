@@ -158,7 +158,7 @@ def _answered(reply: Reply, field: bytes, raw_id: bytes) -> Response:
         return response
     assert answer.kind is AnswerKind.RESULT, answer.kind  # The racer makes it of what the engine told.
     charges = () if reply.charge is None else (reply.charge,)
-    return Response(200, b'{"ok":true,"%b":%b}' % (field, answer.value()), [], charges)
+    return Response(200, b'{"ok":true,"%b":%b}' % (field, answer.value()), [], charges, is_free=not charges)
 
 
 def _bundle_only(query: bytes) -> bool:

@@ -205,7 +205,9 @@ from actors.launch.local_run import cluster, supervisor_process
 def work():
     while b"actors.launch.local_run.supervisor_process" not in open(f"/proc/{os.getppid()}/cmdline", "rb").read():
         os.sched_yield()  # It has not become that program yet.
-    print(json.dumps(cluster.process_table({})))
+    while "supervisor" not in (table := cluster.process_table({})):
+        os.sched_yield()
+    print(json.dumps(table))
     return 0
 
 supervisor_process.supervised(work)

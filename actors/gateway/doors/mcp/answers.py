@@ -112,10 +112,10 @@ def refused(
     if dialect.is_modern:
         return _modern_error(refusal, raw_id, request_id, 200 if always_200 else row.http)
     if always_200 and refusal.err is Err.PAYMENT_REQUIRED and terms is not None and terms.v2:
-        return Response(200, result(raw_id, _terms_result(terms.v2)), [], refused=(refusal.err.name,))
+        return Response(200, result(raw_id, _terms_result(terms.v2)), [], refused=(refusal.err.name,), is_free=True)
     if replies.code_of(refusal) is None:
         body = replies.error_object(refusal, raw_id, request_id, {})
-        response = Response(row.http, body, [], refused=(refusal.err.name,))
+        response = Response(row.http, body, [], refused=(refusal.err.name,), is_free=True)
     else:
         response = replies.single(refusal, raw_id, request_id, terms)
     if always_200:
@@ -143,7 +143,7 @@ def refused_result(
         hint = refusal.hint or refusal.err.row.hint
         text = ". ".join(part for part in (refusal.message, hint) if part)
         body = _failed(text, orjson.dumps({"error": error}), dialect, left)
-    return Response(200, result(raw_id, body), headers, refused=(refusal.err.name,))
+    return Response(200, result(raw_id, body), headers, refused=(refusal.err.name,), is_free=True)
 
 
 def _wait_of(refusal: Refusal) -> int | None:
@@ -165,7 +165,7 @@ def _modern_error(
     error["data"] |= data or {}
     body = b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error), raw_id)
     headers = [] if (wait := _wait_of(refusal)) is None or http == 200 else [(b"retry-after", b"%d" % wait)]
-    return Response(http, body, headers, refused=(refusal.err.name,))
+    return Response(http, body, headers, refused=(refusal.err.name,), is_free=True)
 
 
 def _error_of(refusal: Refusal, request_id: str, dialect: Dialect) -> dict[str, Any]:

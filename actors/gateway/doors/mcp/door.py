@@ -41,6 +41,7 @@ from actors.gateway.doors.rpc import KEY_OF_BATCH
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.terms import TermsByPath
 from actors.gateway.payments.x402 import refused_for_free, within
+from actors.upstream.replies import DeferredAnswer
 
 PATH = b"/mcp"
 _ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no sessions: POST a message to it")
@@ -217,8 +218,10 @@ class McpDoor:
         assert answer is not None
         body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt, dialect))
         charges = () if reply.charge is None else (reply.charge,)
-        told = operations_of((reply,))
-        return Response(200, body, served_by((answer,)), charges, posted=reply.posted, operations=told)
+        told, is_pending = operations_of((reply,)), isinstance(answer, DeferredAnswer)
+        response = Response(200, body, served_by((answer,)), charges, posted=reply.posted, operations=told)
+        response.is_free = not (charges or reply.posted or is_pending)
+        return response
 
     def _terms_of(self, request: Request, refusal: Refusal) -> Terms | None:
         if refusal.err.row.http != 402:
@@ -277,6 +280,8 @@ class McpDoor:
         posted = sum(end.posted for end in done.items)
         response = Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
         response.operations = operations_of(done.items)
+        pending = any(isinstance(answer, DeferredAnswer) for answer in answers)
+        response.is_free = not (charges or posted or pending)
         if len(asked) == len(done.items):
             response.headers += replies.retry_after_of([end.refusal for end in done.items])
         return self._with_headers(response, done, added)
