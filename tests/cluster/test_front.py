@@ -86,6 +86,9 @@ def test_sockets_and_secrets_are_in_folders_of_this_user(product: Product) -> No
 
 
 def almost_used_up(client: redis.Redis, name: str) -> None:
+    left_seconds = 60 - time.time() % 60
+    if left_seconds < 10:  # Requests on both sides of a minute's end would be within both allowances.
+        time.sleep(left_seconds)
     minute = int(time.time()) // 60
     for number in (minute, minute + 1):  # It may turn while the test runs.
         client.set(f"identity:address:{number}:{name}", 1_000_000 - 60, ex=130)
