@@ -55,10 +55,14 @@ async def _newest_slot(attack: Attack) -> int:
     reader, writer = await attack.target.connect()
     try:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": []}).encode()
-        writer.write(post("/", body, attack.target.keys[0]))
-        await reader.readuntil(b"\r\n\r\n")
-        found = json.loads(await reader.readuntil(b"}"))
-        return int(found["result"])
+        while True:
+            writer.write(post("/", body, attack.target.keys[0]))
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(head.partition(b"content-length: ")[2].split(b"\r\n")[0])
+            found = json.loads(await reader.readexactly(length))
+            if "result" in found:
+                return int(found["result"])
+            await asyncio.sleep(_PAUSE_SECONDS)  # Refused: the attack before this one has the account's rate.
     finally:
         writer.close()
 
