@@ -34,7 +34,7 @@ _PAGE_STYLE = (
     "body{font:14px/1.4 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse;width:100%}th,td{padding:.3em .6em;border-bottom:1px solid #ccc;text-align:left}"
     ".n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:11px;word-break:break-all}"
-    "@media print{body{margin:0}tr{break-inside:avoid}}"
+    "td:first-child{white-space:nowrap}@media print{body{margin:0}tr{break-inside:avoid}}"
 )
 
 
