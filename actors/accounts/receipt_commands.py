@@ -31,7 +31,7 @@ from actors.accounts.seals_store import FOUND_MAX, ChainedEntry, FoundLeaf, Seal
 from actors.accounts.store import AccountStore
 from actors.errors import Err, Refusal
 from actors.receipts.root_keys import published
-from actors.receipts.statements import AccountLeaf, SignedStatement, entry_path, find_leaf, unpack
+from actors.receipts.statements import AccountLeaf, AccountPaths, SignedStatement, find_leaf, unpack
 
 READS_MAX = 2  # Of one account's receipts under way at its owner.
 # How far behind an entry its statement is looked for: a minute, an hour, a day, ever.
@@ -44,8 +44,8 @@ class _Opened(msgspec.Struct):
     """A statement as one account reads it. chain: its entries there by number, and the one before them."""
 
     statement: SignedStatement
-    index: int
     leaf: AccountLeaf
+    paths: AccountPaths
     chain: dict[int, ChainedEntry]
 
 
@@ -60,32 +60,28 @@ class ReceiptCommands:
         """Raises StoreUnavailable."""
         match command:
             case ReadReceipts(pubkey):
-                return await self._read(pubkey, functools.partial(self._receipts, command))
+                return await self._read(_RECEIPTS, pubkey, functools.partial(self._receipts, command))
             case ReadChain(pubkey):
-                return await self._read(pubkey, functools.partial(self._chain, command))
+                return await self._read(_RECEIPTS, pubkey, functools.partial(self._chain, command))
             case ReadBill(pubkey):
-                bill = await self._long_reads.read(_BILLS, READS_MAX, pubkey, lambda: self._bills.read(command))
-                return refused(bill.err, bill.detail) if isinstance(bill, Refusal) else OwnerReply(bill)
-            case RotateLedgerKey() if self._sealing is None:
-                return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
+                return await self._read(_BILLS, pubkey, functools.partial(self._bills.read, command))
             case RotateLedgerKey():
-                assert self._sealing is not None
+                if self._sealing is None:
+                    return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
                 await self._sealing.rotate()
         return OwnerReply(published(await self._store.keys()))
 
-    async def _read(
-        self, pubkey: bytes, work: Callable[[], Awaitable[list[Receipt]]]
-    ) -> OwnerReply[tuple[Receipt, ...]]:
-        found = await self._long_reads.read(_RECEIPTS, READS_MAX, pubkey, work)
-        return refused(found.err, found.detail) if isinstance(found, Refusal) else OwnerReply(tuple(found))
+    async def _read(self, kind: str, pubkey: bytes, work: Callable[[], Awaitable[Any]]) -> OwnerReply[Any]:
+        found = await self._long_reads.read(kind, READS_MAX, pubkey, work)
+        return refused(found.err, found.detail) if isinstance(found, Refusal) else OwnerReply(found)
 
-    async def _receipts(self, command: ReadReceipts) -> list[Receipt]:
+    async def _receipts(self, command: ReadReceipts) -> tuple[Receipt, ...]:
         limit = min(command.limit, RECEIPTS_MAX)
         entries = await self._entries(command.pubkey, 0, limit, False, command.filter)
         found = await self.of(command.pubkey, entries)
         if self._sealing is not None and any(receipt.statement is None for receipt in found):
             self._sealing.urge(command.pubkey)
-        return found
+        return tuple(found)
 
     async def of(self, pubkey: bytes, entries: Sequence[Entry]) -> list[Receipt]:
         """The receipts of these entries, in their order; neighbours share what is read. Raises StoreUnavailable."""
@@ -97,21 +93,18 @@ class ReceiptCommands:
             made.append(await self._receipt(pubkey, entry, opened))
         return made
 
-    async def _chain(self, command: ReadChain) -> list[Receipt]:
+    async def _chain(self, command: ReadChain) -> tuple[Receipt, ...]:
         """The entries alone: each one's hash follows from the one before."""
         at_ms, seq = command.after
         found = await self._store.following(Sealed(command.pubkey, seq, at_ms), min(command.limit, CHAIN_MAX))
-        return [Receipt(one.entry, b"") for one in found]
+        return tuple(Receipt(one.entry, b"") for one in found)
 
     async def _receipt(self, pubkey: bytes, entry: Entry, opened: _Opened | None) -> Receipt:
         if opened is None:
             chained = await self._store.before(pubkey, entry.at_ms, entry.seq, 2)
             return Receipt(entry, chained[1].hash if len(chained) > 1 else ledger.genesis(pubkey))
-        leaf, chain = opened.leaf, opened.chain
-        hashes = [chain[number].hash for number in range(leaf.first, leaf.last + 1)]
-        path = await asyncio.to_thread(entry_path, opened.statement.leaves, opened.index, leaf, entry.seq, hashes)
-        before = chain[entry.seq - 1].hash if entry.seq > 1 else ledger.genesis(pubkey)
-        return Receipt(entry, before, path, opened.statement)
+        before = opened.chain[entry.seq - 1].hash if entry.seq > 1 else ledger.genesis(pubkey)
+        return Receipt(entry, before, opened.paths.of(entry.seq), opened.statement)
 
     async def _open(self, pubkey: bytes, entry: Entry) -> _Opened | None:
         found = await self._find(pubkey, entry)
@@ -125,7 +118,10 @@ class ReceiptCommands:
         later: list[ChainedEntry] = []
         if entry.seq < leaf.last:
             later = await self._store.following(Sealed(pubkey, entry.seq, entry.at_ms), leaf.last - entry.seq)
-        return _Opened(statement, index, leaf, {one.entry.seq: one for one in (*up_to, *later)})
+        chain = {one.entry.seq: one for one in (*up_to, *later)}
+        hashes = [chain[number].hash for number in range(leaf.first, leaf.last + 1)]
+        paths = await asyncio.to_thread(AccountPaths, statement.leaves, index, leaf, hashes)
+        return _Opened(statement, leaf, paths, chain)
 
     async def _find(self, pubkey: bytes, entry: Entry) -> FoundLeaf | None:
         """The account's leaf with this entry. Nearly always it is in a statement of the seconds behind the entry, so a

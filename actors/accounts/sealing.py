@@ -23,9 +23,9 @@ from actors.accounts.seals_store import NumberTaken, Seal, Sealed, SealsStore
 from actors.accounts.stored import StoreUnavailable
 from actors.receipts.root_keys import NONCE_BYTES, SEED_BYTES, CannotOpen, KeySeal, RootKey
 from actors.receipts.roots_file import BrokenRoots, RootsFile
-from actors.receipts.statements import NO_STATEMENT, AccountLeaf, SignedStatement, Statement, leaf_of, root_of
+from actors.receipts.statements import NO_STATEMENT, AccountLeaf, SignedStatement, Statement, leaf_of, parse, root_of
 from actors.telemetry.metrics import Metrics
-from actors.units import VirtualShard, shard_of
+from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
@@ -80,10 +80,11 @@ class Sealing:
         self._file_number: int | None = None  # Newest statement in the file; None: not known.
         self._unwritten: dict[int, SignedStatement] = {}  # By number: made and not in the file yet.
         self._waiting: dict[bytes, _Run] = {}
-        self._urged: set[bytes] = set()  # Accounts of which nothing waits here.
+        self._behind: set[bytes] = set()  # Accounts whose next entries are to be read from the ledger.
         self._count = 0
         self._scanned: frozenset[VirtualShard] = frozenset()  # Shards of which no entry is missing here.
-        self._scan_from, self._scan_is_whole = b"", True
+        self._scanning: frozenset[VirtualShard] = frozenset()  # Shards that are being looked through, from their first
+        self._scan_from = b""  # account on: up to this one by now.
         self._newest: tuple[int, bytes] | None = None  # Number and hash of the series' newest statement.
         self._keys: list[RootKey] = []
         self._key: tuple[RootKey, SigningKey] | None = None
@@ -115,20 +116,20 @@ class Sealing:
         if self._count > WAITING_MAX:
             logger.warning("too many entries wait for a statement; they will be read from the ledger")
             self._waiting.clear()
-            self._count, self._scanned = 0, frozenset()
+            self._count, self._scanned, self._scanning = 0, frozenset(), frozenset()
 
     def _lose(self, pubkey: bytes) -> None:
         """Forget an account whose entries have a gap here."""
         self._count -= len(self._waiting.pop(pubkey).hashes)
-        self._scanned -= {shard_of(pubkey)}
+        self._behind.add(pubkey)
 
     def urge(self, pubkey: bytes) -> None:
         """Somebody asks for a receipt of this account: its entries are in the next statement, told here or not."""
         run = self._waiting.get(pubkey)
         if run is not None:
             run.due = 0.0
-        elif len(self._urged) < _REFILLED_MAX:
-            self._urged.add(pubkey)
+        elif len(self._behind) < _REFILLED_MAX:
+            self._behind.add(pubkey)
 
     async def rotate(self) -> None:
         """Sign with a new key from now on. Raises StoreUnavailable: the key may have been changed."""
@@ -150,12 +151,13 @@ class Sealing:
         try:
             await self._open_key()
             await self._scan()
-            while self._urged:
-                await self._refill(await self._store.sealed(self._urged.pop()))
+            for pubkey in list(islice(self._behind, _REFILLED_MAX)):
+                self._behind.discard(pubkey)
+                await self._refill(await self._store.sealed(pubkey))
             for _ in range(_STATEMENTS_MAX):
                 due = self._due()
                 if not due:
-                    if self._scanned.issuperset(self._held.all):
+                    if self._scanned.issuperset(self._held.all) and not self._behind:
                         self._whole_at = self._clock.monotonic()
                     break
                 await self._make_statement(due)
@@ -191,37 +193,38 @@ class Sealing:
 
     async def _scan(self) -> None:
         """Take up entries that nobody told: of some accounts a turn, until every shard has been looked through."""
-        unscanned = frozenset(self._held.all) - self._scanned
-        self._scanned &= frozenset(self._held.all)
-        if not unscanned:
+        held = frozenset(self._held.all)
+        self._scanned &= held
+        if not self._scanning:  # Shards that come meanwhile are for the next time: of these nothing is seen yet.
+            self._scanning, self._scan_from = held - self._scanned, b""
+        if not self._scanning:
             return
-        found = await self._store.unsealed(sorted(unscanned), self._scan_from)
+        found = await self._store.unsealed(sorted(self._scanning & held), self._scan_from)
         missing = [sealed for sealed in found.accounts if not self._has_following(sealed)]
         for sealed in missing[:_REFILLED_MAX]:
-            self._scan_is_whole = await self._refill(sealed) and self._scan_is_whole
+            await self._refill(sealed)
         if len(missing) > _REFILLED_MAX:
             self._scan_from = missing[_REFILLED_MAX - 1].pubkey
         elif found.last is not None:
             self._scan_from = found.last
         else:
-            if self._scan_is_whole:
-                self._scanned |= unscanned
-            self._scan_from, self._scan_is_whole = b"", True
+            self._scanned |= self._scanning
+            self._scanning = frozenset()
 
     def _has_following(self, sealed: Sealed) -> bool:
         """Whether the entries behind those that are in statements wait here."""
         run = self._waiting.get(sealed.pubkey)
         return run is not None and run.first == sealed.seq + 1
 
-    async def _refill(self, sealed: Sealed) -> bool:
-        """Read the entries of an account behind those that are in statements. False: there are more of them."""
+    async def _refill(self, sealed: Sealed) -> None:
+        """Read the entries of an account behind those that are in statements; the next turn reads what is left."""
         read = await self._store.following(sealed, _ENTRIES_MAX)
         pubkey, told = sealed.pubkey, self._waiting.get(sealed.pubkey)
         run = _Run(sealed.seq + 1, [one.hash for one in read], [one.entry.at_ms for one in read])
         is_whole = len(read) < _ENTRIES_MAX
         if told is not None:
             self._count -= len(told.hashes)
-            if told.first <= run.following < told.following:  # Those that were told since.
+            if told.first <= run.following < told.following:  # Group commits told later ones meanwhile.
                 told.cut(run.following - told.first)
                 run.hashes += told.hashes
                 run.times += told.times
@@ -231,7 +234,8 @@ class Sealing:
         if run.hashes:
             self._waiting[pubkey] = run
             self._count += len(run.hashes)
-        return is_whole
+        if not is_whole:
+            self._behind.add(pubkey)
 
     def _due(self) -> list[bytes]:
         """Accounts for the next statement, in the order of their public keys."""
@@ -243,8 +247,7 @@ class Sealing:
 
     async def _make_statement(self, due: Sequence[bytes]) -> None:
         if self._newest is None:
-            newest = await self._store.newest(self._held.index)
-            self._newest = _place_of(newest)
+            self._newest = _place_of(await self._store.newest(self._held.index))
         number, previous = self._newest
         leaves: list[AccountLeaf] = []
         seals: list[Seal] = []
@@ -265,7 +268,7 @@ class Sealing:
         packed = b"".join([leaf.packed() for leaf in leaves])
         # Never before its entries, whatever became of the clock: a receipt looks for it from their time on.
         at_ms = max(self._clock.now_ms(), *(seal.at_ms for seal in seals))
-        counts = len(leaves), sum(leaf.last - leaf.first + 1 for leaf in leaves)
+        counts = len(leaves), hashed
         statement = Statement(self._held.index, number + 1, at_ms, previous, *counts, root_of(packed))
         await self._write(statement, packed, seals)
 
@@ -281,8 +284,7 @@ class Sealing:
             return
         if elsewhere:
             for sealed in elsewhere:
-                if not await self._refill(sealed):
-                    self._scanned -= {shard_of(sealed.pubkey)}
+                await self._refill(sealed)
             return
         self._newest = statement.number, signed.digest
         for seal in seals:
@@ -295,7 +297,7 @@ class Sealing:
                 if not run.hashes:
                     del self._waiting[seal.pubkey]
         if self._file is not None and len(self._unwritten) < _FILE_STATEMENTS_MAX:
-            self._unwritten[statement.number] = signed  # Those beyond are read from the database.
+            self._unwritten[statement.number] = signed  # Statements beyond the limit are read from the database.
 
     # --- the file
 
@@ -341,5 +343,6 @@ class Sealing:
 def _place_of(newest: SignedStatement | None) -> tuple[int, bytes]:
     if newest is None:
         return 0, NO_STATEMENT
-    number = int(newest.text.split("\n")[2].removeprefix("number "))
-    return number, newest.digest
+    statement = parse(newest.text)
+    assert statement is not None, newest.text
+    return statement.number, newest.digest

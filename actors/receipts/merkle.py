@@ -15,21 +15,25 @@ def leaf_hash(item: bytes) -> bytes:
 
 def root(leaves: Sequence[bytes]) -> bytes:
     """Return the root over these leaf hashes, of which there is at least one."""
-    level = leaves
-    while len(level) > 1:
-        level = _above(level)
-    return level[0]
+    return levels(leaves)[-1][0]
 
 
-def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """Return the nodes beside the way from this leaf to the root, lowest first."""
+def levels(leaves: Sequence[bytes]) -> list[Sequence[bytes]]:
+    """Return the levels of the tree, from these leaf hashes up to the root alone."""
+    made = [leaves]
+    while len(made[-1]) > 1:
+        made.append(_above(made[-1]))
+    return made
+
+
+def path(tree: Sequence[Sequence[bytes]], index: int) -> list[bytes]:
+    """Return the nodes beside the way from this leaf of a tree to its root, lowest first."""
     beside: list[bytes] = []
-    level = leaves
-    while len(level) > 1:
+    for level in tree[:-1]:
         other = index ^ 1
         if other < len(level):
             beside.append(level[other])
-        level, index = _above(level), index >> 1
+        index >>= 1
     return beside
 
 

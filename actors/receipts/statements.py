@@ -73,14 +73,30 @@ class SignedStatement(NamedTuple):
 
 
 class EntryPath(NamedTuple):
-    """What leads from the hash after one entry to the root of a statement."""
+    """The way from the hash after one entry to the root of a statement."""
 
-    entry_index: int
     entry_path: list[bytes]
     leaf: AccountLeaf
     account_index: int
     account_path: list[bytes]
-    accounts: int
+
+
+class AccountPaths:
+    """The paths of one account's entries in one statement; the trees are made once for all of them.
+
+    index: of the leaf. hashes: after each entry of the leaf, in their order.
+    """
+
+    def __init__(self, leaves: bytes, index: int, leaf: AccountLeaf, hashes: Sequence[bytes]) -> None:
+        assert len(hashes) == leaf.last - leaf.first + 1, leaf
+        self._leaf, self._index = leaf, index
+        self._entries = merkle.levels(list(map(merkle.leaf_hash, hashes)))
+        self._account_path = merkle.path(merkle.levels(_leaf_hashes(leaves)), index)
+
+    def of(self, number: int) -> EntryPath:
+        """number: of the entry."""
+        entry_path = merkle.path(self._entries, number - self._leaf.first)
+        return EntryPath(entry_path, self._leaf, self._index, self._account_path)
 
 
 def leaf_of(pubkey: bytes, first: int, hashes: Sequence[bytes]) -> AccountLeaf:
@@ -104,14 +120,6 @@ def find_leaf(leaves: bytes, pubkey: bytes) -> tuple[int, AccountLeaf] | None:
         if leaf.pubkey == pubkey:
             return index, leaf
     return None
-
-
-def entry_path(leaves: bytes, index: int, leaf: AccountLeaf, number: int, hashes: Sequence[bytes]) -> EntryPath:
-    """index: of the leaf. hashes: after each entry of the leaf, in their order. number: of the entry."""
-    assert len(hashes) == leaf.last - leaf.first + 1, leaf
-    entries, accounts = list(map(merkle.leaf_hash, hashes)), _leaf_hashes(leaves)
-    place = number - leaf.first
-    return EntryPath(place, merkle.path(entries, place), leaf, index, merkle.path(accounts, index), len(accounts))
 
 
 def parse(text: str) -> Statement | None:

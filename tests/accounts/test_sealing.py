@@ -26,6 +26,7 @@ from actors.gateway.pages.receipts import entry_body, receipt_body
 from actors.receipts.root_keys import KeySeal, published
 from actors.receipts.roots_file import RootsFile, read_roots
 from actors.receipts.statements import SignedStatement, parse, unpack
+from actors.units import shard_of
 from ledger_gateway import receipts as verifier
 from tests.accounts import memory_seals
 from tests.accounts.making import ALICE, BOB, pubkey_of, settle, take
@@ -193,6 +194,25 @@ async def test_more_than_fits_into_one_statement_comes_into_several(
     assert max(sizes) == 2
 
 
+async def test_shards_that_come_during_a_look_are_looked_through_from_their_beginning(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that adopts shards in the middle of its first look misses none of their accounts."""
+    monkeypatch.setattr(seals_store, "SCANNED_MAX", 2)
+    monkeypatch.setattr(memory_seals, "SCANNED_MAX", 2)
+    for name in "abcdef":
+        await ledger.write(pubkey_of(name), 2)
+    *later, last = sorted(ledger.accounts)
+    held = HeldShards(0, [shard_of(last)])
+    sealing = Sealing(ledger.store.seals, LedgerClock(ManualClock()), held, SEAL, None)
+    await sealing.tick()
+    held.take(map(shard_of, later))
+    for _ in range(8):
+        await sealing.tick()
+    for pubkey in ledger.accounts:
+        await ledger.check(pubkey)
+
+
 async def test_too_much_that_waits_is_read_from_the_ledger(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealing_module, "WAITING_MAX", 10)
     sealing = ledger.sealing()
@@ -203,7 +223,7 @@ async def test_too_much_that_waits_is_read_from_the_ledger(ledger: Ledger, monke
 
 
 async def test_another_cluster_secret_signs_with_a_new_key(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
-    """What the old one signed stays proven."""
+    """Receipts of the old key still hold."""
     await ledger.write()
     await ledger.sealing().finish()
     await ledger.write()

@@ -16,7 +16,7 @@ from actors.accounts.ledger import Entry
 from actors.accounts.receipts import Receipt as MadeReceipt
 from actors.gateway.pages.receipts import receipt_body
 from actors.receipts.root_keys import KeySeal, published
-from actors.receipts.statements import SignedStatement, Statement, entry_path, leaf_of, root_of
+from actors.receipts.statements import AccountPaths, SignedStatement, Statement, leaf_of, root_of
 from ledger_gateway.receipts import Chain, NotProven, check, check_continued, digest_of, public_keys, read_receipts
 from tests.tidy.sources import ROOT
 
@@ -58,9 +58,9 @@ def receipts(account: int = 2, first: int = 4) -> list[dict[str, Any]]:
     signed = SignedStatement(text, KEY.id, SEAL.open(KEY).sign(text.encode()).signature, packed)
     pubkey = order[account]
     leaf = leaf_of(pubkey, first, chains[pubkey][first:])
-    made = []
+    made, paths = [], AccountPaths(packed, account, leaf, chains[pubkey][first:])
     for entry in ENTRIES[first - 1 :]:
-        path = entry_path(packed, account, leaf, entry.seq, chains[pubkey][first:])
+        path = paths.of(entry.seq)
         made.append(receipt_body(pubkey, MadeReceipt(entry, chains[pubkey][entry.seq - 1], path, signed)))
     return made
 

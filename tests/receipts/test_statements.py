@@ -3,12 +3,13 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.receipts.merkle import leaf_hash
 from actors.receipts.statements import (
     LEAF_BYTES,
     NO_STATEMENT,
+    AccountPaths,
     SignedStatement,
     Statement,
-    entry_path,
     find_leaf,
     leaf_of,
     parse,
@@ -41,5 +42,6 @@ def test_each_statement_names_the_one_before_by_its_text() -> None:
 
 
 def test_a_path_has_what_is_beside_an_entry_and_its_account() -> None:
-    path = entry_path(PACKED, 1, LEAVES[1], 8, HASHES[:2])
-    assert (len(path.entry_path), len(path.account_path), path.accounts) == (1, 1, 2)
+    path = AccountPaths(PACKED, 1, LEAVES[1], HASHES[:2]).of(8)
+    assert (len(path.entry_path), len(path.account_path), path.account_index) == (1, 1, 1)
+    assert path.entry_path == [leaf_hash(HASHES[0])] and path.account_path == [leaf_hash(LEAVES[0].packed())]
