@@ -157,11 +157,11 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     charged: int
     outcome: int
     held_at: int  # Unix seconds at the replica, when the hold was granted.
-    evidence: str = ""  # What the ledger keeps of the call (`Evidence`). Empty: nothing.
+    evidence: str = ""  # Text of an `Evidence`, for the entry in the ledger; empty: there is none.
 
 
 class Evidence(NamedTuple):
-    """What the ledger keeps of a paid call, as the description of its debit. digest: of parameters and answer
+    """Facts about a paid call, in the description of its debit. digest: of parameters and answer
     (gateway/calls/evidence.py). transaction: signature of one that was sent, in base58. Empty: not known."""
 
     request_id: str = ""

@@ -1,4 +1,4 @@
-"""What signed statements say of each account: the newest link of its chain, from the files of roots.
+"""Links of signed statements: for each account the newest one of its chain, from the files of roots.
 
 Implements: decisions, "Signed roots"; money rule 6; threat 56. Not here: comparing with the ledger (recount.py), and
 reading a file with its checks (receipts/roots_file.py).

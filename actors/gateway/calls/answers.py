@@ -51,10 +51,8 @@ def single(reply: Reply, raw_id: bytes) -> Response:
         response = Response(200, answer.reply(raw_id), served, charges)
     else:
         response = Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
-    if reply.posted:
-        response.posted, response.operations = reply.posted, operations_of((reply,))
-    elif reply.charge is None:
-        response.is_free = not isinstance(answer, DeferredAnswer)  # Of a send, the charge may be pending.
+    if reply.charge is None:  # Else its charge alone tells the cost.
+        tell_cost(response, (reply,))
     return response
 
 
@@ -63,26 +61,29 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
     answers = [reply.answer for reply in items if reply.answer is not None]
     charges = [reply.charge for reply in items if reply.charge is not None]
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
-    posted = sum(reply.posted for reply in items)
-    told = operations_of(items) if posted else ()
-    is_free = not (charges or posted) and not any(isinstance(answer, DeferredAnswer) for answer in answers)
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
         added = served_by(answers) + (replies.retry_after_of([reply.refusal for reply in items]) if refused else [])
-        return Response(200, body, added, charges, refused=refused, posted=posted, operations=told, is_free=is_free)
-    parts: list[bytes | memoryview] = []
-    for reply in items:
-        parts.append(b"," if parts else b"[")
-        parts += (_item(reply, request_id, deposit),) if reply.answer is None else reply.answer.reply_parts(reply.id)
-    response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused, posted=posted)
-    response.operations, response.is_free = told, is_free
+        response = Response(200, body, added, charges, refused=refused)
+    else:
+        parts: list[bytes | memoryview] = []
+        for reply in items:
+            parts.append(b"," if parts else b"[")
+            answer = reply.answer
+            parts += (_item(reply, request_id, deposit),) if answer is None else answer.reply_parts(reply.id)
+        response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused)
+    tell_cost(response, items)
     return response
 
 
-def operations_of(items: Sequence[Reply]) -> list[bytes]:
-    """The operations that were charged for these replies, in their order."""
-    named = [reply.operation if reply.charge is None else reply.charge.operation for reply in items]
-    return [operation for operation in named if operation]
+def tell_cost(response: Response, items: Sequence[Reply]) -> None:
+    """Note what others than this replica have posted for these replies, or that they cost nothing."""
+    response.posted = sum(reply.posted for reply in items)
+    if response.posted:
+        named = [reply.operation if reply.charge is None else reply.charge.operation for reply in items]
+        response.operations = [operation for operation in named if operation]
+    elif not response.charges:  # Of a send, the charge may be pending.
+        response.is_free = not any(isinstance(reply.answer, DeferredAnswer) for reply in items)
 
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:

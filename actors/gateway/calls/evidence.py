@@ -1,4 +1,4 @@
-"""What the ledger keeps of a paid call beside its price: the request, and a hash of what was asked and answered.
+"""Evidence of a paid call, for its entry in the ledger: the request, and a hash of what was asked and answered.
 
 Implements: decisions, "Signed roots". A shell only where a large answer is hashed in a thread; on the path of every
 call. Who has the parameters as they were sent and the answer as it came can show that a receipt is of these; nobody can
@@ -14,7 +14,7 @@ from actors.gateway.calls.admission import AdmittedCall
 from actors.request_ids import current
 from actors.upstream.replies import NodeAnswer
 
-HASHED_AT_ONCE_BYTES = 256 << 10  # It takes 0.2 ms; more is hashed in a thread.
+HASHED_AT_ONCE_BYTES = 256 << 10  # Hashing so much takes 0.2 ms; a larger answer is hashed in a thread.
 _JOINED_BYTES = 16 << 10
 _DIGEST_BYTES, _DIGEST_CHARACTERS = 16, 22  # In base64, without its padding.
 

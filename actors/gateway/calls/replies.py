@@ -190,7 +190,7 @@ def closing(refusal: Refusal, request_id: str, http: int | None = None) -> Respo
 def internal(request_id: str) -> Response:
     """The answer when this service has a fault of its own. The log has the rest under the same request id."""
     response = plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
-    response.is_free = False  # Nobody can say.
+    response.is_free = False  # After a fault, this replica does not know whether something was charged.
     return response
 
 

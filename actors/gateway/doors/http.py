@@ -183,7 +183,7 @@ class HttpDoor:
         work_for(request_id)
         try:
             response = await self._answer(request, receive, facts.fault)
-            response.is_free &= path in _CALL_PATHS  # What is no call has no cost to tell.
+            response.is_free &= path in _CALL_PATHS  # Pages tell no cost, free or not.
             if response.is_delayed:
                 request.body = b""  # Many may wait, and a body has up to 256 KiB.
                 await self._delayed.wait()

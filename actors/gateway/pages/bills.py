@@ -11,10 +11,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import orjson
 
-from actors.accounts.api import OwnersClient, OwnerUnavailable
+from actors.accounts.api import OwnersClient
 from actors.accounts.bills import Bill, BillEnd, BillLine, ReadBill
 from actors.accounts.ledger import EntryType
 from actors.errors import Err, Refusal
+from actors.gateway.pages.routes import owners_answer
 from actors.gateway.pages.usage import cell
 from actors.pages import JSON, Page, PageAnswer, PageRequest
 from actors.units import base58_text
@@ -27,7 +28,6 @@ _KINDS = {
     "beancount": "text/plain; charset=utf-8",
     "html": "text/html; charset=utf-8",
 }
-_UNAVAILABLE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
 _CREDITS = "Assets:LedgerGateway:Credits"
 _OPENED = "Equity:LedgerGateway:Opening"
 _PAGE_STYLE = (
@@ -56,14 +56,9 @@ class BillPages:
             return _bad("by must be month or day, opening must be true or false")
         if kind is not None and kind not in _KINDS:
             return _bad(f"format must be one of {', '.join(_KINDS)}")
-        try:
-            reply = await self._accounts.ask(ReadBill(request.account, int(named[1]), int(named[2]), by == "day"))
-        except OwnerUnavailable:
-            return _UNAVAILABLE
-        if reply.value is None:
-            assert reply.refusal is not None, reply
-            return Refusal(Err[reply.refusal], reply.detail)
-        return _answer(reply.value, kind or "json", opening != "false")
+        asked = ReadBill(request.account, int(named[1]), int(named[2]), by == "day")
+        bill = await owners_answer(self._accounts, asked)
+        return bill if isinstance(bill, Refusal) else _answer(bill, kind or "json", opening != "false")
 
 
 def _answer(bill: Bill, kind: str, opens: bool) -> PageAnswer:

@@ -9,13 +9,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from actors.accounts.api import OwnerReply, OwnersClient, OwnerUnavailable
+from actors.accounts.api import OwnersClient
 from actors.accounts.ledger import Entry
 from actors.accounts.listings import LedgerFilter, parse_cursor
 from actors.accounts.receipts import CHAIN_MAX, RECEIPTS_MAX, ReadChain, ReadLedgerKeys, ReadReceipts, Receipt
 from actors.calls import OPERATION_BYTES
 from actors.errors import Err, Refusal
 from actors.gateway.pages.ledger import filter_of
+from actors.gateway.pages.routes import owners_answer
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 from actors.units import base58_text
 
@@ -27,7 +28,6 @@ _TRY_SECONDS = 0.7
 _FILTERS = ("cursor", "from", "to", "type", "method")
 _OPERATION = re.compile(f"[0-9a-f]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
-_UNAVAILABLE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
 _PENDING = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE,
     "this entry is in no signed statement yet; one is made every second",
@@ -63,10 +63,10 @@ class ReceiptPages:
         else:
             asked = LedgerFilter(before=(place[0], place[1] + 1), from_ms=place[0], to_ms=place[0] + 1)
         for attempt in range(_TRIES):
-            reply = await self._ask(ReadReceipts(request.account, asked, 2 if place is None else 1))
-            if reply.value is None:
-                return _refusal(reply)
-            found = [one for one in reply.value if place is None or one.entry.seq == place[1]]
+            read = await owners_answer(self._accounts, ReadReceipts(request.account, asked, 2 if place is None else 1))
+            if isinstance(read, Refusal):
+                return read
+            found = [one for one in read if place is None or one.entry.seq == place[1]]
             if not found:
                 return _NO_ENTRY
             if all(one.statement is not None for one in found):
@@ -85,13 +85,13 @@ class ReceiptPages:
         limit = _limit_of(request.query, _LIMIT, RECEIPTS_MAX)
         if isinstance(limit, Refusal):
             return limit
-        reply = await self._ask(ReadReceipts(request.account, wanted, limit))
-        if reply.value is None:
-            return _refusal(reply)
-        sealed = [receipt_body(request.account, one) for one in reply.value if one.statement is not None]
-        last = reply.value[-1].entry if len(reply.value) == limit else None
+        read = await owners_answer(self._accounts, ReadReceipts(request.account, wanted, limit))
+        if isinstance(read, Refusal):
+            return read
+        sealed = [receipt_body(request.account, one) for one in read if one.statement is not None]
+        last = read[-1].entry if len(read) == limit else None
         cursor = None if last is None else f"{last.at_ms}-{last.seq}"
-        pending = len(reply.value) - len(sealed)
+        pending = len(read) - len(sealed)
         return json_answer({"receipts": sealed, "pending": pending, "next_cursor": cursor})
 
     async def _consistency(self, request: PageRequest) -> PageAnswer | Refusal:
@@ -111,26 +111,20 @@ class ReceiptPages:
             return _bad("from must not be later than to")
         if last is not None:
             limit = min(limit, last[1] - first[1])
-        reply = await self._ask(ReadChain(request.account, first, limit))
-        if reply.value is None:
-            return _refusal(reply)
-        entries = [entry_body(one.entry) for one in reply.value]
+        read = await owners_answer(self._accounts, ReadChain(request.account, first, limit))
+        if isinstance(read, Refusal):
+            return read
+        entries = [entry_body(one.entry) for one in read]
         return json_answer({"account": base58_text(request.account), "after": first[1], "entries": entries})
 
     async def _keys(self, request: PageRequest) -> PageAnswer | Refusal:
         del request
-        reply = await self._ask(ReadLedgerKeys())
-        return _refusal(reply) if reply.value is None else json_answer(reply.value)
-
-    async def _ask(self, command: Any) -> OwnerReply[Any]:
-        try:
-            return await self._accounts.ask(command)
-        except OwnerUnavailable:
-            return OwnerReply(refusal=_UNAVAILABLE.err.name)
+        keys = await owners_answer(self._accounts, ReadLedgerKeys())
+        return keys if isinstance(keys, Refusal) else json_answer(keys)
 
 
 def receipt_body(pubkey: bytes, receipt: Receipt) -> dict[str, Any]:
-    """Nothing in it follows from something else in it, so that each change of it is noticed."""
+    """No field follows from the others, so a change of any field is noticed."""
     path, statement = receipt.path, receipt.statement
     assert path is not None and statement is not None, receipt
     return {
@@ -171,11 +165,6 @@ def _limit_of(query: Mapping[str, str], default: int, most: int) -> int | Refusa
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
         return _bad(f"limit must be 1 to {most}")
     return int(text)
-
-
-def _refusal(reply: OwnerReply[Any]) -> Refusal:
-    assert reply.refusal is not None, reply
-    return Refusal(Err[reply.refusal], reply.detail)
 
 
 def _bad(detail: str) -> Refusal:

@@ -16,6 +16,7 @@ import orjson
 
 from actors.accounts.api import (
     CloseSession,
+    Command,
     DepositConfirmation,
     Identify,
     IssueKey,
@@ -360,6 +361,15 @@ def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
     """The refusal of an owner's reply, with the figures of the account where there is one."""
     assert reply.refusal is not None, reply
     return with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
+
+
+async def owners_answer(accounts: OwnersClient, command: Command[Value]) -> Value | Refusal:
+    """The value that an owner gives to a command, or why there is none."""
+    try:
+        reply = await accounts.ask(command)
+    except OwnerUnavailable:
+        return OWNER_GONE
+    return refused(reply) if reply.value is None else reply.value
 
 
 def with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:

@@ -19,7 +19,7 @@ from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, replies
 from actors.gateway.calls.admission import Plan
-from actors.gateway.calls.answers import operations_of, served_by
+from actors.gateway.calls.answers import served_by, tell_cost
 from actors.gateway.calls.cost_limits import Calls, batch_within_limit, one_within_limit, parse_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.headers import Header
@@ -41,7 +41,6 @@ from actors.gateway.doors.rpc import KEY_OF_BATCH
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.terms import TermsByPath
 from actors.gateway.payments.x402 import refused_for_free, within
-from actors.upstream.replies import DeferredAnswer
 
 PATH = b"/mcp"
 _ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no sessions: POST a message to it")
@@ -218,9 +217,8 @@ class McpDoor:
         assert answer is not None
         body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt, dialect))
         charges = () if reply.charge is None else (reply.charge,)
-        told, is_pending = operations_of((reply,)), isinstance(answer, DeferredAnswer)
-        response = Response(200, body, served_by((answer,)), charges, posted=reply.posted, operations=told)
-        response.is_free = not (charges or reply.posted or is_pending)
+        response = Response(200, body, served_by((answer,)), charges)
+        tell_cost(response, (reply,))
         return response
 
     def _terms_of(self, request: Request, refusal: Refusal) -> Terms | None:
@@ -277,11 +275,8 @@ class McpDoor:
         answers = [end.answer for end in done.items if end.answer is not None]
         charges = [end.charge for end in done.items if end.charge is not None]
         refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
-        posted = sum(end.posted for end in done.items)
-        response = Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
-        response.operations = operations_of(done.items)
-        pending = any(isinstance(answer, DeferredAnswer) for answer in answers)
-        response.is_free = not (charges or posted or pending)
+        response = Response(200, body, served_by(answers), charges, refused=refused)
+        tell_cost(response, done.items)
         if len(asked) == len(done.items):
             response.headers += replies.retry_after_of([end.refusal for end in done.items])
         return self._with_headers(response, done, added)
