@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from actors import request_ids
+from actors.growing import Growing
 from actors.units import VirtualShard, routing_bytes, shard_of, virtual_shard
 
 REPLICA_ID_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
@@ -42,11 +43,16 @@ def is_lasting(operation: bytes) -> bool:
     return operation[0] == _LASTING
 
 
-class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):
-    """An API key was presented. key_hash: SHA-256 of the whole key text; routing: its first 8 decoded bytes."""
+class KeyProof(Growing, frozen=True, array_like=True, tag="k"):
+    """An API key was presented. key_hash: SHA-256 of the whole key text; routing: its first 8 decoded bytes.
+
+    address: of the client. origin: the header of a browser. Named keys may be bound to them.
+    """
 
     key_hash: bytes
     routing: bytes
+    address: str = ""
+    origin: str = ""
 
 
 class WalletProof(msgspec.Struct, frozen=True, array_like=True, tag="w"):
@@ -64,14 +70,16 @@ class SessionProof(msgspec.Struct, frozen=True, array_like=True, tag="s"):
     routing: bytes
 
 
-class ProvenProof(msgspec.Struct, frozen=True, array_like=True, tag="p"):
+class ProvenProof(Growing, frozen=True, array_like=True, tag="p"):
     """An account that the replica has proven earlier in the same request.
 
     Either its credential was accepted and its calls had to wait, or a payment of the account was settled for these
-    calls only. It is never made from a client's input.
+    calls only. It is never made from a client's input. key: number of the named key that was presented, which pays
+    within its budgets; 0: none was. The key is named again by each charge of an open stream.
     """
 
     pubkey: bytes
+    key: int = 0
 
 
 Proof = KeyProof | WalletProof | SessionProof | ProvenProof
@@ -123,7 +131,8 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
 class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     """refusal: name of an Err that ends the whole request, else None; verdicts: per item an Err name, or None: held.
 
-    figures: None when the account is unknown or the credential is not valid. epoch: of the owner, for the settle.
+    figures: None when the account is unknown or the credential is not valid. epoch: of the owner, for the settle. key:
+    number of the named key that was presented, for the settle too; 0: none was.
     """
 
     pubkey: bytes
@@ -131,6 +140,12 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     refusal: str | None
     verdicts: tuple[str | None, ...]
     figures: Figures | None
+    key: int = 0
+
+    @property
+    def payer(self) -> ProvenProof:
+        """The proof with which further holds of the same request are asked for."""
+        return ProvenProof(self.pubkey, self.key)
 
 
 @unique
@@ -158,19 +173,27 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     outcome: int
     held_at: int  # Unix seconds at the replica, when the hold was granted.
     evidence: str = ""  # Text of an `Evidence`, for the entry in the ledger; empty: there is none.
+    key: int = 0  # Number of the named key that pays, as the reply to the hold told it.
+
+    @property
+    def payer(self) -> ProvenProof:
+        return ProvenProof(self.pubkey, self.key)
 
 
 class Evidence(NamedTuple):
     """Facts about a paid call, in the description of its debit. digest: of parameters and answer
-    (gateway/calls/evidence.py). transaction: signature of one that was sent, in base58. Empty: not known."""
+    (gateway/calls/evidence.py). transaction: signature of one that was sent, in base58. Empty: not known. key: number
+    of the named key that paid; 0: none did."""
 
     request_id: str = ""
     digest: str = ""
     transaction: str = ""
+    key: int = 0
 
 
 _NAME_BYTES = 5  # Ids of requests begin with so much of their replica's name, as operations do.
 _SENT = "tx:"
+_KEY_DIGITS_MAX = 9
 
 
 def call_evidence(operation: bytes, request_id: str, digest: str) -> str:
@@ -183,11 +206,27 @@ def send_evidence(transaction: str) -> str:
     return _SENT + transaction
 
 
-def read_evidence(operation: bytes, text: str) -> Evidence:
+def with_key(description: str, key: int) -> str:
+    """The description of an entry that a named key has made: the key's number stands last, behind a bar."""
+    return f"{description}|{key}" if key else description
+
+
+def split_key(description: str) -> tuple[str, int]:
+    """The description without the number of its key, and that number; 0: no named key has made the entry."""
+    text, bar, number = description.rpartition("|")
+    if not bar or len(number) > _KEY_DIGITS_MAX or not number.isascii() or not number.isdigit():
+        return description, 0
+    return text, int(number)
+
+
+def read_evidence(operation: bytes, description: str) -> Evidence:
+    text, key = split_key(description)
     if text.startswith(_SENT):
-        return Evidence(transaction=text.removeprefix(_SENT))
+        return Evidence(transaction=text.removeprefix(_SENT), key=key)
     request_id, _, digest = text.partition(" ")
-    return Evidence(operation[:_NAME_BYTES].hex() + request_id if request_id.startswith("-") else request_id, digest)
+    if request_id.startswith("-"):
+        request_id = operation[:_NAME_BYTES].hex() + request_id
+    return Evidence(request_id, digest, key=key)
 
 
 class SettleReply(msgspec.Struct, frozen=True, array_like=True):

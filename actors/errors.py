@@ -46,6 +46,13 @@ class Err(Enum):
     )
     # Of requests with X-Max-Credits. HTTP 412: a condition that the client itself has set does not hold.
     MAX_CREDITS_EXCEEDED = ErrorRow(412, -32011, "the request can cost more than its X-Max-Credits")
+    # Of named keys. HTTP 403 and not 402: a payment would not raise the budget.
+    KEY_BUDGET_EXCEEDED = ErrorRow(
+        403,
+        -32012,
+        "the budget of this API key is used up",
+        hint="a budget of the day begins anew at 00:00 UTC; the account's wallet can change a key's budgets",
+    )
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")

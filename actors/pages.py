@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from actors.calls import Proof
+from actors.calls import Proof, ProvenProof
 from actors.errors import Refusal
 
 JSON = "application/json"
@@ -37,6 +37,11 @@ class PageRequest:
     body: bytes = b""
     proof: Proof | None = None
     is_head: bool = False
+    payer_key: int = 0  # Number of the named key that was presented, which pays; 0: none was.
+
+    @property
+    def payer(self) -> ProvenProof:
+        return ProvenProof(self.account, self.payer_key)
 
     @property
     def account(self) -> bytes:
@@ -74,6 +79,8 @@ class Page:
     is_limited: its requests count against the limit of their client's address, as those of /account/* do.
     minute_max: for a public page, how many requests of one address each replica answers in a minute; counted in its
     memory, without a look at the shared store. None: there is no limit.
+    for_keys: named keys may ask it, whatever they may read: it is no page about their account.
+    only_wallet: it takes no credential but a wallet's signature.
     """
 
     method: str
@@ -82,6 +89,8 @@ class Page:
     is_public: bool = False
     is_limited: bool = True
     minute_max: int | None = None
+    for_keys: bool = False
+    only_wallet: bool = False
 
     def __post_init__(self) -> None:
         assert self.method in METHODS, self.method

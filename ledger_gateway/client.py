@@ -199,7 +199,7 @@ class Gateway:
     async def usage(
         self, by: Sequence[str] = ("method", "hour"), from_: str | None = None, to: str | None = None
     ) -> Usage:
-        """Return charged calls, grouped. by: of method, and hour or day. from_, to: ISO 8601."""
+        """Return charged calls, grouped. by: of method, hour, day, key. from_, to: ISO 8601."""
         query = {"by": ",".join(by), "from": from_, "to": to, "format": "json"}
         return await self._record(Usage, "GET", "/account/usage", query=query)
 
@@ -209,7 +209,7 @@ class Gateway:
         The first key of a wallet opens its account; ref_code then links a referral code.
         """
         body = _encoded({} if ref_code is None else {"ref_code": ref_code})
-        found = await self._document("POST", "/account/api-key", body, again=Repeatable.CHARGED)
+        found = await self.document("POST", "/account/api-key", body, again=Repeatable.CHARGED)
         return str(found["api_key"])
 
     async def confirm_deposit(self, signature: str) -> Confirmation:
@@ -307,15 +307,14 @@ class Gateway:
     # --- webhooks
 
     async def webhooks(self) -> list[Webhook]:
-        found = await self._document("GET", "/webhooks")
-        answer = Answer(200, {}, b"")
-        listed: list[Webhook] = decode(found.get("webhooks"), list[Webhook], answer)
+        found = await self.document("GET", "/webhooks")
+        listed: list[Webhook] = decode(found.get("webhooks"), list[Webhook], Answer(200, {}, b""))
         return listed
 
     async def create_webhook(self, url: str, filter_type: str, **fields: Any) -> Webhook:
         """Register a URL. fields: filter_value, lifecycle_events, signal_events, wallets. The answer has the secret."""
-        given = {"url": url, "filter_type": filter_type, **{k: v for k, v in fields.items() if v is not None}}
-        found = await self._document("POST", "/webhooks", _encoded(given), again=Repeatable.CHARGED)
+        given = {k: v for k, v in {"url": url, "filter_type": filter_type, **fields}.items() if v is not None}
+        found = await self.document("POST", "/webhooks", _encoded(given), again=Repeatable.CHARGED)
         record: Webhook = decode(found.get("webhook", found), Webhook, Answer(201, {}, b""))
         return record
 
@@ -326,7 +325,7 @@ class Gateway:
         path = f"/webhooks/{_segment(id)}" + (f"/{action}" if action else "")
         body = b"" if method in ("GET", "DELETE") else _encoded(content or {})
         again = Repeatable.HARMLESS if method in ("DELETE", "PATCH") else Repeatable.CHARGED
-        return await self._document(method, path, body, again=again)
+        return await self.document(method, path, body, again=again)
 
     async def webhook_deliveries(self, id: str, limit: int = 50, before: str | None = None) -> list[dict[str, Any]]:
         query = {"limit": limit, "before": before}
@@ -365,9 +364,10 @@ class Gateway:
         content = content if commitment is None else {**content, "commitment": commitment}
         return await self._record(Bulk, "POST", path, _encoded(content), again=Repeatable.CHARGED)
 
-    async def _document(
+    async def document(
         self, method: str, path: str, body: bytes = b"", again: Repeatable = Repeatable.HARMLESS
     ) -> dict[str, Any]:
+        """Ask a page, and return the JSON object that it answers with."""
         return await self._record(dict, method, path, body, again=again)
 
 
@@ -389,9 +389,9 @@ def _encoded(value: Any) -> bytes:
 
 
 def _segment(id: str) -> str:
-    if not id.replace("_", "").replace("-", "").isalnum() or not id.isascii():
-        raise ValueError("the id of a webhook has letters, digits, - and _ alone")
-    return id
+    if id.isascii() and id.replace("_", "").replace("-", "").isalnum():
+        return id
+    raise ValueError("the id of a webhook has letters, digits, - and _ alone")
 
 
 def _health(answer: Answer) -> Any:

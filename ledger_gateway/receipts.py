@@ -28,12 +28,15 @@ class NotProven(ValueError):
     """A receipt does not hold; one sentence that says what does not."""
 
 
+_KEY = re.compile(r"\|[0-9]{1,9}$")
+
+
 class ReceiptEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All that the hash of an entry covers. type, outcome: places in TYPES and OUTCOMES. amount: signed credits.
     balance: after the entry. parcels: what it took from or gave to which batch, as `3:-25 4:10`.
 
     description: of a debit, the request's id and the digest of its parameters and answer, or `tx:` and the signature of
-    what was sent.
+    what was sent; then, behind a bar, the number of the named key that paid.
     """
 
     number: int
@@ -50,13 +53,22 @@ class ReceiptEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def request_id(self) -> str:
         """Of a charged request; empty: not known. One that begins as its operation does is kept without that."""
-        first = "" if self.description.startswith("tx:") or self.type != 2 else self.description.partition(" ")[0]
+        first = "" if self.description.startswith("tx:") or self.type != 2 else self._told.partition(" ")[0]
         return self.operation[:10] + first if first.startswith("-") else first
 
     @property
     def digest(self) -> str:
         """Of a charged call: `digest_of` its parameters and answer; empty: not known."""
-        return self.description.partition(" ")[2] if self.type == 2 else ""
+        return self._told.partition(" ")[2] if self.type == 2 else ""
+
+    @property
+    def key(self) -> int:
+        """Number of the named key that paid, or was paid back; 0: none."""
+        return int(self.description.rpartition("|")[2]) if self._told != self.description else 0
+
+    @property
+    def _told(self) -> str:
+        return _KEY.sub("", self.description) if self.type in (2, 3) else self.description
 
 
 class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

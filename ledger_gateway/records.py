@@ -42,11 +42,34 @@ class Account(msgspec.Struct, frozen=True):
     credit_batches: list[CreditBatch] = []
 
 
+class NamedKey(msgspec.Struct, frozen=True):
+    """A key with limits of its own; None and empty: no limit of this kind. spent_today: in this day of UTC. held: by
+    calls under way, which count as spent until they end. Times are ISO 8601."""
+
+    id: int
+    name: str
+    prefix: str
+    status: str
+    created_at: str
+    credits_a_day: int | None = None
+    credits_total: int | None = None
+    requests_per_second: int | None = None
+    methods: list[str] = []
+    origins: list[str] = []
+    addresses: list[str] = []
+    expires_at: str | None = None
+    spent_today: int = 0
+    spent_total: int = 0
+    held: int = 0
+    former_key_good_until: str | None = None
+
+
 class LedgerEntry(msgspec.Struct, frozen=True):
     """amount: credits, signed. balance: after the entry. timestamp: ISO 8601, UTC.
 
     Of `Gateway.ledger_entries` also number: in the account's ledger, from 1; method, outcome, operation: of what it
-    paid for; signature: of the transaction of a deposit or a send; request_id, digest: of the answer.
+    paid for; signature: of the transaction of a deposit or a send; request_id, digest: of the answer;
+    key: id of the named key that paid.
     """
 
     type: str
@@ -61,6 +84,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     signature: str | None = None
     request_id: str | None = None
     digest: str | None = None
+    key: int | None = None
 
 
 class UsageEntry(msgspec.Struct, frozen=True):
@@ -77,13 +101,15 @@ class UsageTotals(msgspec.Struct, frozen=True):
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """method, hour, day: None where the question did not group by it. hour, day: ISO 8601, UTC."""
+    """method, hour, day, key: None where the question did not group by it. hour, day: ISO 8601, UTC. key: id of a named
+    key; empty: the call was made by no named key."""
 
     calls: int
     credits: int
     method: str | None = None
     hour: str | None = None
     day: str | None = None
+    key: str | None = None
 
 
 class Usage(msgspec.Struct, frozen=True, rename={"from_": "from"}):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from actors.calls import (
     REPLICA_ID_BYTES,
+    Evidence,
     Figures,
     HoldItem,
     HoldReply,
@@ -23,6 +24,9 @@ from actors.calls import (
     lasting_prefix,
     new_replica_id,
     operation_at,
+    read_evidence,
+    split_key,
+    with_key,
 )
 
 proofs = st.one_of(
@@ -91,3 +95,21 @@ def test_a_replica_and_what_outlives_it_have_different_names(random: bytes) -> N
     assert len(replica) == len(lasting_prefix(replica)) == REPLICA_ID_BYTES
     assert not is_lasting(replica) and is_lasting(lasting_prefix(replica))
     assert replica[1:] == random[1:]
+
+
+@given(text=st.text(max_size=60), number=st.integers(1, 999_999_999))
+def test_the_number_of_a_key_is_found_again_whatever_stands_before_it(text: str, number: int) -> None:
+    assert split_key(with_key(text, number)) == (text, number)
+    assert with_key(text, 0) == text
+
+
+def test_a_description_of_before_names_no_key() -> None:
+    for text in ("", "-0017 YWJj", "tx:5h", "abc|5 YWJj", "|", "a|b"):
+        assert split_key(text) == (text, 0)
+
+
+def test_a_charge_of_a_named_key_tells_it_beside_its_evidence() -> None:
+    operation = bytes(range(16))
+    assert read_evidence(operation, "-17 YWJj|3") == Evidence("0001020304-17", "YWJj", "", 3)
+    assert read_evidence(operation, "tx:5h|12") == Evidence(transaction="5h", key=12)
+    assert read_evidence(operation, "|7") == Evidence(key=7)

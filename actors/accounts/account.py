@@ -22,6 +22,9 @@ from actors.accounts import ledger
 from actors.accounts.credits import Batch, Moves, Purse, move, remember_spent
 from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.named_keys import DAY_MS, KeyProfile, Keys
+from actors.accounts.rate_window import Window
+from actors.calls import split_key
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
@@ -64,9 +67,13 @@ class End(IntEnum):
 
 
 class Ended(NamedTuple):
+    """key: number of the named key that pays, or 0. day: on which it counts as spent (named_keys.py)."""
+
     end: End
     method: str = ""
     parcels: str = ""
+    key: int = 0
+    day: int = 0
 
 
 RELEASED = Ended(End.RELEASED)
@@ -74,9 +81,15 @@ VOIDED = Ended(End.VOIDED)
 
 
 @lru_cache(maxsize=4096)
-def posted(method: str, parcels: str) -> Ended:
+def posted(method: str, parcels: str, key: int = 0, day: int = 0) -> Ended:
     """One object for all equal ends: hundreds of thousands of operations are kept under load."""
-    return Ended(End.POSTED, method, parcels)
+    return Ended(End.POSTED, method, parcels, key, day)
+
+
+def posted_by(entry: Entry) -> Ended:
+    """The end that this debit has brought about."""
+    key = split_key(entry.description)[1]
+    return posted(entry.method, entry.parcels, key, entry.at_ms // DAY_MS if key else 0)
 
 
 def adjust_key(operation: bytes) -> bytes:
@@ -157,6 +170,7 @@ class Admitted(msgspec.Struct, frozen=True):
     expires_at: int  # Of all of them, steady seconds.
     answer: Verdicts | None  # Kept where the request was not granted whole, to be given again.
     is_work: bool = False  # Held for work that no call waits for; it takes no slot.
+    key: int = 0  # Number of the named key that makes the request.
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
@@ -177,7 +191,8 @@ class HoldEnded(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """Credits moved: an entry of the ledger."""
+    """Credits moved: an entry of the ledger. key: number of the named key that pays, or is paid back; it stands in the
+    entry too. key_day: of a refund, the day on which the credits were spent."""
 
     entry: Entry
     moves: Moves
@@ -186,6 +201,8 @@ class Moved(msgspec.Struct, frozen=True):
     mark: Mark | None = None
     deposit: Deposit | None = None
     returned: Return | None = None
+    key: int = 0
+    key_day: int = 0
 
 
 class Recalled(msgspec.Struct, frozen=True):
@@ -203,13 +220,19 @@ class ProfileSet(msgspec.Struct, frozen=True):
     rotated_ms: int | None = None
 
 
+class NamedKeySet(msgspec.Struct, frozen=True):
+    """A named key was made or changed."""
+
+    profile: KeyProfile
+
+
 class BatchesRecalled(msgspec.Struct, frozen=True):
     """Spent batches, which a refund may revive, were read from the store."""
 
     batches: tuple[Batch, ...]
 
 
-Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | BatchesRecalled
+Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | NamedKeySet | BatchesRecalled
 
 
 # --- state --------------------------------------------------------------------------------------------------------
@@ -219,34 +242,7 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     ceiling: int
     expires_at: int
     is_work: bool = False
-
-
-@dataclass(slots=True)
-class Window:
-    """Requests per second in fixed windows of one second: the last second with an admitted item, and its units.
-
-    Only admitted items take a unit, so that a client without credits hears 402, and not 429, however often it asks.
-    Concurrency slots are live holds of calls, counted by core.py.
-    """
-
-    second: int = 0
-    used: int = 0
-
-    def left(self, second: int, limit: int) -> int:
-        """Units left in the window of this Unix second. Any other second than the last one is a fresh window, an
-        earlier one too: a clock that was set back must not lock an account out."""
-        return max(0, limit - self.used) if second == self.second else limit
-
-    def take(self, second: int, units: int) -> None:
-        if second == self.second:
-            self.used += units
-        else:
-            self.second, self.used = second, units
-
-
-def reset_at(second: int) -> int:
-    """Unix second in which the window ends."""
-    return second + 1
+    key: int = 0
 
 
 @dataclass(slots=True)
@@ -266,6 +262,7 @@ class Account:
     holds: dict[bytes, Hold] = field(default_factory=dict)  # Oldest first, so the first one ends first.
     work_holds: int = 0  # Of them, for work that no call waits for.
     window: Window = field(default_factory=Window)
+    keys: Keys = field(default_factory=Keys)
     rate_limit: int = 0
     concurrency_limit: int = 0
     used_at: int = field(default=0, compare=False)  # Steady seconds; the shell finds idle accounts by it.
@@ -274,6 +271,15 @@ class Account:
         self.purse.check()
         assert self.purse.held == sum(hold.ceiling for hold in self.holds.values()), self
         assert self.work_holds == sum(hold.is_work for hold in self.holds.values()), self
+        self.keys.check((hold.key, hold.ceiling) for hold in self.holds.values())
+
+    def opens(self, key_hash: bytes) -> bool:
+        """Whether a key of this hash names this account; a named one may be frozen or past its time."""
+        return self.profile.key_hash == key_hash or key_hash in self.keys.by_hash
+
+    def key_hashes(self) -> list[bytes]:
+        own = self.profile.key_hash
+        return [*self.keys.by_hash, *(() if own is None else (own,))]
 
 
 def new_account(pubkey: bytes, profile: Profile, defaults: Defaults) -> Account:
@@ -298,11 +304,13 @@ def apply(account: Account, event: Event) -> None:
 def _apply_admitted(account: Account, event: Admitted) -> None:
     if event.units:
         account.window.take(event.second, event.units)
+        account.keys.take(event.key, event.second, event.units)
     if event.held:
         hold_total = 0
         for operation, ceiling in event.held:
-            account.holds[operation] = Hold(ceiling, event.expires_at, event.is_work)
+            account.holds[operation] = Hold(ceiling, event.expires_at, event.is_work, event.key)
             hold_total += ceiling
+        account.keys.hold(event.key, hold_total)
         if event.is_work:
             account.work_holds += len(event.held)
         purse = account.purse
@@ -331,9 +339,12 @@ def _apply_moved(account: Account, event: Moved) -> None:
     if entry.type == EntryType.DEBIT:
         _end_hold(account, entry.operation)
         account.total_consumed -= entry.amount
-        account.operations.put(entry.operation, posted(entry.method, entry.parcels), event.steady)
+        day = entry.at_ms // DAY_MS if event.key else 0
+        account.keys.spend(event.key, -entry.amount, day)
+        account.operations.put(entry.operation, posted(entry.method, entry.parcels, event.key, day), event.steady)
     elif entry.type == EntryType.REFUND:
         account.total_consumed -= entry.amount
+        account.keys.spend(event.key, -entry.amount, event.key_day)
         account.operations.put(entry.operation, VOIDED, event.steady)
     elif event.mark is not None:
         account.operations.put(adjust_key(event.mark.operation), posted("", entry.parcels), event.steady)
@@ -361,12 +372,17 @@ def _apply_profile(account: Account, event: ProfileSet) -> None:
     account.concurrency_limit = profile.concurrency or account.defaults.concurrency
 
 
+def _apply_key(account: Account, event: NamedKeySet) -> None:
+    account.keys.set(event.profile)
+
+
 def _end_hold(account: Account, operation: bytes) -> None:
     hold = account.holds.pop(operation, None)
     if hold is not None:
         account.purse.held = Credits(account.purse.held - hold.ceiling)
         if hold.is_work:
             account.work_holds -= 1
+        account.keys.hold(hold.key, -hold.ceiling)
 
 
 _APPLY: dict[type, Callable[[Account, Any], None]] = {
@@ -376,5 +392,6 @@ _APPLY: dict[type, Callable[[Account, Any], None]] = {
     Moved: _apply_moved,
     Recalled: _apply_recalled,
     ProfileSet: _apply_profile,
+    NamedKeySet: _apply_key,
     BatchesRecalled: _apply_batches_recalled,
 }

@@ -11,13 +11,24 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from actors.accounts.account import Account, Defaults, Event, Moment, Profile, ProfileSet, apply, new_account
+from actors.accounts.account import (
+    Account,
+    Defaults,
+    Event,
+    Moment,
+    NamedKeySet,
+    Profile,
+    ProfileSet,
+    apply,
+    new_account,
+)
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_due
 from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
+from actors.accounts.named_keys import KeyProfile
 from actors.accounts.referrals import Referral, captured
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import Damaged, StoreUnavailable, restore
@@ -99,7 +110,7 @@ class Activations:
             return self.by_key.get(key_hash)
         account = await self.load(pubkey)
         # The key may have been changed since the store was asked.
-        return account if account is not None and account.profile.key_hash == key_hash else None
+        return account if account is not None and account.opens(key_hash) else None
 
     # --- one turn on an account in memory: nothing is awaited --------------------------------------------------------
 
@@ -126,6 +137,16 @@ class Activations:
         """Apply an event and write it with the next group, whose future this is."""
         apply(account, event)
         return self._commits.record(account, event)
+
+    def set_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
+        """Make or change a named key, and know it by its hashes from here on."""
+        for key_hash in account.keys.by_hash:
+            self.by_key.pop(key_hash, None)
+        written = self.record(account, NamedKeySet(profile))
+        for key_hash in account.keys.by_hash:
+            self._unknown.drop(key_hash)
+            self.by_key[key_hash] = account
+        return written
 
     def open_account(self, pubkey: bytes, referral: Referral | None = None) -> Account:
         """Open a new account in memory and record it; the caller waits until it is durable.
@@ -160,8 +181,8 @@ class Activations:
         self._make_room()
         self.accounts[account.pubkey] = account
         self._unknown.drop(account.pubkey)
-        if account.profile.key_hash is not None:
-            self.by_key[account.profile.key_hash] = account
+        for key_hash in account.key_hashes():
+            self.by_key[key_hash] = account
 
     def key_changed(self, account: Account, before: bytes | None) -> None:
         """The old key is refused from here on."""
@@ -176,9 +197,9 @@ class Activations:
         for account in accounts:
             if self.accounts.get(account.pubkey) is account:
                 del self.accounts[account.pubkey]
-            key_hash = account.profile.key_hash
-            if key_hash is not None and self.by_key.get(key_hash) is account:
-                del self.by_key[key_hash]
+            for key_hash in account.key_hashes():
+                if self.by_key.get(key_hash) is account:
+                    del self.by_key[key_hash]
 
     def evict_idle(self, steady: int) -> None:
         """Drop accounts that nobody has used for `idle_seconds`. Looks at all accounts, so only now and then."""
@@ -200,7 +221,7 @@ class Activations:
             return account
         pubkey = await self._find_key(key_hash)
         account = None if pubkey is None else await self.peek(pubkey)
-        return account if account is not None and account.profile.key_hash == key_hash else None
+        return account if account is not None and account.opens(key_hash) else None
 
     def forget_unknown(self) -> None:
         """Shards have come: what was unknown of them here may be known."""

@@ -17,16 +17,18 @@ from typing import Any
 
 from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations, NotHeld, WrongOwner
+from actors.accounts.admission import decide_hold, decide_withdrawal, figures
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.charging import Charging
 from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import decide_hold, decide_replica_gone, decide_withdrawal, figures, is_due
+from actors.accounts.core import decide_replica_gone, is_due
 from actors.accounts.credentials import Credentials
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.maintenance import Maintenance
 from actors.accounts.moving import MovedParts, ShardMoves
+from actors.accounts.named_keys import number_of
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import signed_request
 from actors.accounts.sealing import SEAL_SECONDS, Sealing
@@ -51,7 +53,7 @@ logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
 _DAY_SECONDS = 86_400
 _TRIES_MAX = 3  # How often an account may be dropped under one request before that is given up.
-_UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
+_UNAVAILABLE, _AUTH_FAILED = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, Err.AUTH_FAILED.name
 
 
 class AccountShard:
@@ -258,10 +260,13 @@ class AccountShard:
             if refused is not None:
                 return HoldReply(account.pubkey, epoch, refused.name, (), figures(account, moment))
         admission = decide_hold(account, request, moment)
-        event, refusal = admission.event, admission.refusal
+        event, refusal, path = admission.event, admission.refusal, admission.path
         if event is not None:
             apply(account, event)
-        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, figures(account, moment))
+        if refusal == _AUTH_FAILED:
+            return self._refused(refusal)
+        told = figures(account, moment, path)
+        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, number_of(path))
         if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))

@@ -81,20 +81,27 @@ class AccountState(msgspec.Struct, frozen=True):
     batches: tuple[Batch, ...]  # The earliest expiry first.
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """The account that a proof speaks for. balance None: this wallet has no account yet."""
+class Identity(Growing, frozen=True):
+    """The account that a proof speaks for. balance None: this wallet has no account yet. key: number of the named key
+    that was presented; 0: none was. may_read: whether pages of the account may be shown to it."""
 
     pubkey: bytes
     balance: int | None
+    key: int = 0
+    may_read: bool = True
 
 
-class AccountStanding(msgspec.Struct, frozen=True):
-    """Whether an account may go on with what it has open. balance: with everything that is held; available: without."""
+class AccountStanding(Growing, frozen=True):
+    """Whether an account may go on with what it has open. balance: with all that is held; available: without.
+
+    key: number of the named key that asks; both are then at most what its budgets leave.
+    """
 
     pubkey: bytes
     balance: int
     is_active: bool
     available: int = 0
+    key: int = 0
 
 
 class Adjustment(msgspec.Struct, frozen=True):
@@ -139,7 +146,7 @@ class DepositConfirmation(msgspec.Struct, frozen=True):
 
 
 class ReferralState(msgspec.Struct, frozen=True):
-    """accounts: how many accounts have this code; None: not counted."""
+    """accounts: how many have this code; None: not counted."""
 
     referral: Referral
     accounts: int | None

@@ -45,6 +45,8 @@ _ROWS_AHEAD = 2_000
 _PAST_ALL = b"\xff" * 33  # Later than every public key.
 
 # Faults that one pass over an account's entries finds only if it keeps them all; the database sorts instead.
+_KEYED = r"\|[0-9]{1,9}$"  # The end of a description that names its key (calls.with_key).
+_KEY = r"substring(description FROM '\|([0-9]{1,9})$')::integer"
 _ACROSS = {
     "an operation is debited more than once": (
         f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.DEBIT:d}"  # noqa: S608 - constants.
@@ -126,6 +128,30 @@ _ACROSS = {
         f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
         f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) GROUP BY 1, 2, 3"
         ") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method"
+        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
+    ),
+    "a named key has spent other credits than the ledger says": (
+        "WITH RECURSIVE up AS (SELECT pubkey, number, number AS payer, parent FROM account_keys UNION ALL"  # noqa: S608
+        " SELECT u.pubkey, k.number, u.payer, k.parent FROM up u JOIN account_keys k"
+        " ON k.pubkey = u.pubkey AND k.number = u.parent), paid AS (SELECT pubkey,"
+        f" {_KEY} AS payer, -sum(amount) AS total FROM ledger WHERE type IN"
+        f" ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) AND description ~ '{_KEYED}' GROUP BY 1, 2), due AS ("
+        "SELECT paid.pubkey, COALESCE(up.number, paid.payer) AS number, sum(paid.total) AS total FROM paid LEFT JOIN up"
+        " ON up.pubkey = paid.pubkey AND up.payer = paid.payer GROUP BY 1, 2)"
+        " SELECT COALESCE(s.pubkey, due.pubkey), COALESCE(s.number, due.number) FROM account_key_spending s"
+        " FULL JOIN due ON due.pubkey = s.pubkey AND due.number = s.number"
+        " WHERE COALESCE(s.total, 0) <> COALESCE(due.total, 0)"
+    ),
+    "the usage of a named key in an hour (since 1970) is not what the ledger says": (
+        "SELECT COALESCE(u.pubkey, r.pubkey), COALESCE(u.hour, r.hour) FROM account_key_usage u FULL JOIN ("  # noqa: S608
+        f"SELECT l.pubkey, (CASE l.type WHEN {EntryType.DEBIT:d} THEN l.at_ms ELSE d.at_ms END / 3600000)::integer"
+        f" AS hour, l.method, {_KEY} AS key, sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END) AS calls,"
+        " -sum(l.amount) AS credits FROM ledger l"
+        " JOIN account_usage_marks m ON m.pubkey = l.pubkey AND (l.at_ms, l.seq) <= (m.at_ms, m.seq)"
+        f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
+        f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) AND l.description ~ '{_KEYED}'"
+        " GROUP BY 1, 2, 3, 4"
+        ") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method AND r.key = u.key"
         " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
     ),
     "the usage is marked as counted up to an entry that is not there": (

@@ -48,6 +48,15 @@ _COMPARED = {
         "jsonb_build_object('id', id, 'source', source, 'credits', credits, 'created_at', created_at,"
         " 'expires_at', expires_at)",
     ),
+    "named key {key}": _compared(
+        FactKind.KEY,
+        "body -> 'number'",
+        "account_keys",
+        "to_jsonb(number)",
+        "jsonb_build_object('number', number, 'name', name, 'key_hash', encode(key_hash, 'hex'),"
+        " 'key_prefix', key_prefix, 'limits', limits, 'created_at', created_at, 'status', status,"
+        " 'old_hash', encode(old_hash, 'hex'), 'old_until', old_until, 'parent', parent)",
+    ),
     "deposit {key}": _compared(
         FactKind.DEPOSIT,
         "body -> 'operation'",

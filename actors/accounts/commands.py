@@ -11,25 +11,26 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from actors.accounts import api
-from actors.accounts.account import ACTIVE, Account, MarkKind, ProfileSet
+from actors.accounts.account import Account, MarkKind, ProfileSet
 from actors.accounts.activations import Activations, WrongOwner
 from actors.accounts.api_keys import ApiKeys
 from actors.accounts.bills import ReadBill
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, decide_status, figures
+from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, decide_status
 from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.held_shards import HeldShards
-from actors.accounts.listings import NO_FILTER, line_of
+from actors.accounts.key_commands import KeyCommands
+from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, ListKeys, RotateKey
 from actors.accounts.long_reads import LongReads
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
+from actors.accounts.reading_commands import ReadingCommands, account_state
 from actors.accounts.receipt_commands import ReceiptCommands
 from actors.accounts.receipts import ReadChain, ReadLedgerKeys, ReadReceipts, RotateLedgerKey
 from actors.accounts.referrals import Referral, referral_error
@@ -37,11 +38,10 @@ from actors.accounts.sealing import Sealing
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import StoreUnavailable
-from actors.accounts.usage import READS_MAX, ROWS_MAX
+from actors.accounts.usage import ROWS_MAX
 from actors.calls import (
     OPERATION_BYTES,
     Proof,
-    ProvenProof,
     SessionProof,
     WalletProof,
 )
@@ -84,7 +84,9 @@ class Commands:
         self._store, self._random_bytes = store, random_bytes
         self._challenge_seconds = challenge_seconds
         self._long_reads = LongReads(activations.until_written)
+        self._reading = ReadingCommands(activations, commits, credentials, store, self._long_reads, random_bytes)
         self._receipts = ReceiptCommands(store, self._long_reads, sealing)
+        self._named_keys = KeyCommands(activations, random_bytes)
         self._api_keys = ApiKeys(activations, store)
         self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
@@ -126,19 +128,12 @@ class Commands:
 
     async def _carry_out(self, command: api.Command[Any]) -> Reply:
         match command:
-            case api.ReadAccount(proof):
-                account = await self._reader(proof)
-                return account if isinstance(account, api.OwnerReply) else await self._shown(account)
-            case api.ReadLedger():
-                return await self._read_ledger(command)
+            case api.ReadAccount() | api.ReadLedger() | api.ReadUsage() | api.Identify() | api.ReadStanding():
+                return await self._reading.answer(command)
+            case ListKeys() | CreateKey() | ChangeKey() | RotateKey() | DeleteKey():
+                return await self._named_keys.answer(command)
             case ReadReceipts() | ReadChain() | ReadBill() | ReadLedgerKeys() | RotateLedgerKey():
                 return await self._receipts.answer(command)
-            case api.ReadUsage():
-                return await self._read_usage(command)
-            case api.Identify(proof):
-                return await self._identify(proof)
-            case api.ReadStanding():
-                return await self._read_standing(command)
             case api.IssueKey(proof, ref_code):
                 return await self._issue_key(proof, ref_code)
             case api.OpenSession():
@@ -158,7 +153,9 @@ class Commands:
                 return await self._change(pubkey, lambda account: decide_status(account, status))
             case api.ImportKey():
                 account = await self._api_keys.import_key(command)
-                return account if isinstance(account, api.OwnerReply) else self._reply(account, _state(account))
+                if isinstance(account, api.OwnerReply):
+                    return account
+                return self._reading.reply(account, account_state(account))
             case api.SetLimits(pubkey, per_second, concurrency):
                 return await self._change(pubkey, lambda account: decide_limits(account, per_second, concurrency))
             case api.CreditDeposit() | api.AssignDeposit():
@@ -177,62 +174,13 @@ class Commands:
 
     # --- the account's customer -------------------------------------------------------------------------------------
 
-    async def _read_ledger(self, command: api.ReadLedger) -> Reply:
-        account = await self._reader(command.proof)
-        if isinstance(account, api.OwnerReply):
-            return account
-        page = (account.pubkey, command.offset, command.limit, command.debits_only, command.filter or NO_FILTER)
-        entries = await self._long_reads.read(
-            "listings of the ledger", LISTINGS_MAX, account.pubkey, lambda: self._store.entries(*page)
-        )
-        if isinstance(entries, Refusal):
-            return self._refuse(account, entries)
-        detailed = command.filter is not None
-        return self._reply(account, tuple(line_of(entry, detailed) for entry in entries))
-
-    async def _read_usage(self, command: api.ReadUsage) -> Reply:
-        account = await self._reader(command.proof)
-        if isinstance(account, api.OwnerReply):
-            return account
-        asked = (account.pubkey, command.first_hour, command.end_hour, command.by)
-        lines = await self._long_reads.read(
-            "sums of the usage", READS_MAX, account.pubkey, lambda: self._store.usage.read(*asked)
-        )
-        if not isinstance(lines, Refusal) and len(lines) > ROWS_MAX:
-            lines = _TOO_MANY_ROWS
-        if isinstance(lines, Refusal):
-            return self._refuse(account, lines)
-        return self._reply(account, tuple(lines))
-
-    async def _identify(self, proof: Proof) -> Reply:
-        account = await self._reader(proof)
-        if isinstance(account, Account):
-            return self._reply(account, api.Identity(account.pubkey, account.purse.balance))
-        if account.refusal == Err.ACCOUNT_NOT_FOUND.name and isinstance(proof, WalletProof):
-            refusal = await self._refused_nonce(None, proof)
-            return refusal or api.OwnerReply(api.Identity(proof.pubkey, None))
-        return account
-
-    async def _read_standing(self, command: api.ReadStanding) -> Reply:
-        proof = command.proof
-        if isinstance(proof, SessionProof) and not command.uses:
-            pubkey = await self._credentials.sessions.owner_of(proof.token_hash)
-            if pubkey is None:
-                return api.refused(Err.AUTH_FAILED)
-            proof = ProvenProof(pubkey)
-        account = await self._reader(proof)
-        if isinstance(account, Account):
-            is_active, purse = account.profile.status == ACTIVE, account.purse
-            return self._reply(account, api.AccountStanding(account.pubkey, purse.balance, is_active, purse.available))
-        return api.refused(Err.PAYMENT_REQUIRED) if account.refusal == Err.ACCOUNT_NOT_FOUND.name else account
-
     async def _issue_key(self, proof: Proof, ref_code: str | None) -> Reply:
         if not isinstance(proof, WalletProof):
             return api.refused(Err.AUTH_FAILED, "an API key is issued to a wallet signature only")
         account = await self._activations.load(proof.pubkey)
         referral = await self._find_referral(ref_code) if account is None else None
         # Before anything is opened: a request that may be a replay leaves nothing behind.
-        refusal = await self._refused_nonce(account, proof)
+        refusal = await self._reading.refused_nonce(account, proof)
         if refusal is not None:
             return refusal
         account = await self._activations.load(proof.pubkey)  # It may have been opened or dropped meanwhile.
@@ -241,7 +189,7 @@ class Commands:
         self._activations.check_current(account)
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         await self._api_keys.replace(account, key_hash(text), key_prefix(text))
-        return self._reply(account, text)
+        return self._reading.reply(account, text)
 
     async def _find_referral(self, ref_code: str | None) -> Referral | None:
         """Unknown codes are ignored silently."""
@@ -275,13 +223,13 @@ class Commands:
         if pubkey is not None:
             with contextlib.suppress(api.OwnerUnavailable):  # The session has ended, with or without figures to tell.
                 account = await self._activations.peek(pubkey)
-        return api.OwnerReply(True) if account is None else self._reply(account, True)
+        return api.OwnerReply(True) if account is None else self._reading.reply(account, True)
 
     # --- the operator -----------------------------------------------------------------------------------------------
 
     async def _describe(self, pubkey: bytes) -> Reply:
         account = await (self._activations.load(pubkey) if self._commits.open else self._activations.peek(pubkey))
-        return api.refused(Err.ACCOUNT_NOT_FOUND) if account is None else await self._shown(account)
+        return api.refused(Err.ACCOUNT_NOT_FOUND) if account is None else await self._reading.shown(account)
 
     async def _adjust(self, command: api.AdjustCredits) -> Reply:
         pubkey, amount = command.pubkey, command.amount
@@ -297,7 +245,7 @@ class Commands:
         # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
         earlier = mark.amount if mark is not None else adjusted_before(account, operation)
         if earlier is not None:
-            reply = self._reply(account, api.Adjustment(pubkey, earlier, account.purse.balance, True))
+            reply = self._reading.reply(account, api.Adjustment(pubkey, earlier, account.purse.balance, True))
             await self._activations.until_written(pubkey)
             return reply
         self._activations.check_current(account)
@@ -308,7 +256,7 @@ class Commands:
             return api.refused(Err.INSUFFICIENT_CREDITS, "nothing is available that could be removed")
         written = self._activations.record(account, event)
         adjusted = api.Adjustment(pubkey, event.entry.amount, account.purse.balance, False, opened)
-        reply = self._reply(account, adjusted)
+        reply = self._reading.reply(account, adjusted)
         await asyncio.shield(written)
         return reply
 
@@ -318,7 +266,7 @@ class Commands:
             return api.refused(Err.ACCOUNT_NOT_FOUND)
         self._activations.check_current(account)
         await asyncio.shield(self._activations.record(account, decide(account)))
-        return self._reply(account, _state(account))
+        return self._reading.reply(account, account_state(account))
 
     async def _create_referral(self, command: api.CreateReferral) -> Reply:
         now = self._now()
@@ -330,65 +278,5 @@ class Commands:
 
     # --- shared -----------------------------------------------------------------------------------------------------
 
-    async def _reader(self, proof: Proof) -> Account | Reply:
-        """Whose account may be shown to this proof. While the ledger does not commit, its accounts can be read."""
-        was_open = self._commits.open
-        account = await self._credentials.find(proof, keep=was_open)
-        if not isinstance(account, Err):
-            refusal = await self._refused_nonce(account, proof)
-            if refusal is not None:
-                return refusal
-            if was_open and not self._activations.is_current(account):
-                # It was dropped, and may show entries that were never written.
-                account = await self._credentials.find(proof, keep=self._commits.open)
-        if isinstance(account, Err):
-            return api.refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
-        account.used_at = self._activations.moment().steady
-        return account
-
-    async def _refused_nonce(self, account: Account | None, proof: Proof) -> Reply | None:
-        """Take the nonce of this proof, where it has one. The refusal when it cannot be taken."""
-        operation = self._random_bytes(OPERATION_BYTES)
-        rate_limit = self._activations.defaults.requests_per_second if account is None else account.rate_limit
-        try:
-            refusal = await self._credentials.take_nonce(proof, operation, rate_limit)
-        except IdentityStoreUnavailable as error:
-            logger.info("a nonce was not taken: %s", error)
-            refusal = Err.SERVICE_TEMPORARILY_UNAVAILABLE
-        if refusal is None:
-            return None
-        told = None if account is None else figures(account, self._activations.moment())
-        return api.OwnerReply(refusal=refusal.name, figures=told)
-
-    async def _shown(self, account: Account) -> Reply:
-        """Reads reflect every decision made so far, and wait until those decisions are durable."""
-        if self._activations.is_current(account):
-            self._activations.end_due(account, self._activations.moment())
-        reply = self._reply(account, _state(account))
-        await self._activations.until_written(account.pubkey)
-        return reply
-
-    def _reply(self, account: Account, value: api.Value) -> api.OwnerReply[api.Value]:
-        """A reply with the account's figures as they are now."""
-        return api.OwnerReply(value, figures=figures(account, self._activations.moment()))
-
-    def _refuse(self, account: Account, refusal: Refusal) -> Reply:
-        told = figures(account, self._activations.moment())
-        return api.OwnerReply(refusal=refusal.err.name, detail=refusal.detail, figures=told)
-
     def _now(self) -> int:
         return self._activations.moment().wall_ms // 1000
-
-
-def _state(account: Account) -> api.AccountState:
-    return api.AccountState(
-        account.pubkey,
-        account.purse.balance,
-        account.profile.status,
-        account.total_consumed,
-        account.profile.created_at,
-        account.rate_limit,
-        account.concurrency_limit,
-        account.last_deposit,
-        tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
-    )

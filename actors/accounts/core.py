@@ -1,6 +1,6 @@
-"""Decides about one account: admit, post, release, void, adjust, expire.
+"""Decides about one account: post, release, void, adjust, expire. admission.py decides which calls begin.
 
-Implements: money rules 1, 3 and 6; design, "One billed call" steps 3 and 6; interface, "Limits" and "Errors".
+Implements: money rules 1, 3 and 6; design, "One billed call" step 6.
 Pure: every function reads the account and returns events; account.apply changes the account by them. Before each
 decision the caller ends the holds and batches past their time: `is_due`, `decide_hold_expiry`, `decide_credit_expiry`,
 in that order.
@@ -9,10 +9,8 @@ in that order.
 import msgspec
 
 from actors.accounts.account import (
-    ACTIVE,
     VOIDED,
     Account,
-    Admitted,
     Deposit,
     End,
     Event,
@@ -25,11 +23,10 @@ from actors.accounts.account import (
     ProfileSet,
     Recalled,
     Return,
-    Withdrawn,
     adjust_key,
-    posted,
-    reset_at,
+    posted_by,
 )
+from actors.accounts.admission import credits_left
 from actors.accounts.credits import (
     Batch,
     Moves,
@@ -44,23 +41,13 @@ from actors.accounts.credits import (
 )
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.stored import Past
-from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, is_allowance, operation_at
-from actors.errors import Err
+from actors.calls import Outcome, SettleRequest, with_key
 from actors.events import LOW_BALANCE_CREDITS
 
-ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one is judged anew; it costs nothing.
 ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the operator's keyboard, not a grant.
-
-_RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
 
 
 Limit = int | msgspec.UnsetType | None  # Of an account. None: the default; UNSET: as it is.
-
-
-class Admission(msgspec.Struct, frozen=True, gc=False):
-    refusal: str | None  # Name of an Err for the whole request.
-    verdicts: tuple[str | None, ...]
-    event: Admitted | None  # None: nothing changes.
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -113,91 +100,6 @@ def decide_credit_expiry(account: Account, moment: Moment, agreed_ms: int | None
     return (moved(account, moment, EntryType.EXPIRY, moves, description="credits past their expiry date"),)
 
 
-# --- admission ----------------------------------------------------------------------------------------------------
-
-
-def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
-    """Hold credits for each item, in order, that fits rate, concurrency and credits; refuse the others.
-
-    A repeated operation gets its first answer, and no event. A refused item takes neither unit, slot nor credits. An
-    item with ceiling 0 takes a unit and no slot, because it has no end to wait for. A request without items uses its
-    credential and tells the figures. nonces.py has judged the credential's nonce before.
-    """
-    items = request.items
-    operation = request.operation
-    earlier = account.answers.get(operation)
-    if earlier is not None:
-        return Admission(None, earlier, None)
-    if operation in account.holds or account.operations.get(operation) is not None:
-        return Admission(None, (None,) * len(items), None)  # It was granted whole, or the answer would be kept.
-    if account.profile.status != ACTIVE:
-        return Admission(Err.METHOD_NOT_ALLOWED.name, (), None)
-    return _judge_items(account, operation, items, moment)
-
-
-def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment) -> Admission:
-    second = moment.wall_ms // 1000
-    units_left = account.window.left(second, account.rate_limit)
-    slots_left = account.concurrency_limit - len(account.holds) + account.work_holds
-    available: int = account.purse.balance - account.purse.held
-    if is_allowance(operation):
-        return _judge_allowance(account, operation, items, available, moment)
-    units = 0
-    verdicts: list[str | None] = []
-    held: list[tuple[bytes, int]] = []
-    for index, item in enumerate(items):
-        ceiling = item.ceiling
-        if units >= units_left:
-            verdicts.append(_RATE)
-        elif ceiling <= 0:
-            assert ceiling == 0, item
-            verdicts.append(None)
-            units += 1
-        elif len(held) >= slots_left:
-            verdicts.append(_SLOTS)
-        elif ceiling > available:
-            verdicts.append(_CREDITS)
-        else:
-            verdicts.append(None)
-            held.append((operation_at(operation, index), ceiling))
-            available -= ceiling
-            units += 1
-    judged = tuple(verdicts)
-    answer = None
-    if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
-        answer = judged if units or len(account.answers) < ANSWERS_MAX else None
-    if not units and answer is None:
-        return Admission(None, judged, None)
-    expires_at = moment.steady + account.defaults.hold_seconds
-    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer)
-    return Admission(None, judged, event)
-
-
-def _judge_allowance(
-    account: Account, operation: bytes, items: tuple[HoldItem, ...], available: int, moment: Moment
-) -> Admission:
-    """Hold credits ahead for an open stream: only the credits limit it, and it takes no rate unit."""
-    (item,) = items
-    if item.ceiling > available:
-        return Admission(None, (_CREDITS,), None)
-    expires_at = moment.steady + account.defaults.hold_seconds
-    held = ((operation, item.ceiling),)
-    event = Admitted(operation, moment.steady, moment.wall_ms // 1000, 0, held, expires_at, None)
-    return Admission(None, (None,), event)
-
-
-def decide_withdrawal(event: Admitted) -> Withdrawn:
-    """Release the holds of an admission whose nonce could not be written."""
-    return Withdrawn(event.operation, event.held)
-
-
-def figures(account: Account, moment: Moment) -> Figures:
-    second = moment.wall_ms // 1000
-    limit = account.rate_limit
-    purse = account.purse
-    return Figures(purse.balance - purse.held, limit, account.window.left(second, limit), reset_at(second))
-
-
 # --- the end of a hold --------------------------------------------------------------------------------------------
 
 
@@ -205,11 +107,12 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     """Post (charged above 0) or release. Idempotent: an operation that has ended gives the answer of its end.
 
     A hold that this owner does not know (a predecessor granted it, or it expired) is posted under three conditions: the
-    store says that its operation was never posted or voided, it is recent (`memory_seconds`), and the available credits
-    cover it. Otherwise nothing is charged and the answer must not leave. Whether an operation was posted before depends
-    on no clock: the store keeps every operation for ever, and refuses to write a second debit of one.
+    store says that its operation was never posted or voided, it is recent (`memory_seconds`), and the available
+    credits, and the budgets of its named key, cover it. Otherwise nothing is charged and the answer must not leave.
+    Whether an operation was posted before depends on no clock: the store keeps every operation for ever, and refuses to
+    write a second debit of one.
     """
-    operation, charged = request.operation, request.charged
+    operation, charged, key = request.operation, request.charged, request.key
     hold = account.holds.get(operation)
     if hold is None:
         ended = account.operations.get(operation)
@@ -221,15 +124,17 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
             return _ASK_STORE
         if moment.wall_ms // 1000 - request.held_at > account.defaults.memory_seconds:
             return _REFUSED
-        if not 0 < charged <= request.ceiling or charged > account.purse.available:
+        if not 0 < charged <= request.ceiling or charged > credits_left(account, moment, account.keys.path(key)):
             return _REFUSED
     elif charged == 0:
         return Settlement(True, HoldEnded(operation, moment.steady))
     elif not 0 < charged <= hold.ceiling:
         return _REFUSED  # A replica that charges more than its hold is broken; the customer does not pay.
+    if hold is not None:
+        key = hold.key
     moves = plan_spend(account.purse, charged)
-    what = operation, request.method, request.outcome, request.evidence
-    return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what))
+    what = operation, request.method, request.outcome, with_key(request.evidence, key)
+    return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what, key=key))
 
 
 def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment, asked_store: bool) -> Settlement:
@@ -264,8 +169,11 @@ def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_
         operation,
         ended.method,
         Outcome.RELEASED,
+        with_key("", ended.key),
         fresh=fresh,
         mark=mark,
+        key=ended.key,
+        key_day=ended.day,
     )
     return Settlement(True, event)
 
@@ -279,7 +187,7 @@ def decide_recall(operation: bytes, past: Past | None, moment: Moment) -> Recall
         return None
     if past.voided or past.debit is None:
         return Recalled(operation, VOIDED, moment.steady)
-    return Recalled(operation, posted(past.debit.method, past.debit.parcels), moment.steady)
+    return Recalled(operation, posted_by(past.debit), moment.steady)
 
 
 # --- operators and keys -------------------------------------------------------------------------------------------
@@ -351,6 +259,8 @@ def moved(
     mark: Mark | None = None,
     deposit: Deposit | None = None,
     returned: Return | None = None,
+    key: int = 0,
+    key_day: int = 0,
 ) -> Moved:
     """The account's next entry, with its moves."""
     amount = moves[0][1] if len(moves) == 1 else sum(delta for _, delta, _ in moves)
@@ -366,4 +276,4 @@ def moved(
         description,
         write_parcels(moves),
     )
-    return Moved(entry, moves, moment.steady, fresh, mark, deposit, returned)
+    return Moved(entry, moves, moment.steady, fresh, mark, deposit, returned, key, key_day)

@@ -24,6 +24,7 @@ class FactKind(StrEnum):
     DEPOSIT = "deposit"
     RETURN = "return"  # A deposit was taken back.
     REFERRAL = "referral"
+    KEY = "key"  # A named key was made or changed.
 
 
 class Fact(NamedTuple):

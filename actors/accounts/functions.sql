@@ -124,9 +124,10 @@ END $$;
 -- Each debit (type 2) is marked in account_debits. SQLSTATE 23505 there: its operation was debited before, in whatever
 -- month and by whichever owner.
 -- replicas, lists: the undelivered charges of each replica, as accounts_list_edge() takes them.
-CREATE OR REPLACE FUNCTION accounts_write(
+-- spent: what the named keys that paid have spent now.
+CREATE OR REPLACE FUNCTION accounts_write_group(
     my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[],
-    my_home integer, my_owners integer, edges bytea[], lists bytea[]
+    my_home integer, my_owners integer, edges bytea[], lists bytea[], spent accounts_spent[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint;
@@ -174,6 +175,12 @@ BEGIN
         IF touched <> cardinality(lefts) THEN
             RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
         END IF;
+
+        IF cardinality(spent) > 0 THEN
+            INSERT INTO account_key_spending (pubkey, number, total, day, in_day) SELECT * FROM unnest(spent)
+            ON CONFLICT (pubkey, number) DO UPDATE
+                SET total = EXCLUDED.total, day = EXCLUDED.day, in_day = EXCLUDED.in_day;
+        END IF;
     END IF;
 
     FOR number IN 1 .. cardinality(edges) LOOP  -- One of each replica.
@@ -182,7 +189,15 @@ BEGIN
     RETURN extract(epoch FROM clock_timestamp()) * 1000;
 END $$;
 
--- accounts_write() for a group of one entry that moved credits of one batch: the commonest group at low load.
+-- accounts_write_group() for owners of release 0.1.0, which know no named keys.
+CREATE OR REPLACE FUNCTION accounts_write(
+    my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[],
+    my_home integer, my_owners integer, edges bytea[], lists bytea[]
+) RETURNS bigint LANGUAGE sql AS $$
+    SELECT accounts_write_group(my_epoch, rare, heads, entries, lefts, my_home, my_owners, edges, lists, NULL);
+$$;
+
+-- accounts_write_group() for a group of one entry that moved credits of one batch: the commonest group at low load.
 CREATE OR REPLACE FUNCTION accounts_write_entry(
     my_epoch bigint, my_pubkey bytea, seq_before bigint, my_at_ms bigint, my_seq bigint, my_type smallint,
     my_outcome smallint, my_amount bigint, my_balance bigint, my_operation bytea, my_method text, my_description text,
@@ -284,6 +299,14 @@ BEGIN
             FROM jsonb_array_elements(rare -> 'returns') WITH ORDINALITY AS p (row, n)
             JOIN account_deposits d ON d.operation = decode(p.row ->> 'operation', 'hex')
             JOIN accounts a ON a.pubkey = d.pubkey
+            UNION ALL
+            SELECT 5, p.n, a.virtual_shard, 'key', a.pubkey, jsonb_build_object(
+                'number', k.number, 'name', k.name, 'key_hash', encode(k.key_hash, 'hex'), 'key_prefix', k.key_prefix,
+                'limits', k.limits, 'created_at', k.created_at, 'status', k.status,
+                'old_hash', encode(k.old_hash, 'hex'), 'old_until', k.old_until, 'parent', k.parent)
+            FROM jsonb_array_elements(rare -> 'keys') WITH ORDINALITY AS p (row, n)
+            JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
+            JOIN account_keys k ON k.pubkey = a.pubkey AND k.number = (p.row ->> 'number')::integer
         ) AS f
         ORDER BY f.virtual_shard, f.part, f.n
     ));
@@ -315,6 +338,20 @@ BEGIN
     FROM jsonb_to_recordset(rare -> 'marks') AS m (
         pubkey text, kind smallint, operation text, at_ms bigint, amount bigint);
 
+    IF rare ? 'keys' THEN
+        INSERT INTO account_keys (pubkey, number, name, key_hash, key_prefix, limits, created_at, status, old_hash,
+                                  old_until, parent)
+        SELECT decode(k.pubkey, 'hex'), k.number, k.name, decode(k.key_hash, 'hex'), k.key_prefix, k.limits,
+               k.created_at, k.status, decode(k.old_hash, 'hex'), k.old_until, k.parent
+        FROM jsonb_to_recordset(rare -> 'keys') AS k (
+            pubkey text, number integer, name text, key_hash text, key_prefix text, limits text, created_at bigint,
+            status text, old_hash text, old_until bigint, parent integer)
+        ON CONFLICT (pubkey, number) DO UPDATE SET
+            name = EXCLUDED.name, key_hash = EXCLUDED.key_hash, key_prefix = EXCLUDED.key_prefix,
+            limits = EXCLUDED.limits, status = EXCLUDED.status, old_hash = EXCLUDED.old_hash,
+            old_until = EXCLUDED.old_until;
+    END IF;
+
     IF rare ? 'events' THEN
         INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body)
         SELECT a.virtual_shard, a.pubkey, e.kind, decode(e.subject, 'hex'), e.at_ms, e.body
@@ -340,7 +377,8 @@ BEGIN
     END IF;
 
     -- A deposit comes with its batch. Marks are no facts: each stands for an entry of the ledger, or voids a call.
-    IF jsonb_array_length(rare -> 'profiles') + jsonb_array_length(rare -> 'batches') > 0 OR rare ? 'returns' THEN
+    IF jsonb_array_length(rare -> 'profiles') + jsonb_array_length(rare -> 'batches') > 0 OR rare ? 'returns'
+            OR rare ? 'keys' THEN
         PERFORM accounts_append_rare_facts(rare);
     END IF;
 END $$;
@@ -423,9 +461,14 @@ RETURNS integer LANGUAGE sql STABLE AS $$
             ELSE my_at_ms END / 3600000)::integer;
 $$;
 
+-- Number of the named key that has made an entry, which stands last in its description; 0: none has.
+CREATE OR REPLACE FUNCTION accounts_key_of(my_description text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT COALESCE(substring(my_description FROM '\|([0-9]{1,9})$')::integer, 0);
+$$;
+
 -- Add the next entries of an account to the rollup of its usage, at most so many. Gives how many there were, and the
 -- sequence of the newest entry that is in the rollup now.
--- The entries of an account become visible in their order and without gaps (accounts_write() moves the account's
+-- The entries of an account become visible in their order and without gaps (accounts_write_group() moves the account's
 -- sequence), so the mark says exactly which ones are in the rollup. The lock on the mark makes a second caller wait, and
 -- the statement behind it sees what the first one added.
 CREATE OR REPLACE FUNCTION accounts_roll_usage(my_pubkey bytea, most integer, OUT entries bigint, OUT newest bigint)
@@ -437,7 +480,8 @@ BEGIN
     SELECT m.* INTO STRICT mark FROM account_usage_marks AS m WHERE m.pubkey = my_pubkey FOR UPDATE;
 
     WITH next AS MATERIALIZED (
-        SELECT l.at_ms, l.seq, l.type, l.method, l.amount, l.operation_id FROM ledger AS l
+        SELECT l.at_ms, l.seq, l.type, l.method, l.amount, l.operation_id, accounts_key_of(l.description) AS key
+        FROM ledger AS l
         WHERE l.pubkey = my_pubkey AND l.at_ms >= mark.at_ms AND (l.at_ms, l.seq) > (mark.at_ms, mark.seq)
         ORDER BY l.at_ms, l.seq LIMIT most
     ), added AS (
@@ -446,6 +490,13 @@ BEGIN
                sum(CASE n.type WHEN 2 THEN 1 ELSE -1 END), -sum(n.amount)
         FROM next AS n WHERE n.type IN (2, 3) GROUP BY 2, 3
         ON CONFLICT (pubkey, hour, method) DO UPDATE
+            SET calls = u.calls + EXCLUDED.calls, credits = u.credits + EXCLUDED.credits
+    ), added_by_key AS (
+        INSERT INTO account_key_usage AS u (pubkey, hour, method, key, calls, credits)
+        SELECT my_pubkey, accounts_usage_hour(n.type, n.at_ms, n.operation_id), n.method, n.key,
+               sum(CASE n.type WHEN 2 THEN 1 ELSE -1 END), -sum(n.amount)
+        FROM next AS n WHERE n.type IN (2, 3) AND n.key > 0 GROUP BY 2, 3, 4
+        ON CONFLICT (pubkey, hour, method, key) DO UPDATE
             SET calls = u.calls + EXCLUDED.calls, credits = u.credits + EXCLUDED.credits
     )
     SELECT count(*), COALESCE(max(n.at_ms), mark.at_ms), COALESCE(max(n.seq), mark.seq)
@@ -458,19 +509,25 @@ END $$;
 
 -- The usage of one account in the hours from first_hour to before end_hour, counted from 1970: the rollup, and the entries
 -- that are younger than its mark. One statement, so both are of one moment.
--- bucket: so many hours make one row; 0: rows are by method alone. At most so many rows.
-CREATE OR REPLACE FUNCTION accounts_usage(
-    my_pubkey bytea, first_hour integer, end_hour integer, by_method boolean, bucket integer, most integer
-) RETURNS TABLE (method text, hour integer, calls bigint, credits bigint) LANGUAGE sql STABLE AS $$
+-- bucket: so many hours make one row; 0: rows are by method alone. by_key: by the number of the named key, 0: of none; what
+-- named keys did is taken out of the rollup of all. At most so many rows.
+CREATE OR REPLACE FUNCTION accounts_usage_by(
+    my_pubkey bytea, first_hour integer, end_hour integer, by_method boolean, bucket integer, by_key boolean, most integer
+) RETURNS TABLE (method text, hour integer, key integer, calls bigint, credits bigint) LANGUAGE sql STABLE AS $$
     WITH mark AS MATERIALIZED (
         SELECT COALESCE(max(m.at_ms), 0) AS at_ms, COALESCE(max(m.seq), 0) AS seq
         FROM account_usage_marks AS m WHERE m.pubkey = my_pubkey
     ), found AS (
-        SELECT u.method, u.hour, u.calls, u.credits FROM account_usage AS u
+        SELECT u.method, u.hour, 0 AS key, u.calls, u.credits FROM account_usage AS u
         WHERE u.pubkey = my_pubkey AND u.hour >= first_hour AND u.hour < end_hour
         UNION ALL
-        SELECT t.method, t.hour, t.calls, t.credits FROM (
+        SELECT u.method, u.hour, part.key, part.sign * u.calls, part.sign * u.credits FROM account_key_usage AS u
+        CROSS JOIN LATERAL (VALUES (0, -1), (u.key, 1)) AS part (key, sign)
+        WHERE by_key AND u.pubkey = my_pubkey AND u.hour >= first_hour AND u.hour < end_hour
+        UNION ALL
+        SELECT t.method, t.hour, t.key, t.calls, t.credits FROM (
             SELECT l.method, accounts_usage_hour(l.type, l.at_ms, l.operation_id) AS hour,
+                   CASE WHEN by_key THEN accounts_key_of(l.description) ELSE 0 END AS key,
                    (CASE l.type WHEN 2 THEN 1 ELSE -1 END)::bigint AS calls, -l.amount AS credits
             FROM ledger AS l
             WHERE l.pubkey = my_pubkey AND l.type IN (2, 3) AND l.at_ms >= (SELECT m.at_ms FROM mark AS m)
@@ -479,8 +536,16 @@ CREATE OR REPLACE FUNCTION accounts_usage(
     )
     SELECT CASE WHEN by_method THEN f.method END,
            CASE WHEN bucket > 0 THEN f.hour / bucket * bucket ELSE 0 END,
-           sum(f.calls)::bigint, sum(f.credits)::bigint
-    FROM found AS f GROUP BY 1, 2 HAVING sum(f.calls) <> 0 OR sum(f.credits) <> 0 LIMIT most;
+           f.key, sum(f.calls)::bigint, sum(f.credits)::bigint
+    FROM found AS f GROUP BY 1, 2, 3 HAVING sum(f.calls) <> 0 OR sum(f.credits) <> 0 LIMIT most;
+$$;
+
+-- The same for release 0.1.0.
+CREATE OR REPLACE FUNCTION accounts_usage(
+    my_pubkey bytea, first_hour integer, end_hour integer, by_method boolean, bucket integer, most integer
+) RETURNS TABLE (method text, hour integer, calls bigint, credits bigint) LANGUAGE sql STABLE AS $$
+    SELECT u.method, u.hour, u.calls, u.credits
+    FROM accounts_usage_by(my_pubkey, first_hour, end_hour, by_method, bucket, false, most) AS u;
 $$;
 
 -- The bill of an account for the time from from_ms to before to_ms: its entries by type and method (and day, counted from

@@ -4,7 +4,8 @@
 
 REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_debits, account_operations, referral_codes,
     account_deposits, account_events, account_facts, account_fact_heads, account_usage, account_usage_marks,
-    account_edges, account_statements, account_seals, ledger_keys FROM :"product";
+    account_edges, account_statements, account_seals, ledger_keys, account_keys, account_key_spending,
+    account_key_usage FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
@@ -25,6 +26,13 @@ GRANT SELECT, INSERT, UPDATE (seq, hash) ON account_fact_heads TO :"product";
 -- The rollup follows the ledger: it grows, and nothing of it is removed.
 GRANT SELECT, INSERT, UPDATE (calls, credits) ON account_usage TO :"product";
 GRANT SELECT, INSERT, UPDATE (at_ms, seq) ON account_usage_marks TO :"product";
+
+GRANT SELECT, INSERT, UPDATE (calls, credits) ON account_key_usage TO :"product";
+
+-- A key is changed and never removed.
+GRANT SELECT, INSERT, UPDATE (name, key_hash, key_prefix, limits, status, old_hash, old_until) ON account_keys
+    TO :"product";
+GRANT SELECT, INSERT, UPDATE (total, day, in_day) ON account_key_spending TO :"product";
 
 -- Lists of what is under way; they say which charges are refunded, and a replica's list goes with it.
 GRANT SELECT, INSERT, UPDATE (owners, epoch, undelivered), DELETE ON account_edges TO :"product";

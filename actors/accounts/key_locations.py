@@ -7,6 +7,8 @@ that is asked first finds the key in the accounts table, whose unique index is t
 names the account. That answer is kept here, so later calls go to the right owner at once.
 """
 
+import msgspec
+
 from actors.calls import KeyProof, Proof
 from actors.units import routing_bytes
 
@@ -25,7 +27,7 @@ class KeyLocations:
     def locate(self, proof: Proof) -> Proof:
         """Return the proof with the routing bytes of its account, where those are known."""
         routing = self._routing.get(proof.key_hash) if isinstance(proof, KeyProof) else None
-        return proof if routing is None or not isinstance(proof, KeyProof) else KeyProof(proof.key_hash, routing)
+        return proof if routing is None else msgspec.structs.replace(proof, routing=routing)
 
     def learn(self, proof: Proof, pubkey: bytes) -> bool:
         """Note the account that an owner named for a key. Returns whether the key's own bytes name another

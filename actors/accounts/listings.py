@@ -89,7 +89,7 @@ class LedgerLine(Growing, frozen=True):
     """An entry of the ledger as the customer sees it. amount: signed credits. balance: after this entry.
 
     number: of the entry, from 1 without gaps. outcome: of a debit, in lower case. operation: of what it paid for; of a
-    deposit, the transaction's signature and the number of the transfer. evidence: of a debit (calls.Evidence).
+    deposit, the transaction's signature and the number of the transfer. evidence: of both (calls.Evidence).
     """
 
     type: str
@@ -114,9 +114,8 @@ def line_of(entry: Entry, detailed: bool) -> LedgerLine:
     line = LedgerLine(kind.name.lower(), entry.method, entry.amount, entry.balance, describe(entry), entry.at_ms)
     if not detailed:
         return line
-    outcome, evidence = "", ""
-    if kind is EntryType.DEBIT:
-        outcome, evidence = Outcome(entry.outcome).name.lower(), entry.description
+    outcome = Outcome(entry.outcome).name.lower() if kind is EntryType.DEBIT else ""
+    evidence = entry.description if kind in _OF_CALLS else ""
     more = {"number": entry.seq, "outcome": outcome, "operation": entry.operation, "evidence": evidence}
     return msgspec.structs.replace(line, **more)
 

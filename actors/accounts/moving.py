@@ -30,6 +30,7 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.holders_store import Giver
 from actors.accounts.nonce_writer import NonceWriter
+from actors.accounts.rate_window import Window
 from actors.accounts.sessions import Sessions
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import NotGiven, StoreUnavailable
@@ -52,15 +53,18 @@ class HeldOperation(msgspec.Struct, frozen=True, array_like=True):
     ceiling: int
     seconds_left: int
     is_work: bool
+    key: int = 0
 
 
 class HandedAccount(msgspec.Struct, frozen=True, array_like=True):
-    """What memory alone knows of an account. second, used: of the window of its rate limit."""
+    """What memory alone knows of an account. second, used: of the window of its rate limit. keys: number, second, used
+    of the windows of its named keys."""
 
     pubkey: bytes
     holds: tuple[HeldOperation, ...]
     second: int
     used: int
+    keys: tuple[tuple[int, int, int], ...] = ()
 
 
 class Handover(msgspec.Struct, frozen=True):
@@ -177,10 +181,14 @@ class ShardMoves:
             window = account.window
             if account.holds or window.second >= moment.wall_ms // 1000:
                 holds = tuple(
-                    HeldOperation(operation, hold.ceiling, max(1, hold.expires_at - moment.steady), hold.is_work)
+                    HeldOperation(
+                        operation, hold.ceiling, max(1, hold.expires_at - moment.steady), hold.is_work, hold.key
+                    )
                     for operation, hold in account.holds.items()
                 )
-                yield HandedAccount(account.pubkey, holds, window.second, window.used)
+                windows = ((number, key.window) for number, key in account.keys.by_number.items())
+                keys = tuple((number, each.second, each.used) for number, each in windows if each.used)
+                yield HandedAccount(account.pubkey, holds, window.second, window.used, keys)
 
     def given(self, shards: Iterable[VirtualShard]) -> None:
         """Step 3. The shards are another owner's, which has listed their undelivered charges."""
@@ -285,6 +293,9 @@ class ShardMoves:
 
 def _restore(account: Account, handed: HandedAccount, steady: int) -> None:
     account.window.second, account.window.used = handed.second, handed.used
+    for number, *window in handed.keys:
+        if number in account.keys.by_number:
+            account.keys.by_number[number].window = Window(*window)
     for hold in sorted(handed.holds, key=lambda hold: hold.seconds_left):
         held, until = ((hold.operation, hold.ceiling),), steady + hold.seconds_left
-        apply(account, Admitted(hold.operation, steady, handed.second, 0, held, until, None, hold.is_work))
+        apply(account, Admitted(hold.operation, steady, handed.second, 0, held, until, None, hold.is_work, hold.key))

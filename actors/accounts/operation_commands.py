@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 
 from actors.accounts.account import ACTIVE, apply
 from actors.accounts.activations import Activations
+from actors.accounts.admission import figures
 from actors.accounts.api import OwnerReply, OwnerUnavailable, refused
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import figures
 from actors.accounts.holds_of_work import decide_release, decide_work
 from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.settling import Settled, Settling

@@ -1,6 +1,6 @@
 -- Tables of accounts: the owner of each shard, the state of each account, and every movement of credits.
 -- Amounts are whole credits and base units of USDC; *_ms are Unix milliseconds; *_at are Unix seconds. Numbers of kinds
--- are in ledger.py and account.py. The owner of an account writes it in groups, through accounts_write() and
+-- are in ledger.py and account.py. The owner of an account writes it in groups, through accounts_write_group() and
 -- accounts_write_entry() in functions.sql. No other program may change these tables.
 
 CREATE TABLE shard_owner (
@@ -219,6 +219,56 @@ CREATE TYPE accounts_seal AS (
     first  bigint,
     last   bigint,
     at_ms  bigint  -- Of the last entry.
+);
+
+-- Named keys of accounts. number: from 1 in each account. Rows stay when their key is deleted: entries of the ledger name
+-- them, and neither number nor hash is ever used again. limits: JSON (named_keys.py).
+CREATE TABLE account_keys (
+    pubkey     bytea   NOT NULL,
+    number     integer NOT NULL CHECK (number > 0),
+    name       text    NOT NULL,
+    key_hash   bytea   NOT NULL UNIQUE,
+    key_prefix text    NOT NULL,
+    limits     text    NOT NULL,
+    created_at bigint  NOT NULL,
+    status     text    NOT NULL,
+    -- Of the text before the last rotation, and until when it is good.
+    old_hash   bytea,
+    old_until  bigint  NOT NULL,
+    parent     integer NOT NULL,  -- Number of the key from which it was made; 0: of none.
+    PRIMARY KEY (pubkey, number)
+);
+CREATE INDEX account_keys_old_hash ON account_keys (old_hash) WHERE old_hash IS NOT NULL;
+
+-- What each named key has spent, less what was refunded. day: since 1970, the one that in_day is of.
+CREATE TABLE account_key_spending (
+    pubkey bytea   NOT NULL,
+    number integer NOT NULL,
+    total  bigint  NOT NULL CHECK (total >= 0),
+    day    integer NOT NULL,
+    in_day bigint  NOT NULL CHECK (in_day >= 0),
+    PRIMARY KEY (pubkey, number)
+) WITH (fillfactor = 50);  -- Changes with each call, on its own page.
+
+-- The part of account_usage that named keys have brought about. The same account, hour and method may have more calls,
+-- by other credentials.
+CREATE TABLE account_key_usage (
+    pubkey  bytea   NOT NULL,
+    hour    integer NOT NULL,
+    method  text    NOT NULL,
+    key     integer NOT NULL,
+    calls   bigint  NOT NULL,
+    credits bigint  NOT NULL,
+    PRIMARY KEY (pubkey, hour, method, key)
+) WITH (fillfactor = 70);
+
+-- Credits that a named key has spent, as account_key_spending has them.
+CREATE TYPE accounts_spent AS (
+    pubkey bytea,
+    number integer,
+    total  bigint,
+    day    integer,
+    in_day bigint
 );
 
 -- Rows of a group: one argument of a row type costs less than an array for each column.

@@ -11,6 +11,7 @@ from typing import Optional
 
 from actors.accounts.account import Account, BatchesRecalled, Moment, Moved, apply
 from actors.accounts.activations import Activations, NotHeld
+from actors.accounts.admission import credits_left
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.commits import GroupCommit
@@ -82,8 +83,7 @@ class Settling:
                 future = self._commits.record(account, event)
         elif ok:
             future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
-        purse = account.purse
-        return SettleReply(ok, purse.balance - purse.held), future
+        return SettleReply(ok, credits_left(account, moment, account.keys.path(request.key))), future
 
     async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
         """Load the account, and ask the store about an operation that memory does not know. Raises OwnerUnavailable.

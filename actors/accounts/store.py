@@ -1,8 +1,8 @@
 """What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
 
 Implements: money rules 2, 5, 6 and 12; design, "What must survive what". Decides nothing.
-One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (functions.sql): one round
-trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch.
+One group is one call of accounts_write_group() or, of one entry alone, of accounts_write_entry() (functions.sql): one
+round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from actors.accounts.bills import BillStore, PostgresBillStore
 from actors.accounts.credits import Batch
 from actors.accounts.holders_store import HoldersStore, PostgresHoldersStore
 from actors.accounts.key_imports import KeyImports, PostgresKeyImports
+from actors.accounts.keys_store import FIND_KEY, read_keys
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
 from actors.accounts.listings import NO_FILTER, LedgerFilter
@@ -49,7 +50,7 @@ _WRITER_SETTINGS = (
     "SET default_transaction_isolation = 'read committed'"
 )
 _NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_WRITE_GROUP = "SELECT accounts_write($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+_WRITE_GROUP = "SELECT accounts_write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 _WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 23))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 # Looked up for the rows of a page alone: the refunds of an account have no bound.
@@ -111,7 +112,7 @@ class AccountStore(StoreParts, Protocol):
         ...
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
-        """Public key of the account whose active API key has this hash."""
+        """Public key of the account that has a key of this hash: its own, or a named one, good or not."""
         ...
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None: ...
@@ -275,17 +276,18 @@ class PostgresAccountStore:
                 " ORDER BY at_ms, seq",
                 *(pubkey, min(since_ms, row["last_ms"])),
             )
+            keys = await read_keys(connection, pubkey)
             marks = await connection.fetch(
                 "SELECT kind, operation, at_ms, amount FROM account_operations"
                 " WHERE pubkey = $1 AND kind = ANY ($2) AND at_ms >= $3",
                 *(pubkey, [MarkKind.VOID, MarkKind.REFUND], since_ms),
             )
-        return stored_account(row, batches, entries, marks, since_ms)
+        return stored_account(row, batches, entries, marks, since_ms, keys)
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
         async with self._reading() as connection:
-            row = await connection.fetchrow("SELECT pubkey FROM accounts WHERE api_key_hash = $1", key_hash)
-        return None if row is None else row[0]
+            found: bytes | None = await connection.fetchval(FIND_KEY, key_hash)
+        return found
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:
         async with self._reading() as connection:

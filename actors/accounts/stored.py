@@ -3,7 +3,7 @@
 Pure. Not here: what is written (writes.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,9 +20,11 @@ from actors.accounts.account import (
     adjust_key,
     new_account,
     posted,
+    posted_by,
 )
 from actors.accounts.credits import Batch, Purse, Source
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.named_keys import StoredKey, keys_of
 from actors.accounts.writes import Head
 from actors.units import Credits, UnixSeconds
 
@@ -67,6 +69,7 @@ class Stored:
     entries: list[tuple[Entry, bytes]]  # Recent ones with the hash after each, oldest first; at least the newest.
     marks: list[Mark]  # Recent voids and refunds.
     last_deposit: Deposit | None = None
+    keys: list[StoredKey] = field(default_factory=list)
 
 
 class Damaged(Exception):
@@ -88,9 +91,10 @@ def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
     account.seq, account.last_ms, account.head = head.seq, head.last_ms, head.hash
     account.total_consumed = head.total_consumed
     account.last_deposit = stored.last_deposit
+    account.keys = keys_of(stored.keys)
     for entry, _ in stored.entries:
         if entry.type == EntryType.DEBIT:
-            account.operations.put(entry.operation, posted(entry.method, entry.parcels), steady)
+            account.operations.put(entry.operation, posted_by(entry), steady)
         elif entry.type == EntryType.REFUND:
             account.operations.put(entry.operation, VOIDED, steady)
         elif entry.type == EntryType.ADJUSTMENT:
@@ -145,7 +149,9 @@ def stored_head(row: Any) -> Head:
     return Head(row["pubkey"], seq, seq, row["balance"], *last)
 
 
-def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
+def stored_account(
+    row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int, keys: list[StoredKey]
+) -> Stored:
     profile = Profile(
         row["created_at"],
         row["status"],
@@ -165,4 +171,5 @@ def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list
         recent,
         [Mark(*mark) for mark in marks],
         read_deposit(row["last_deposit"]),
+        keys,
     )

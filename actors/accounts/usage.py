@@ -1,8 +1,8 @@
 """Usage of one account: calls and credits by method, hour and day.
 
 Implements: `GET /account/usage` (README.md, "Usage"): the limits of a question, the port and its PostgreSQL store, and
-the rollup that makes reading cheap. Not here: the sums, by accounts_usage() and accounts_roll_usage() (functions.sql);
-parameters and JSON of the page (gateway/pages/usage.py).
+the rollup that makes reading cheap. Not here: the sums, by accounts_usage_by() and accounts_roll_usage()
+(functions.sql); parameters and JSON of the page (gateway/pages/usage.py).
 
 A call is an entry of type `debit`. A refund takes its call out of the hour in which the call was charged, so no figure
 is ever below zero and the sum over all time is the account's `total_consumed_credits`. Deposits, bonuses, adjustments
@@ -16,17 +16,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from actors.accounts.account import Account
 from actors.accounts.stored import StoreUnavailable
 from actors.clock import Clock
+from actors.growing import Growing
 
 logger = logging.getLogger(__name__)
 
 HOUR_MS = 3_600_000
 DAY_HOURS = 24
-COLUMNS = ("method", "hour", "day")
+COLUMNS = ("method", "hour", "day", "key")
 RANGE_DAYS_MAX = 92
 HOURLY_DAYS_MAX = 31
 ROWS_MAX = 10_000
@@ -39,14 +38,15 @@ _TICK_ENTRIES = 20_000  # In one tick, about 0.2 s of the database; what is left
 _TICK_ACCOUNTS = 200
 
 
-class UsageLine(msgspec.Struct, frozen=True):
+class UsageLine(Growing, frozen=True):
     """One row. method None: the question was not by method. hour: the first of the hour or day, counted from 1970; 0
-    where the question was by neither."""
+    where the question was by neither. key: number of the named key; 0: of no named key, or not asked for."""
 
     method: str | None
     hour: int
     calls: int
     credits: int
+    key: int = 0
 
 
 def usage_mistake(first_hour: int, end_hour: int, by: tuple[str, ...]) -> str | None:
@@ -99,12 +99,13 @@ class PostgresUsageStore:
     async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
-                "SELECT method, hour, calls, credits FROM accounts_usage($1, $2, $3, $4, $5, $6)",
+                "SELECT method, hour, calls, credits, key FROM accounts_usage_by($1, $2, $3, $4, $5, $6, $7)",
                 pubkey,
                 first_hour,
                 end_hour,
                 "method" in by,
                 bucket_hours(by),
+                "key" in by,
                 ROWS_MAX + 1,
             )
         return [UsageLine(*row) for row in map(tuple, rows)]

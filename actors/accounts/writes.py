@@ -1,6 +1,6 @@
 """The writes of one group commit, and their form as the database takes them.
 
-Implements: money rule 12 (every write carries the owner's epoch); the arguments of accounts_write() and
+Implements: money rule 12 (every write carries the owner's epoch); the arguments of accounts_write_group() and
 accounts_write_entry() (functions.sql).
 Pure. Made from events alone, except for the heads, which are read from the accounts when the group is cut.
 """
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.accounts import ledger
-from actors.accounts.account import Account, Deposit, Event, Mark, Moved, Profile, ProfileSet, Return
+from actors.accounts.account import Account, Deposit, Event, Mark, Moved, NamedKeySet, Profile, ProfileSet, Return
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry
+from actors.accounts.named_keys import KeyProfile, KeySpending
 from actors.accounts.outbox import KEY_ROTATED, LOW_BALANCE
 from actors.accounts.undelivered import Listed, Place
 from actors.units import VirtualShard
@@ -64,6 +65,8 @@ class Write:
     before: dict[bytes, int] = field(default_factory=dict)  # Public key to the seq that the store has.
     place: Place = _WHOLE  # Of the owner; with it the lists of replicas are kept.
     undelivered: list[Listed] = field(default_factory=list)
+    keys: dict[tuple[bytes, int], KeyProfile] = field(default_factory=dict)  # (public key, number): made or changed.
+    spending: dict[tuple[bytes, int], KeySpending] = field(default_factory=dict)  # Of the keys that paid.
 
     def add(self, account: Account, event: Event) -> bool:
         """Take up an event that was just applied. False: it leaves nothing to write."""
@@ -83,6 +86,11 @@ class Write:
                 self.deposits.append((pubkey, event.deposit))
             if event.returned is not None:
                 self.returns.append((pubkey, event.returned))
+            for key in account.keys.path(event.key):
+                self.spending[pubkey, key.profile.number] = key.spending
+            return True
+        if type(event) is NamedKeySet:
+            self.keys[account.pubkey, event.profile.number] = event.profile
             return True
         if type(event) is ProfileSet:
             self.profiles[account.pubkey] = (account.shard, event.profile)
@@ -132,7 +140,9 @@ class Write:
 
 def entry_arguments(group: Write) -> tuple[Any, ...] | None:
     """The group as accounts_write_entry() takes it: one entry that moved credits of one batch. None: it has more."""
-    if len(group.entries) != 1 or len(group.batches) != 1 or len(group.undelivered) > 1 or _has_rare(group):
+    if len(group.entries) != 1 or len(group.batches) != 1 or len(group.undelivered) > 1:
+        return None
+    if group.spending or _has_rare(group):
         return None
     listed = group.undelivered[0] if group.undelivered else (None, None)
     ((pubkey, entry, after),) = group.entries
@@ -144,7 +154,7 @@ def entry_arguments(group: Write) -> tuple[Any, ...] | None:
 
 
 def group_arguments(group: Write) -> tuple[Any, ...]:
-    """The group as accounts_write() takes it: the rare parts as JSON, then a list of rows for each type of row."""
+    """The group as accounts_write_group() takes it: the rare parts as JSON, then rows of each type."""
     entries = [_entry_row(*entry) for entry in group.entries]
     lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
     rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
@@ -152,7 +162,8 @@ def group_arguments(group: Write) -> tuple[Any, ...]:
         [listed.replica for listed in group.undelivered],
         [listed.counters for listed in group.undelivered],
     )
-    return rare, group.heads, entries, lefts, *group.place, replicas, lists
+    spending = [(*key, *spent) for key, spent in group.spending.items()]
+    return rare, group.heads, entries, lefts, *group.place, replicas, lists, spending
 
 
 def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
@@ -175,7 +186,7 @@ def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
 
 def _has_rare(group: Write) -> bool:
     # A deposit makes a batch, and a return a mark.
-    return bool(group.profiles or group.new_batches or group.marks or group.events)
+    return bool(group.profiles or group.new_batches or group.marks or group.events or group.keys)
 
 
 def _rare(group: Write) -> str:
@@ -222,6 +233,8 @@ def _rare(group: Write) -> str:
         parts["events"] = [
             told._asdict() | {"pubkey": told.pubkey.hex(), "subject": told.subject.hex()} for told in group.events
         ]
+    if group.keys:
+        parts["keys"] = [_key_row(pubkey, profile) for (pubkey, _), profile in group.keys.items()]
     if group.returns:
         parts["returns"] = [
             {
@@ -233,6 +246,12 @@ def _rare(group: Write) -> str:
             for _, returned in group.returns
         ]
     return msgspec.json.encode(parts).decode()
+
+
+def _key_row(pubkey: bytes, profile: KeyProfile) -> dict[str, Any]:
+    old = profile.old_hash
+    hashes = {"key_hash": profile.key_hash.hex(), "old_hash": None if old is None else old.hex()}
+    return msgspec.structs.asdict(profile) | {"pubkey": pubkey.hex()} | hashes
 
 
 def _deposit_row(pubkey: bytes, deposit: Deposit) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One method of one path, as documents describe it, and the credentials that it takes.
 
-Pure vocabulary. The rows are in operations.py and event_operations.py.
+Pure vocabulary. The rows are in operations.py, event_operations.py and key_operations.py.
 """
 
 from dataclasses import dataclass

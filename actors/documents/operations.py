@@ -9,6 +9,7 @@ from itertools import permutations
 from types import MappingProxyType
 
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
+from actors.documents.key_operations import KEYS
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import ENTRY_TYPES, PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
 from actors.methods import prices
@@ -21,7 +22,7 @@ _TIME: Schema = {
     "pattern": rf"^([0-9]{{1,12}}|{_YEAR}-{_MONTH}-{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
     "description": "ISO 8601 in UTC, or Unix seconds; from is not after to",
 }
-_COLUMNS = ("method", "hour", "day")
+_COLUMNS = ("method", "hour", "day", "key")
 _GROUPINGS = [",".join(columns) for count in range(1, len(_COLUMNS) + 1) for columns in permutations(_COLUMNS, count)]
 # 134 bytes are one signature, one account and no instruction; 1,232 bytes are the most that a packet carries.
 _TRANSACTION: Schema = {
@@ -360,6 +361,7 @@ OPERATIONS: MappingProxyType[str, Operation] = MappingProxyType(
             *map(_bulk, prices.BULK),
             *_RELAY,
             *_ACCOUNT,
+            *KEYS,
             *_STATUS,
             *WEBHOOKS,
             *SIGNALS,

@@ -5,6 +5,7 @@ Implements: decisions, "Signed roots"; actors/accounts/README.md, "Receipts". Pu
 
 from types import MappingProxyType
 
+from actors.documents.key_operations import KEY_SCHEMAS
 from actors.documents.schemas import (
     COUNT,
     ENTRY_TYPES,
@@ -82,4 +83,4 @@ _RECEIPTS: dict[str, Schema] = {
     ),
 }
 
-SCHEMAS: MappingProxyType[str, Schema] = MappingProxyType({**OTHERS, **_RECEIPTS})
+SCHEMAS: MappingProxyType[str, Schema] = MappingProxyType({**OTHERS, **_RECEIPTS, **KEY_SCHEMAS})

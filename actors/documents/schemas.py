@@ -196,6 +196,7 @@ _ACCOUNT: dict[str, Schema] = {
                 {  # Where details were asked for.
                     "number": COUNT,
                     **{key: {"type": ["string", "null"]} for key in _DETAILS},
+                    "key": or_null(COUNT),
                 },
                 type={"type": "string", "enum": ENTRY_TYPES},
                 amount=INTEGER,

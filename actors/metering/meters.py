@@ -47,6 +47,11 @@ _SHORT_SECONDS_MAX = PART_SECONDS_MAX + 2
 _POSTED, _RELEASED = int(Outcome.ANSWERED), int(Outcome.RELEASED)
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
 # Refusals that pass by themselves: an open stream waits, and its bounded queue ends it where the wait is too long.
+_KEY_LOW = Refusal(
+    Err.KEY_BUDGET_EXCEEDED, hint=f"an open stream needs {BALANCE_MIN} credits of its key's budget after the charge"
+)
+_NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may open no streams: its methods do not name STREAMS")
+_LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED))
 _PASSING = frozenset((Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED))
 
 
@@ -68,14 +73,15 @@ class HeldCharge:
 
 
 class Meter:
-    """The allowance of one account under one name in the ledger, shared by streams. Get it by Meters.open.
+    """The allowance of one account, or one named key of it, under one name in the ledger, shared by streams. Get it by
+    Meters.open.
 
     spend is synchronous and cheap. When it gives False, nothing was spent: keep the event, and try again when
     `on_cover` of this stream is called; `on_end` is called in place of it when the account cannot pay any more.
     """
 
-    def __init__(self, meters: "Meters", pubkey: bytes, name: str) -> None:
-        self._meters, self.pubkey, self.name = meters, pubkey, name
+    def __init__(self, meters: "Meters", payer: ProvenProof, name: str) -> None:
+        self._meters, self.payer, self.name = meters, payer, name
         self._allowance = Allowance()
         self._streams: dict[object, tuple[Callable[[], None], Callable[[Refusal], None]]] = {}
         self._waiting: dict[object, None] = {}
@@ -134,12 +140,12 @@ class Meter:
         refusal: Refusal | None
         try:
             operation, held_at = meters.next_allowance(), meters.clock.now()
-            reply = await meters.ask(operation, ProvenProof(self.pubkey), self.name, credits)
+            reply = await meters.ask(operation, self.payer, self.name, credits)
             refusal = _refusal_of(reply)
             left = reply.figures.credits_remaining if reply.figures is not None else 0
-            if refusal is not None and refusal.err is Err.INSUFFICIENT_CREDITS and 0 < left < credits:
+            if refusal is not None and refusal.err in _LACKS and 0 < left < credits:
                 credits, operation = left, meters.next_allowance()
-                reply = await meters.ask(operation, ProvenProof(self.pubkey), self.name, credits)
+                reply = await meters.ask(operation, self.payer, self.name, credits)
                 refusal = _refusal_of(reply)
         except OwnerUnavailable:
             refusal = _AWAY
@@ -159,7 +165,7 @@ class Meter:
         now = self._meters.clock.monotonic()
         if self._refused_at is None:
             self._refused_at = now
-        is_short = refusal.err is Err.INSUFFICIENT_CREDITS and now - self._refused_at < _SHORT_SECONDS_MAX
+        is_short = refusal.err in _LACKS and now - self._refused_at < _SHORT_SECONDS_MAX
         if refusal.err in _PASSING or is_short or not self._waiting:
             return
         for _, on_end in list(self._streams.values()):
@@ -178,7 +184,8 @@ class Meter:
     async def _end_part(self, part: HeldPart, credits: int) -> None:
         outcome = _POSTED if credits else _RELEASED
         settle = SettleRequest(
-            part.operation, self.pubkey, part.epoch, self.name, part.ceiling, credits, outcome, part.held_at
+            *(part.operation, self.payer.pubkey, part.epoch, self.name, part.ceiling, credits, outcome, part.held_at),
+            key=self.payer.key,
         )
         try:
             await self._meters.settle(settle)
@@ -197,7 +204,7 @@ class Meters:
         self._accounts, self.clock, self._replica_id = accounts, clock, replica_id
         self._metrics = metrics or Metrics()
         self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
-        self._meters: dict[bytes, dict[str, Meter]] = {}  # By account, then by name.
+        self._meters: dict[ProvenProof, dict[str, Meter]] = {}  # By payer, then by name.
         self._posts = Background(logger, "metering failed")
         self._looking = Background(logger, "looking at the meters failed")
 
@@ -217,20 +224,20 @@ class Meters:
 
     # --- events, by allowance
 
-    def open(self, pubkey: bytes, name: str) -> Meter:
-        """The meter that all streams of this account and name share. name: the method that the ledger shows."""
-        meters = self._meters.setdefault(pubkey, {})
+    def open(self, payer: ProvenProof, name: str) -> Meter:
+        """The meter that all streams of this payer and name share. name: the method that the ledger shows."""
+        meters = self._meters.setdefault(payer, {})
         meter = meters.get(name)
         if meter is None:
-            meter = meters[name] = Meter(self, pubkey, name)
+            meter = meters[name] = Meter(self, payer, name)
         return meter
 
     def close(self, meter: Meter) -> None:
-        meters = self._meters.get(meter.pubkey, {})
+        meters = self._meters.get(meter.payer, {})
         if meters.get(meter.name) is meter:
             del meters[meter.name]
             if not meters:
-                del self._meters[meter.pubkey]
+                del self._meters[meter.payer]
 
     def look(self) -> None:
         for meter in self._all():
@@ -239,16 +246,22 @@ class Meters:
     def _all(self) -> list[Meter]:
         return [meter for meters in self._meters.values() for meter in meters.values()]
 
-    def unposted_credits(self, pubkey: bytes) -> int:
-        """What all streams of an account in this process have delivered, and the owner has not been told yet.
+    def unposted_credits(self, payer: ProvenProof) -> int:
+        """What all streams of a payer in this process have delivered, and the owner has not been told yet. Of an
+        account itself, what those of its named keys have delivered too.
 
         Credits whose post is on its way do not count: the owner's balance may have them already.
         """
-        return sum(meter.spent_credits for meter in self._meters.get(pubkey, {}).values())
+        return sum(meter.spent_credits for meter in self._of(payer))
 
-    def post_spent(self, pubkey: bytes) -> None:
+    def _of(self, payer: ProvenProof) -> list[Meter]:
+        if payer.key:
+            return list(self._meters.get(payer, {}).values())
+        return [meter for meter in self._all() if meter.payer.pubkey == payer.pubkey]
+
+    def post_spent(self, payer: ProvenProof) -> None:
         """Tell the owner now what the streams of an account have delivered: the account has few credits left."""
-        for meter in list(self._meters.get(pubkey, {}).values()):
+        for meter in self._of(payer):
             meter.post_spent()
 
     # --- charges at once
@@ -272,7 +285,9 @@ class Meters:
         if refusal is not None:
             return refusal
         assert reply.figures is not None
-        settle = SettleRequest(operation, reply.pubkey, reply.epoch, name, credits, credits, _POSTED, held_at)
+        settle = SettleRequest(
+            operation, reply.pubkey, reply.epoch, name, credits, credits, _POSTED, held_at, key=reply.key
+        )
         return HeldCharge(settle, reply.figures)
 
     async def begin(self, proof: Proof, name: str, credits: int) -> HeldCharge | Refusal:
@@ -286,16 +301,18 @@ class Meters:
         if isinstance(charge, Refusal) or charge.figures.credits_remaining >= BALANCE_MIN:
             return charge
         try:
-            reply = await self._accounts.ask(ReadStanding(ProvenProof(charge.pubkey)))
+            reply = await self._accounts.ask(ReadStanding(charge.settle.payer))
         except OwnerUnavailable:
             reply = None
         if reply is not None and reply.value is not None:
-            left = reply.value.balance - credits - self.unposted_credits(charge.pubkey)
+            left = reply.value.balance - credits - self.unposted_credits(charge.settle.payer)
             if left >= BALANCE_MIN:
                 return charge
         await self.release(charge)
         if reply is None:
             return _AWAY
+        if charge.settle.key:
+            return _KEY_LOW
         return Refusal(Err.INSUFFICIENT_CREDITS, hint=f"an open stream needs {BALANCE_MIN} credits after the charge")
 
     async def post(self, charge: HeldCharge) -> bool:
@@ -309,6 +326,7 @@ class Meters:
             SettleRequest(
                 *(settle.operation, settle.pubkey, settle.epoch, settle.method, settle.ceiling),
                 *(0, _RELEASED, settle.held_at),
+                key=settle.key,
             )
         )
 
@@ -365,5 +383,9 @@ class Meters:
 
 
 def _refusal_of(reply: HoldReply) -> Refusal | None:
-    name = reply.refusal if reply.refusal is not None else reply.verdicts[0]
+    if reply.refusal is not None:
+        return Refusal(Err[reply.refusal])
+    name = reply.verdicts[0]
+    if name == Err.METHOD_NOT_ALLOWED.name:
+        return _NOT_FOR_KEY
     return None if name is None else Refusal(Err[name])

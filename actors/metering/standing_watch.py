@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from actors.accounts.api import AccountsClient, AccountStanding, OwnerReply, ReadStanding
+from actors.accounts.key_requests import payer_of
 from actors.background import Background
-from actors.calls import KeyProof, Proof
+from actors.calls import KeyProof, Proof, ProvenProof
 from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,8 @@ CHECK_SECONDS = 3 * LOOK_SECONDS  # A stream ends within a second of its reason,
 BALANCE_MIN = 10  # Interface, "WebSocket minimum balance".
 _LOOKS_A_CHECK = round(CHECK_SECONDS / LOOK_SECONDS)
 _ASKED_AT_ONCE_MAX = 2_000
-_KEY_REPLACED = Refusal(Err.AUTH_FAILED, "the API key was replaced")
+_KEY_ENDED = Refusal(Err.AUTH_FAILED, "the API key was replaced, frozen or deleted, or its time is over")
+_KEY_SPENT = Refusal(Err.KEY_BUDGET_EXCEEDED, f"an open stream needs {BALANCE_MIN} credits of its key's budget")
 _SESSION_OVER = Refusal(Err.AUTH_FAILED, "the session has ended")
 _SUSPENDED = Refusal(Err.METHOD_NOT_ALLOWED, "this account is suspended")
 
@@ -37,9 +39,9 @@ OnEnd = Callable[[Refusal], None]
 class Spending(Protocol):
     """The credits that streams of this process have delivered and not posted (meters.py)."""
 
-    def unposted_credits(self, pubkey: bytes) -> int: ...
+    def unposted_credits(self, payer: ProvenProof) -> int: ...
 
-    def post_spent(self, pubkey: bytes) -> None: ...
+    def post_spent(self, payer: ProvenProof) -> None: ...
 
 
 class StandingWatch:
@@ -105,10 +107,10 @@ class StandingWatch:
         """The credits that are delivered here and still in the balance. Posts them where few are left."""
         if self._spending is None or standing is None or proof not in self._by_proof:
             return 0
-        unposted = self._spending.unposted_credits(standing.pubkey)
+        unposted = self._spending.unposted_credits(payer_of(standing))
         if standing.available < self._balance_min:
             self._near.add(proof)
-            self._spending.post_spent(standing.pubkey)
+            self._spending.post_spent(payer_of(standing))
         else:
             self._near.discard(proof)
         return unposted
@@ -121,11 +123,13 @@ class StandingWatch:
 def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding], balance_min: int, unposted: int) -> Refusal | None:
     """Why the streams of this credential end. None: they go on. unposted: credits of the balance that are delivered."""
     if reply.refusal == Err.AUTH_FAILED.name:
-        return _KEY_REPLACED if isinstance(proof, KeyProof) else _SESSION_OVER
+        return _KEY_ENDED if isinstance(proof, KeyProof | ProvenProof) else _SESSION_OVER
     if reply.value is None:
         return None
     if not reply.value.is_active:
         return _SUSPENDED
     if reply.value.balance - unposted < balance_min:
+        if reply.value.key:
+            return _KEY_SPENT
         return Refusal(Err.INSUFFICIENT_CREDITS, f"an open stream needs a balance of {balance_min} credits")
     return None

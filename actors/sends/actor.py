@@ -119,7 +119,9 @@ class SendRacer:
         now_ms = self._clock.now_ms()
         race = core.began(transaction, present, now_ms, landed)
         ticket = Ticket(
-            wanted.operation, wanted.pubkey, wanted.epoch, wanted.method, wanted.landing, wanted.base, signature, now_ms
+            *(wanted.operation, wanted.pubkey, wanted.epoch, wanted.method, wanted.landing, wanted.base),
+            *(signature, now_ms),
+            key=wanted.key,
         )
         stored: Race | None = race
         try:

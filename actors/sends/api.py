@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from actors.growing import Growing
 from actors.sends.core import Race, RaceState, Ticket, charge
 from actors.sends.store import LegReport
 
@@ -18,8 +19,8 @@ NO_ROOM = "too many sends are under way"  # The reason of a racer that has as ma
 _NOT_YET = "not confirmed in time; it may still land, and its charge is pending: ask getSendStatus before sending again"
 
 
-class WantedRace(msgspec.Struct, frozen=True):
-    """One call of sendAndConfirm. operation, pubkey, epoch, method: of its hold, which the racer ends from now on."""
+class WantedRace(Growing, frozen=True):
+    """One call of sendAndConfirm. operation to method, and key: of its hold, which the racer ends from now on."""
 
     transaction: bytes
     operation: bytes
@@ -28,6 +29,7 @@ class WantedRace(msgspec.Struct, frozen=True):
     method: str
     landing: int
     base: int
+    key: int = 0
 
 
 class RaceRefused(msgspec.Struct, frozen=True):

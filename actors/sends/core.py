@@ -104,7 +104,7 @@ class Ticket:
     """One call's share in a race: the hold that it ends, and whose it is. landing, base: prices pinned at the call.
 
     first: it pays for the landing: it is the first of its race, or of those whose hold had not expired when the next
-    call came. charged: None until the hold has ended.
+    call came. charged: None until the hold has ended. key: number of the named key that pays; 0: none does.
     """
 
     operation: bytes
@@ -117,6 +117,7 @@ class Ticket:
     opened_at_ms: int
     first: bool = False
     charged: int | None = None
+    key: int = 0
 
 
 @dataclass(frozen=True, slots=True)

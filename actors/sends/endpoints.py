@@ -82,7 +82,7 @@ class SendMethods:
             if refused is not None:
                 return refused
         base = min(self._base, hold.ceiling)
-        wanted = WantedRace(raw, hold.operation, hold.pubkey, hold.epoch, hold.method, hold.ceiling, base)
+        wanted = WantedRace(raw, hold.operation, hold.pubkey, hold.epoch, hold.method, hold.ceiling, base, hold.key)
         signature = signed_transaction(raw).signature
         self._once.race_begins(signature)
         try:

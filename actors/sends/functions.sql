@@ -16,6 +16,21 @@ BEGIN
     RETURN QUERY SELECT * FROM sends_open(mine, ticket, open_max, hold_ms);
 END $$;
 
+-- The same with the number of the named key that pays for the ticket; 0: none does. Release 0.1.0 knows
+-- none of them, and calls the one above.
+CREATE OR REPLACE FUNCTION sends_open_keyed(
+    my_epoch bigint, mine send_races, ticket send_tickets, open_max integer, hold_ms bigint, my_key integer
+) RETURNS SETOF send_races LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM sends_check(mine.signature, my_epoch);
+    RETURN QUERY SELECT * FROM sends_open(mine, ticket, open_max, hold_ms);
+    IF my_key > 0 THEN
+        INSERT INTO send_ticket_keys (operation, key)
+        SELECT t.operation, my_key FROM send_tickets t WHERE t.operation = ticket.operation
+        ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
 -- Begin a broadcast or a window of an open race. False: the stored race is another one by now, and nothing may leave.
 CREATE OR REPLACE FUNCTION sends_broadcast(
     my_epoch bigint, my_signature bytea, window_before bigint, broadcasts_before integer, my_window_at_ms bigint,

@@ -58,6 +58,7 @@ class HoldEndings:
             # The owner takes no charge for a hold of long ago. This one is as old as its proof.
             self._clock.now(),
             send_evidence(name) if charged else "",
+            ticket.key,
         )
         try:
             settled = await self._accounts.settle(request)

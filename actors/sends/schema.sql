@@ -46,6 +46,13 @@ CREATE INDEX send_tickets_open ON send_tickets (pubkey) WHERE charged IS NULL;
 -- One ticket of a race pays for the landing.
 CREATE UNIQUE INDEX send_tickets_first ON send_tickets (signature) WHERE first;
 
+-- Tickets that a named key of their account pays for. A table of its own, because release 0.1.0 writes whole rows of
+-- send_tickets.
+CREATE TABLE send_ticket_keys (
+    operation bytea   PRIMARY KEY REFERENCES send_tickets ON DELETE CASCADE,
+    key       integer NOT NULL CHECK (key > 0)
+);
+
 -- Who may ask a block engine how often. Rows of one engine that are valid never add up to more than its rate. racer: its
 -- name. process: a name of its own for each process. milli: thousandths of a request a second.
 CREATE TABLE send_leases (

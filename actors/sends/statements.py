@@ -24,6 +24,8 @@ TICKET: Columns = (
     *(("base", "bigint"), ("signature", "bytea"), ("opened_at_ms", "bigint"), ("first", "boolean")),
     ("charged", "bigint"),
 )
+# The last field of core.Ticket stands in a table of its own (schema.sql).
+_KEY = "coalesce((SELECT k.key FROM send_ticket_keys k WHERE k.operation = t.operation), 0) AS key"
 _SCHEDULE: Columns = (("look_at_ms", "bigint"), ("settled", "boolean"))  # The last columns of send_races.
 _EPOCH: Columns = (("my_epoch", "bigint"),)
 REPORT_COLUMNS = ("broadcast", "leg", "submitted_ms", "acknowledged_ms", "error", "refused")
@@ -48,11 +50,11 @@ def _prefixed(columns: Columns, prefix: str) -> Columns:
 
 
 RACES = _names(RACE, "")
-_OPENED = (*_EPOCH, ("open_max", "integer"), *RACE, *_SCHEDULE, *_prefixed(TICKET, "ticket_"))
+_OPENED = (*_EPOCH, ("open_max", "integer"), *RACE, *_SCHEDULE, *_prefixed(TICKET, "ticket_"), ("key", "integer"))
 OPEN = (
-    f"SELECT g.place, {_names(RACE, 'r.')} FROM {_in_order(_OPENED)}, LATERAL sends_open_owned("  # noqa: S608
+    f"SELECT g.place, {_names(RACE, 'r.')} FROM {_in_order(_OPENED)}, LATERAL sends_open_keyed("  # noqa: S608
     f"g.my_epoch, ROW ({_names((*RACE, *_SCHEDULE), 'g.')})::send_races,"
-    f" ROW ({_names(TICKET, 'g.ticket_')})::send_tickets, g.open_max, {HOLD_MS}) AS r"
+    f" ROW ({_names(TICKET, 'g.ticket_')})::send_tickets, g.open_max, {HOLD_MS}, g.key) AS r"
 )
 _BEGUN: Columns = (
     *(*_EPOCH, ("signature", "bytea"), ("window_before", "bigint"), ("broadcasts_before", "integer")),
@@ -87,7 +89,7 @@ RACE_OF = (
 )
 _FOUND: Columns = (("signature", "bytea"), ("pubkey", "bytea"), ("operation", "bytea"))
 FIND = (
-    f"SELECT g.place, {_names(RACE, 'r.')}, {_names(TICKET, 't.')}, "  # noqa: S608
+    f"SELECT g.place, {_names(RACE, 'r.')}, {_names(TICKET, 't.')}, {_KEY}, "  # noqa: S608
     f"ARRAY (SELECT ROW ({', '.join(REPORT_COLUMNS)}) FROM send_reports WHERE send_reports.signature = g.signature"
     f" ORDER BY number DESC LIMIT {LEGS_ROWS_MAX}) AS reports FROM {_group(_FOUND)}, LATERAL ("
     "SELECT * FROM send_tickets s WHERE s.signature = g.signature AND s.pubkey = g.pubkey"
@@ -97,7 +99,7 @@ FIND = (
 )
 _AWAITED: Columns = (("signature", "bytea"), ("after", "bytea"), ("most", "integer"))
 WAITING = (
-    f"SELECT g.place, {_names(TICKET, 't.')} FROM {_group(_AWAITED)}, LATERAL ("  # noqa: S608
+    f"SELECT g.place, {_names(TICKET, 't.')}, {_KEY} FROM {_group(_AWAITED)}, LATERAL ("  # noqa: S608
     "SELECT * FROM send_tickets s WHERE s.signature = g.signature AND s.charged IS NULL AND s.operation > g.after"
     " ORDER BY s.operation LIMIT g.most) AS t ORDER BY g.place, t.operation"
 )

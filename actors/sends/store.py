@@ -169,7 +169,7 @@ class PostgresRaceStore:
 
     async def _open(self, asked: Sequence[tuple[int, Race, Ticket, int, int]]) -> Sequence[Race | None]:
         rows = [
-            (epoch, open_max, *_OF_RACE(race), look_at_ms, False, *_OF_TICKET(ticket))
+            (epoch, open_max, *_OF_RACE(race), look_at_ms, False, *_OF_TICKET(ticket), ticket.key)
             for epoch, race, ticket, look_at_ms, open_max in asked
         ]
         found: list[Race | None] = [None] * len(asked)

@@ -67,7 +67,7 @@ class SignalEventStream:
 
     async def _begin(self, request: PageRequest, wanted: WantedSignals) -> PageAnswer | Refusal:
         kind = SignalSubscriptions
-        charge = await self._meters.begin(ProvenProof(request.account), kind.subscribe, kind.connect_credits)
+        charge = await self._meters.begin(request.payer, kind.subscribe, kind.connect_credits)
         if isinstance(charge, Refusal):
             return charge
         balance, own = charge.balance, self._streams[request.account] - 1  # Without this one.
@@ -94,8 +94,9 @@ class SignalEventStream:
                 await self._meters.release(charge)
         if not is_paid:
             return _NOT_RECORDED
-        proof = request.proof or ProvenProof(request.account)
-        return PageAnswer(self._pieces(listener, subscription, proof), 200, "text/event-stream", _HEADERS)
+        proof = request.proof or request.payer
+        pieces = self._pieces(listener, subscription, proof, request.payer)
+        return PageAnswer(pieces, 200, "text/event-stream", _HEADERS)
 
     def _leave(self, account: bytes) -> None:
         self._streams[account] -= 1
@@ -103,13 +104,13 @@ class SignalEventStream:
             del self._streams[account]
 
     async def _pieces(
-        self, listener: "_Listener", subscription: SignalSubscription, proof: Proof
+        self, listener: "_Listener", subscription: SignalSubscription, proof: Proof, payer: ProvenProof
     ) -> AsyncGenerator[bytes, None]:
         """Everything that must be undone begins in here, as a generator that never runs is never closed."""
         account = subscription.pubkey
         self._streams[account] += 1
         # Only now, as a meter is closed when its last stream leaves.
-        meter = listener.meter = self._meters.open(account, SignalSubscriptions.meter_name)
+        meter = listener.meter = self._meters.open(payer, SignalSubscriptions.meter_name)
         meter.join(listener, subscription.resume, listener.end)
         self._watch.join(proof, listener, listener.end)
         self._hub.begin(subscription)

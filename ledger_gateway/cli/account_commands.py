@@ -15,7 +15,7 @@ from ledger_gateway.cli.shell import FAILED, Refused, Shell, command
 
 APP = typer.Typer(no_args_is_help=True)
 _LOW_CREDITS = 1_000  # Interface, "Low-credit flag".
-_GROUPS = ("method", "hour", "day")
+_GROUPS = ("method", "hour", "day", "key")
 
 
 @command(APP)
@@ -48,7 +48,7 @@ async def balance(shell: Shell) -> None:
 @command(APP)
 async def usage(
     shell: Shell,
-    by: Annotated[str, typer.Option("--by", help="method, hour, day; two with a comma.")] = "method",
+    by: Annotated[str, typer.Option("--by", help="method, hour, day, key; several with commas.")] = "method",
     days: Annotated[int, typer.Option("--days", min=1, max=92, help="How far back.")] = 1,
     from_: Annotated[str | None, typer.Option("--from", help="ISO 8601, in place of --days.")] = None,
     to: Annotated[str | None, typer.Option("--to", help="ISO 8601; by default now.")] = None,
@@ -57,9 +57,7 @@ async def usage(
     """Show what calls cost, by method, hour or day."""
     groups = tuple(dict.fromkeys(each.strip() for each in by.split(",") if each.strip()))
     if not groups or not set(groups) <= set(_GROUPS):
-        raise typer.BadParameter(
-            "wanted method, hour or day, or method and one of them with a comma", param_hint="--by"
-        )
+        raise typer.BadParameter("wanted method, hour, day or key, or several of them with commas", param_hint="--by")
     began = from_ or (_now() - timedelta(days=days)).isoformat(timespec="seconds")
     async with shell.caller() as gateway:
         found = await gateway.usage(groups, began, to)

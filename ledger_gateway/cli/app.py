@@ -22,6 +22,7 @@ _HELP = (
 _MODULES = {
     "wallet": "wallet_commands",
     "key": "wallet_commands",
+    "keys": "key_commands",
     "balance": "account_commands",
     "usage": "account_commands",
     "runway": "account_commands",
@@ -39,6 +40,7 @@ _MODULES = {
 _FIRST_LINES = {
     "wallet": "Key pairs of wallets.",
     "key": "API keys.",
+    "keys": "Named keys with budgets.",
     "balance": "Show credits, limits and where to pay.",
     "usage": "Show what calls cost, by method, hour or day.",
     "runway": "Show how fast credits are spent, and how long they last.",

@@ -14,12 +14,14 @@ from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter
+from actors.accounts.named_keys import KeyProfile, KeySpending, StoredKey
 from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement, deposit_credited
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS
 from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable
 from actors.accounts.usage import ROWS_MAX, Rolled, UsageLine
 from actors.accounts.writes import Head, Told, Write
+from actors.calls import split_key
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
@@ -39,6 +41,8 @@ class Row:
     batches: dict[int, Batch] = field(default_factory=dict)
     entries: list[tuple[Entry, bytes]] = field(default_factory=list)
     marks: dict[tuple[int, bytes], Mark] = field(default_factory=dict)
+    keys: dict[int, KeyProfile] = field(default_factory=dict)
+    spending: dict[int, KeySpending] = field(default_factory=dict)
 
 
 class MemoryAccountStore:
@@ -50,6 +54,7 @@ class MemoryAccountStore:
         self.rows: dict[bytes, Row] = {}
         self.owners = MemoryOwners()
         self._keys: dict[bytes, bytes] = {}
+        self._named: dict[bytes, tuple[bytes, int]] = {}  # Hash of a named key to its account and number.
         self.deposits: dict[bytes, tuple[bytes, Deposit]] = {}
         self.returns: dict[bytes, Return] = {}
         self.codes: dict[str, Referral] = {}
@@ -115,6 +120,16 @@ class MemoryAccountStore:
             self.outbox.credited(pubkey, deposit)
         for _, returned in group.returns:
             self.returns[returned.operation] = returned
+        for (pubkey, number), key in group.keys.items():
+            before = self.rows[pubkey].keys.get(number)
+            for known in () if before is None else (before.key_hash, before.old_hash):
+                self._named.pop(known or b"", None)
+            self.rows[pubkey].keys[number] = key
+            for known in filter(None, (key.key_hash, key.old_hash)):
+                self._named[known] = (pubkey, number)
+        for (pubkey, number), spent in group.spending.items():
+            assert spent.total >= 0 and spent.in_day >= 0, spent
+            self.rows[pubkey].spending[number] = spent
         for told in group.events:
             self.outbox.told(told)
         self.undelivered.write(epoch, group.place, group.undelivered)
@@ -141,6 +156,9 @@ class MemoryAccountStore:
         for _, returned in group.returns:
             if returned.operation not in self.deposits or returned.operation in self.returns:
                 raise StoreUnavailable("a deposit to take back is missing or was taken back before")
+        for place, key in group.keys.items():
+            if self._named.get(key.key_hash, place) != place:
+                raise StoreUnavailable("this key is there already")
         for pubkey, (_, profile) in group.profiles.items():
             if profile.key_hash is not None and self._keys.get(profile.key_hash, pubkey) != pubkey:
                 raise StoreUnavailable("this key belongs to another account")
@@ -173,11 +191,12 @@ class MemoryAccountStore:
             if mark.kind in (MarkKind.VOID, MarkKind.REFUND) and mark.at_ms >= since_ms
         ]
         batches = [_copy(batch) for batch in row.batches.values() if batch.remaining]
-        return Stored(row.profile, row.head, batches, recent or row.entries[-1:], marks, row.last_deposit)
+        keys = [StoredKey(key, row.spending.get(number, KeySpending())) for number, key in sorted(row.keys.items())]
+        return Stored(row.profile, row.head, batches, recent or row.entries[-1:], marks, row.last_deposit, keys)
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
         await asyncio.sleep(0)
-        return self._keys.get(key_hash)
+        return self._keys.get(key_hash) or self._named.get(key_hash, (None, 0))[0]
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:
         await asyncio.sleep(0)
@@ -363,13 +382,14 @@ class MemoryUsage:
 def recounted(entries: Sequence[Entry], first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
     """The usage that these entries make: debits without those that were refunded, each in the hour of the debit."""
     refunded = {entry.operation for entry in entries if entry.type == EntryType.REFUND}
-    sums: dict[tuple[str | None, int], list[int]] = {}
+    sums: dict[tuple[str | None, int, int], list[int]] = {}
     for entry in entries:
         hour = entry.at_ms // 3_600_000
         if entry.type != EntryType.DEBIT or entry.operation in refunded or not first_hour <= hour < end_hour:
             continue
         shown = hour if "hour" in by else hour - hour % 24 if "day" in by else 0
-        row = sums.setdefault((entry.method if "method" in by else None, shown), [0, 0])
+        key = split_key(entry.description)[1] if "key" in by else 0
+        row = sums.setdefault((entry.method if "method" in by else None, shown, key), [0, 0])
         row[0] += 1
         row[1] -= entry.amount
-    return [UsageLine(*key, *row) for key, row in sums.items()]
+    return [UsageLine(method, hour, *row, key) for (method, hour, key), row in sums.items()]

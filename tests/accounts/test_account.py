@@ -1,9 +1,6 @@
 import copy
-from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from actors.accounts.account import (
     VOIDED,
@@ -15,20 +12,12 @@ from actors.accounts.account import (
     MarkKind,
     Profile,
     ProfileSet,
-    Window,
     adjust_key,
     apply,
     new_account,
-    reset_at,
 )
-from actors.accounts.core import (
-    decide_adjust,
-    decide_hold,
-    decide_limits,
-    decide_settle,
-    decide_void,
-    decide_withdrawal,
-)
+from actors.accounts.admission import decide_hold, decide_withdrawal
+from actors.accounts.core import decide_adjust, decide_limits, decide_settle, decide_void
 from tests.accounts.making import ALICE, DEFAULTS, START, START_MS, hold, opened, operation, settle, take
 
 
@@ -109,38 +98,6 @@ def test_an_operators_word_is_no_replicas_operation() -> None:
     ended = account.operations.get(adjust_key(operation(1)))
     assert ended is not None and ended.end is End.POSTED
     apply(account, ProfileSet(account.profile))
-
-
-@given(limit=st.integers(1, 20), steps=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=60))
-def test_no_second_admits_more_than_its_limit(limit: int, steps: list[tuple[int, int]]) -> None:
-    """Fixed windows of one second; what is told as left is exactly what can still be taken."""
-    window, admitted, second = Window(), Counter[int](), 1_700_000_000
-    for pause, wanted in steps:
-        second += pause
-        left = window.left(second, limit)
-        assert left == limit - admitted[second]
-        units = min(wanted, left)
-        if units:
-            window.take(second, units)
-        admitted[second] += units
-        assert admitted[second] <= limit
-
-
-def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
-    """Threat 20: an earlier second is a fresh window."""
-    window = Window()
-    window.take(1_700_086_400, 5)
-    assert window.left(1_700_000_000, 5) == 5
-
-
-def test_a_lowered_limit_leaves_nothing_below_zero() -> None:
-    window = Window()
-    window.take(10, 50)
-    assert window.left(10, 20) == 0
-
-
-def test_the_window_ends_with_its_second() -> None:
-    assert reset_at(1_700_000_000) == 1_700_000_001
 
 
 def test_what_is_loaded_reaches_back_as_far_as_operations_are_remembered() -> None:

@@ -3,8 +3,9 @@ import asyncio
 import pytest
 
 from actors.accounts.account import apply
+from actors.accounts.admission import decide_hold
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.core import decide_adjust, decide_hold
+from actors.accounts.core import decide_adjust
 from actors.accounts.stored import Stored
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics

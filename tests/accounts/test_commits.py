@@ -6,9 +6,10 @@ import pytest
 
 from actors.accounts import commits
 from actors.accounts.account import Account, ProfileSet, apply, new_account
+from actors.accounts.admission import decide_hold
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import decide_adjust, decide_hold, decide_settle
+from actors.accounts.core import decide_adjust, decide_settle
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.events import LowBalance

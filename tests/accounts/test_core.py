@@ -1,13 +1,12 @@
 import pytest
 
 from actors.accounts.account import Account, End, Mark, MarkKind, Moment, Moved, apply, posted
+from actors.accounts.admission import ANSWERS_MAX, decide_hold, figures
 from actors.accounts.core import (
-    ANSWERS_MAX,
     Settlement,
     adjusted_before,
     decide_adjust,
     decide_credit_expiry,
-    decide_hold,
     decide_hold_expiry,
     decide_key,
     decide_limits,
@@ -15,7 +14,6 @@ from actors.accounts.core import (
     decide_settle,
     decide_status,
     decide_void,
-    figures,
     is_due,
     is_low_crossing,
 )

@@ -32,16 +32,15 @@ from actors.accounts.account import (
     apply,
     new_account,
 )
+from actors.accounts.admission import decide_hold, figures
 from actors.accounts.core import (
     decide_adjust,
     decide_credit_expiry,
-    decide_hold,
     decide_hold_expiry,
     decide_recall,
     decide_settle,
     decide_status,
     decide_void,
-    figures,
     is_due,
 )
 from actors.accounts.ledger_time import SETTLING_MS, after_answer, agreed_ms

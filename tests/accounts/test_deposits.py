@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.accounts.account import Account, Admitted, Profile, apply, new_account
-from actors.accounts.core import decide_hold
+from actors.accounts.admission import decide_hold
 from actors.accounts.credits import Source
 from actors.accounts.deposits import (
     bonus_for,

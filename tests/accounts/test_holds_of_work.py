@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.accounts.account import Admitted, apply
-from actors.accounts.core import decide_hold, decide_hold_expiry, decide_settle
+from actors.accounts.admission import decide_hold
+from actors.accounts.core import decide_hold_expiry, decide_settle
 from actors.accounts.holds_of_work import decide_release, decide_work
 from tests.accounts.making import START, hold, later, opened, operation, settle
 

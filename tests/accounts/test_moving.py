@@ -9,10 +9,13 @@ import pytest
 
 from actors.accounts import replicas as replicas_module
 from actors.accounts.api import AdjustCredits, Describe, OwnerUnavailable, ReadAccount
+from actors.accounts.key_requests import CreateKey, ListKeys
 from actors.accounts.ledger import EntryType
 from actors.accounts.moving import KEPT_SECONDS
+from actors.accounts.named_keys import KeyLimits
 from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.calls import StreamTime, lasting_prefix
+from actors.identity.credentials import parse_api_key
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import shard_of
 from tests.accounts.making import ALICE, BOB, operation
@@ -40,6 +43,26 @@ async def test_a_hold_moves_with_its_account_and_is_posted_where_it_is_then() ->
         assert (await cluster.accounts.settle(cluster.charge(held, first, 6))).ok
         assert (await cluster.accounts.ask(Describe(ALICE))).value.balance == 4  # type: ignore[union-attr]
         assert cluster.entries(ALICE, EntryType.DEBIT) == [first.operation]
+
+
+async def test_what_a_named_key_holds_and_its_rate_move_with_its_account() -> None:
+    """Decisions, "Named keys": the taker holds it to the same budget, and to the same second."""
+    async with running() as cluster:
+        await cluster.customer(ALICE, 1_000)
+        limits = KeyLimits(credits_total=10, requests_per_second=3)
+        made = (await cluster.accounts.ask(CreateKey(ALICE, "bot", limits))).value
+        assert made is not None
+        proof = parse_api_key(made.text)
+        assert proof is not None
+        first = cluster.request(proof, 6)
+        held = await cluster.accounts.hold(first)
+        await cluster.move(elsewhere(cluster, ALICE), HERS)
+        second = await cluster.accounts.hold(cluster.request(proof, 5, 2, 1, 1))
+        assert second.verdicts == ("KEY_BUDGET_EXCEEDED", None, None, "RATE_LIMITED")
+        charge = cluster.charge(held, first, 6)
+        assert charge.key == 0 and (await cluster.accounts.settle(charge)).ok  # The hold says whose it is.
+        (state,) = (await cluster.accounts.ask(ListKeys(ALICE))).value or ()
+        assert (state.spent_total, state.held) == (6, 3)
 
 
 async def test_rate_and_slots_move_too_and_work_keeps_its_holds() -> None:

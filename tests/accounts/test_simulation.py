@@ -104,6 +104,7 @@ class Simulation:
     seed: int
     calls: dict[bytes, Call] = field(default_factory=dict)
     granted: dict[bytes, int] = field(default_factory=dict)
+    numbers: dict[Proof, int] = field(default_factory=dict)  # Of named keys.
     epochs: dict[bytes, int] = field(default_factory=dict)  # As a hold of the account told it last.
     counter: int = 0
 
@@ -125,7 +126,7 @@ class Simulation:
         customers = [(pubkey_of(f"customer {number}"), number) for number in range(3)]
         proofs: list[tuple[bytes, KeyProof]] = []
         for pubkey, _ in customers:
-            proofs.append((pubkey, await self.world.customer(self.owner, pubkey, OPENING)))
+            proofs += [(pubkey, proof) for proof in await self._keys(pubkey)]
             self.granted[pubkey] = OPENING
         self.world.clock.advance(SETTLING_MS / 1000)
         self.store.kind = False
@@ -137,6 +138,9 @@ class Simulation:
         await self._place_owner()
         for owner in self.owners:
             await owner.stop()
+
+    async def _keys(self, pubkey: bytes) -> list[KeyProof]:
+        return [await self.world.customer(self.owner, pubkey, OPENING)]
 
     async def _until_refunded(self) -> None:
         while self.handlers._voiding and not (await self.owner.health())["fenced"]:
@@ -251,7 +255,9 @@ class Simulation:
             return
         self.epochs[pubkey] = held.epoch
         charged = self.chance.choice([0, ceiling, ceiling, ceiling, max(1, ceiling // 2)])
-        request = SettleRequest(operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now())
+        request = SettleRequest(
+            operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now(), key=held.key
+        )
         cuts, settled = await self._ended(replica, lambda handlers: handlers.settle, request, request)
         self.calls[operation] = await self._left(replica, cuts, request, settled)
 
@@ -260,7 +266,8 @@ class Simulation:
         is voided: the first of two copies may have been charged."""
         ceiling, operation = hold.items[0].ceiling, hold.operation
         epoch = self.epochs.get(pubkey, 0)
-        settle = SettleRequest(operation, pubkey, epoch, "m", ceiling, charged, 0, self.world.clock.now())
+        key = self.numbers.get(hold.proof, 0)
+        settle = SettleRequest(operation, pubkey, epoch, "m", ceiling, charged, 0, self.world.clock.now(), key=key)
         request = ChargeRequest(hold, settle)
         cuts, found = await self._ended(replica, lambda handlers: handlers.charge, request, settle)
         settled = found.settled if isinstance(found, ChargeReply) else None

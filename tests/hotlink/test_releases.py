@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 from dataclasses import MISSING
 from dataclasses import fields as fields_of_dataclass
 from typing import Any, get_args
@@ -132,7 +133,9 @@ def test_values_for_actors_only_grow_at_their_end(module: str, name: str, rows: 
 @pytest.mark.parametrize("said", _SAID["pickles"], ids=lambda said: said["repr"].partition("(")[0])
 def test_values_of_the_release_before_are_read(said: dict[str, str]) -> None:
     found = pickle.loads(bytes.fromhex(said["bytes"]))
-    assert repr(found).startswith(said["repr"].rstrip(")").rpartition(",")[0])
+    # Fields of now, which that release did not say, stand last in each value, and have their defaults.
+    told = re.sub(r", (address|origin)=''|, key=0", "", repr(found))
+    assert told.startswith(said["repr"].rstrip(")").rpartition(",")[0])
     assert pickle.loads(pickle.dumps(found)) == found
 
 

@@ -55,7 +55,7 @@ async def test_events_are_charged_one_credit_for_ten(clock: ManualClock) -> None
     """Settled: 1 per 10 delivered notifications. Two streams of one account share the allowance."""
     owner = OneAccount(10_000)
     meters = Meters(owner, clock, REPLICA)
-    one, two = (Stream(meters.open(PUBKEY, NAME)) for _ in range(2))
+    one, two = (Stream(meters.open(ProvenProof(PUBKEY), NAME)) for _ in range(2))
     assert await one.spend(705) == 705 and await two.spend(300) == 300
     one.meter.leave(one)
     assert owner.available >= 10_000 - 100 - 50
@@ -69,7 +69,7 @@ async def test_the_last_credits_are_spent_and_then_the_stream_ends(clock: Manual
     """Balance out means a clear end, not silence, and never a credit below zero."""
     owner = OneAccount(30)
     meters = Meters(owner, clock, REPLICA)
-    stream = Stream(meters.open(PUBKEY, NAME))
+    stream = Stream(meters.open(ProvenProof(PUBKEY), NAME))
     assert await stream.spend(500) == 300
     assert stream.ended is None  # Another replica may hold credits that it will not spend.
     for _ in range(13):
@@ -87,7 +87,7 @@ async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock,
     """Money rule 9: nothing is delivered on trust; when the owner is back, the stream goes on. None: no answer."""
     owner = OneAccount(100)
     meters = Meters(owner, clock, REPLICA)
-    stream = Stream(meters.open(PUBKEY, NAME))
+    stream = Stream(meters.open(ProvenProof(PUBKEY), NAME))
     owner.before_hold, owner.refusal = (unavailable, None) if refusal is None else (None, refusal)
     assert await stream.spend(1) == 0
     owner.before_hold = owner.refusal = None
@@ -101,7 +101,7 @@ async def test_a_post_that_stays_unknown_is_voided(clock: ManualClock) -> None:
     """Money rule 2: in doubt the customer keeps the credits."""
     owner = OneAccount(100)
     meters = Meters(owner, clock, REPLICA)
-    stream = Stream(meters.open(PUBKEY, NAME))
+    stream = Stream(meters.open(ProvenProof(PUBKEY), NAME))
     await stream.spend(100)
 
     async def away(request: object) -> None:
@@ -142,7 +142,7 @@ async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:
         assert isinstance(second, Refusal) and second.err is Err.RATE_LIMITED
         minute = await meters.hold(proof, "Subscribe", 60, takes_rate_unit=False)
         assert isinstance(minute, HeldCharge) and await meters.post(minute)
-        stream = Stream(meters.open(wallet.pubkey, NAME))
+        stream = Stream(meters.open(ProvenProof(wallet.pubkey), NAME))
         for _ in range(1_000):
             while not stream.meter.spend(1, stream):
                 stream.woken.clear()
@@ -158,9 +158,33 @@ async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:
 async def test_a_meter_that_was_closed_does_not_close_its_successor() -> None:
     """Else nobody looks at the successor: its parts are never posted for their age, and refused holds not repeated."""
     meters = Meters(OneAccount(1_000), ManualClock(), REPLICA)
-    old = Stream(meters.open(PUBKEY, NAME))
+    old = Stream(meters.open(ProvenProof(PUBKEY), NAME))
     old.meter.leave(old)
-    new = Stream(meters.open(PUBKEY, NAME))
+    new = Stream(meters.open(ProvenProof(PUBKEY), NAME))
     old.meter.leave(old)
-    assert meters.open(PUBKEY, NAME) is new.meter is not old.meter
+    assert meters.open(ProvenProof(PUBKEY), NAME) is new.meter is not old.meter
+    await meters.stop()
+
+
+async def test_a_named_key_pays_for_its_own_streams(clock: ManualClock) -> None:
+    """Its holds and posts name it; its streams and the account's share nothing; it ends when its budget is spent."""
+    owner = OneAccount(10_000)
+    meters = Meters(owner, clock, REPLICA)
+    own, keyed = (Stream(meters.open(ProvenProof(PUBKEY, key), NAME)) for key in (0, 3))
+    assert own.meter is not keyed.meter
+    assert await own.spend(20) == 20 and await keyed.spend(70) == 70
+    assert meters.unposted_credits(ProvenProof(PUBKEY, 3)) == 7
+    assert meters.unposted_credits(ProvenProof(PUBKEY)) == 9  # Of the account: all of it.
+    meters.post_spent(ProvenProof(PUBKEY, 3))
+    await _quiet()
+    assert {settle.key: settle.charged for settle in owner.ends.values() if settle.charged} == {3: 7}
+    owner.refusal = Err.KEY_BUDGET_EXCEEDED.name
+    for _ in range(14):
+        await keyed.spend(1_000)
+        clock.advance(1)
+        meters.look()
+        await _quiet()
+    assert keyed.ended is not None and keyed.ended.err is Err.KEY_BUDGET_EXCEEDED
+    for stream in (own, keyed):
+        stream.meter.leave(stream)
     await meters.stop()

@@ -78,6 +78,14 @@ async def test_an_account_finds_its_own_ticket(store: RaceStore) -> None:
     assert await store.find(race.signature, b"r" * 32) is None
 
 
+async def test_a_ticket_keeps_the_number_of_the_key_that_pays(store: RaceStore) -> None:
+    """Decisions, "Named keys": whichever racer ends the hold, and whoever has the account then."""
+    await opened(store, a_race(), replace(a_ticket(), key=3), NOW)
+    assert (await kept(store)).ticket.key == 3
+    (waiting,) = await store.waiting(a_race().signature, b"", 10)
+    assert waiting.key == 3
+
+
 async def test_an_account_has_only_so_many_tickets_that_have_not_ended(store: RaceStore) -> None:
     """A race that never lands would cost nothing while it is open. What is refused is not stored."""
     for number in (1, 2):

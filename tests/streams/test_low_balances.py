@@ -24,7 +24,7 @@ class Replica:
         self.meters, self.ended = Meters(world.accounts, world.clock, replica), list[Refusal]()
         self.watch = StandingWatch(world.accounts, spending=self.meters)
         self.watch.join(ProvenProof(pubkey), self, self.ended.append)
-        self.meter: Meter = self.meters.open(pubkey, "accountNotification")
+        self.meter: Meter = self.meters.open(ProvenProof(pubkey), "accountNotification")
         self.meter.join(self, lambda: None, self.ended.append)
 
     async def delivers(self, events: int) -> None:

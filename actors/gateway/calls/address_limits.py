@@ -81,10 +81,15 @@ def is_limited(path: bytes) -> bool:
 
 def counted_address(client: Client, trusted: TrustedProxies) -> str:
     """The address as the limits know it. UNKNOWN where a proxy does not tell it."""
+    return allowance_name(address_of(client, trusted))
+
+
+def address_of(client: Client, trusted: TrustedProxies) -> str:
+    """The whole address, for keys that are bound to some. UNKNOWN where a proxy does not tell it."""
     front_says = [value for name, value in client.headers if name == FRONT_HEADER]
     forwarded = [value for name, value in client.headers if name == b"x-forwarded-for"]
     address = client_address(trusted.peer(client.peer, front_says), forwarded, trusted)
-    return UNKNOWN if trusted.names_no_client(address) else allowance_name(address)
+    return UNKNOWN if trusted.names_no_client(address) else address
 
 
 def _too_many(verdict: AddressVerdict) -> RefusedCaller:

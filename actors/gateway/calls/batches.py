@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import HoldItem, HoldReply
+from actors.calls import HoldItem, HoldReply, ProvenProof
 from actors.errors import Err
 from actors.gateway.calls.admission import AdmittedCall
 
@@ -38,8 +38,8 @@ class Granted(msgspec.Struct, frozen=True):
     held_at: int
 
 
-# (items, public key once the account is known), and (call, the result of its hold, its place in that hold).
-Hold = Callable[[tuple[HoldItem, ...], bytes | None], Awaitable[Granted]]
+# (items, who pays once the account is known), and (call, the result of its hold, its place in that hold).
+Hold = Callable[[tuple[HoldItem, ...], ProvenProof | None], Awaitable[Granted]]
 CarryOut = Callable[[AdmittedCall, Granted, int], Awaitable[_R]]
 GiveUp = Callable[[AdmittedCall, Granted, int], None]
 
@@ -56,7 +56,7 @@ class BatchRun(Generic[_R]):
         self._waiting: deque[int] = deque()
         self._under_way = 0
         self._begun: set[int] = set()
-        self._pubkey = b""
+        self._payer: ProvenProof | None = None
 
     async def run(self) -> HoldReply:
         """Run the batch; give the reply to its first hold. With a refusal there, or OwnerUnavailable, nothing ran."""
@@ -65,7 +65,7 @@ class BatchRun(Generic[_R]):
         if held.refusal is not None:
             return held
         assert len(held.verdicts) == len(self._calls)
-        self._pubkey = held.pubkey
+        self._payer = held.payer
         started = []
         for index, verdict in enumerate(held.verdicts):
             if verdict is None:
@@ -106,7 +106,7 @@ class BatchRun(Generic[_R]):
         while self._waiting:
             index = self._waiting.popleft()
             try:
-                granted = await self._hold(self._calls[index].plan.items, self._pubkey)
+                granted = await self._hold(self._calls[index].plan.items, self._payer)
             except OwnerUnavailable:
                 self.results[index] = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
                 continue

@@ -93,9 +93,8 @@ class CancelledRequests:
             if verdict is None and held.refusal is None:
                 item, operation = request.items[index], operation_at(request.operation, index)
                 now = self._clock.now()
-                await self._settle(
-                    SettleRequest(operation, held.pubkey, held.epoch, item.method, item.ceiling, 0, _RELEASED, now)
-                )
+                ending = (operation, held.pubkey, held.epoch, item.method, item.ceiling, 0, _RELEASED, now)
+                await self._settle(SettleRequest(*ending, key=held.key))
 
     async def _charge(self, request: ChargeRequest) -> None:
         settle = ended(request.settle, request.settle.charged, _GONE if request.settle.charged else _RELEASED)
@@ -156,4 +155,5 @@ def ended(settle: SettleRequest, charged: int, outcome: int) -> SettleRequest:
         charged,
         outcome,
         settle.held_at,
+        key=settle.key,
     )

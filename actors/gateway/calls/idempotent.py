@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
-from actors.calls import HoldReply, HoldRequest, Outcome, Proof, ProvenProof, SettleReply, SettleRequest
+from actors.calls import HoldReply, HoldRequest, Outcome, Proof, SettleReply, SettleRequest
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, large_requests, outcomes
@@ -204,9 +204,7 @@ class IdempotentCalls:
                 return _replies(ended(admitted.id, end), held, None)
             admitted = end
         if verdict is Verdict.RUN:
-            granted = await self._accounts.hold(
-                HoldRequest(record.operation, ProvenProof(held.pubkey), admitted.plan.items)
-            )
+            granted = await self._accounts.hold(HoldRequest(record.operation, held.payer, admitted.plan.items))
             if granted.refusal is not None or granted.verdicts[0] is not None:
                 await self._forget(record)
                 if granted.refusal is not None:
@@ -215,7 +213,7 @@ class IdempotentCalls:
                 left = granted.figures.credits_remaining
                 refusal = not_held(str(granted.verdicts[0]), admitted.plan.ceiling, left)
                 if is_unpaid_quote(admitted, refusal):
-                    await self._pipeline.quoted.count_unpaid(held.pubkey, (admitted.plan.method,))
+                    await self._pipeline.quoted.count_unpaid(held.payer, (admitted.plan.method,))
                 return _free(admitted, refusal, granted)
             held = granted
         release, began_at = release_of(admitted, record.operation, held, self._clock.now()), self._clock.monotonic()

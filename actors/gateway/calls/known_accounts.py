@@ -31,6 +31,7 @@ class KnownAccount(msgspec.Struct, gc=False):
     epoch: int
     figures: Figures
     told_at: float
+    key: int = 0  # Number of the named key.
     is_asking: bool = False
 
 
@@ -47,9 +48,10 @@ class KnownAccounts:
             return
         known = self._known.pop(credential, None)
         if known is None:
-            known = KnownAccount(held.pubkey, held.epoch, figures, now)
+            known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key)
         else:  # The same object: a call that is asked ahead now ends on it.
             known.pubkey, known.epoch, known.figures, known.told_at = held.pubkey, held.epoch, figures, now
+            known.key = held.key
         self._known[credential] = known
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]

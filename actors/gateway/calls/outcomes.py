@@ -26,7 +26,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from actors.calls import Figures, HoldReply, Outcome, SettleReply, SettleRequest
+from actors.calls import Figures, HoldReply, Outcome, ProvenProof, SettleReply, SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall, Plan
 from actors.gateway.calls.known_accounts import KnownAccount
@@ -62,9 +62,12 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
     }
 )
 _HOLD_DETAILS = {
-    Err.AUTH_FAILED: "the credential is unknown, replaced or expired",
+    Err.AUTH_FAILED: "the credential is unknown, replaced, expired or frozen, or not for this origin or address",
     Err.METHOD_NOT_ALLOWED: "this account is suspended",
 }
+
+
+_NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key is not allowed to call it")
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -157,7 +160,7 @@ class Replies(msgspec.Struct):
     refusal: Refusal | None
     figures: Figures | None
     credits_remaining: int | None = None
-    pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
+    payer: ProvenProof | None = None  # Who pays, where calls of a batch were granted.
     repeated: bool = False  # The answer was kept from an earlier request (calls/idempotent.py).
 
     def errs(self) -> list[Err]:
@@ -177,6 +180,8 @@ def whole(held: HoldReply) -> Replies:
 def not_held(verdict: str, ceiling: int, credits_remaining: int) -> Refusal:
     """The refusal of one call by its verdict. ceiling: its price. credits_remaining: of the same reply of the owner."""
     err = Err[verdict]
+    if err is Err.METHOD_NOT_ALLOWED:
+        return _NOT_FOR_KEY
     return Refusal(err, credits=(ceiling, credits_remaining) if err is Err.INSUFFICIENT_CREDITS else None)
 
 
@@ -196,12 +201,15 @@ def settle_of(
     return SettleRequest(
         *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at),
         evidence if ending.charged else "",
+        held.key,
     )
 
 
 def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
     plan = admitted.plan
-    return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at)
+    return SettleRequest(
+        *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at), key=held.key
+    )
 
 
 def settled_reply(

@@ -203,7 +203,7 @@ class Pipeline:
             if held.refusal is not None:
                 return whole(held)
             self._limits.confirmed(proof)
-            proven, figures = ProvenProof(held.pubkey), held.figures
+            proven, figures = held.payer, held.figures
         pairs = zip(calls, verdicts, strict=True)
         ends = [end if isinstance(end, AdmittedCall) else ended(call.id, end) for call, end in pairs]
         refused = [end for end in ends if isinstance(end, Reply)]
@@ -224,7 +224,7 @@ class Pipeline:
         pairs = zip(admitted, items, strict=True)
         unpaid = [call.plan.method for call, item in pairs if is_unpaid_quote(call, item.refusal)]
         if unpaid and isinstance(proven, ProvenProof):
-            await self.quoted.count_unpaid(proven.pubkey, unpaid)
+            await self.quoted.count_unpaid(proven, unpaid)
 
     def counted(self, proof: Proof, client: Client | None, done: Replies, work: Sequence[AnyCall] = ()) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back. work: the calls."""
@@ -262,7 +262,7 @@ class Pipeline:
         if done.refusal is not None:
             return done
         try:
-            rest = await self._carry_out_all(ProvenProof(done.pubkey), theirs, client, deferred=True)
+            rest = await self._carry_out_all(done.payer or proof, theirs, client, deferred=True)
         except OwnerUnavailable:
             rest = Replies((), _OWNER_GONE, None)
         except asyncio.CancelledError:
@@ -278,11 +278,10 @@ class Pipeline:
     ) -> Replies:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
 
-        async def hold(items: tuple[HoldItem, ...], pubkey: bytes | None) -> Granted:
+        async def hold(items: tuple[HoldItem, ...], payer: ProvenProof | None) -> Granted:
             operation, held_at = self._take_operations(len(items), deferred), self._clock.now()
             self._messages = message = self._messages + 1
-            asked = proof if pubkey is None else ProvenProof(pubkey)
-            held = await self._hold(HoldRequest(operation, asked, items))
+            held = await self._hold(HoldRequest(operation, payer or proof, items))
             if held.figures is not None:
                 figures.append((message, held.figures))
                 self._limits.confirmed(proof)
@@ -313,7 +312,7 @@ class Pipeline:
             for item, end in zip(admitted, batch.results, strict=True)
         ]
         known = [(message, left), *((end.told, end.credits_remaining) for end in ends)]
-        return Replies(ends, None, newest, max(known, key=lambda pair: pair[0])[1], held.pubkey)
+        return Replies(ends, None, newest, max(known, key=lambda pair: pair[0])[1], held.payer)
 
     async def _carry_out(
         self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, client: Client | None

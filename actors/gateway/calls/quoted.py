@@ -78,7 +78,7 @@ class QuotedCalls:
         """Answer and price one call. held: the reply by which the owner has proven the credential."""
         assert held.figures is not None
         pubkey, figures = held.pubkey, held.figures
-        refusal = self._limited(call, pubkey, figures)
+        refusal = self._limited(call, held.payer, figures)
         if refusal is not None:
             return refusal
         self._at_once[pubkey] = self._at_once.get(pubkey, 0) + 1
@@ -91,23 +91,21 @@ class QuotedCalls:
         if isinstance(answer, QuotedAnswer):
             priced = _priced(call, answer)
             if isinstance(priced, Refusal):
-                await self.count_unpaid(pubkey, (call.plan.method,))
+                await self.count_unpaid(held.payer, (call.plan.method,))
             return priced
         return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
 
-    async def count_unpaid(self, pubkey: bytes, methods: Sequence[str]) -> Figures | None:
+    async def count_unpaid(self, payer: ProvenProof, methods: Sequence[str]) -> Figures | None:
         """Take a rate unit for each quote that nobody pays for, and return the figures of after it."""
         items = tuple(HoldItem(method, 0) for method in methods)
         with contextlib.suppress(OwnerUnavailable):  # An owner that is away admits no other quote either.
-            counted = await self._accounts.hold(
-                HoldRequest(self._take_operations(len(items)), ProvenProof(pubkey), items)
-            )
+            counted = await self._accounts.hold(HoldRequest(self._take_operations(len(items)), payer, items))
             return counted.figures
         return None
 
-    def _limited(self, call: AdmittedCall, pubkey: bytes, figures: Figures) -> Refusal | None:
+    def _limited(self, call: AdmittedCall, payer: ProvenProof, figures: Figures) -> Refusal | None:
         """Count a quote, or refuse it. plan.ceiling is the smallest price of the method."""
-        now = self._clock.now()
+        now, pubkey = self._clock.now(), payer.pubkey
         if now != self._second:
             self._second, self._in_second = now, {}
         used = self._in_second.get(pubkey, 0)
@@ -117,6 +115,8 @@ class QuotedCalls:
         if self._at_once.get(pubkey, 0) >= QUOTES_AT_ONCE_MAX:
             return Refusal(Err.CONCURRENCY_LIMITED)
         if figures.credits_remaining < call.plan.ceiling:
+            if payer.key:
+                return Refusal(Err.KEY_BUDGET_EXCEEDED)
             return Refusal(Err.INSUFFICIENT_CREDITS, credits=(call.plan.ceiling, figures.credits_remaining))
         self._in_second[pubkey] = used + 1
         return None
@@ -124,7 +124,8 @@ class QuotedCalls:
 
 def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
     """Whether this call was answered and priced, and then refused for the lack of credits."""
-    return call.answer is not None and refusal is not None and refusal.err is Err.INSUFFICIENT_CREDITS
+    lacks = (Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED)
+    return call.answer is not None and refusal is not None and refusal.err in lacks
 
 
 def _priced(call: AdmittedCall, answer: QuotedAnswer) -> AdmittedCall | Refusal:

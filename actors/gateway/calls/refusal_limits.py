@@ -12,7 +12,8 @@ cause as many refusals as the limit times the number of replicas. Admitted calls
 A refused request counts by its work too: a body of 256 kB that is refused holds the event loop as long as many small
 ones do. A request counts its number of refusals, or the cost of the work on it where that is more.
 
-Refusals of a known account count for that account. A refusal that proves nothing about the caller (no credential, a bad
+Refusals of a known account count for that account; those of an API key for the key first, since an account may have
+several, in many hands. A refusal that proves nothing about the caller (no credential, a bad
 one, no account behind it, a signature sent again) counts for the client's address: anybody can send those, and nobody
 must be able to use up another account's limit. An address that is over its limit still gets calls through under
 credentials that the owner has confirmed before, so one bad neighbour does not stop the customers of the same network.
@@ -39,11 +40,13 @@ COUNTED = frozenset(
     (
         *(Err.METHOD_NOT_FOUND, Err.METHOD_NOT_ALLOWED, Err.SERVICE_PROFILE_DISABLED),
         *(Err.INVALID_REQUEST, Err.INVALID_PARAMS, Err.INSUFFICIENT_CREDITS, Err.PAYMENT_REQUIRED),
-        *(Err.MAX_CREDITS_EXCEEDED, Err.SUBSCRIPTION_LIMIT),
+        *(Err.MAX_CREDITS_EXCEEDED, Err.KEY_BUDGET_EXCEEDED, Err.SUBSCRIPTION_LIMIT),
         *(Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED, Err.AUTH_FAILED, Err.NONCE_REUSED),
         *(Err.MCP_HEADER_MISMATCH, Err.MCP_VERSION_UNSUPPORTED),
     )
 )
+# One of an account's API keys must not use up the limit for its others, and all together have one.
+_KEYS_FACTOR = 4
 # Refusals of the credential itself.
 _DISPROVED = frozenset((Err.AUTH_FAILED, Err.NONCE_REUSED, Err.PAYMENT_REQUIRED))
 
@@ -81,7 +84,7 @@ class RefusalLimits:
         if proof is not None:
             confirmed = self._is_confirmed(credential_of(proof))
             if confirmed or not isinstance(proof, KeyProof | SessionProof):  # A wallet's signature is verified already.
-                found = self.waiting.get(routing_of(proof))
+                found = self.waiting.get(credential_of(proof)) or self.waiting.get(routing_of(proof))
                 if found is not None:
                     return found
             if confirmed:
@@ -132,8 +135,11 @@ class RefusalLimits:
             return
         self._confirm(credential_of(proof))
         limit = max(self._per_account, figures.rate_limit)
-        told = Figures(credits_remaining or 0, figures.rate_limit, 0, now + 1)
-        self._add(routing_of(proof), amount, limit, Wait(told, credits_remaining))
+        wait = Wait(Figures(credits_remaining or 0, figures.rate_limit, 0, now + 1), credits_remaining)
+        if isinstance(proof, KeyProof):
+            self._add(proof.key_hash, amount, limit, wait)
+            limit *= _KEYS_FACTOR
+        self._add(routing_of(proof), amount, limit, wait)
 
     def count_shed(self, client: Client | None, calls: int, now: int) -> None:
         """Count calls under a credential that nobody has confirmed, shed because too many of them wait already.

@@ -15,6 +15,7 @@ _CODES = {
     Err.NONCE_REUSED: UNAUTHENTICATED,
     Err.PAYMENT_REQUIRED: RESOURCE_EXHAUSTED,
     Err.INSUFFICIENT_CREDITS: RESOURCE_EXHAUSTED,
+    Err.KEY_BUDGET_EXCEEDED: RESOURCE_EXHAUSTED,
     Err.RATE_LIMITED: RESOURCE_EXHAUSTED,
     Err.CONCURRENCY_LIMITED: RESOURCE_EXHAUSTED,
     Err.METHOD_NOT_ALLOWED: PERMISSION_DENIED,
@@ -23,8 +24,9 @@ _CODES = {
 }
 _HOW_TO_SIGN_IN = "send an API key or a session token as metadata x-token"
 _HINTS = {
-    Err.AUTH_FAILED: f"the key or session is unknown, replaced or expired; {_HOW_TO_SIGN_IN}",
-    Err.METHOD_NOT_ALLOWED: "this account is suspended",
+    Err.AUTH_FAILED: f"the key or session is unknown, replaced, expired, frozen, or not for here; {_HOW_TO_SIGN_IN}",
+    Err.METHOD_NOT_ALLOWED: "this account is suspended, or this API key may not call it",
+    Err.KEY_BUDGET_EXCEEDED: Err.KEY_BUDGET_EXCEEDED.row.hint,
     Err.RATE_LIMITED: "try again after a second",
     Err.CONCURRENCY_LIMITED: "try again when calls of this account have ended",
 }

@@ -11,7 +11,7 @@ from actors.accounts.api import AccountsClient
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock
 from actors.config import Config
-from actors.gateway.calls.address_limits import AddressLimits
+from actors.gateway.calls.address_limits import AddressLimits, address_of
 from actors.gateway.calls.admission import Plan, plans
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.pipeline import Pipeline
@@ -96,7 +96,9 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
     addresses = AddressLimits(config.identity, dependencies.identity_store, trusted, clock)
     payments = RequestPayments(config.payments, settler, terms, addresses, metrics)
     limits = RefusalLimits(gateway.account_refusals_per_second, gateway.address_refusals_per_second, addresses.name_of)
-    authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
+    authenticator = Authenticator(
+        config.identity, clock, sign_in, limits, payments, lambda client: address_of(client, trusted)
+    )
     offered = plans(config.pricing, {*dependencies.callers, *dependencies.quotes}, dependencies.relay)
     pipeline = Pipeline(
         dependencies.accounts,

@@ -119,7 +119,7 @@ class QuoteDoor:
             assert refused is not None
             return refused
         built = [end.plan.method for end in priced if isinstance(end, AdmittedCall) and end.answer is not None]
-        after = await self._pipeline.quoted.count_unpaid(held.pubkey, built) if built else None
+        after = await self._pipeline.quoted.count_unpaid(held.payer, built) if built else None
         return after or held.figures, priced
 
     def _price(self, end: QuotedEnd, request_id: str) -> _Price:

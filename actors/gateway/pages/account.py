@@ -131,7 +131,7 @@ def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
 
     number: of the entry in its account's ledger. operation: in hex; of a call, it names its hold and its end for ever.
     signature: of the transaction of a deposit or a send. request_id: of the answer that was charged. digest: of its
-    parameters and the answer (gateway/calls/evidence.py). What is not known is null.
+    parameters and the answer (gateway/calls/evidence.py). key: id of the named key that paid. null: not known.
     """
     entry: dict[str, Any] = {
         "type": line.type,
@@ -153,6 +153,7 @@ def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
         "signature": signature or None,
         "request_id": evidence.request_id or None,
         "digest": evidence.digest or None,
+        "key": evidence.key or None,
     }
 
 

@@ -7,7 +7,8 @@ A shell. What a page answers is its context's; here its caller is proven, and it
 from urllib.parse import parse_qsl
 
 from actors.accounts.api import Identify, OwnersClient, OwnerUnavailable
-from actors.calls import Figures, Proof, ProvenProof, WalletProof
+from actors.accounts.key_requests import payer_of
+from actors.calls import Figures, Proof, WalletProof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers
@@ -25,6 +26,11 @@ _BAD_QUERY = Refusal(
     Err.INVALID_REQUEST, f"the query has more than {_QUERY_FIELDS_MAX} parameters, or bytes of no text"
 )
 _NO_ACCOUNT = Refusal(Err.ACCOUNT_NOT_FOUND, "this wallet has no account yet")
+_NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may not read its account: its methods do not name ACCOUNT")
+_KEY_MANAGES = Refusal(
+    Err.METHOD_NOT_ALLOWED,
+    "a named key changes nothing of its account; use its wallet, a session, or the account's own key",
+)
 
 
 class PageDoor:
@@ -50,16 +56,16 @@ class PageDoor:
         return response
 
     async def _answer(self, page: Page, found: PathPages, request: Request) -> Response:
-        pubkey, figures, proof = None, None, None
+        pubkey, figures, proof, key = None, None, None, 0
         if not page.is_public:
             try:
-                proven = await self._prove(request)
+                proven = await self._prove(request, page)
             except OwnerUnavailable:
                 proven = OWNER_GONE
             if isinstance(proven, Refusal):
                 return self._errors.reply(proven, request)
-            pubkey, figures, proof = proven
-        asked = INTRICATE if is_intricate(request.body) else _page_request(request, found, pubkey, proof)
+            pubkey, figures, proof, key = proven
+        asked = INTRICATE if is_intricate(request.body) else _page_request(request, found, pubkey, proof, key)
         answered = asked if isinstance(asked, Refusal) else await page.handler(asked)
         if isinstance(answered, Refusal):
             return self._errors.reply(with_figures(answered, figures), request)
@@ -68,9 +74,10 @@ class PageDoor:
             headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
         return response
 
-    async def _prove(self, request: Request) -> tuple[bytes, Figures | None, Proof] | Refusal:
-        """The account of the request's credential, as the account's owner confirms it, its figures, and the proof."""
-        caller = caller_of(self._authenticator, request, Accept.ANY)
+    async def _prove(self, request: Request, page: Page) -> tuple[bytes, Figures | None, Proof, int] | Refusal:
+        """The account of the request's credential, as the account's owner confirms it, its figures, the proof, and the
+        number of the named key that was presented."""
+        caller = caller_of(self._authenticator, request, Accept.WALLET if page.only_wallet else Accept.ANY)
         if isinstance(caller, Refusal):
             return caller
         reply = await self._accounts.ask(Identify(caller.proof))
@@ -78,12 +85,15 @@ class PageDoor:
             return refused(reply)
         if reply.value.balance is None:
             return with_figures(_NO_ACCOUNT, reply.figures)
-        pubkey, proof = reply.value.pubkey, caller.proof
-        return pubkey, reply.figures, ProvenProof(pubkey) if isinstance(proof, WalletProof) else proof
+        identity, proof = reply.value, caller.proof
+        if identity.key and not page.for_keys and not (page.method == "GET" and identity.may_read):
+            return with_figures(_NOT_FOR_KEY if page.method == "GET" else _KEY_MANAGES, reply.figures)
+        proof = payer_of(identity) if isinstance(proof, WalletProof) else proof
+        return identity.pubkey, reply.figures, proof, identity.key
 
 
 def _page_request(
-    request: Request, found: PathPages, pubkey: bytes | None, proof: Proof | None
+    request: Request, found: PathPages, pubkey: bytes | None, proof: Proof | None, key: int
 ) -> PageRequest | Refusal:
     try:
         pairs = parse_qsl(
@@ -97,7 +107,7 @@ def _page_request(
     sent = {
         name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in CREDENTIALS
     }
-    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof, request.method == "HEAD")
+    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof, request.method == "HEAD", key)
 
 
 def _response(answer: PageAnswer) -> Response:

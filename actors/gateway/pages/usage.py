@@ -86,6 +86,8 @@ def _sorted(question: UsageQuestion, lines: Sequence[UsageLine]) -> list[tuple[t
 def _column(name: str, line: UsageLine) -> str:
     if name == "method":
         return line.method or ""
+    if name == "key":
+        return str(line.key) if line.key else ""
     return _iso(line.hour) if name == "hour" else _iso(line.hour)[:10]
 
 

@@ -5,9 +5,9 @@ Every door asks here, and only here. `authenticate` is synchronous: neither the 
 `authenticate_payment` takes time, as it moves money.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from actors.calls import Figures, Proof, routing_of
+from actors.calls import Figures, KeyProof, Proof, routing_of
 from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
@@ -19,6 +19,7 @@ from actors.gateway.payments.x402 import RequestPayments
 from actors.identity.credentials import Accept, prove
 
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
+_ORIGIN_BYTES_MAX = 300  # A longer one is none that a key may be bound to.
 _HINT = "too many refused calls in one second; correct them and go on after Retry-After"
 _FREE_HINT = "too many bytes of free answers from this address in a short time"
 
@@ -31,9 +32,11 @@ class Authenticator:
         sign_in: SignIn,
         limits: RefusalLimits,
         payments: RequestPayments,
+        address_of: Callable[[Client], str],
     ) -> None:
         self._identity, self._clock, self._sign_in = identity, clock, sign_in
         self._limits, self._payments, self._free = limits, payments, FreeAnswers()
+        self._address_of = address_of
 
     def authenticate(
         self, request: Request, accept: Accept = Accept.ANY, counts_refusals: bool = True
@@ -52,6 +55,8 @@ class Authenticator:
             proof = signed_in or _NO_CREDENTIALS
         if isinstance(proof, Refusal):
             return (counts_refusals and self.count_refusals((proof.err,), request.client)) or proof
+        if isinstance(proof, KeyProof):
+            proof = KeyProof(proof.key_hash, proof.routing, self._address_of(request.client), _origin_of(request))
         waits = self.wait_of(proof, request.client) if self._limits.waiting and counts_refusals else None
         return waits or Caller(proof)
 
@@ -120,6 +125,13 @@ class Authenticator:
         """Count a refusal for a door that does not use the pipeline: against the account whose figures the owner told,
         else against the client's address."""
         self._limits.count(proof, client, (err,), figures, None, self._clock.now(), cost)
+
+
+def _origin_of(request: Request) -> str:
+    for name, value in request.headers:
+        if name == b"origin":
+            return value[:_ORIGIN_BYTES_MAX].decode("latin-1")
+    return ""
 
 
 def _told_to_wait(wait: Wait) -> RefusedCaller:

@@ -24,6 +24,7 @@ from actors.gateway.doors import http as door_http
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.gateway.pages.bills import BillPages
+from actors.gateway.pages.keys import KeyPages
 from actors.gateway.pages.receipts import ReceiptPages
 from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
 from actors.identity.store import RedisIdentityStore
@@ -134,7 +135,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 
 
 def _own_pages(accounts: ShardedAccounts) -> list[Page]:
-    return [*ConsolePage().pages(), *ReceiptPages(accounts).pages(), *BillPages(accounts).pages()]
+    own = (ConsolePage(), ReceiptPages(accounts), BillPages(accounts), KeyPages(accounts))
+    return [page for pages in own for page in pages.pages()]
 
 
 def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | None, grpc: Yellowstone | None) -> None:

@@ -67,7 +67,7 @@ async def assemble_signals(
     recent = RecentSignals(hub, replays, clock)
     pages = [
         Page("GET", "/signals/recent", recent.answer, is_public=True, is_limited=False, minute_max=MINUTE_MAX),
-        Page("GET", "/signals/stream", SignalEventStream(hub, meters, watch).answer, is_limited=False),
+        Page("GET", "/signals/stream", SignalEventStream(hub, meters, watch).answer, is_limited=False, for_keys=True),
     ]
     kind = SignalSubscriptions(hub)
     closers = [hub.stop, classifiers.stop, pool.close]

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from actors.calls import Proof
+from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal, limit_reached
 from actors.metering.api import OpenSubscription, StreamEvent, SubscriptionKind
 from actors.metering.meters import Meter, Meters
@@ -94,7 +94,7 @@ class ClientStreams:
     def __init__(
         self,
         socket: ClientSocket,
-        pubkey: bytes,
+        payer: ProvenProof,
         proof: Proof,
         meters: Meters,
         by_method: Mapping[str, SubscriptionKind],
@@ -103,7 +103,7 @@ class ClientStreams:
         openings: Openings,
         on_closed: Callable[["ClientStreams"], None],
     ) -> None:
-        self.socket, self.pubkey, self.proof = socket, pubkey, proof
+        self.socket, self.payer, self.pubkey, self.proof = socket, payer, payer.pubkey, proof
         self._meters, self._by_method, self._on_closed = meters, by_method, on_closed
         self._subscriptions_max, self._waiting_bytes_max = subscriptions_max, waiting_bytes_max
         self._openings = openings
@@ -194,7 +194,7 @@ class ClientStreams:
     def _meter(self, kind: SubscriptionKind) -> Meter:
         meter = self._joined.get(kind.meter_name)
         if meter is None:
-            meter = self._joined[kind.meter_name] = self._meters.open(self.pubkey, kind.meter_name)
+            meter = self._joined[kind.meter_name] = self._meters.open(self.payer, kind.meter_name)
             meter.join(self, self._drain, self._out_of_credits)
         return meter
 
@@ -259,6 +259,8 @@ class ClientStreams:
     def _out_of_credits(self, refusal: Refusal) -> None:
         if refusal.err is Err.INSUFFICIENT_CREDITS:
             self.socket.close(OUT_OF_CREDITS, "insufficient_credits: deposit and connect again")
+        elif refusal.err is Err.KEY_BUDGET_EXCEEDED:
+            self.socket.close(OUT_OF_CREDITS, f"key_budget_exceeded: {refusal.message}")
         else:
             self.socket.close(POLICY, f"policy_violation: {refusal.message}")
 

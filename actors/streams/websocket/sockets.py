@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
-from actors.calls import KeyProof, Proof
+from actors.calls import KeyProof, Proof, ProvenProof
 from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
 from actors.http_server.websocket import RESTART_REASON, SERVICE_RESTART
@@ -53,16 +53,16 @@ class StreamSockets:
             and (address == UNKNOWN or self._by_address[address] < config.sockets_per_address_max)
         )
 
-    def open(self, socket: ClientSocket, pubkey: bytes, proof: Proof, address: str) -> ClientStreams:
+    def open(self, socket: ClientSocket, payer: ProvenProof, proof: Proof, address: str) -> ClientStreams:
         config = self._config
         streams = ClientStreams(
-            *(socket, pubkey, proof, self._meters, self._by_method),
+            *(socket, payer, proof, self._meters, self._by_method),
             *(config.subscriptions_max, config.waiting_bytes_max, self._openings, partial(self._closed, address)),
         )
         self._open.add(streams)
         self._staying[streams] = None
         self._watch.join(proof, streams, lambda refusal: socket.close(*_close_of(proof, refusal)))
-        self._by_account[pubkey] += 1
+        self._by_account[payer.pubkey] += 1
         self._by_address[address] += 1
         return streams
 
@@ -99,6 +99,8 @@ def _close_of(proof: Proof, refusal: Refusal) -> tuple[int, str]:
     """Return the close code and the reason for a socket that may not go on."""
     if refusal.err is Err.INSUFFICIENT_CREDITS:
         return OUT_OF_CREDITS, f"insufficient_credits: {refusal.detail}"
+    if refusal.err is Err.KEY_BUDGET_EXCEEDED:
+        return OUT_OF_CREDITS, f"key_budget_exceeded: {refusal.detail}"
     if refusal.err is Err.AUTH_FAILED and isinstance(proof, KeyProof):
         return AUTH_FAILED, f"auth_failed: {refusal.detail}"
     return POLICY, f"policy_violation: {refusal.detail}"

@@ -11,7 +11,6 @@ A shell. Not here: when minutes are due (metering/minutes.py), who gets the time
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from actors.calls import ProvenProof
 from actors.errors import Err, Refusal
 from actors.metering.meters import HeldCharge, Meters
 from actors.metering.minutes import Minutes
@@ -59,7 +58,7 @@ class GeyserCharges:
 
     async def again(self) -> StreamEnd | None:
         """Charge for another beginning of the open stream: a request with from_slot that replaces its filters."""
-        proof = ProvenProof(self._charge.pubkey)
+        proof = self._charge.settle.payer
         held = await self._meters.hold(proof, self._charge.settle.method, REPLAY_CREDITS)
         if isinstance(held, Refusal):
             return self._end_of(held)
@@ -135,7 +134,7 @@ class GeyserCharges:
         return geyser_ends.NOT_RECORDED
 
     async def _hold_minute(self) -> HeldCharge | Refusal:
-        proof = ProvenProof(self._charge.pubkey)
+        proof = self._charge.settle.payer
         return await self._meters.hold(proof, MINUTE_NAME, MINUTE_CREDITS, takes_rate_unit=False)
 
     def _finish(self, end: StreamEnd) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from google.protobuf.message import DecodeError
 
-from actors.calls import Figures, KeyProof, Proof, ProvenProof, SessionProof, WalletProof
+from actors.calls import Figures, KeyProof, Proof, SessionProof, WalletProof
 from actors.clock import Clock
 from actors.config import GeyserConfig
 from actors.errors import Err, Refusal
@@ -188,7 +188,7 @@ class GeyserService:
         account = charge.pubkey
         paying = GeyserCharges(self._meters, charge, partial(_end_of, explain=explain), self._minute_seconds)
         stream: GeyserStream | None = None
-        watched: Proof = ProvenProof(account) if isinstance(proof, WalletProof) else proof
+        watched: Proof = charge.settle.payer if isinstance(proof, WalletProof) else proof
         try:
             # Headers at once: some clients wait for them before they write.
             await context.send_initial_metadata(())

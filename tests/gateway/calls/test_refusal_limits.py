@@ -113,13 +113,17 @@ def test_an_account_of_many_requests_may_have_as_many_refused():
 
 
 def test_an_accounts_other_credentials_wait_too_and_other_accounts_do_not():
-    """Rule: the account is limited, not one of its keys or sessions."""
+    """Rule: one of an account's keys does not use up the limit of its other credentials; all of them together have
+    four times as much."""
     limits = limits_of()
     session, signed = SessionProof(b"t" * 32, KEY.routing), WalletProof(WALLET, "n", NOW)
     for proof in (session, OTHER_KEY):
         limits.confirmed(proof)
-    for _ in range(3):
+    for _ in range(11):
         refuse(limits, KEY, HERE, Err.INVALID_PARAMS, figures=FIGURES)
+    assert limits.wait(KEY, HERE, NOW) is not None
+    assert limits.wait(session, HERE, NOW) is limits.wait(signed, HERE, NOW) is None
+    refuse(limits, KEY, HERE, Err.INVALID_PARAMS, figures=FIGURES)
     assert limits.wait(session, HERE, NOW) is not None
     assert limits.wait(signed, HERE, NOW) is not None
     assert limits.wait(OTHER_KEY, HERE, NOW) is None

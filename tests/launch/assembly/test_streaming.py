@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from actors.calls import ProvenProof
 from actors.config import Config, StorageConfig, UpstreamConfig
 from actors.launch.assembly.streaming import assemble_streams, offers_streams
 from actors.metering.standing_watch import StandingWatch
@@ -30,7 +31,7 @@ async def test_sockets_offer_native_subscriptions_and_those_of_other_contexts() 
     sockets = streaming.sockets
     assert sockets is not None and len(placed) == 1
     socket: Any = None
-    streams = sockets.open(socket, b"p" * 32, unused, "127.0.0.1")
+    streams = sockets.open(socket, ProvenProof(b"p" * 32), unused, "127.0.0.1")
     samples = {sample.name: sample.value for family in metrics.families() for sample in family.samples}
     assert samples["ledger_gateway_websockets_open"] == 1
     assert all(map(streams.serves, ("subscribeSignal", "signalUnsubscribe", "voteSubscribe", "voteUnsubscribe")))

@@ -18,6 +18,7 @@ from typing import Protocol
 from websockets.utils import accept_key
 
 from actors.accounts.api import AccountsClient, AccountStanding, OwnerUnavailable, ReadStanding
+from actors.accounts.key_requests import payer_of
 from actors.calls import Proof, ProvenProof, WalletProof
 from actors.clock import Clock
 from actors.config import GatewayConfig
@@ -57,6 +58,7 @@ _BAD_VERSION = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec
 _TWO_KEYS = Refusal(Err.AUTH_FAILED, "two keys were offered as subprotocols")
 _SUSPENDED = Refusal(Err.METHOD_NOT_ALLOWED, "this account is suspended")
 _LOW = Refusal(Err.INSUFFICIENT_CREDITS, f"a WebSocket needs a balance of {BALANCE_MIN} credits")
+_KEY_LOW = Refusal(Err.KEY_BUDGET_EXCEEDED, f"a WebSocket needs {BALANCE_MIN} credits of its key's budget")
 _TOO_MANY = RefusedCaller(
     Err.RATE_LIMITED,
     "too many WebSocket handshakes in one second; connect again after Retry-After",
@@ -73,7 +75,7 @@ class StreamService(Protocol):
         """Whether this account may open one more socket here, from this client address."""
         ...
 
-    def open(self, socket: WebSocket, pubkey: bytes, proof: Proof, address: str) -> OpenStreams:
+    def open(self, socket: WebSocket, payer: ProvenProof, proof: Proof, address: str) -> OpenStreams:
         """The subscriptions of a socket that has opened. proof: for the checks while it is open, and for charges."""
         ...
 
@@ -108,16 +110,16 @@ class WebSocketDoor:
         verdict = await self._judge(request, address)
         if isinstance(verdict, Refusal):
             return self._refused(verdict, request)
-        pubkey, proof = verdict
+        payer, proof = verdict
 
         def session() -> SocketSession:
             return SocketSession(
                 *(proof, self._authenticator, self._pipeline, self._late),
                 *(self._errors.deposit, self._next_id),
-                lambda socket: self._streams.open(socket, pubkey, proof, address),
+                lambda socket: self._streams.open(socket, payer, proof, address),
             )
 
-        return self._upgrade(request, session, pubkey)
+        return self._upgrade(request, session, payer.pubkey)
 
     def _upgrade(self, request: Request, handler: Callable[[], SocketHandler], owner: bytes) -> Upgrade:
         sent = dict(request.headers)
@@ -155,8 +157,8 @@ class WebSocketDoor:
             response.headers.append((_VERSION, b"13"))
         return response
 
-    async def _judge(self, request: Request, address: str) -> tuple[bytes, Proof] | Refusal:
-        """The account and the proof of its sockets, or why there is no socket. Counts what is refused."""
+    async def _judge(self, request: Request, address: str) -> tuple[ProvenProof, Proof] | Refusal:
+        """Who pays for the socket and the proof of its calls, or why there is no socket. Counts what is refused."""
         sent = dict(request.headers)
         names = [name for name, _ in request.headers]
         if not _is_key(sent.get(_KEY, b"")) or names.count(_KEY) > 1:
@@ -180,10 +182,10 @@ class WebSocketDoor:
             return self._counted(standing, request)
         # A wallet's signature is good for one request, so its socket goes on under the account that it has proven.
         is_key = not isinstance(caller.proof, WalletProof | ProvenProof)
-        proof = caller.proof if is_key else ProvenProof(standing.pubkey)
+        proof = caller.proof if is_key else payer_of(standing)
         refusal = self._refusal_of(standing, address)
         if refusal is None:
-            return standing.pubkey, proof
+            return payer_of(standing), proof
         await self._pipeline.refuse(proof, BadCall(NO_ID, refusal), request.client, HANDSHAKE_COST)
         return refusal
 
@@ -197,7 +199,7 @@ class WebSocketDoor:
         if not standing.is_active:
             return _SUSPENDED
         if standing.balance < BALANCE_MIN:
-            return _LOW
+            return _KEY_LOW if standing.key else _LOW
         return None if self._streams.room_for(standing.pubkey, address) else _FULL
 
     async def _standing(self, proof: Proof) -> AccountStanding | Refusal:

@@ -1,0 +1,165 @@
+"""Decides which calls begin: holds credits for each that fits rate, concurrency, credits and its named key.
+
+Implements: money rules 1 and 3; design, "One billed call" step 3; interface, "Limits" and "Errors"; decisions, "Named
+keys". Pure. Before each decision the caller ends the holds and batches past their time (core.py).
+"""
+
+import msgspec
+
+from actors.accounts.account import ACTIVE, Account, Admitted, Moment, Withdrawn
+from actors.accounts.named_keys import (
+    DAY_MS,
+    NO_PATH,
+    UNLIMITED,
+    Path,
+    may_call,
+    may_use,
+    number_of,
+    rate_limit_of,
+    room_of,
+    units_left_of,
+)
+from actors.accounts.rate_window import reset_at
+from actors.calls import Figures, HoldItem, HoldRequest, KeyProof, Proof, ProvenProof, is_allowance, operation_at
+from actors.errors import Err
+
+ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one is judged anew; it costs nothing.
+
+_RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
+_BUDGET, _METHOD = Err.KEY_BUDGET_EXCEEDED.name, Err.METHOD_NOT_ALLOWED.name
+
+
+class Admission(msgspec.Struct, frozen=True, gc=False):
+    refusal: str | None  # Name of an Err for the whole request.
+    verdicts: tuple[str | None, ...]
+    event: Admitted | None  # None: nothing changes.
+    path: Path = NO_PATH  # Of the named key that was presented.
+
+
+def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
+    """Hold credits for each item, in order, that fits rate, concurrency and credits; refuse the others.
+
+    A repeated operation gets its first answer, and no event. A refused item takes neither unit, slot nor credits. An
+    item with ceiling 0 takes a unit and no slot, because it has no end to wait for. A request without items uses its
+    credential and tells the figures. nonces.py has judged the credential's nonce before.
+    """
+    items = request.items
+    operation = request.operation
+    path = presented(account, request.proof, moment)
+    if path is None:
+        return Admission(Err.AUTH_FAILED.name, (), None)
+    earlier = account.answers.get(operation)
+    if earlier is not None:
+        return Admission(None, earlier, None, path)
+    if operation in account.holds or account.operations.get(operation) is not None:
+        return Admission(None, (None,) * len(items), None, path)  # Granted whole, or the answer would be kept.
+    if account.profile.status != ACTIVE:
+        return Admission(Err.METHOD_NOT_ALLOWED.name, (), None, path)
+    return _judge_items(account, operation, items, moment, path)
+
+
+def presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
+    """The named key that this proof presents, with those it was made from; empty: it presents none. None: it is a named
+    key that is no good, or not from where the request comes."""
+    if not account.keys:
+        return NO_PATH
+    if type(proof) is KeyProof:
+        if proof.key_hash == account.profile.key_hash:
+            return NO_PATH
+        key = account.keys.by_hash.get(proof.key_hash)
+        path = NO_PATH if key is None else account.keys.path(key.profile.number)
+    elif type(proof) is ProvenProof and proof.key:
+        path = account.keys.path(proof.key)
+    else:
+        return NO_PATH
+    return path if path and may_use(path, proof, moment.wall_ms // 1000) else None
+
+
+def _judge_items(
+    account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment, path: Path
+) -> Admission:
+    second = moment.wall_ms // 1000
+    units_left = account.window.left(second, account.rate_limit)
+    budget = UNLIMITED
+    if path:
+        units_left = min(units_left, units_left_of(path, second))
+        budget = room_of(path, moment.wall_ms // DAY_MS)
+    slots_left = account.concurrency_limit - len(account.holds) + account.work_holds
+    available: int = account.purse.balance - account.purse.held
+    if is_allowance(operation):
+        return _judge_allowance(account, operation, items, available, moment, path)
+    units = 0
+    verdicts: list[str | None] = []
+    held: list[tuple[bytes, int]] = []
+    for index, item in enumerate(items):
+        ceiling = item.ceiling
+        if path and not may_call(path, item.method):
+            verdicts.append(_METHOD)
+        elif units >= units_left:
+            verdicts.append(_RATE)
+        elif ceiling <= 0:
+            assert ceiling == 0, item
+            verdicts.append(None)
+            units += 1
+        elif len(held) >= slots_left:
+            verdicts.append(_SLOTS)
+        elif ceiling > budget:
+            verdicts.append(_BUDGET)
+        elif ceiling > available:
+            verdicts.append(_CREDITS)
+        else:
+            verdicts.append(None)
+            held.append((operation_at(operation, index), ceiling))
+            available -= ceiling
+            budget -= ceiling
+            units += 1
+    judged = tuple(verdicts)
+    answer = None
+    if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
+        answer = judged if units or len(account.answers) < ANSWERS_MAX else None
+    if not units and answer is None:
+        return Admission(None, judged, None, path)
+    expires_at = moment.steady + account.defaults.hold_seconds
+    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer, key=number_of(path))
+    return Admission(None, judged, event, path)
+
+
+def _judge_allowance(
+    account: Account, operation: bytes, items: tuple[HoldItem, ...], available: int, moment: Moment, path: Path
+) -> Admission:
+    """Hold credits ahead for an open stream: only the credits limit it, and it takes no rate unit."""
+    (item,) = items
+    refusal = None
+    if path and not may_call(path, item.method):
+        refusal = _METHOD
+    elif path and item.ceiling > room_of(path, moment.wall_ms // DAY_MS):
+        refusal = _BUDGET
+    elif item.ceiling > available:
+        refusal = _CREDITS
+    if refusal is not None:
+        return Admission(None, (refusal,), None, path)
+    expires_at = moment.steady + account.defaults.hold_seconds
+    held = ((operation, item.ceiling),)
+    event = Admitted(operation, moment.steady, moment.wall_ms // 1000, 0, held, expires_at, None, key=number_of(path))
+    return Admission(None, (None,), event, path)
+
+
+def decide_withdrawal(event: Admitted) -> Withdrawn:
+    """Release the holds of an admission whose nonce could not be written."""
+    return Withdrawn(event.operation, event.held)
+
+
+def figures(account: Account, moment: Moment, path: Path = NO_PATH) -> Figures:
+    """path: of the named key that asks. It is told of its own limits where they are narrower than the account's."""
+    second = moment.wall_ms // 1000
+    limit = account.rate_limit
+    left = account.window.left(second, limit)
+    if path:
+        limit, left = rate_limit_of(path, limit), min(left, units_left_of(path, second))
+    return Figures(credits_left(account, moment, path), limit, left, reset_at(second))
+
+
+def credits_left(account: Account, moment: Moment, path: Path) -> int:
+    """Credits that may be held now; for a named key, of its budgets."""
+    available: int = account.purse.balance - account.purse.held
+    return min(available, room_of(path, moment.wall_ms // DAY_MS)) if path else available

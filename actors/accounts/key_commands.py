@@ -1,0 +1,166 @@
+"""Carries out the commands on named keys.
+
+Implements: decisions, "Named keys". A shell: named_keys.py has the rules. A reply arrives when the change is durable.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from actors.accounts import named_keys
+from actors.accounts.account import Account
+from actors.accounts.activations import Activations
+from actors.accounts.admission import figures
+from actors.accounts.api import OfAccount, OwnerReply, refused
+from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, NewKey, RotateKey
+from actors.accounts.named_keys import DELETED, FROZEN, KeyLimits, KeyProfile, NamedKey
+from actors.errors import Err
+from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_api_key
+
+_NO_KEY = "this account has no key of this number; GET /account/keys lists them"
+_TAKEN = "a key of this name is there already"
+_TOO_MANY = f"an account may have {named_keys.KEYS_MAX} named keys: delete one first"
+
+Reply = OwnerReply[Any]
+
+
+class KeyCommands:
+    def __init__(self, activations: Activations, random_bytes: Callable[[int], bytes]) -> None:
+        self._activations, self._random_bytes = activations, random_bytes
+
+    async def answer(self, command: OfAccount[Any]) -> Reply:
+        mistake = _mistake_in(command)
+        if mistake is not None:
+            return refused(Err.INVALID_REQUEST, mistake)
+        account = await self._activations.load(command.pubkey)
+        if account is None:
+            return refused(Err.ACCOUNT_NOT_FOUND)
+        self._activations.check_current(account)
+        # The turn: nothing is awaited from here until the change is recorded.
+        match command:
+            case ListKeys(_, key):
+                return await self._list(account, key)
+            case CreateKey(_, name, limits):
+                return await self._create(account, name, limits)
+            case ChangeKey():
+                return await self._change(account, command)
+            case RotateKey():
+                return await self._rotate(account, command)
+            case DeleteKey(_, number):
+                key_of = _found(account, number)
+                if key_of is None:
+                    return refused(Err.NOT_FOUND, _NO_KEY)
+                return await self._set(account, msgspec.structs.replace(key_of.profile, status=DELETED, old_until=0))
+        raise AssertionError(f"no such command: {type(command).__name__}")
+
+    async def _list(self, account: Account, number: int) -> Reply:
+        day = self._day()
+        shown = account.keys.path(number)[:1] if number else _living(account)
+        reply = self._reply(account, tuple(_state(key, day) for key in shown))
+        await self._activations.until_written(account.pubkey)
+        return reply
+
+    async def _create(self, account: Account, name: str, limits: KeyLimits) -> Reply:
+        living = _living(account)
+        if any(key.profile.name == name for key in living):
+            return refused(Err.INVALID_REQUEST, _TAKEN)
+        if len(living) >= named_keys.KEYS_MAX:
+            return refused(Err.INVALID_REQUEST, _TOO_MANY)
+        text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
+        profile = KeyProfile(
+            account.keys.last_number + 1,
+            name,
+            key_hash(text),
+            key_prefix(text),
+            named_keys.write_limits(limits),
+            self._now(),
+        )
+        return await self._set(account, profile, text)
+
+    async def _change(self, account: Account, command: ChangeKey) -> Reply:
+        key = _found(account, command.number)
+        if key is None:
+            return refused(Err.NOT_FOUND, _NO_KEY)
+        profile = key.profile
+        if command.name is not msgspec.UNSET:
+            if any(each.profile.name == command.name and each is not key for each in _living(account)):
+                return refused(Err.INVALID_REQUEST, _TAKEN)
+            profile = msgspec.structs.replace(profile, name=command.name)
+        if command.limits:
+            limits = msgspec.structs.replace(key.limits, **command.limits)
+            mistake = named_keys.mistake_in_limits(limits)
+            if mistake is not None:
+                return refused(Err.INVALID_REQUEST, mistake)
+            profile = msgspec.structs.replace(profile, limits=named_keys.write_limits(limits))
+        if command.is_frozen is not msgspec.UNSET:
+            profile = msgspec.structs.replace(profile, status=FROZEN if command.is_frozen else named_keys.ACTIVE)
+        return await self._set(account, profile)
+
+    async def _rotate(self, account: Account, command: RotateKey) -> Reply:
+        key = _found(account, command.number)
+        if key is None:
+            return refused(Err.NOT_FOUND, _NO_KEY)
+        text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
+        profile = msgspec.structs.replace(
+            key.profile,
+            key_hash=key_hash(text),
+            key_prefix=key_prefix(text),
+            old_hash=key.profile.key_hash,
+            old_until=self._now() + command.grace_seconds,
+        )
+        return await self._set(account, profile, text)
+
+    async def _set(self, account: Account, profile: KeyProfile, text: str = "") -> Reply:
+        written = self._activations.set_key(account, profile)
+        state = _state(account.keys.by_number[profile.number], self._day())
+        reply = self._reply(account, NewKey(state, text) if text else state)
+        await asyncio.shield(written)
+        return reply
+
+    def _reply(self, account: Account, value: Any) -> Reply:
+        return OwnerReply(value, figures=figures(account, self._activations.moment()))
+
+    def _day(self) -> int:
+        return self._activations.moment().wall_ms // named_keys.DAY_MS
+
+    def _now(self) -> int:
+        return self._activations.moment().wall_ms // 1000
+
+
+def _living(account: Account) -> list[NamedKey]:
+    return [key for key in account.keys.by_number.values() if key.profile.status != DELETED]
+
+
+def _found(account: Account, number: int) -> NamedKey | None:
+    key = account.keys.by_number.get(number)
+    return None if key is None or key.profile.status == DELETED else key
+
+
+def _mistake_in(command: OfAccount[Any]) -> str | None:
+    match command:
+        case CreateKey(_, name, limits):
+            return named_keys.mistake_in_name(name) or named_keys.mistake_in_limits(limits)
+        case ChangeKey(_, _, name) if name is not msgspec.UNSET:
+            return named_keys.mistake_in_name(name)
+        case RotateKey(_, _, grace_seconds) if not 0 <= grace_seconds <= named_keys.GRACE_SECONDS_MAX:
+            return f"grace_seconds must be 0 to {named_keys.GRACE_SECONDS_MAX}"
+    return None
+
+
+def _state(key: NamedKey, day: int) -> KeyState:
+    profile = key.profile
+    return KeyState(
+        profile.number,
+        profile.name,
+        profile.key_prefix,
+        profile.status,
+        profile.created_at,
+        key.limits,
+        key.total,
+        key.in_day if key.day >= day else 0,
+        key.held,
+        profile.old_until,
+        profile.parent,
+    )

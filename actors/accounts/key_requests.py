@@ -1,0 +1,80 @@
+"""What the owner of an account is asked about its named keys.
+
+Implements: decisions, "Named keys"; README, "Named keys". Vocabulary: named_keys.py has the rules, key_commands.py
+carries out. The door has made sure that a wallet has signed what makes, changes or ends a key.
+"""
+
+from typing import Any
+
+import msgspec
+
+from actors.accounts.api import AccountStanding, Identity, OfAccount
+from actors.accounts.named_keys import KeyLimits
+from actors.calls import ProvenProof
+
+
+def payer_of(found: Identity | AccountStanding) -> ProvenProof:
+    """Who pays for what is opened by this credential."""
+    return ProvenProof(found.pubkey, found.key)
+
+
+class KeyState(msgspec.Struct, frozen=True):
+    """A key as its account sees it. spent_today: credits of this day of UTC. held: credits of calls under way, which
+    count as spent until they end. old_until: Unix seconds until which the text before the last rotation is good; 0: it
+    is not."""
+
+    number: int
+    name: str
+    prefix: str
+    status: str
+    created_at: int
+    limits: KeyLimits
+    spent_total: int
+    spent_today: int
+    held: int
+    old_until: int
+    parent: int = 0
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """text: of the key, which is told once and stored nowhere."""
+
+    state: KeyState
+    text: str
+
+
+class CreateKey(OfAccount[NewKey], frozen=True):
+    """POST /account/keys."""
+
+    name: str
+    limits: KeyLimits
+
+
+class ListKeys(OfAccount[tuple[KeyState, ...]], frozen=True):
+    """GET /account/keys: all that are not deleted. key: number of the named key that asks, which is told of itself
+    alone; 0: none asks."""
+
+    key: int = 0
+
+
+class ChangeKey(OfAccount[KeyState], frozen=True):
+    """PATCH /account/keys/{number}. UNSET: stays as it is. limits: fields of KeyLimits that change."""
+
+    number: int
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    limits: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it.
+    is_frozen: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class RotateKey(OfAccount[NewKey], frozen=True):
+    """POST /account/keys/{number}/rotate: a new text for the same key. The former one is good for grace_seconds more;
+    one that is still good from an earlier rotation ends now."""
+
+    number: int
+    grace_seconds: int
+
+
+class DeleteKey(OfAccount[KeyState], frozen=True):
+    """DELETE /account/keys/{number}: no call by it begins any more, and its open streams end."""
+
+    number: int

@@ -1,0 +1,322 @@
+"""Named keys of one account: what each may do, what it has spent, and what it may still spend.
+
+Implements: decisions, "Named keys"; money rules 1 and 3. Pure: times are arguments.
+A key is held to its budgets to the credit: what it has spent and what is held for it are never more than they allow.
+The account's own key, its sessions and its wallet have none of these limits. A `path` is a key and all keys that it
+was made from, itself first; what a key spends counts for each of them. An empty path is no named key.
+
+The day of a budget is a day of UTC by the ledger's time. A clock that was set back begins no day again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from typing import NamedTuple
+
+import msgspec
+
+from actors.accounts.rate_window import Window
+from actors.calls import KeyProof
+from actors.methods.catalog import METHODS
+from actors.methods.prices import BULK as BULK_ROWS
+from actors.methods.prices import MethodClass
+
+KEYS_MAX = 100  # Of one account, deleted ones not counted.
+NAME_MAX, LIST_MAX, ORIGIN_MAX = 64, 100, 200
+GRACE_SECONDS_MAX = 86_400
+DAY_MS = 86_400_000
+CREDITS_MAX, PER_SECOND_MAX = 10**15, 1_000_000
+ACTIVE, FROZEN, DELETED = "active", "frozen", "deleted"
+ACCOUNT, STREAMS, BULK, RELAY = "ACCOUNT", "STREAMS", "BULK", "RELAY"  # Classes beside those of methods/prices.py.
+UNLIMITED = 1 << 62
+# What `methods` may name. Streams are named by their class alone, as an open one goes on to cost under other names.
+METHOD_NAMES = frozenset(
+    (*METHODS, *(row.name for row in BULK_ROWS), *(one.value for one in MethodClass if one is not MethodClass.DENIED))
+) | {ACCOUNT, STREAMS, BULK, RELAY}
+
+
+class KeyLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """None and empty: no limit of this kind. methods: names of methods and of classes. origins: values of the header.
+    addresses: of clients, or networks of them. expires_at: Unix seconds."""
+
+    credits_a_day: int | None = None
+    credits_total: int | None = None
+    requests_per_second: int | None = None
+    methods: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    expires_at: int | None = None
+
+
+class KeyProfile(msgspec.Struct, frozen=True, gc=False):
+    """number: from 1 in its account, never used again. limits: JSON of KeyLimits. old_hash: of the text before the last
+    rotation, good until old_until (Unix seconds). parent: number of the key it was made from; 0: of none."""
+
+    number: int
+    name: str
+    key_hash: bytes
+    key_prefix: str
+    limits: str
+    created_at: int
+    status: str = ACTIVE
+    old_hash: bytes | None = None
+    old_until: int = 0
+    parent: int = 0
+
+
+class KeySpending(NamedTuple):
+    """Credits, less what was refunded. day: since 1970, the one that in_day is of."""
+
+    total: int = 0
+    day: int = 0
+    in_day: int = 0
+
+
+class StoredKey(NamedTuple):
+    profile: KeyProfile
+    spending: KeySpending
+
+
+@dataclass(slots=True)
+class NamedKey:
+    """A key in memory. held: ceilings of its live holds, which count as spent until they end."""
+
+    profile: KeyProfile
+    limits: KeyLimits
+    total: int = 0
+    day: int = 0
+    in_day: int = 0
+    held: int = 0
+    window: Window = field(default_factory=Window)
+
+    @property
+    def spending(self) -> KeySpending:
+        return KeySpending(self.total, self.day, self.in_day)
+
+    def room(self, day: int) -> int:
+        """Credits that may still be held on this day."""
+        limits, left = self.limits, UNLIMITED
+        if limits.credits_total is not None:
+            left = limits.credits_total - self.total
+        if limits.credits_a_day is not None:
+            left = min(left, limits.credits_a_day - (self.in_day if day <= self.day else 0))
+        return max(0, left - self.held) if left < UNLIMITED else UNLIMITED
+
+    def spend(self, credits: int, day: int) -> None:
+        """credits below 0: a refund. day: on which they count as spent."""
+        if credits > 0 and day > self.day:
+            self.day, self.in_day = day, 0
+        self.total += credits
+        if credits > 0 or day == self.day:
+            self.in_day += credits
+        assert self.total >= 0 and self.in_day >= 0, self
+
+    def units_left(self, second: int) -> int:
+        limit = self.limits.requests_per_second
+        return UNLIMITED if limit is None else self.window.left(second, limit)
+
+
+Path = tuple[NamedKey, ...]
+NO_PATH: Path = ()
+
+
+def number_of(path: Path) -> int:
+    return path[0].profile.number if path else 0
+
+
+def new_key(stored: StoredKey) -> NamedKey:
+    return NamedKey(stored.profile, read_limits(stored.profile.limits), *stored.spending)
+
+
+def read_limits(text: str) -> KeyLimits:
+    return msgspec.json.decode(text, type=KeyLimits)
+
+
+def write_limits(limits: KeyLimits) -> str:
+    return msgspec.json.encode(limits).decode()
+
+
+@dataclass(slots=True)
+class Keys:
+    """The named keys of one account, deleted ones too."""
+
+    by_number: dict[int, NamedKey] = field(default_factory=dict)
+    by_hash: dict[bytes, NamedKey] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_number)
+
+    @property
+    def last_number(self) -> int:
+        return max(self.by_number, default=0)
+
+    def set(self, profile: KeyProfile) -> None:
+        """Make a key, or change it. What it has spent stays."""
+        key = self.by_number.get(profile.number)
+        if key is None:
+            self.put(new_key(StoredKey(profile, KeySpending())))
+            return
+        for known in (key.profile.key_hash, key.profile.old_hash):
+            if known is not None:
+                self.by_hash.pop(known, None)
+        key.profile, key.limits = profile, read_limits(profile.limits)
+        self.put(key)
+
+    def put(self, key: NamedKey) -> None:
+        self.by_number[key.profile.number] = key
+        self.by_hash[key.profile.key_hash] = key
+        if key.profile.old_hash is not None:
+            self.by_hash[key.profile.old_hash] = key
+
+    def path(self, number: int) -> Path:
+        """The key of this number and those it was made from. Empty: 0, or a key that is not known any more."""
+        if not number:
+            return NO_PATH
+        found: list[NamedKey] = []
+        while number:
+            key = self.by_number.get(number)
+            if key is None:
+                break
+            found.append(key)
+            number = key.profile.parent
+        return tuple(found)
+
+    def hold(self, number: int, credits: int) -> None:
+        """Credits are held by this key, and by all that it was made from; below 0: a hold has ended."""
+        for key in self.path(number):
+            key.held += credits
+
+    def take(self, number: int, second: int, units: int) -> None:
+        for key in self.path(number):
+            key.window.take(second, units)
+
+    def spend(self, number: int, credits: int, day: int) -> None:
+        for key in self.path(number):
+            key.spend(credits, day)
+
+    def check(self, holds: Iterable[tuple[int, int]]) -> None:
+        """holds: number of the key and ceiling of each live hold of the account."""
+        held: dict[int, int] = {}
+        for number, ceiling in holds:
+            for key in self.path(number):
+                held[key.profile.number] = held.get(key.profile.number, 0) + ceiling
+        for number, key in self.by_number.items():
+            assert key.held == held.get(number, 0), (number, key)
+
+
+def keys_of(stored: Iterable[StoredKey]) -> Keys:
+    keys = Keys()
+    for one in stored:
+        keys.put(new_key(one))
+    return keys
+
+
+# --- what a key may do --------------------------------------------------------------------------------------------
+
+
+def may_use(path: Path, proof: object, now: int) -> bool:
+    """Whether this credential of the first key is good: none of its path is frozen, deleted or past its time, and the
+    request comes from where all of them allow. proof: a ProvenProof has shown where it comes from before."""
+    for key in path:
+        profile, limits = key.profile, key.limits
+        if profile.status != ACTIVE or (limits.expires_at is not None and limits.expires_at <= now):
+            return False
+        if isinstance(proof, KeyProof):
+            if limits.origins and proof.origin not in limits.origins:
+                return False
+            if limits.addresses and not _is_within(proof.address, limits.addresses):
+                return False
+    if isinstance(proof, KeyProof) and path and proof.key_hash == path[0].profile.old_hash:
+        return now < path[0].profile.old_until
+    return True
+
+
+@lru_cache(4_096)  # Few clients use a key, and each call asks.
+def _is_within(address: str, networks: tuple[str, ...]) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return any(parsed in ip_network(network) for network in networks)
+
+
+def may_call(path: Path, method: str) -> bool:
+    """method: as the ledger names it."""
+    for key in path:
+        allowed = key.limits.methods
+        if allowed and method not in allowed and class_of(method) not in allowed:
+            return False
+    return True
+
+
+def may_read(path: Path) -> bool:
+    """Whether the pages of the account are shown: ledger, usage, receipts and the like."""
+    return all(not key.limits.methods or ACCOUNT in key.limits.methods for key in path)
+
+
+def class_of(method: str) -> str:
+    """The class of a method, as `GET /pricing` names it. Of what is no method: STREAMS, BULK or RELAY."""
+    row = METHODS.get(method)
+    if row is not None:
+        return row.method_class.value
+    if method.startswith("bulk/"):
+        return BULK
+    return RELAY if method.startswith("relay/") else STREAMS
+
+
+def room_of(path: Path, day: int) -> int:
+    """Credits that may still be held for the first key of a path on this day; UNLIMITED where it has no path."""
+    return min((key.room(day) for key in path), default=UNLIMITED)
+
+
+def budget_of(path: Path, day: int) -> int:
+    """As room_of, with what is held."""
+    return min((key.room(day) + key.held for key in path), default=UNLIMITED)
+
+
+def units_left_of(path: Path, second: int) -> int:
+    return min((key.units_left(second) for key in path), default=UNLIMITED)
+
+
+def rate_limit_of(path: Path, limit: int) -> int:
+    """limit: of the account."""
+    limits = (key.limits.requests_per_second for key in path)
+    return min((one for one in limits if one is not None), default=limit)
+
+
+# --- what an owner may set ----------------------------------------------------------------------------------------
+
+
+def mistake_in_limits(limits: KeyLimits) -> str | None:
+    """One sentence on what is wrong with the limits of a key, or None."""
+    for name in ("credits_a_day", "credits_total"):
+        value = getattr(limits, name)
+        if value is not None and not 0 <= value <= CREDITS_MAX:
+            return f"{name} must be 0 to {CREDITS_MAX} credits, or null"
+    if limits.requests_per_second is not None and not 1 <= limits.requests_per_second <= PER_SECOND_MAX:
+        return f"requests_per_second must be 1 to {PER_SECOND_MAX}, or null"
+    if limits.expires_at is not None and not 0 < limits.expires_at < 1 << 40:
+        return "expires_at must be a time in Unix seconds, or null"
+    for name in ("methods", "origins", "addresses"):
+        listed: tuple[str, ...] = getattr(limits, name)
+        if len(listed) > LIST_MAX or len(set(listed)) < len(listed):
+            return f"{name} must be a list of at most {LIST_MAX} texts, each once"
+    for method in limits.methods:
+        if method not in METHOD_NAMES:
+            return f"methods names {method[:80]!r}, which is neither a method nor a class of GET /pricing"
+    for origin in limits.origins:
+        if len(origin) > ORIGIN_MAX or not origin.isascii() or "://" not in origin or origin.endswith("/"):
+            return f"origins names {origin[:80]!r}; an origin is scheme, host and port, as https://app.example"
+    for network in limits.addresses:
+        try:
+            ip_network(network)
+        except ValueError:
+            return f"addresses names {network[:80]!r}, which is neither an address nor a network"
+    return None
+
+
+def mistake_in_name(name: str) -> str | None:
+    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
+        return f"name must be 1 to {NAME_MAX} printable characters, with no space around it"
+    return None

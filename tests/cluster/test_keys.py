@@ -1,0 +1,152 @@
+"""Named keys of a running product: through kills, many at once, and while they are frozen under open streams.
+
+Rule: decisions, "Named keys". The ledger, which names the key of each entry, has the last word.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import pytest
+import websockets
+
+from bench.product import Product
+from tests.cluster.load import Seen, hammer, one_call
+from tests.cluster.test_faults import VICTIMS, eventually, load_while
+from tests.customers import Customer, request, rpc_body
+
+BUDGETS = (0, 1, 7, 60, 250, 1_000, None)  # Credits for ever; None: no limit.
+AT_ONCE = 500
+_BACK_SECONDS = 60.0
+
+
+def managed(customer: Customer, method: str, path: str, body: Any = None) -> Any:
+    """Signed by the wallet."""
+    raw = b"" if body is None else json.dumps(body).encode()
+    headers = customer.wallet.headers(method, path, raw)
+    answer = request(customer.product.http_url + path, headers, raw or None, method=method)
+    assert answer.status in (200, 201), answer
+    return answer.body
+
+
+def made(customer: Customer, name: str, **limits: Any) -> tuple[int, dict[str, str]]:
+    new = managed(customer, "POST", "/account/keys", {"name": name, **limits})
+    return new["id"], {"X-Api-Key": new["api_key"], "Content-Type": "application/json"}
+
+
+def spent_by_key(customer: Customer) -> Counter[int]:
+    """Credits of each key by the ledger: debits, less what was refunded."""
+    spent, cursor = Counter[int](), ""
+    while True:
+        url = f"{customer.product.http_url}/account/ledger?details=true&limit=500{cursor}"
+        body = request(url, customer.key_headers).body
+        for entry in body["entries"]:
+            if entry["type"] in ("debit", "refund"):
+                spent[entry["key"] or 0] -= entry["amount"]
+        if body.get("next_cursor") is None:
+            return spent
+        cursor = f"&cursor={body['next_cursor']}"
+
+
+def told(customer: Customer) -> dict[int, int]:
+    found = request(f"{customer.product.http_url}/account/keys", customer.key_headers).body["keys"]
+    return {key["id"]: key["spent_total"] for key in found}
+
+
+async def in_bursts(customer: Customer, keys: list[dict[str, str]], stop: asyncio.Event) -> Seen:
+    """AT_ONCE calls at a time, over all keys."""
+    seen = Seen()
+    timeout, connector = aiohttp.ClientTimeout(total=90), aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        while not stop.is_set():
+            url = f"{customer.product.http_url}/"
+            calls = (one_call(session, url, keys[number % len(keys)], seen) for number in range(AT_ONCE))
+            await asyncio.gather(*calls)
+            await asyncio.sleep(0.2)
+    return seen
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize("victim", ["shard", "replica"])
+async def test_no_key_spends_one_credit_too_many_through_a_kill(product: Product, victim: str) -> None:
+    """500 calls at once by keys of all budgets, beside a victim with a key of its own, which is not hurt by them."""
+    customer, other = Customer(product), Customer(product)
+    for each in (customer, other):
+        each.grant(200_000)
+        each.limits(20_000, 2_000)
+    keys = [made(customer, f"key {number}", credits_total=most) for number, most in enumerate(BUDGETS)]
+    (pid, *_) = product.running(VICTIMS[victim])
+    everyone: list[Callable[[asyncio.Event], Any]] = [
+        lambda stop: in_bursts(customer, [headers for _, headers in keys], stop),
+        lambda stop: hammer(other, 4, stop),
+    ]
+    seen, beside = await load_while(lambda: os.kill(pid, signal.SIGKILL), *everyone)
+    assert seen.answered > 1_000 and beside.answered > 100, (seen, beside)
+    assert eventually(lambda: customer.call("getSlot").status == 200, _BACK_SECONDS)
+    # Of a killed replica, what may not have arrived is refunded first.
+    assert eventually(lambda: told(customer) == dict(spent_by_key(customer) & Counter(told(customer))), _BACK_SECONDS)
+    spent, shown = spent_by_key(customer), told(customer)
+    for (number, _), most in zip(keys, BUDGETS, strict=True):
+        assert shown[number] == spent[number], (number, shown, spent)
+        assert most is None or spent[number] <= most, (number, spent[number], most)
+    audit = await asyncio.to_thread(product.audit)
+    assert audit.returncode == 0, audit.stdout + audit.stderr
+
+
+async def test_a_budget_is_spent_to_the_last_credit_and_never_further(product: Product) -> None:
+    """500 calls at once for a budget of 123: exactly so many are answered."""
+    customer = Customer(product)
+    customer.grant(10_000)
+    customer.limits(20_000, 2_000)
+    number, headers = made(customer, "exact", credits_total=123)
+    seen = Seen()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        url = f"{product.http_url}/"
+        await asyncio.gather(*(one_call(session, url, headers, seen) for _ in range(AT_ONCE)))
+    assert (seen.answered, seen.kinds["200"]) == (123, 123), seen.kinds
+    assert await asyncio.to_thread(eventually, lambda: told(customer)[number] == 123, _BACK_SECONDS)
+    assert spent_by_key(customer)[number] == 123
+    by_key = request(f"{product.http_url}/account/usage?by=key", customer.key_headers).body
+    assert {row["key"]: row["credits"] for row in by_key["rows"]} == {str(number): 123}
+
+
+@pytest.mark.parametrize("end", ["frozen", "deleted", "spent"])
+async def test_an_open_stream_ends_with_its_key(product: Product, end: str) -> None:
+    """Within a second, and the socket of the account's own key stays."""
+    customer = Customer(product)
+    customer.grant(10_000)
+    limits = {"credits_total": 17} if end == "spent" else {}
+    number, headers = made(customer, "stream", **limits)
+    url = f"{product.http_url.replace('http', 'ws', 1)}/ws"
+    own = websockets.connect(url, additional_headers=customer.key_headers)
+    keyed = websockets.connect(url, additional_headers=headers)
+    async with own as staying, keyed as socket:
+        for each in (staying, socket):
+            await each.send(rpc_body("slotSubscribe").decode())
+            assert "result" in json.loads(await asyncio.wait_for(each.recv(), 20))
+        began = time.monotonic()
+        if end == "frozen":
+            await asyncio.to_thread(managed, customer, "PATCH", f"/account/keys/{number}", {"frozen": True})
+        elif end == "deleted":
+            await asyncio.to_thread(managed, customer, "DELETE", f"/account/keys/{number}")
+        else:
+            await asyncio.to_thread(request, f"{product.http_url}/", headers, rpc_body("getBalance", customer.pubkey))
+            for _ in range(3):
+                await asyncio.to_thread(request, f"{product.http_url}/", headers, rpc_body("getSlot"))
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            while True:
+                await asyncio.wait_for(socket.recv(), 30)
+        seconds = time.monotonic() - began
+        assert closed.value.rcvd is not None and closed.value.rcvd.reason.startswith(
+            "key_budget_exceeded" if end == "spent" else "auth_failed"
+        ), closed.value
+        assert end == "spent" or seconds < 3.0, seconds
+        await asyncio.wait_for(staying.recv(), 20)
+    assert await asyncio.to_thread(eventually, lambda: told(customer).get(number, 0) <= 17, _BACK_SECONDS)
+    assert spent_by_key(customer)[number] <= 17 or end != "spent"

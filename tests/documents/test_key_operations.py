@@ -1,0 +1,23 @@
+import jsonschema
+
+from actors.accounts.key_requests import KeyState
+from actors.accounts.named_keys import KeyLimits
+from actors.documents.key_operations import KEY_SCHEMAS, KEYS
+from actors.documents.receipt_schemas import SCHEMAS
+from actors.gateway.pages.keys import KeyPages, key_body
+
+
+def test_each_path_of_named_keys_has_its_row() -> None:
+    pages = KeyPages(None)  # type: ignore[arg-type]  # Nobody is asked.
+    assert [row.endpoint for row in KEYS] == [page.endpoint for page in pages.pages()]
+
+
+def test_what_the_pages_answer_is_what_the_documents_say() -> None:
+    """With all limits and with none."""
+    every = KeyLimits(1, 2, 3, ("getSlot",), ("https://a.example",), ("10.0.0.0/8",), 1_900_000_000)
+    for limits in (every, KeyLimits()):
+        body = key_body(KeyState(1, "bot", "srpc_live_abcd", "frozen", 1_700_000_000, limits, 5, 4, 3, 1_800_000_000))
+        schema = {**KEY_SCHEMAS["NamedKeys"], "$defs": {}, "components": {"schemas": dict(SCHEMAS)}}
+        lists = {name: list(body[name]) for name in ("methods", "origins", "addresses")}
+        jsonschema.validate({"keys": [body | lists]}, schema)
+        assert set(body) == set(KEY_SCHEMAS["NamedKeys"]["properties"]["keys"]["items"]["required"])
