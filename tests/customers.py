@@ -55,10 +55,15 @@ class Wallet:
 
 
 def request(
-    url: str, headers: Mapping[str, str], body: bytes | None = None, timeout_seconds: float = _TIMEOUT_SECONDS
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    timeout_seconds: float = _TIMEOUT_SECONDS,
+    *,
+    method: str | None = None,
 ) -> Answer:
-    """One HTTP request; any status is an answer."""
-    call = urllib.request.Request(url, data=body, headers=dict(headers))
+    """One HTTP request; any status is an answer. method None: POST where there is a body, else GET."""
+    call = urllib.request.Request(url, data=body, headers=dict(headers), method=method)
     try:
         with urllib.request.urlopen(call, timeout=timeout_seconds) as answer:
             return Answer(answer.status, answer.headers, json.loads(answer.read()))
