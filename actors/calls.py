@@ -46,13 +46,15 @@ def is_lasting(operation: bytes) -> bool:
 class KeyProof(Growing, frozen=True, array_like=True, tag="k"):
     """An API key was presented. key_hash: SHA-256 of the whole key text; routing: its first 8 decoded bytes.
 
-    address: of the client. origin: the header of a browser. Named keys may be bound to them.
+    address: of the client. origin: the header of a browser. Named keys may be bound to them. child: the whole text of a
+    key that was made from another one (accounts/child_keys.py): its owner checks it once, and knows its hash then.
     """
 
     key_hash: bytes
     routing: bytes
     address: str = ""
     origin: str = ""
+    child: str = ""
 
 
 class WalletProof(msgspec.Struct, frozen=True, array_like=True, tag="w"):

@@ -8,7 +8,7 @@ about credits lives here.
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from actors.accounts.account import (
@@ -140,13 +140,33 @@ class Activations:
 
     def set_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
         """Make or change a named key, and know it by its hashes from here on."""
-        for key_hash in account.keys.by_hash:
-            self.by_key.pop(key_hash, None)
+        before = account.keys.by_number.get(profile.number)
+        for former in () if before is None else (before.profile.key_hash, before.profile.old_hash):
+            self.by_key.pop(former or b"", None)
         written = self.record(account, NamedKeySet(profile))
-        for key_hash in account.keys.by_hash:
+        for key_hash in filter(None, (profile.key_hash, profile.old_hash)):
+            self.know_key(account, key_hash)
+        self._unknown.drop(profile.public or b"")
+        return written
+
+    def set_child(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
+        """As set_key; it is not known by its hash before `know_key` says so, when it is durable."""
+        return self.record(account, NamedKeySet(profile))
+
+    def know_key(self, account: Account, key_hash: bytes) -> None:
+        if self.accounts.get(account.pubkey) is account:
             self._unknown.drop(key_hash)
             self.by_key[key_hash] = account
-        return written
+
+    async def load_by_root(self, public: bytes) -> Account | None:
+        """The account of the named key with this public key; None: it is nobody's. Raises OwnerUnavailable."""
+        if self._is_unknown(public):
+            return None
+        task = self._key_loads.get(public)
+        if task is None:
+            task = self._begin(self._key_loads, public, self._find_root)
+        pubkey: bytes | None = await asyncio.shield(task)
+        return None if pubkey is None else await self.load(pubkey)
 
     def open_account(self, pubkey: bytes, referral: Referral | None = None) -> Account:
         """Open a new account in memory and record it; the caller waits until it is durable.
@@ -308,13 +328,19 @@ class Activations:
             raise OwnerUnavailable("this account is halted") from error
 
     async def _find_key(self, key_hash: bytes) -> bytes | None:
+        return await self._find(key_hash, self._store.find_key)
+
+    async def _find_root(self, public: bytes) -> bytes | None:
+        return await self._find(public, self._store.find_root)
+
+    async def _find(self, name: bytes, ask: Callable[[bytes], Awaitable[bytes | None]]) -> bytes | None:
         async with self._places:
             try:
-                pubkey = await self._store.find_key(key_hash)
+                pubkey = await ask(name)
             except StoreUnavailable as error:
                 raise OwnerUnavailable("the ledger cannot be read") from error
-        if pubkey is None and key_hash not in self.by_key:
-            self._remember_unknown(key_hash)
+        if pubkey is None and name not in self.by_key:
+            self._remember_unknown(name)
         return pubkey
 
     def report_to(self, metrics: Metrics) -> None:

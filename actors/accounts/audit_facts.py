@@ -55,7 +55,9 @@ _COMPARED = {
         "to_jsonb(number)",
         "jsonb_build_object('number', number, 'name', name, 'key_hash', encode(key_hash, 'hex'),"
         " 'key_prefix', key_prefix, 'limits', limits, 'created_at', created_at, 'status', status,"
-        " 'old_hash', encode(old_hash, 'hex'), 'old_until', old_until, 'parent', parent)",
+        " 'old_hash', encode(old_hash, 'hex'), 'old_until', old_until, 'parent', parent,"
+        " 'public', encode(public, 'hex'), 'old_public', encode(old_public, 'hex'),"
+        " 'signed_by', encode(signed_by, 'hex'), 'block', encode(block, 'hex'))",
     ),
     "deposit {key}": _compared(
         FactKind.DEPOSIT,

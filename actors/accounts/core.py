@@ -124,7 +124,10 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
             return _ASK_STORE
         if moment.wall_ms // 1000 - request.held_at > account.defaults.memory_seconds:
             return _REFUSED
-        if not 0 < charged <= request.ceiling or charged > credits_left(account, moment, account.keys.path(key)):
+        path = account.keys.path(key)
+        if key and not path:
+            return _REFUSED  # Its number never became durable: nobody could be held to its budget.
+        if not 0 < charged <= request.ceiling or charged > credits_left(account, moment, path):
             return _REFUSED
     elif charged == 0:
         return Settlement(True, HoldEnded(operation, moment.steady))

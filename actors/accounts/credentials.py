@@ -8,6 +8,8 @@ import asyncio
 
 from actors.accounts.account import Account
 from actors.accounts.activations import Activations, NotHeld
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.child_adoption import ChildAdoption
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import Signed, signed_request
@@ -26,6 +28,7 @@ class Credentials:
     ) -> None:
         self._activations, self.sessions, self.nonces = activations, sessions, nonces
         self._held = held
+        self._children = ChildAdoption(activations)
 
     def known(self, proof: Proof) -> Account | None:
         """The account, when it is in memory with all that this proof needs. The hot path: nothing is awaited."""
@@ -52,7 +55,12 @@ class Credentials:
         accounts = self._activations
         if isinstance(proof, KeyProof):
             load_by_key = accounts.load_by_key if keep else accounts.peek_by_key
-            return await load_by_key(proof.key_hash) or Err.AUTH_FAILED
+            found = await load_by_key(proof.key_hash)
+            if found is None and proof.child:
+                if not keep:
+                    raise OwnerUnavailable("a child key is taken up while the ledger commits")
+                found = await self._children.adopt(proof)
+            return found or Err.AUTH_FAILED
         pubkey = await self.sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
         if pubkey is None:
             return Err.AUTH_FAILED

@@ -303,7 +303,9 @@ BEGIN
             SELECT 5, p.n, a.virtual_shard, 'key', a.pubkey, jsonb_build_object(
                 'number', k.number, 'name', k.name, 'key_hash', encode(k.key_hash, 'hex'), 'key_prefix', k.key_prefix,
                 'limits', k.limits, 'created_at', k.created_at, 'status', k.status,
-                'old_hash', encode(k.old_hash, 'hex'), 'old_until', k.old_until, 'parent', k.parent)
+                'old_hash', encode(k.old_hash, 'hex'), 'old_until', k.old_until, 'parent', k.parent,
+                'public', encode(k.public, 'hex'), 'old_public', encode(k.old_public, 'hex'),
+                'signed_by', encode(k.signed_by, 'hex'), 'block', encode(k.block, 'hex'))
             FROM jsonb_array_elements(rare -> 'keys') WITH ORDINALITY AS p (row, n)
             JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
             JOIN account_keys k ON k.pubkey = a.pubkey AND k.number = (p.row ->> 'number')::integer
@@ -340,16 +342,18 @@ BEGIN
 
     IF rare ? 'keys' THEN
         INSERT INTO account_keys (pubkey, number, name, key_hash, key_prefix, limits, created_at, status, old_hash,
-                                  old_until, parent)
+                                  old_until, parent, public, old_public, signed_by, block)
         SELECT decode(k.pubkey, 'hex'), k.number, k.name, decode(k.key_hash, 'hex'), k.key_prefix, k.limits,
-               k.created_at, k.status, decode(k.old_hash, 'hex'), k.old_until, k.parent
+               k.created_at, k.status, decode(k.old_hash, 'hex'), k.old_until, k.parent,
+               decode(k.public, 'hex'), decode(k.old_public, 'hex'), decode(k.signed_by, 'hex'), decode(k.block, 'hex')
         FROM jsonb_to_recordset(rare -> 'keys') AS k (
             pubkey text, number integer, name text, key_hash text, key_prefix text, limits text, created_at bigint,
-            status text, old_hash text, old_until bigint, parent integer)
+            status text, old_hash text, old_until bigint, parent integer, public text, old_public text, signed_by text,
+            block text)
         ON CONFLICT (pubkey, number) DO UPDATE SET
             name = EXCLUDED.name, key_hash = EXCLUDED.key_hash, key_prefix = EXCLUDED.key_prefix,
             limits = EXCLUDED.limits, status = EXCLUDED.status, old_hash = EXCLUDED.old_hash,
-            old_until = EXCLUDED.old_until;
+            old_until = EXCLUDED.old_until, public = EXCLUDED.public, old_public = EXCLUDED.old_public;
     END IF;
 
     IF rare ? 'events' THEN

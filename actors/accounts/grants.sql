@@ -30,7 +30,8 @@ GRANT SELECT, INSERT, UPDATE (at_ms, seq) ON account_usage_marks TO :"product";
 GRANT SELECT, INSERT, UPDATE (calls, credits) ON account_key_usage TO :"product";
 
 -- A key is changed and never removed.
-GRANT SELECT, INSERT, UPDATE (name, key_hash, key_prefix, limits, status, old_hash, old_until) ON account_keys
+GRANT SELECT, INSERT, UPDATE (name, key_hash, key_prefix, limits, status, old_hash, old_until, public, old_public) ON
+    account_keys
     TO :"product";
 GRANT SELECT, INSERT, UPDATE (total, day, in_day) ON account_key_spending TO :"product";
 

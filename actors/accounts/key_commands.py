@@ -4,7 +4,7 @@ Implements: decisions, "Named keys". A shell: named_keys.py has the rules. A rep
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from actors.accounts.account import Account
 from actors.accounts.activations import Activations
 from actors.accounts.admission import figures
 from actors.accounts.api import OfAccount, OwnerReply, refused
+from actors.accounts.child_keys import root_public
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, NewKey, RotateKey
 from actors.accounts.named_keys import DELETED, FROZEN, KeyLimits, KeyProfile, NamedKey
 from actors.errors import Err
@@ -22,6 +23,7 @@ from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_
 _NO_KEY = "this account has no key of this number; GET /account/keys lists them"
 _TAKEN = "a key of this name is there already"
 _TOO_MANY = f"an account may have {named_keys.KEYS_MAX} named keys: delete one first"
+_NO_MORE = f"an account may have {named_keys.KEYS_EVER_MAX} keys in all, children and deleted ones too"
 
 Reply = OwnerReply[Any]
 
@@ -40,8 +42,8 @@ class KeyCommands:
         self._activations.check_current(account)
         # The turn: nothing is awaited from here until the change is recorded.
         match command:
-            case ListKeys(_, key):
-                return await self._list(account, key)
+            case ListKeys():
+                return await self._list(account, command)
             case CreateKey(_, name, limits):
                 return await self._create(account, name, limits)
             case ChangeKey():
@@ -55,9 +57,14 @@ class KeyCommands:
                 return await self._set(account, msgspec.structs.replace(key_of.profile, status=DELETED, old_until=0))
         raise AssertionError(f"no such command: {type(command).__name__}")
 
-    async def _list(self, account: Account, number: int) -> Reply:
-        day = self._day()
-        shown = account.keys.path(number)[:1] if number else _living(account)
+    async def _list(self, account: Account, command: ListKeys) -> Reply:
+        day, own = self._day(), account.keys.path(command.key)
+        if command.parent is not None:
+            if own and own[0] not in account.keys.path(command.parent):
+                return refused(Err.NOT_FOUND, _NO_KEY)
+            shown: Sequence[NamedKey] = _living(account, command.parent)
+        else:
+            shown = own[:1] if command.key else _living(account)
         reply = self._reply(account, tuple(_state(key, day) for key in shown))
         await self._activations.until_written(account.pubkey)
         return reply
@@ -68,6 +75,8 @@ class KeyCommands:
             return refused(Err.INVALID_REQUEST, _TAKEN)
         if len(living) >= named_keys.KEYS_MAX:
             return refused(Err.INVALID_REQUEST, _TOO_MANY)
+        if account.keys.last_number >= named_keys.KEYS_EVER_MAX:
+            return refused(Err.INVALID_REQUEST, _NO_MORE)
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         profile = KeyProfile(
             account.keys.last_number + 1,
@@ -76,6 +85,7 @@ class KeyCommands:
             key_prefix(text),
             named_keys.write_limits(limits),
             self._now(),
+            public=root_public(text),
         )
         return await self._set(account, profile, text)
 
@@ -109,6 +119,8 @@ class KeyCommands:
             key_prefix=key_prefix(text),
             old_hash=key.profile.key_hash,
             old_until=self._now() + command.grace_seconds,
+            public=root_public(text),
+            old_public=key.profile.public,
         )
         return await self._set(account, profile, text)
 
@@ -129,8 +141,10 @@ class KeyCommands:
         return self._activations.moment().wall_ms // 1000
 
 
-def _living(account: Account) -> list[NamedKey]:
-    return [key for key in account.keys.by_number.values() if key.profile.status != DELETED]
+def _living(account: Account, parent: int = 0) -> list[NamedKey]:
+    """Those that the wallet has made, or those that were made from this one."""
+    keys = account.keys.by_number.values()
+    return [key for key in keys if key.profile.parent == parent and key.profile.status != DELETED]
 
 
 def _found(account: Account, number: int) -> NamedKey | None:

@@ -52,9 +52,10 @@ class CreateKey(OfAccount[NewKey], frozen=True):
 
 class ListKeys(OfAccount[tuple[KeyState, ...]], frozen=True):
     """GET /account/keys: all that are not deleted. key: number of the named key that asks, which is told of itself
-    alone; 0: none asks."""
+    alone, and of those made from it; 0: none asks. parent: list the keys that were made from this one."""
 
     key: int = 0
+    parent: int | None = None
 
 
 class ChangeKey(OfAccount[KeyState], frozen=True):

@@ -13,12 +13,17 @@ FIND_KEY = (
     " UNION ALL SELECT pubkey FROM account_keys WHERE key_hash = $1"
     " UNION ALL SELECT pubkey FROM account_keys WHERE old_hash = $1 LIMIT 1"
 )
+FIND_ROOT = (
+    "SELECT pubkey FROM account_keys WHERE public = $1 AND block IS NULL"
+    " UNION ALL SELECT pubkey FROM account_keys WHERE old_public = $1 LIMIT 1"
+)
 _READ = (
     "SELECT k.number, k.name, k.key_hash, k.key_prefix, k.limits, k.created_at, k.status, k.old_hash, k.old_until,"
-    " k.parent, s.total, s.day, s.in_day FROM account_keys k LEFT JOIN account_key_spending s"
-    " ON s.pubkey = k.pubkey AND s.number = k.number WHERE k.pubkey = $1 ORDER BY k.number"
+    " k.parent, k.public, k.old_public, k.signed_by, k.block, s.total, s.day, s.in_day FROM account_keys k"
+    " LEFT JOIN account_key_spending s ON s.pubkey = k.pubkey AND s.number = k.number"
+    " WHERE k.pubkey = $1 ORDER BY k.number"
 )
-_PROFILE_COLUMNS = 10
+_PROFILE_COLUMNS = 14
 
 
 async def read_keys(connection: Any, pubkey: bytes) -> list[StoredKey]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,8 @@ from actors.methods.catalog import METHODS
 from actors.methods.prices import BULK as BULK_ROWS
 from actors.methods.prices import MethodClass
 
-KEYS_MAX = 100  # Of one account, deleted ones not counted.
+KEYS_MAX = 100  # That a wallet has made, of one account, deleted ones not counted.
+KEYS_EVER_MAX = 10_000  # Of one account, with those made from them: all are loaded with it.
 NAME_MAX, LIST_MAX, ORIGIN_MAX = 64, 100, 200
 GRACE_SECONDS_MAX = 86_400
 DAY_MS = 86_400_000
@@ -51,7 +53,11 @@ class KeyLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class KeyProfile(msgspec.Struct, frozen=True, gc=False):
     """number: from 1 in its account, never used again. limits: JSON of KeyLimits. old_hash: of the text before the last
-    rotation, good until old_until (Unix seconds). parent: number of the key it was made from; 0: of none."""
+    rotation, good until old_until (Unix seconds). parent: number of the key it was made from; 0: of none.
+
+    public: checks the signatures of keys made from it (child_keys.py); old_public: of the text before. Of a child:
+    signed_by: the public key of its parent then. block: what names it.
+    """
 
     number: int
     name: str
@@ -63,6 +69,10 @@ class KeyProfile(msgspec.Struct, frozen=True, gc=False):
     old_hash: bytes | None = None
     old_until: int = 0
     parent: int = 0
+    public: bytes | None = None
+    old_public: bytes | None = None
+    signed_by: bytes | None = None
+    block: bytes | None = None
 
 
 class KeySpending(NamedTuple):
@@ -134,7 +144,8 @@ def read_limits(text: str) -> KeyLimits:
 
 
 def write_limits(limits: KeyLimits) -> str:
-    return msgspec.json.encode(limits).decode()
+    fields = (field.name for field in msgspec.structs.fields(KeyLimits))
+    return msgspec.json.encode(KeyLimits(*(getattr(limits, name) for name in fields))).decode()
 
 
 @dataclass(slots=True)
@@ -143,13 +154,15 @@ class Keys:
 
     by_number: dict[int, NamedKey] = field(default_factory=dict)
     by_hash: dict[bytes, NamedKey] = field(default_factory=dict)
+    by_block: dict[bytes, NamedKey] = field(default_factory=dict)  # Children.
+    by_root: dict[bytes, NamedKey] = field(default_factory=dict)  # Keys that a wallet made, by their public keys.
 
     def __bool__(self) -> bool:
         return bool(self.by_number)
 
     @property
     def last_number(self) -> int:
-        return max(self.by_number, default=0)
+        return len(self.by_number)  # From 1, without gaps.
 
     def set(self, profile: KeyProfile) -> None:
         """Make a key, or change it. What it has spent stays."""
@@ -158,8 +171,9 @@ class Keys:
             self.put(new_key(StoredKey(profile, KeySpending())))
             return
         for known in (key.profile.key_hash, key.profile.old_hash):
-            if known is not None:
-                self.by_hash.pop(known, None)
+            self.by_hash.pop(known or b"", None)
+        for known in (key.profile.public, key.profile.old_public):
+            self.by_root.pop(known or b"", None)
         key.profile, key.limits = profile, read_limits(profile.limits)
         self.put(key)
 
@@ -168,6 +182,12 @@ class Keys:
         self.by_hash[key.profile.key_hash] = key
         if key.profile.old_hash is not None:
             self.by_hash[key.profile.old_hash] = key
+        if key.profile.block is not None:
+            self.by_block[key.profile.block] = key
+            return
+        for public in (key.profile.public, key.profile.old_public):
+            if public is not None:
+                self.by_root[public] = key
 
     def path(self, number: int) -> Path:
         """The key of this number and those it was made from. Empty: 0, or a key that is not known any more."""
@@ -227,6 +247,11 @@ def may_use(path: Path, proof: object, now: int) -> bool:
                 return False
             if limits.addresses and not _is_within(proof.address, limits.addresses):
                 return False
+    for key, parent in pairwise(path):
+        if key.profile.signed_by != parent.profile.public and (
+            key.profile.signed_by != parent.profile.old_public or parent.profile.old_until <= now
+        ):
+            return False  # The text that it was made from was rotated.
     if isinstance(proof, KeyProof) and path and proof.key_hash == path[0].profile.old_hash:
         return now < path[0].profile.old_until
     return True

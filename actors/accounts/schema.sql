@@ -236,8 +236,15 @@ CREATE TABLE account_keys (
     old_hash   bytea,
     old_until  bigint  NOT NULL,
     parent     integer NOT NULL,  -- Number of the key from which it was made; 0: of none.
+    -- By which keys made from it are checked, and that of the text before; of such a key, its parent's, and its name.
+    public     bytea,
+    old_public bytea,
+    signed_by  bytea,
+    block      bytea   UNIQUE,
     PRIMARY KEY (pubkey, number)
 );
+CREATE INDEX account_keys_public ON account_keys (public) WHERE block IS NULL;
+CREATE INDEX account_keys_old_public ON account_keys (old_public) WHERE old_public IS NOT NULL;
 CREATE INDEX account_keys_old_hash ON account_keys (old_hash) WHERE old_hash IS NOT NULL;
 
 -- What each named key has spent, less what was refunded. day: since 1970, the one that in_day is of.

@@ -18,7 +18,7 @@ from actors.accounts.bills import BillStore, PostgresBillStore
 from actors.accounts.credits import Batch
 from actors.accounts.holders_store import HoldersStore, PostgresHoldersStore
 from actors.accounts.key_imports import KeyImports, PostgresKeyImports
-from actors.accounts.keys_store import FIND_KEY, read_keys
+from actors.accounts.keys_store import FIND_KEY, FIND_ROOT, read_keys
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
 from actors.accounts.listings import NO_FILTER, LedgerFilter
@@ -113,6 +113,10 @@ class AccountStore(StoreParts, Protocol):
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
         """Public key of the account that has a key of this hash: its own, or a named one, good or not."""
+        ...
+
+    async def find_root(self, public: bytes) -> bytes | None:
+        """Of the account with the named key of this public key, of which others may be made."""
         ...
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None: ...
@@ -287,6 +291,11 @@ class PostgresAccountStore:
     async def find_key(self, key_hash: bytes) -> bytes | None:
         async with self._reading() as connection:
             found: bytes | None = await connection.fetchval(FIND_KEY, key_hash)
+        return found
+
+    async def find_root(self, public: bytes) -> bytes | None:
+        async with self._reading() as connection:
+            found: bytes | None = await connection.fetchval(FIND_ROOT, public)
         return found
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:

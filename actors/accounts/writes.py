@@ -249,9 +249,8 @@ def _rare(group: Write) -> str:
 
 
 def _key_row(pubkey: bytes, profile: KeyProfile) -> dict[str, Any]:
-    old = profile.old_hash
-    hashes = {"key_hash": profile.key_hash.hex(), "old_hash": None if old is None else old.hex()}
-    return msgspec.structs.asdict(profile) | {"pubkey": pubkey.hex()} | hashes
+    row = msgspec.structs.asdict(profile) | {"pubkey": pubkey}
+    return {name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()}
 
 
 def _deposit_row(pubkey: bytes, deposit: Deposit) -> dict[str, Any]:

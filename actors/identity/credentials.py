@@ -28,6 +28,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 RANDOM_BYTES = 24  # 192 bits cannot be guessed, even with the routing bytes, which are public.
 KEY_PREFIX = "srpc_live_"
 TOKEN_CHARACTERS = 64  # Interface: session tokens and legacy keys are 64 hexadecimal characters.
+CHILD_CHARACTERS_MAX = 4_096  # A chain of keys, each with its limits, fits; and a header with it passes every proxy.
+_CHILD_BYTES_MIN = 100
 _KEY_PREFIX_BYTES = KEY_PREFIX.encode()
 _KEY_PREFIX_SIZE = len(KEY_PREFIX)
 _KEY_CHARACTERS = _KEY_PREFIX_SIZE + 43  # 32 bytes are 43 characters of base64 without padding.
@@ -171,7 +173,7 @@ def new_api_key(pubkey: bytes, randomness: bytes) -> str:
 
 def parse_api_key(text: str) -> KeyProof | None:
     """Parse a key of either format. None: the text has neither format."""
-    return parse_api_key_bytes(text.encode()) if len(text) <= TOKEN_CHARACTERS else None
+    return parse_api_key_bytes(text.encode()) if len(text) <= CHILD_CHARACTERS_MAX else None
 
 
 def parse_api_key_bytes(raw: bytes) -> KeyProof | None:
@@ -182,11 +184,22 @@ def parse_api_key_bytes(raw: bytes) -> KeyProof | None:
             decoded = a2b_base64(raw[_KEY_PREFIX_SIZE:].translate(_URLSAFE_TO_STANDARD) + b"=", strict_mode=True)
         elif size == TOKEN_CHARACTERS:
             decoded = unhexlify(raw)
+        elif size <= CHILD_CHARACTERS_MAX and raw.startswith(_KEY_PREFIX_BYTES):
+            return _parse_child(raw)
         else:
             return None
     except NotEncoded:
         return None
     return KeyProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES])
+
+
+def _parse_child(raw: bytes) -> KeyProof | None:
+    """A key that was made from another one is longer. Raises NotEncoded."""
+    encoded = raw[_KEY_PREFIX_SIZE:]
+    decoded = a2b_base64(encoded.translate(_URLSAFE_TO_STANDARD) + b"=" * (-len(encoded) % 4), strict_mode=True)
+    if len(decoded) < _CHILD_BYTES_MIN:
+        return None
+    return KeyProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES], child=raw.decode())
 
 
 def key_hash(text: str) -> bytes:

@@ -4,7 +4,7 @@ Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,9 +19,7 @@ from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement,
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS
 from actors.accounts.stored import Credited, Fenced, Past, Stored, StoreUnavailable
-from actors.accounts.usage import ROWS_MAX, Rolled, UsageLine
 from actors.accounts.writes import Head, Told, Write
-from actors.calls import split_key
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
@@ -31,6 +29,7 @@ from tests.accounts.memory_key_imports import MemoryKeyImports
 from tests.accounts.memory_owners import MemoryOwners
 from tests.accounts.memory_seals import MemorySeals
 from tests.accounts.memory_undelivered import MemoryUndelivered
+from tests.accounts.memory_usage import MemoryUsage
 
 
 @dataclass(slots=True)
@@ -156,7 +155,10 @@ class MemoryAccountStore:
         for _, returned in group.returns:
             if returned.operation not in self.deposits or returned.operation in self.returns:
                 raise StoreUnavailable("a deposit to take back is missing or was taken back before")
+        blocks = {key.block: place for place, key in self._all_keys() if key.block}
         for place, key in group.keys.items():
+            if blocks.get(key.block or b"", place) != place:
+                raise StoreUnavailable("this block is there already")
             if self._named.get(key.key_hash, place) != place:
                 raise StoreUnavailable("this key is there already")
         for pubkey, (_, profile) in group.profiles.items():
@@ -197,6 +199,16 @@ class MemoryAccountStore:
     async def find_key(self, key_hash: bytes) -> bytes | None:
         await asyncio.sleep(0)
         return self._keys.get(key_hash) or self._named.get(key_hash, (None, 0))[0]
+
+    def _all_keys(self) -> Iterator[tuple[tuple[bytes, int], KeyProfile]]:
+        return (((pubkey, number), key) for pubkey, row in self.rows.items() for number, key in row.keys.items())
+
+    async def find_root(self, public: bytes) -> bytes | None:
+        await asyncio.sleep(0)
+        roots = (
+            place for place, key in self._all_keys() if key.block is None and public in (key.public, key.old_public)
+        )
+        return next((pubkey for pubkey, _ in roots), None)
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:
         await asyncio.sleep(0)
@@ -357,39 +369,3 @@ class MemoryOutbox:
 
 def _shard(pubkey: bytes) -> VirtualShard:
     return virtual_shard(routing_bytes(pubkey))
-
-
-class MemoryUsage:
-    """Counts the ledger anew for every question; what was rolled up is only a number."""
-
-    def __init__(self, rows: Mapping[bytes, Row]) -> None:
-        self._rows = rows
-        self.rolled: dict[bytes, int] = {}
-
-    async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
-        await asyncio.sleep(0)
-        entries = [entry for entry, _ in self._rows[pubkey].entries] if pubkey in self._rows else []
-        return recounted(entries, first_hour, end_hour, by)[: ROWS_MAX + 1]
-
-    async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
-        await asyncio.sleep(0)
-        before = self.rolled.get(pubkey, 0)
-        seq = min(self._rows[pubkey].head.seq if pubkey in self._rows else 0, before + entries_max)
-        self.rolled[pubkey] = seq
-        return Rolled(seq - before, seq)
-
-
-def recounted(entries: Sequence[Entry], first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
-    """The usage that these entries make: debits without those that were refunded, each in the hour of the debit."""
-    refunded = {entry.operation for entry in entries if entry.type == EntryType.REFUND}
-    sums: dict[tuple[str | None, int, int], list[int]] = {}
-    for entry in entries:
-        hour = entry.at_ms // 3_600_000
-        if entry.type != EntryType.DEBIT or entry.operation in refunded or not first_hour <= hour < end_hour:
-            continue
-        shown = hour if "hour" in by else hour - hour % 24 if "day" in by else 0
-        key = split_key(entry.description)[1] if "key" in by else 0
-        row = sums.setdefault((entry.method if "method" in by else None, shown, key), [0, 0])
-        row[0] += 1
-        row[1] -= entry.amount
-    return [UsageLine(method, hour, *row, key) for (method, hour, key), row in sums.items()]

@@ -11,10 +11,10 @@ import pytest
 
 from actors.accounts import commits
 from actors.accounts.key_requests import CreateKey, KeyLimits, NewKey
-from actors.accounts.named_keys import KeyProfile, KeySpending, write_limits
-from actors.calls import KeyProof
+from actors.accounts.named_keys import KeySpending
+from actors.calls import KeyProof, Proof
 from actors.identity.credentials import parse_api_key
-from actors.units import routing_bytes
+from ledger_gateway.keys import narrow
 from tests.accounts.auditor import DEBIT, REFUND
 from tests.accounts.test_simulation import Simulation
 
@@ -24,69 +24,72 @@ BUDGETS = (None, None, 0, 1, 7, 30, 60, 150)
 
 
 class BudgetSimulation(Simulation):
-    """budgets: of each key by account and number: (total, of a day, parent)."""
+    """budgets: of each key by its name: (total, of a day, name of the key that it was made from)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.budgets: dict[tuple[bytes, int], tuple[int | None, int | None, int]] = {}
+        self.budgets: dict[str, tuple[int | None, int | None, str]] = {}
+        self.names: dict[Proof, str] = {}
 
     async def _keys(self, pubkey: bytes) -> list[KeyProof]:
-        """Some of the keys are made by the account's wallet, the others from these."""
-        proofs = await super()._keys(pubkey)
-        levels = {0: 0}
+        """Some of the keys are made by the account's wallet, the others from these, offline."""
+        await super()._keys(pubkey)
+        texts, levels = {"": ""}, {"": 0}
         for number in range(1, KEYS_EACH + 1):
             parent = self.chance.choice([each for each, level in levels.items() if level < LEVELS])
-            levels[number] = levels[parent] + 1
+            name = f"{pubkey.hex()[:8]} {number}"
+            levels[name] = levels[parent] + 1
             total, of_a_day = self.chance.choice(BUDGETS), self.chance.choice(BUDGETS)
-            self.budgets[pubkey, number] = total, of_a_day, parent
-            limits = KeyLimits(credits_a_day=of_a_day, credits_total=total)
-            proof = await self._made(pubkey, number, limits, parent)
-            self.numbers[proof] = number
-            proofs.append(proof)
-        return proofs[1:]  # The account's own key has no budget, and is another test's.
+            self.budgets[name] = total, of_a_day, parent
+            if parent:
+                seed = self.chance.randbytes(32)
+                texts[name] = narrow(texts[parent], name, seed=seed, credits_total=total, credits_a_day=of_a_day)
+                continue
+            made = await self.owner.ask(CreateKey(pubkey, name, KeyLimits(of_a_day, total)))
+            assert isinstance(made.value, NewKey), made
+            texts[name] = made.value.text
+        proofs = []
+        for name, text in texts.items():
+            proof = parse_api_key(text) if name else None
+            if proof is not None:
+                self.names[proof] = name
+                proofs.append(proof)
+        return proofs  # The account's own key has no budget.
 
-    async def _made(self, pubkey: bytes, number: int, limits: KeyLimits, parent: int) -> KeyProof:
-        if parent == 0:
-            made = await self.owner.ask(CreateKey(pubkey, f"key {number}", limits))
-            assert isinstance(made.value, NewKey) and made.value.state.number == number, made
-            proof = parse_api_key(made.value.text)
-            assert proof is not None
-            return proof
-        account = self.owner._accounts[pubkey]
-        key_hash = bytes([number]) + pubkey[1:]
-        profile = KeyProfile(number, f"key {number}", key_hash, "child", write_limits(limits), 0, parent=parent)
-        await self.owner._activations.set_key(account, profile)
-        return KeyProof(key_hash, routing_bytes(pubkey))
+    def _is_known(self, proof: KeyProof) -> bool:
+        return proof in self.numbers
 
     def check_budgets(self) -> int:
         """The number of entries of named keys."""
         seen = 0
         for pubkey in self.granted:
-            spent, in_day, paid = Counter[int](), Counter[tuple[int, int]](), dict[bytes, tuple[int, int]]()
+            spent, in_day, paid = Counter[str](), Counter[tuple[str, int]](), dict[bytes, tuple[str, int]]()
             row = self.store.rows[pubkey]
             for entry, _ in row.entries:
                 named = re.fullmatch(r".*\|(\d+)", entry.description)
-                if entry.type not in (DEBIT, REFUND) or named is None:
+                if entry.type not in (DEBIT, REFUND):
                     continue
-                seen += 1
-                number, day = int(named[1]), entry.at_ms // DAY_MS
+                name, day = "" if named is None else row.keys[int(named[1])].name, entry.at_ms // DAY_MS
+                assert name == self.names.get(self.asked[entry.operation], ""), "another key paid than was shown"
+                seen += bool(name)
                 if entry.type == DEBIT:
-                    paid[entry.operation] = number, day
+                    paid[entry.operation] = name, day
                 else:
-                    assert paid[entry.operation][0] == number, "another key is paid back"
+                    assert paid[entry.operation][0] == name, "another key is paid back"
                     day = paid[entry.operation][1]
-                while number:
-                    spent[number] -= entry.amount
-                    in_day[number, day] -= entry.amount
-                    total, of_a_day, parent = self.budgets[pubkey, number]
-                    assert total is None or spent[number] <= total, (number, spent[number], total)
-                    assert of_a_day is None or in_day[number, day] <= of_a_day, (number, in_day, of_a_day)
-                    number = parent
-            stored = {number: kept.total for number, kept in row.spending.items()}
-            assert stored == {number: spent[number] for number in stored}
+                while name:
+                    spent[name] -= entry.amount
+                    in_day[name, day] -= entry.amount
+                    total, of_a_day, parent = self.budgets[name]
+                    assert total is None or spent[name] <= total, (name, spent[name], total)
+                    assert of_a_day is None or in_day[name, day] <= of_a_day, (name, in_day, of_a_day)
+                    name = parent
+            names = {number: key.name for number, key in row.keys.items()}
+            assert sorted(names) == list(range(1, len(names) + 1)) and len(set(names.values())) == len(names)
+            stored = {names[number]: kept for number, kept in row.spending.items()}
             assert set(spent) <= set(stored), "spending without a row"
-            for number, kept in row.spending.items():
-                assert kept == KeySpending(spent[number], kept.day, in_day[number, kept.day]), (number, kept)
+            for name, kept in stored.items():
+                assert kept == KeySpending(spent[name], kept.day, in_day[name, kept.day]), (name, kept)
         return seen
 
 

@@ -56,7 +56,8 @@ class Authenticator:
         if isinstance(proof, Refusal):
             return (counts_refusals and self.count_refusals((proof.err,), request.client)) or proof
         if isinstance(proof, KeyProof):
-            proof = KeyProof(proof.key_hash, proof.routing, self._address_of(request.client), _origin_of(request))
+            seen = self._address_of(request.client), _origin_of(request)
+            proof = KeyProof(proof.key_hash, proof.routing, *seen, proof.child)
         waits = self.wait_of(proof, request.client) if self._limits.waiting and counts_refusals else None
         return waits or Caller(proof)
 
