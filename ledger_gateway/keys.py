@@ -43,9 +43,9 @@ class Keys:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    async def listed(self) -> list[NamedKey]:
-        """The account's named keys. By a named key: itself alone."""
-        found = await self._gateway.document("GET", "/account/keys")
+    async def listed(self, parent: int | None = None) -> list[NamedKey]:
+        """The account's named keys, or those that were made from this one. By a named key: itself alone."""
+        found = await self._gateway.page("/account/keys", None if parent is None else {"parent": parent})
         keys: list[NamedKey] = decode(found.get("keys"), list[NamedKey], _ANSWER)
         return keys
 

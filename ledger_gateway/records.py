@@ -61,6 +61,7 @@ class NamedKey(msgspec.Struct, frozen=True):
     spent_today: int = 0
     spent_total: int = 0
     held: int = 0
+    parent: int | None = None
     former_key_good_until: str | None = None
 
 

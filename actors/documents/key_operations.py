@@ -38,6 +38,7 @@ _KEY = record(
     spent_today=COUNT,
     spent_total=COUNT,
     held=COUNT,
+    parent=or_null(COUNT),
     former_key_good_until=or_null(_TIME_TEXT),
 )
 KEY_SCHEMAS: dict[str, Schema] = {
@@ -72,6 +73,7 @@ KEYS = (
         "Lists the named keys, with what they have spent. A named key sees itself alone.",
         ref("NamedKeys"),
         Access.ACCOUNT,
+        query=(("parent", {"type": "integer", "minimum": 1, "maximum": 999_999_999}),),
         refusals=(403, 404, 503),
         is_limited=True,
     ),

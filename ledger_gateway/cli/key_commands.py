@@ -1,12 +1,13 @@
 """`keys`: named keys with budgets, which the wallet makes and ends."""
 
+import time
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from ledger_gateway.cli.shell import Refused, Shell, command
-from ledger_gateway.keys import Keys, NewKey
+from ledger_gateway.keys import Keys, NewKey, narrow
 from ledger_gateway.records import NamedKey
 
 APP = typer.Typer(no_args_is_help=True)
@@ -24,10 +25,13 @@ _NO_LIMIT = Annotated[list[str] | None, typer.Option("--no", help="Take a limit 
 
 
 @command(_KEYS, "list")
-async def keys_list(shell: Shell) -> None:
+async def keys_list(
+    shell: Shell,
+    parent: Annotated[int | None, typer.Option("--parent", help="Those that were made from this key.")] = None,
+) -> None:
     """Show named keys, their limits and what they have spent."""
     async with shell.caller() as gateway:
-        found = await Keys(gateway).listed()
+        found = await Keys(gateway).listed(parent)
     if shell.out.as_json:
         return shell.out.document([msgspec.to_builtins(key) for key in found])
     rows = [_row(key) for key in found]
@@ -56,6 +60,29 @@ async def keys_new(
     async with shell.gateway(shell.profile.wallet()) as gateway:
         new = await Keys(gateway).create(name, **limits)
     _show_new(shell, new)
+
+
+@command(_KEYS, "narrow")
+async def keys_narrow(
+    shell: Shell,
+    name: Annotated[str, typer.Argument(help="A name for people.")] = "child",
+    credits_a_day: _A_DAY = None,
+    credits_total: _TOTAL = None,
+    requests_per_second: _RATE = None,
+    method: _METHODS = None,
+    origin: _ORIGINS = None,
+    address: _ADDRESSES = None,
+    seconds: Annotated[int | None, typer.Option("--seconds", min=1, help="How long it is good.")] = None,
+) -> None:
+    """Make a narrower key from the named key of --key, and print it. Asks nobody."""
+    key = shell.profile.key
+    if key is None:
+        raise Refused("no named key to make it from", "pass --key, or set LEDGER_GATEWAY_API_KEY.")
+    limits = _limits(credits_a_day, credits_total, requests_per_second, method, origin, address, None)
+    if seconds is not None:
+        limits["expires_at"] = int(time.time()) + seconds
+    shell.out.rows({"name": name, **limits, "api_key": narrow(key, name, **limits)})
+    shell.out.next("whoever gets it passes it as X-Api-Key; it spends from the key that it was made from.")
 
 
 @command(_KEYS, "change")

@@ -6,6 +6,7 @@ Rule: decisions, "Named keys". The ledger, which names the key of each entry, ha
 import asyncio
 import json
 import os
+import random
 import signal
 import time
 from collections import Counter
@@ -17,12 +18,14 @@ import pytest
 import websockets
 
 from bench.product import Product
+from ledger_gateway.keys import narrow
 from tests.cluster.load import Seen, hammer, one_call
 from tests.cluster.test_faults import VICTIMS, eventually, load_while
 from tests.customers import Customer, request, rpc_body
 
 BUDGETS = (0, 1, 7, 60, 250, 1_000, None)  # Credits for ever; None: no limit.
 AT_ONCE = 500
+CHILDREN, LEVELS = 1_000, 5
 _BACK_SECONDS = 60.0
 
 
@@ -75,6 +78,64 @@ async def in_bursts(customer: Customer, keys: list[dict[str, str]], stop: asynci
             await asyncio.gather(*calls)
             await asyncio.sleep(0.2)
     return seen
+
+
+def family(root: str, budgets: dict[str, tuple[int | None, str]]) -> dict[str, str]:
+    """CHILDREN keys of one named key, five levels deep, with budgets of all sizes: texts by name. budgets: filled with
+    the credits that each may spend, and the name of its parent."""
+    chance, levels, texts = random.Random(7), [["root"]], {"root": root}
+    for level in range(LEVELS):
+        levels.append([])
+        for number in range(CHILDREN // LEVELS):
+            parent, name = chance.choice(levels[level]), f"level {level + 1} child {number}"
+            most = chance.choice((None, 0, 1, 3, 20, 200))
+            budgets[name] = most, parent
+            texts[name] = narrow(texts[parent], name, **({} if most is None else {"credits_total": most}))
+            levels[-1].append(name)
+    return texts
+
+
+def all_below(customer: Customer, number: int) -> list[dict[str, Any]]:
+    answer = request(f"{customer.product.http_url}/account/keys?parent={number}", customer.key_headers)
+    found = list(answer.body["keys"])
+    return found + [each for key in found if key["spent_total"] for each in all_below(customer, key["id"])]
+
+
+@pytest.mark.kills
+async def test_a_thousand_children_never_spend_more_than_any_above_them(product: Product) -> None:
+    """500 calls at once, through a kill of the owner and one of a replica; each first call of a child takes it up."""
+    customer, budgets = Customer(product), dict[str, tuple[int | None, str]]()
+    customer.grant(200_000)
+    customer.limits(20_000, 2_000)
+    made_key = managed(customer, "POST", "/account/keys", {"name": "root", "credits_total": 3_000})
+    budgets["root"] = 3_000, ""
+    texts = family(made_key["api_key"], budgets)
+    keys = [{"X-Api-Key": text, "Content-Type": "application/json"} for text in texts.values()]
+    random.Random(8).shuffle(keys)
+
+    def kill_both() -> None:
+        for name in ("shard", "replica"):
+            os.kill(product.running(VICTIMS[name])[0], signal.SIGKILL)
+            time.sleep(2)
+
+    (seen,) = await load_while(kill_both, lambda stop: in_bursts(customer, keys, stop))
+    assert seen.answered > 200, seen
+    assert await asyncio.to_thread(eventually, lambda: customer.call("getSlot").status == 200, _BACK_SECONDS)
+    await asyncio.sleep(12)  # Of a killed replica, what may not have arrived is refunded first.
+    spent, shown = await asyncio.to_thread(spent_by_key, customer), await asyncio.to_thread(all_below, customer, 1)
+    names = {1: "root"} | {key["id"]: key["name"] for key in shown}
+    total = Counter[str]()
+    for number, credits in spent.items():
+        name = names.get(number, "")
+        while name:
+            total[name] += credits
+            name = budgets[name][1]
+    assert len([name for name in total if total[name]]) > 100 and total["root"] <= 3_000, total["root"]
+    over = {name: (spent, budgets[name]) for name, spent in total.items() if spent > (budgets[name][0] or 1 << 60)}
+    assert not over and not any(total[name] for name, (most, _) in budgets.items() if most == 0), over
+    assert all(total[key["name"]] == key["spent_total"] for key in shown)
+    audit = await asyncio.to_thread(product.audit)
+    assert audit.returncode == 0, audit.stdout + audit.stderr
 
 
 @pytest.mark.kills

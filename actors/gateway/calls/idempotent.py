@@ -14,6 +14,7 @@ store. A client that leaves ends nothing here, and finds the answer under its ke
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -159,7 +160,7 @@ class IdempotentCalls:
 
     async def _claimed(self, admitted: AdmittedCall, key: bytes, held: HoldReply) -> Replies:
         try:
-            claimed = await self._claim(held.pubkey, key, fingerprint_of(admitted.plan.method, admitted.params))
+            claimed = await self._claim(_scope_of(held), key, fingerprint_of(admitted.plan.method, admitted.params))
         except KeysUnavailable as error:
             claimed = _away(error)
         if isinstance(claimed, Refusal):
@@ -355,6 +356,11 @@ class IdempotentCalls:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _scope_of(held: HoldReply) -> bytes:
+    """The account; of a named key, itself: what one may call is nothing that another may be told."""
+    return hashlib.sha256(held.pubkey + held.key.to_bytes(4, "big")).digest() if held.key else held.pubkey
 
 
 def _away(error: KeysUnavailable) -> Refusal:

@@ -60,7 +60,11 @@ class KeyPages:
         ]
 
     async def _list(self, request: PageRequest) -> PageAnswer | Refusal:
-        found = await owners_answer(self._accounts, ListKeys(request.account, request.payer_key))
+        parent = request.query.get("parent")
+        if not set(request.query) <= {"parent"} or (parent is not None and not _is_number(parent)):
+            return _bad("the only parameter is parent, the id of the key from which others were made")
+        asked = ListKeys(request.account, request.payer_key, None if parent is None else int(parent))
+        found = await owners_answer(self._accounts, asked)
         if isinstance(found, Refusal):
             return found
         return json_answer({"keys": [key_body(key) for key in found]}, headers=_PRIVATE)
@@ -129,6 +133,7 @@ def key_body(key: KeyState) -> dict[str, Any]:
         "spent_today": key.spent_today,
         "spent_total": key.spent_total,
         "held": key.held,
+        "parent": key.parent or None,
         "former_key_good_until": _iso(key.old_until) if key.old_until else None,
     }
 
@@ -157,9 +162,11 @@ def _given(wanted: _Limits) -> dict[str, Any] | Refusal:
 
 def _number(request: PageRequest) -> int | Refusal:
     text = request.parameters["id"]
-    if not text.isascii() or not text.isdigit() or len(text) > _NUMBERS_MAX:
-        return _bad("a key is named by its id, a number: GET /account/keys lists them")
-    return int(text)
+    return int(text) if _is_number(text) else _bad("a key is named by its id, a number: GET /account/keys lists them")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _NUMBERS_MAX
 
 
 def _iso(seconds: int) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from actors.accounts.key_requests import CreateKey
+from actors.accounts.named_keys import KeyLimits
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.idempotency.core import ANSWER_BYTES_MAX, KEPT_MS, LEASE_MS
@@ -241,6 +243,23 @@ async def test_one_account_has_one_key_whatever_its_credential(replicas: Replica
     assert again.json()["result"] == "answer 0" and again.headers["idempotent-replayed"] == "true"
     replayed = await replicas.world.http.post("/", content=body, headers=signed | KEY)
     assert (replayed.status_code, constant(replayed)) == (403, "NONCE_REUSED")
+
+
+async def test_a_named_key_has_idempotency_keys_of_its_own(replicas: Replicas) -> None:
+    """Decisions, "Named keys": a key that may not send is not told what another one of its account has sent."""
+    world, wallet = replicas.world, await replicas.world.customer(100)
+    texts = []
+    for name, methods in (("all", ()), ("reads", ("READ_CHEAP",))):
+        made = (await world.accounts.ask(CreateKey(wallet.pubkey, name, KeyLimits(methods=methods)))).value
+        assert made is not None
+        texts.append(made.text)
+    own = await replicas.first(wallet)
+    named = await replicas.second(wallet, **{"x-api-key": texts[0]})
+    again = await replicas.second(wallet, **{"x-api-key": texts[0]})
+    refused = await replicas.second(wallet, **{"x-api-key": texts[1]})
+    assert [each.json()["result"] for each in (own, named, again)] == ["answer 0", "answer 1", "answer 1"]
+    assert (refused.status_code, constant(refused)) == (403, "METHOD_NOT_ALLOWED")
+    assert len(replicas.node.calls) == 2
 
 
 async def test_a_call_that_moves_no_money_ignores_its_key(replicas: Replicas) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from actors.gateway.pages.keys import KeyPages
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
+from ledger_gateway.keys import narrow
 from tests.gateway.pages.test_receipts import get
 from tests.gateway.world import Wallet, World, a_world, call, constant
 
@@ -192,3 +193,38 @@ async def test_a_spent_key_leaves_the_others_of_its_account_their_refusals(world
     statuses = [(await called(world, key, *[call()] * 50)).status_code for _ in range(30)]
     assert statuses[0] == 200 and 429 in statuses
     assert (await world.rpc(wallet, call())).status_code == 200
+
+
+async def test_a_key_that_was_made_offline_calls_at_once_and_within_all_limits_above_it(world: World) -> None:
+    """The gateway is told of it by its first call; its maker sees it, and no other key does."""
+    wallet = await world.customer(1_000)
+    number, key = await made(world, wallet, credits_total=30, methods=["READ_CHEAP", "READ_HEAVY"])
+    child = narrow(key["x-api-key"], "task", credits_total=26)
+    grandchild = {"x-api-key": narrow(child, "step", methods=["READ_CHEAP", "SEND"])}
+    assert (await called(world, grandchild, call())).headers["x-credits-remaining"] == "25"
+    for method, constant_of in (("getBlock", "METHOD_NOT_ALLOWED"), ("sendTransaction", "INVALID_PARAMS")):
+        assert constant_of in (await called(world, grandchild, call(method, 5))).text
+    assert (await called(world, {"x-api-key": child}, call("getBlock", 5))).status_code == 200
+    for each in (grandchild, {"x-api-key": child}):
+        assert constant(await called(world, each, call())) == "KEY_BUDGET_EXCEEDED"
+    (shown,) = (await world.http.get(f"/account/keys?parent={number}", headers=key)).json()["keys"]
+    assert (shown["name"], shown["spent_total"], shown["parent"]) == ("task", 26, number)
+    assert (await world.http.get("/account/keys", headers=grandchild)).json()["keys"][0]["name"] == "step"
+    other, _ = await made(world, await world.customer(1))
+    assert (await world.http.get(f"/account/keys?parent={other + 1}", headers=grandchild)).status_code == 404
+    assert (await ask(world, wallet, "DELETE", f"/account/keys/{number}")).status_code == 200
+    assert (await called(world, grandchild, call())).status_code == 401
+
+
+@pytest.mark.parametrize("query", ["parent=x", "parent=", "parent=1&more=2", "parent=-1"])
+async def test_a_list_of_something_else_is_refused(world: World, query: str) -> None:
+    answer = await get(world, await world.customer(1), f"/account/keys?{query}")
+    assert (answer.status_code, constant(answer)) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("ending", ["", "A", "A" * 4_000, "=", "AAAA" * 30])
+async def test_a_text_that_is_no_key_is_refused_for_free(world: World, ending: str) -> None:
+    _, key = await made(world, await world.customer(1_000))
+    text = narrow(key["x-api-key"])[:-1] + ending
+    answer = await called(world, {"x-api-key": text}, call())
+    assert (answer.status_code, constant(answer)) == (401, "AUTH_FAILED")
