@@ -24,7 +24,7 @@ from actors.methods.prices import BULK as BULK_ROWS
 from actors.methods.prices import MethodClass
 
 KEYS_MAX = 100  # That a wallet has made, of one account, deleted ones not counted.
-KEYS_EVER_MAX = 10_000  # Of one account, with those made from them: all are loaded with it.
+KEYS_EVER_MAX = 4_000  # Of one account, with those made from them: all are loaded with it, in a few milliseconds.
 NAME_MAX, LIST_MAX, ORIGIN_MAX = 64, 100, 200
 GRACE_SECONDS_MAX = 86_400
 DAY_MS = 86_400_000
@@ -93,12 +93,22 @@ class NamedKey:
     """A key in memory. held: ceilings of its live holds, which count as spent until they end."""
 
     profile: KeyProfile
-    limits: KeyLimits
     total: int = 0
     day: int = 0
     in_day: int = 0
     held: int = 0
     window: Window = field(default_factory=Window)
+    _limits: KeyLimits | None = field(default=None, compare=False)
+
+    @property
+    def limits(self) -> KeyLimits:
+        """Read when they are needed first: an account may have thousands of keys, and few are in use."""
+        if self._limits is None:
+            self._limits = read_limits(self.profile.limits)
+        return self._limits
+
+    def change(self, profile: KeyProfile) -> None:
+        self.profile, self._limits = profile, None
 
     @property
     def spending(self) -> KeySpending:
@@ -136,7 +146,7 @@ def number_of(path: Path) -> int:
 
 
 def new_key(stored: StoredKey) -> NamedKey:
-    return NamedKey(stored.profile, read_limits(stored.profile.limits), *stored.spending)
+    return NamedKey(stored.profile, *stored.spending)
 
 
 def read_limits(text: str) -> KeyLimits:
@@ -174,7 +184,7 @@ class Keys:
             self.by_hash.pop(known or b"", None)
         for known in (key.profile.public, key.profile.old_public):
             self.by_root.pop(known or b"", None)
-        key.profile, key.limits = profile, read_limits(profile.limits)
+        key.change(profile)
         self.put(key)
 
     def put(self, key: NamedKey) -> None:
