@@ -8,7 +8,6 @@ that they are given up, and come back with answers in their hands. A failing see
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +19,6 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, OwnerUnavailable
 from actors.accounts.ledger_time import SETTLING_MS
 from actors.accounts.replicas import Replicas
-from actors.accounts.stored import Fenced, StoreUnavailable
-from actors.accounts.writes import Write
 from actors.calls import (
     ChargeReply,
     ChargeRequest,
@@ -38,46 +35,14 @@ from actors.calls import (
 from actors.hotlink.owner import StartOver
 from tests.accounts.auditor import Line, audit
 from tests.accounts.making import pubkey_of
-from tests.accounts.shards import FailingStore, WallClock, World, answered, run_ready
+from tests.accounts.moody_store import MoodyStore
+from tests.accounts.shards import WallClock, World, answered, run_ready
 
 OPENING = 400
 CLIENTS, CALLS_EACH = 8, 40
 TRIES = 12
 REPLICAS = 4
 DAY = 86_400
-
-
-class MoodyStore(FailingStore):
-    """Takes its time, and fails now and then: before the write, or after it."""
-
-    def __init__(self, chance: random.Random) -> None:
-        super().__init__()
-        self.chance = chance
-        self.late: list[asyncio.Future[None]] = []
-        self.kind = False  # Tests that begin or end want no trouble.
-
-    async def write(self, epoch: int, group: Write) -> int:
-        for _ in range(self.chance.randrange(4)):
-            await asyncio.sleep(0)
-        mood = 1.0 if self.kind else self.chance.random()
-        if mood < 0.08:
-            raise StoreUnavailable("lost before")
-        if mood < 0.12:
-            self.late.append(asyncio.ensure_future(self._write_late(epoch, group)))
-            raise StoreUnavailable("lost while it was on its way")
-        database_ms = await super().write(epoch, group)
-        for _ in range(self.chance.randrange(3)):
-            await asyncio.sleep(0)
-        if mood < 0.20:
-            raise StoreUnavailable("lost after")
-        return database_ms
-
-    async def _write_late(self, epoch: int, group: Write) -> None:
-        """The server works on although nobody listens any more; a takeover comes before it or after it."""
-        for _ in range(self.chance.randrange(30)):
-            await asyncio.sleep(0)
-        with suppress(Fenced, StoreUnavailable):
-            self.write_now(epoch, group)
 
 
 @dataclass

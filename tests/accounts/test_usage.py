@@ -30,7 +30,7 @@ from actors.clock import ManualClock
 from actors.storage.connections import connect_postgres
 from tests.accounts.conftest import TABLES
 from tests.accounts.making import ALICE, BOB, START, group_of, later, opened, opening_group, settle, take
-from tests.accounts.memory_store import recounted
+from tests.accounts.memory_usage import recounted
 from tests.accounts.test_store import SHARDS, debits, opened_in
 from tests.databases import as_role, tamper
 
