@@ -33,8 +33,8 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import routing_bytes, virtual_shard
 from tests.accounts.making import pubkey_of
+from tests.accounts.moody_store import MoodyStore
 from tests.accounts.shards import SHARDS, Pauses, WallClock, answered, run_ready
-from tests.accounts.test_simulation import MoodyStore
 from tests.identity.memory_store import MemoryIdentityStore
 
 WALLETS, ATTACKERS, REQUESTS_EACH = 4, 5, 40

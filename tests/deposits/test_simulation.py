@@ -19,9 +19,9 @@ from actors.deposits.usdc.confirmation import Confirming
 from actors.deposits.usdc.core import FindingStatus
 from actors.deposits.usdc.crediting import Crediting
 from actors.errors import Refusal
+from tests.accounts.moody_store import MoodyStore
 from tests.accounts.shards import World as AccountsWorld
 from tests.accounts.shards import run_ready
-from tests.accounts.test_simulation import MoodyStore
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, RATE, Crash, FakeChain, Sent, Tripwire, World, key_of
 
