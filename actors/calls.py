@@ -185,12 +185,13 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
 class Evidence(NamedTuple):
     """Facts about a paid call, in the description of its debit. digest: of parameters and answer
     (gateway/calls/evidence.py). transaction: signature of one that was sent, in base58. Empty: not known. key: number
-    of the named key that paid; 0: none did."""
+    of the named key that paid; 0: none did. cache: `hit` where the answer came from the cache."""
 
     request_id: str = ""
     digest: str = ""
     transaction: str = ""
     key: int = 0
+    cache: str = ""
 
 
 _NAME_BYTES = 5  # Ids of requests begin with so much of their replica's name, as operations do.
@@ -198,10 +199,11 @@ _SENT = "tx:"
 _KEY_DIGITS_MAX = 9
 
 
-def call_evidence(operation: bytes, request_id: str, digest: str) -> str:
+def call_evidence(operation: bytes, request_id: str, digest: str, cache: str = "") -> str:
     """As few characters as are enough, because each call has them on the disk: of an id that begins as its operation
     does, what is behind that."""
-    return f"{request_id.removeprefix(operation[:_NAME_BYTES].hex())} {digest}"
+    told = f"{request_id.removeprefix(operation[:_NAME_BYTES].hex())} {digest}"
+    return f"{told} {cache}" if cache else told
 
 
 def send_evidence(transaction: str) -> str:
@@ -226,9 +228,10 @@ def read_evidence(operation: bytes, description: str) -> Evidence:
     if text.startswith(_SENT):
         return Evidence(transaction=text.removeprefix(_SENT), key=key)
     request_id, _, digest = text.partition(" ")
+    digest, _, cache = digest.partition(" ")
     if request_id.startswith("-"):
         request_id = operation[:_NAME_BYTES].hex() + request_id
-    return Evidence(request_id, digest, key=key)
+    return Evidence(request_id, digest, key=key, cache=cache)
 
 
 class SettleReply(msgspec.Struct, frozen=True, array_like=True):

@@ -323,6 +323,9 @@ class SignalsConfig(Branch):
 class PricingConfig(Branch):
     landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
     base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
+    cached_percent: int = Field(
+        50, ge=1, le=100, description="price of an answer from the cache, in percent of its method's; at least 1 credit"
+    )
     build_credits: int = Field(25, ge=1, le=10**9, description="fixed part of the price of a built trade")
     trade_bps: int = Field(
         50, ge=0, le=10_000, description="part of a trade's SOL that is added, in 1/100 of a percent"

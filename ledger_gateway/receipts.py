@@ -36,7 +36,8 @@ class ReceiptEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     balance: after the entry. parcels: what it took from or gave to which batch, as `3:-25 4:10`.
 
     description: of a debit, the request's id and the digest of its parameters and answer, or `tx:` and the signature of
-    what was sent; then, behind a bar, the number of the named key that paid.
+    what was sent; ` hit` where the answer came from the gateway's cache; behind a bar, the number of the named key that
+    paid.
     """
 
     number: int
@@ -59,7 +60,7 @@ class ReceiptEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def digest(self) -> str:
         """Of a charged call: `digest_of` its parameters and answer; empty: not known."""
-        return self._told.partition(" ")[2] if self.type == 2 else ""
+        return self._told.partition(" ")[2].partition(" ")[0] if self.type == 2 else ""
 
     @property
     def key(self) -> int:

@@ -70,7 +70,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
     Of `Gateway.ledger_entries` also number: in the account's ledger, from 1; method, outcome, operation: of what it
     paid for; signature: of the transaction of a deposit or a send; request_id, digest: of the answer;
-    key: id of the named key that paid.
+    cache: `hit` where it came from the gateway's cache; key: id of the named key that paid.
     """
 
     type: str
@@ -85,6 +85,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     signature: str | None = None
     request_id: str | None = None
     digest: str | None = None
+    cache: str | None = None
     key: int | None = None
 
 

@@ -20,6 +20,7 @@ from actors.calls import (
     SettleReply,
     SettleRequest,
     WalletProof,
+    call_evidence,
     is_lasting,
     lasting_prefix,
     new_replica_id,
@@ -113,3 +114,5 @@ def test_a_charge_of_a_named_key_tells_it_beside_its_evidence() -> None:
     assert read_evidence(operation, "-17 YWJj|3") == Evidence("0001020304-17", "YWJj", "", 3)
     assert read_evidence(operation, "tx:5h|12") == Evidence(transaction="5h", key=12)
     assert read_evidence(operation, "|7") == Evidence(key=7)
+    told = call_evidence(operation, "0001020304-17", "YWJj", "hit")
+    assert read_evidence(operation, told) == Evidence("0001020304-17", "YWJj", cache="hit")

@@ -12,7 +12,7 @@ import msgspec
 from actors.accounts.account import Account
 from actors.accounts.activations import Activations
 from actors.accounts.child_keys import ChildBlock, read_child
-from actors.accounts.named_keys import KEYS_EVER_MAX, KeyProfile, NamedKey, may_use, write_limits
+from actors.accounts.named_keys import KeyProfile, NamedKey, may_use, write_limits
 from actors.calls import KeyProof
 from actors.identity.credentials import key_prefix
 from actors.units import routing_bytes
@@ -44,8 +44,9 @@ class ChildAdoption:
             if block is None:
                 return None
             blocks.append(block)
-        if account.keys.last_number + len(blocks) > KEYS_EVER_MAX:
-            logger.warning("account %s has %d keys, and gets no more", account.pubkey.hex(), account.keys.last_number)
+        fresh = sum(block.id not in account.keys.by_block for block in blocks)
+        if fresh and not account.keys.has_room(root, fresh):
+            logger.warning("key %d of account %s gets no more children", root.profile.number, account.pubkey.hex())
             return None
         known = account.keys.by_block.get(blocks[-1].id)
         if known is not None and known.profile.key_hash not in (proof.key_hash, blocks[-1].id):

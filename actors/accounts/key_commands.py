@@ -23,7 +23,7 @@ from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_
 _NO_KEY = "this account has no key of this number; GET /account/keys lists them"
 _TAKEN = "a key of this name is there already"
 _TOO_MANY = f"an account may have {named_keys.KEYS_MAX} named keys: delete one first"
-_NO_MORE = f"an account may have {named_keys.KEYS_EVER_MAX} keys in all, children and deleted ones too"
+_NO_MORE = f"an account may have {named_keys.KEYS_EVER_MAX} named keys in all, deleted ones too; rotate one"
 
 Reply = OwnerReply[Any]
 
@@ -75,7 +75,7 @@ class KeyCommands:
             return refused(Err.INVALID_REQUEST, _TAKEN)
         if len(living) >= named_keys.KEYS_MAX:
             return refused(Err.INVALID_REQUEST, _TOO_MANY)
-        if account.keys.last_number >= named_keys.KEYS_EVER_MAX:
+        if account.keys.last_number - account.keys.children.total() >= named_keys.KEYS_EVER_MAX:
             return refused(Err.INVALID_REQUEST, _NO_MORE)
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         profile = KeyProfile(

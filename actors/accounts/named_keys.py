@@ -8,6 +8,7 @@ was made from, itself first; what a key spends counts for each of them. An empty
 The day of a budget is a day of UTC by the ledger's time. A clock that was set back begins no day again.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,7 +25,9 @@ from actors.methods.prices import BULK as BULK_ROWS
 from actors.methods.prices import MethodClass
 
 KEYS_MAX = 100  # That a wallet has made, of one account, deleted ones not counted.
-KEYS_EVER_MAX = 4_000  # Of one account, with those made from them: all are loaded with it, in a few milliseconds.
+# All keys of an account, deleted ones too, are loaded with it, in a few milliseconds. Children have a room apart,
+# and those of one key half of it: whoever has stolen a key must not keep the wallet from making others.
+KEYS_EVER_MAX, CHILDREN_MAX, CHILDREN_OF_ONE_MAX = 1_000, 3_000, 1_500
 NAME_MAX, LIST_MAX, ORIGIN_MAX = 64, 100, 200
 GRACE_SECONDS_MAX = 86_400
 DAY_MS = 86_400_000
@@ -166,6 +169,7 @@ class Keys:
     by_hash: dict[bytes, NamedKey] = field(default_factory=dict)
     by_block: dict[bytes, NamedKey] = field(default_factory=dict)  # Children.
     by_root: dict[bytes, NamedKey] = field(default_factory=dict)  # Keys that a wallet made, by their public keys.
+    children: Counter[int] = field(default_factory=Counter)  # By the number of the key that the wallet made.
 
     def __bool__(self) -> bool:
         return bool(self.by_number)
@@ -188,6 +192,8 @@ class Keys:
         self.put(key)
 
     def put(self, key: NamedKey) -> None:
+        if key.profile.parent and key.profile.number not in self.by_number:
+            self.children[self._root_of(key)] += 1
         self.by_number[key.profile.number] = key
         self.by_hash[key.profile.key_hash] = key
         if key.profile.old_hash is not None:
@@ -198,6 +204,16 @@ class Keys:
         for public in (key.profile.public, key.profile.old_public):
             if public is not None:
                 self.by_root[public] = key
+
+    def _root_of(self, key: NamedKey) -> int:
+        """Parents have lower numbers than what was made from them, so they are here before."""
+        above = self.path(key.profile.parent)
+        return above[-1].profile.number if above else 0
+
+    def has_room(self, root: NamedKey, count: int) -> bool:
+        """Whether so many keys more may be made from this one."""
+        of_one = self.children[root.profile.number]
+        return of_one + count <= CHILDREN_OF_ONE_MAX and self.children.total() + count <= CHILDREN_MAX
 
     def path(self, number: int) -> Path:
         """The key of this number and those it was made from. Empty: 0, or a key that is not known any more."""

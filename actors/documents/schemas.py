@@ -89,7 +89,7 @@ _ERROR_DATA = record(
     constant={"type": "string", "enum": _CONSTANTS},
 )
 _OFFER: dict[str, Schema] = {"x402Version": {"const": 1}, "accepts": list_of({"type": "object"})}
-_DETAILS = ("method", "outcome", "operation", "signature", "request_id", "digest")
+_DETAILS = ("method", "outcome", "operation", "signature", "request_id", "digest", "cache")
 _CALL_ID: Schema = {"type": ["string", "number", "null"]}
 _ANY_ID: Schema = {"type": ["string", "number", "null"], "description": "the id of the call, byte for byte"}
 _RPC_VERSION: Schema = {"const": "2.0"}
@@ -279,6 +279,7 @@ _STATUS: dict[str, Schema] = {
         relay=_UNITS,
         streams={"type": "object"},
         webhooks=_UNITS,
+        cached=record(percent=COUNT, credits_min=COUNT),
         outcomes={"type": "object", "additionalProperties": record(charged=BOOLEAN)},
     ),
     "Capabilities": record(

@@ -142,6 +142,7 @@ def pricing_document(
             )
         },
         "webhooks": _unit_prices(products.WEBHOOKS),
+        "cached": {"percent": pricing.cached_percent, "credits_min": 1},
         "outcomes": {name: {"charged": charged} for name, charged in outcomes.items()},
     }
 

@@ -25,7 +25,7 @@ import orjson
 
 from actors.upstream.method_lanes import may_repeat
 from actors.upstream.node_health import COMMITMENTS, Commitment
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import CACHE_HIT, AnswerKind, NodeAnswer
 
 
 @unique
@@ -160,7 +160,7 @@ def _transaction_slot(answer: NodeAnswer) -> int | None:
 
 # --- the cache --------------------------------------------------------------------------------------------------------
 
-HIT, MISS, COALESCED = "hit", "miss", "coalesced"
+HIT, MISS, COALESCED = CACHE_HIT, "miss", "coalesced"
 _OVERHEAD_BYTES = 400  # Of the key and the objects of an entry.
 _LARGEST_SHARE = 4  # One answer may fill a quarter of the cache.
 _PINNED_SECONDS = 0.4  # The length of a slot: an older answer is almost certainly outdated, so no node is asked.

@@ -19,6 +19,7 @@ import orjson
 from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
 
+CACHE_HIT = "hit"  # As `NodeAnswer.cache` and X-Cache say it.
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
 _VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
 _PARSED_BYTES_MAX = 4 << 20  # Nothing longer is parsed: that would hold the event loop, by 15 ms for each MiB at worst.

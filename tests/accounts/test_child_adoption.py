@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from actors.accounts import child_adoption
+from actors.accounts import named_keys
 from actors.accounts.actor import AccountShard
-from actors.accounts.key_requests import ChangeKey, DeleteKey, KeyState, ListKeys, RotateKey
+from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, RotateKey
 from actors.accounts.named_keys import KeyLimits
 from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, SettleRequest
 from actors.identity.credentials import new_api_key, parse_api_key
@@ -178,8 +178,16 @@ async def test_another_spelling_of_a_child_is_none(world: World, shard: AccountS
 async def test_an_account_has_only_so_many_keys(
     shard: AccountShard, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_adoption, "KEYS_EVER_MAX", 3)
-    known = narrow(narrow(root, "one"), "two")
+    """And one key's children, in bad hands, leave room for those of others, and for the wallet's keys."""
+    monkeypatch.setattr(named_keys, "CHILDREN_MAX", 3)
+    monkeypatch.setattr(named_keys, "CHILDREN_OF_ONE_MAX", 2)
+    one = narrow(root, "one")
+    known = narrow(one, "two")
     assert (await held(shard, 1, known)).verdicts == (None,)
     assert (await held(shard, 2, narrow(root, "three"))).refusal == "AUTH_FAILED"
-    assert (await held(shard, 3, known)).verdicts == (None,)
+    assert (await held(shard, 3, one)).verdicts == (None,)  # It is there already.
+    other = (await made(shard, name="other")).text
+    assert (await held(shard, 4, narrow(other, "four"))).verdicts == (None,)
+    assert (await held(shard, 5, narrow(other, "five"))).refusal == "AUTH_FAILED"
+    monkeypatch.setattr(named_keys, "KEYS_EVER_MAX", 2)
+    assert (await shard.ask(CreateKey(ALICE, "more", KeyLimits()))).refusal == "INVALID_REQUEST"

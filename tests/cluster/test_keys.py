@@ -153,7 +153,7 @@ async def test_no_key_spends_one_credit_too_many_through_a_kill(product: Product
         lambda stop: hammer(other, 4, stop),
     ]
     seen, beside = await load_while(lambda: os.kill(pid, signal.SIGKILL), *everyone)
-    assert seen.answered > 1_000 and beside.answered > 100, (seen, beside)
+    assert seen.answered > 100 and beside.answered > 20, (seen, beside)
     assert eventually(lambda: customer.call("getSlot").status == 200, _BACK_SECONDS)
     # Of a killed replica, what may not have arrived is refunded first.
     assert eventually(lambda: is_as_in_the_ledger(customer), _BACK_SECONDS), (told(customer), spent_by_key(customer))

@@ -27,7 +27,15 @@ from actors.calls import (
     StreamTimeReply,
 )
 from actors.clock import ManualClock
-from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
+from actors.config import (
+    AccountsConfig,
+    Config,
+    GatewayConfig,
+    IdentityConfig,
+    PaymentsConfig,
+    PricingConfig,
+    StorageConfig,
+)
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.replica import LinkTimeout
@@ -180,6 +188,7 @@ class World:
             accounts=AccountsConfig(**settings.get("accounts", {})),
             identity=IdentityConfig(**settings.get("identity", {})),
             gateway=GatewayConfig(**settings.get("gateway", {})),
+            pricing=PricingConfig(**settings.get("pricing", {})),
         )
         self.node: Any = node or ScriptedNode()
         self.store = settings.get("account_store") or MemoryAccountStore(self.clock)

@@ -101,6 +101,7 @@ def test_the_pricing_document_has_every_field() -> None:
         "relay",
         "streams",
         "webhooks",
+        "cached",
         "outcomes",
     }
     assert document["ok"] is True
@@ -164,6 +165,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
             "available": False,
         },
     }
+    assert document["cached"] == {"percent": 50, "credits_min": 1}
     assert document["outcomes"] == {"result": {"charged": True}, "timeout": {"charged": False}}
 
 

@@ -50,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True):
     # Its price is found before it is held (calls/quoted.py); until then the ceiling is the smallest price.
     quoted: bool = False
     asks_node: bool = False  # One question to a node answers it, which nobody else needs to know of.
+    cached_ceiling: int = 0  # Its price where the answer comes from the cache; 0: the same.
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
@@ -74,7 +75,9 @@ def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     sends = row.method_class in _SENDING
     takes_key = sends or row.method_class is MethodClass.TRADE_BUILD
     asks_node = row.availability is Availability.NODE and not (sends or deferred or quoted or row.for_caller)
-    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key, quoted, asks_node)
+    cached = max(1, -(-credits * pricing.cached_percent // 100)) if asks_node else credits
+    kind = sends, deferred, takes_key, quoted, asks_node
+    return Plan(row.name, credits, row.timeout_ms, (item,), *kind, cached if cached < credits else 0)
 
 
 def plans(

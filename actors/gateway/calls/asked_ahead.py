@@ -72,7 +72,7 @@ class AskedAhead:
             answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
         finally:
             known.is_asking = False
-        ending = outcomes.judge(plan.method, plan.ceiling, answer)
+        ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
         hold = HoldRequest(operation, proof, plan.items)
         try:
             evidence = await evidence_of(admitted, operation, answer, ending.charged)

@@ -12,7 +12,7 @@ from hashlib import sha256
 from actors.calls import call_evidence
 from actors.gateway.calls.admission import AdmittedCall
 from actors.request_ids import current
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.replies import CACHE_HIT, NodeAnswer
 
 HASHED_AT_ONCE_BYTES = 256 << 10  # Hashing so much takes 0.2 ms; a larger answer is hashed in a thread.
 _JOINED_BYTES = 16 << 10
@@ -39,4 +39,5 @@ def of_call(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, reques
         for part in (view[: answer.id_start], admitted.id, view[answer.id_end :]):
             digest.update(part)
     short = b2a_base64(digest.digest()[:_DIGEST_BYTES], newline=False)[:_DIGEST_CHARACTERS].decode()
-    return call_evidence(operation, request_id, short)
+    cache = answer.cache if answer.cache == CACHE_HIT else ""
+    return call_evidence(operation, request_id, short, cache)

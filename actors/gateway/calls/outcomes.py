@@ -7,6 +7,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | The node                                             | Charged | The client gets        |
 |------------------------------------------------------|---------|------------------------|
 | answers with a result                                | yes     | the result             |
+| is not asked: the cache has its result               | in part | the result             |
 | answers with a JSON-RPC error                        | yes     | the node's error       |
 | says of a getBlock that the block is cleaned up      | no      | the node's error       |
 | says of a getBlock that the block is not available   | no      | the node's error       |
@@ -33,6 +34,7 @@ from actors.gateway.calls.known_accounts import KnownAccount
 from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
 from actors.upstream.replies import (
+    CACHE_HIT,
     AnswerKind,
     NodeAnswer,
     PiecesAnswer,
@@ -45,6 +47,7 @@ from actors.upstream.replies import (
 PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
     {
         "result": True,
+        "cached_result": True,
         "upstream_error": True,
         "purged_block": False,
         "block_not_available": False,
@@ -102,11 +105,14 @@ def refusal_of(answer: NodeAnswer) -> Refusal | None:
     return None if answer.answered else _NO_ANSWER[answer.kind]
 
 
-def judge(method: str, ceiling: int, answer: NodeAnswer) -> Judgement:
-    """Judge a node's answer. ceiling: the price fixed by the hold; a fixed-price call costs all of it or nothing."""
+def judge(method: str, ceiling: int, answer: NodeAnswer, cached_ceiling: int = 0) -> Judgement:
+    """Judge a node's answer. ceiling: the price fixed by the hold; a fixed-price call costs all of it or nothing, and
+    cached_ceiling where the answer comes from the cache; 0: there is no such price."""
     if answer.kind is AnswerKind.RESULT:
         if isinstance(answer, PiecesAnswer):
             return _by_the_piece(ceiling, answer)
+        if answer.cache == CACHE_HIT and cached_ceiling:
+            return Judgement(min(cached_ceiling, ceiling), int(Outcome.ANSWERED))
         return Judgement(ceiling, int(Outcome.ANSWERED))
     if answer.kind is AnswerKind.ERROR:
         return _RELEASED if _is_free(method, answer) else Judgement(ceiling, int(Outcome.UPSTREAM_ERROR))

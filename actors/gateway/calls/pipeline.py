@@ -332,7 +332,7 @@ class Pipeline:
                 assert held.figures is not None
                 left, named = held.figures.credits_remaining, operation if answer.posted else b""
                 return Reply(admitted.id, answer, None, left, posted=answer.posted, operation=named)
-            ending = outcomes.judge(plan.method, plan.ceiling, answer)
+            ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
         except _TakenOver:
             raise asyncio.CancelledError from None
         except BaseException:

@@ -153,6 +153,7 @@ def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
         "signature": signature or None,
         "request_id": evidence.request_id or None,
         "digest": evidence.digest or None,
+        "cache": evidence.cache or None,
         "key": evidence.key or None,
     }
 

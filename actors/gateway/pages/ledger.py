@@ -34,6 +34,7 @@ _COLUMNS = (
     "signature",
     "request_id",
     "digest",
+    "cache",
     "key",
 )
 

@@ -25,7 +25,7 @@ from actors.streams.websocket.openings import Openings
 
 logger = logging.getLogger(__name__)
 
-TOO_SLOW, OUT_OF_CREDITS, POLICY = 1013, 4002, 1008
+TOO_SLOW, AUTH_FAILED, OUT_OF_CREDITS, POLICY = 1013, 4001, 4002, 1008
 _TAIL = b"}}"
 _NO_SUCH = Refusal(Err.INVALID_PARAMS, "Invalid subscription id.")
 _NOT_RECORDED = Refusal(
@@ -261,6 +261,8 @@ class ClientStreams:
             self.socket.close(OUT_OF_CREDITS, "insufficient_credits: deposit and connect again")
         elif refusal.err is Err.KEY_BUDGET_EXCEEDED:
             self.socket.close(OUT_OF_CREDITS, f"key_budget_exceeded: {refusal.message}")
+        elif refusal.err is Err.AUTH_FAILED and self.payer.key:  # Frozen or ended, and not told by the watch yet.
+            self.socket.close(AUTH_FAILED, "auth_failed: the API key was frozen or deleted, or its time is over")
         else:
             self.socket.close(POLICY, f"policy_violation: {refusal.message}")
 

@@ -17,10 +17,8 @@ from actors.identity.client_addresses import UNKNOWN
 from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
-from actors.streams.websocket.client_streams import OUT_OF_CREDITS, POLICY, ClientSocket, ClientStreams
+from actors.streams.websocket.client_streams import AUTH_FAILED, OUT_OF_CREDITS, POLICY, ClientSocket, ClientStreams
 from actors.streams.websocket.openings import Openings
-
-AUTH_FAILED = 4001
 
 
 class StreamSockets:

@@ -5,6 +5,7 @@ Rules: decisions, "pricing"; interface, "Method classes and credits"; COSTS.md.
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -25,6 +26,7 @@ def error(code: int, message: str) -> NodeAnswer:
 # Path, body, the node's answer, and the price of what would be charged.
 ENDS: dict[str, tuple[str, Any, NodeAnswer, int]] = {
     "result": ("/", BLOCK, RESULT, PRICE),
+    "cached_result": ("/", BLOCK, msgspec.structs.replace(RESULT, cache=replies.CACHE_HIT), 13),
     "upstream_error": ("/", BLOCK, error(-32602, "no"), PRICE),
     "purged_block": ("/", BLOCK, error(-32001, "Block 5 cleaned up, does not exist on node."), PRICE),
     "block_not_available": ("/", BLOCK, error(-32004, "Block not available for slot 5"), PRICE),
@@ -81,3 +83,23 @@ async def test_a_request_that_nobody_may_make_costs_nothing_and_says_so() -> Non
             assert answered.status_code >= 400 and answered.headers["x-credits-cost"] == "0", answered.headers
         for path in ("/account/info", "/nowhere", "/health"):
             assert "x-credits-cost" not in (await world.http.get(path)).headers
+
+
+@pytest.mark.parametrize(("percent", "price"), [(1, 1), (50, 13), (99, 25), (100, 25)])
+async def test_an_answer_from_the_cache_costs_its_part_and_says_so(percent: int, price: int) -> None:
+    """Decisions, "pricing": rounded up, at least 1; in the ledger and the receipt `hit`; a hold of the whole price."""
+    hit = msgspec.structs.replace(RESULT, cache=replies.CACHE_HIT)
+    async with a_world(ScriptedNode(lambda *_: hit), pricing={"cached_percent": percent}) as world:
+        customer = await world.customer(24)
+        assert (await world.rpc(customer, BLOCK)).status_code == 402  # It may turn out to be no hit.
+        await world.grant(customer, 76)
+        answered = await world.rpc(customer, [BLOCK, call()])
+        assert answered.headers["x-cache"] == "hit" and answered.headers["x-credits-cost"] == str(price + 1)
+        found = await world.http.get("/account/ledger?details=true", headers={"x-api-key": customer.api_key})
+        debits = {entry["method"]: entry for entry in found.json()["entries"] if entry["type"] == "debit"}
+        assert {name: (entry["amount"], entry["cache"]) for name, entry in debits.items()} == {
+            "getBlock": (-price, "hit"),
+            "getSlot": (-1, "hit"),
+        }
+        assert all(len(entry["digest"]) == 22 for entry in debits.values())
+        assert await world.balance(customer) == 100 - price - 1
