@@ -45,9 +45,14 @@ class Keys:
 
     async def listed(self, parent: int | None = None) -> list[NamedKey]:
         """The account's named keys, or those that were made from this one. By a named key: itself alone."""
-        found = await self._gateway.page("/account/keys", None if parent is None else {"parent": parent})
-        keys: list[NamedKey] = decode(found.get("keys"), list[NamedKey], _ANSWER)
-        return keys
+        keys: list[NamedKey] = []
+        query = {} if parent is None else {"parent": parent}
+        while True:
+            found = await self._gateway.page("/account/keys", query)
+            keys += decode(found.get("keys"), list[NamedKey], _ANSWER)
+            if found.get("next_after") is None:
+                return keys
+            query["after"] = found["next_after"]
 
     async def create(self, name: str, **limits: Any) -> NewKey:
         """limits: credits_a_day, credits_total, requests_per_second, methods, origins, addresses, expires_at."""

@@ -86,7 +86,7 @@ class Activations:
         account = self.accounts.get(pubkey)
         if account is not None:
             return account
-        if self._is_unknown(pubkey):
+        if self.is_unknown(pubkey):
             return None
         task = self._loads.get(pubkey)
         if task is None:
@@ -100,7 +100,7 @@ class Activations:
         account = self.by_key.get(key_hash)
         if account is not None:
             return account
-        if self._is_unknown(key_hash):
+        if self.is_unknown(key_hash):
             return None
         task = self._key_loads.get(key_hash)
         if task is None:
@@ -160,7 +160,7 @@ class Activations:
 
     async def load_by_root(self, public: bytes) -> Account | None:
         """The account of the named key with this public key; None: it is nobody's. Raises OwnerUnavailable."""
-        if self._is_unknown(public):
+        if self.is_unknown(public):
             return None
         task = self._key_loads.get(public)
         if task is None:
@@ -247,13 +247,13 @@ class Activations:
         """Shards have come: what was unknown of them here may be known."""
         self._unknown = ExpiringMap(max(1, self._config.unknown_seconds))
 
-    def _is_unknown(self, key: bytes) -> bool:
+    def is_unknown(self, key: bytes) -> bool:
         if not self._config.unknown_seconds:
             return False
         self._unknown.turn(int(self._clock.monotonic()))
         return self._unknown.get(key) is not None
 
-    def _remember_unknown(self, key: bytes) -> None:
+    def remember_unknown(self, key: bytes) -> None:
         if len(self._unknown) < UNKNOWN_MAX:
             self._unknown.put(key, True, int(self._clock.monotonic()))
 
@@ -300,7 +300,7 @@ class Activations:
         if present is not None:
             return present
         if account is None:
-            self._remember_unknown(pubkey)
+            self.remember_unknown(pubkey)
         else:
             self.insert(account)
         return account
@@ -340,7 +340,7 @@ class Activations:
             except StoreUnavailable as error:
                 raise OwnerUnavailable("the ledger cannot be read") from error
         if pubkey is None and name not in self.by_key:
-            self._remember_unknown(name)
+            self.remember_unknown(name)
         return pubkey
 
     def report_to(self, metrics: Metrics) -> None:

@@ -20,13 +20,25 @@ from actors.units import routing_bytes
 logger = logging.getLogger(__name__)
 
 
+_REFUSED = b"child"  # Before the hash of a text: its names among what is unknown.
+
+
 class ChildAdoption:
     def __init__(self, activations: Activations) -> None:
         self._activations = activations
 
     async def adopt(self, proof: KeyProof) -> Account | None:
         """The account of this child, which is a key of it now. None: it is none of ours, or what it was made from is no
-        good any more. Raises OwnerUnavailable."""
+        good any more; that is remembered for a while. Raises OwnerUnavailable."""
+        name = _REFUSED + proof.key_hash
+        if self._activations.is_unknown(name):
+            return None
+        account = await self._adopt(proof)
+        if account is None:
+            self._activations.remember_unknown(name)
+        return account
+
+    async def _adopt(self, proof: KeyProof) -> Account | None:
         child = read_child(proof.child)
         if child is None:
             return None
@@ -39,6 +51,9 @@ class ChildAdoption:
         now = self._activations.moment().wall_ms // 1000
         if root is None or not may_use((root,), proof, now):
             return None
+        known = account.keys.by_block.get(child.last_id)
+        if known is None and not account.keys.has_room(root, 1):
+            return None  # Before any signature is checked.
         blocks: list[ChildBlock] = []
         for block in child.blocks():
             if block is None:
@@ -48,7 +63,6 @@ class ChildAdoption:
         if fresh and not account.keys.has_room(root, fresh):
             logger.warning("key %d of account %s gets no more children", root.profile.number, account.pubkey.hex())
             return None
-        known = account.keys.by_block.get(blocks[-1].id)
         if known is not None and known.profile.key_hash not in (proof.key_hash, blocks[-1].id):
             return None  # Another spelling of the same key: its first one stands.
         written = self._record(account, root, blocks, proof, now)

@@ -55,6 +55,14 @@ class ChildKey(NamedTuple):
     root: bytes
     rest: bytes
 
+    @property
+    def last_id(self) -> bytes:
+        """Names the last block, if it is one."""
+        return self._id(len(self.rest) - _PUBLIC)
+
+    def _id(self, end: int) -> bytes:
+        return hashlib.sha256(_NAME + self.root + self.rest[:end]).digest()
+
     def blocks(self) -> Iterator[ChildBlock | None]:
         """The blocks, the first one first, each checked as it comes; None: the text ends as none that was made so. At
         most LEVELS_MAX, and one signature is checked for each."""
@@ -74,7 +82,7 @@ class ChildKey(NamedTuple):
             if read is None or not _holds(before, _BLOCK + before + public + limits, signature):
                 yield None
                 return
-            yield ChildBlock(read, public, before, hashlib.sha256(_NAME + self.root + self.rest[:end]).digest())
+            yield ChildBlock(read, public, before, self._id(end))
             before, at = public, end
             if at == len(self.rest) - _PUBLIC:
                 if bytes(SigningKey(self.rest[at:]).verify_key) != public:

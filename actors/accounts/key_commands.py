@@ -65,7 +65,8 @@ class KeyCommands:
             shown: Sequence[NamedKey] = _living(account, command.parent)
         else:
             shown = own[:1] if command.key else _living(account)
-        reply = self._reply(account, tuple(_state(key, day) for key in shown))
+        page = [key for key in shown if key.profile.number > command.after][: named_keys.LISTED_MAX]
+        reply = self._reply(account, tuple(_state(key, day) for key in page))
         await self._activations.until_written(account.pubkey)
         return reply
 

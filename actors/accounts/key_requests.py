@@ -51,11 +51,13 @@ class CreateKey(OfAccount[NewKey], frozen=True):
 
 
 class ListKeys(OfAccount[tuple[KeyState, ...]], frozen=True):
-    """GET /account/keys: all that are not deleted. key: number of the named key that asks, which is told of itself
-    alone, and of those made from it; 0: none asks. parent: list the keys that were made from this one."""
+    """GET /account/keys: those that are not deleted, at most LISTED_MAX, with numbers above `after`. key: number of the
+    named key that asks, which is told of itself alone, and of those made from it; 0: none asks. parent: list the keys
+    that were made from this one."""
 
     key: int = 0
     parent: int | None = None
+    after: int = 0
 
 
 class ChangeKey(OfAccount[KeyState], frozen=True):

@@ -28,6 +28,7 @@ KEYS_MAX = 100  # That a wallet has made, of one account, deleted ones not count
 # All keys of an account, deleted ones too, are loaded with it, in a few milliseconds. Children have a room apart,
 # and those of one key half of it: whoever has stolen a key must not keep the wallet from making others.
 KEYS_EVER_MAX, CHILDREN_MAX, CHILDREN_OF_ONE_MAX = 1_000, 3_000, 1_500
+LISTED_MAX = 200  # In one answer.
 NAME_MAX, LIST_MAX, ORIGIN_MAX = 64, 100, 200
 GRACE_SECONDS_MAX = 86_400
 DAY_MS = 86_400_000

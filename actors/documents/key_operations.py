@@ -9,6 +9,7 @@ from actors.documents.schemas import COUNT, OK, SECONDS, STRING, Schema, body, l
 
 _TIME_TEXT: Schema = {"type": "string", "format": "date-time"}
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": NAME_MAX}
+_ID: Schema = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
 _TEXTS = or_null(list_of(STRING, maxItems=LIST_MAX))
 _LIMITS: dict[str, Schema] = {
     "credits_a_day": {**or_null(COUNT), "description": "of each day of UTC"},
@@ -42,7 +43,7 @@ _KEY = record(
     former_key_good_until=or_null(_TIME_TEXT),
 )
 KEY_SCHEMAS: dict[str, Schema] = {
-    "NamedKeys": record(keys=list_of(_KEY)),
+    "NamedKeys": record(keys=list_of(_KEY), next_after=or_null(COUNT)),
     "NamedKey": record(ok=OK, key=_KEY),
     "NewNamedKey": record(ok=OK, id=COUNT, key=_KEY, api_key=STRING, message=STRING),
 }
@@ -73,7 +74,7 @@ KEYS = (
         "Lists the named keys, with what they have spent. A named key sees itself alone.",
         ref("NamedKeys"),
         Access.ACCOUNT,
-        query=(("parent", {"type": "integer", "minimum": 1, "maximum": 999_999_999}),),
+        query=(("parent", _ID), ("after", _ID)),
         refusals=(403, 404, 503),
         is_limited=True,
     ),

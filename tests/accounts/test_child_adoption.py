@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.accounts import named_keys
+from actors.accounts import child_adoption, named_keys
 from actors.accounts.actor import AccountShard
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, RotateKey
 from actors.accounts.named_keys import KeyLimits
@@ -188,6 +188,10 @@ async def test_an_account_has_only_so_many_keys(
     assert (await held(shard, 3, one)).verdicts == (None,)  # It is there already.
     other = (await made(shard, name="other")).text
     assert (await held(shard, 4, narrow(other, "four"))).verdicts == (None,)
-    assert (await held(shard, 5, narrow(other, "five"))).refusal == "AUTH_FAILED"
+    fifth = narrow(other, "five")
+    assert (await held(shard, 5, fifth)).refusal == "AUTH_FAILED"
+    with monkeypatch.context() as counting:  # A refused text is not checked again and again.
+        counting.setattr(child_adoption, "read_child", lambda text: pytest.fail("it was read again"))
+        assert (await held(shard, 6, fifth)).refusal == "AUTH_FAILED"
     monkeypatch.setattr(named_keys, "KEYS_EVER_MAX", 2)
     assert (await shard.ask(CreateKey(ALICE, "more", KeyLimits()))).refusal == "INVALID_REQUEST"

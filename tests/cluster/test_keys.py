@@ -96,8 +96,12 @@ def family(root: str, budgets: dict[str, tuple[int | None, str]]) -> dict[str, s
 
 
 def all_below(customer: Customer, number: int) -> list[dict[str, Any]]:
-    answer = request(f"{customer.product.http_url}/account/keys?parent={number}", customer.key_headers)
-    found = list(answer.body["keys"])
+    found: list[dict[str, Any]] = []
+    after: int | None = 0
+    while after is not None:
+        url = f"{customer.product.http_url}/account/keys?parent={number}&after={after}"
+        body = request(url, customer.key_headers).body
+        found, after = found + body["keys"], body["next_after"]
     return found + [each for key in found if key["spent_total"] for each in all_below(customer, key["id"])]
 
 

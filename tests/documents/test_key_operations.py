@@ -19,5 +19,5 @@ def test_what_the_pages_answer_is_what_the_documents_say() -> None:
         body = key_body(KeyState(1, "bot", "srpc_live_abcd", "frozen", 1_700_000_000, limits, 5, 4, 3, 1_800_000_000))
         schema = {**KEY_SCHEMAS["NamedKeys"], "$defs": {}, "components": {"schemas": dict(SCHEMAS)}}
         lists = {name: list(body[name]) for name in ("methods", "origins", "addresses")}
-        jsonschema.validate({"keys": [body | lists]}, schema)
+        jsonschema.validate({"keys": [body | lists], "next_after": None}, schema)
         assert set(body) == set(KEY_SCHEMAS["NamedKeys"]["properties"]["keys"]["items"]["required"])

@@ -11,7 +11,7 @@ import msgspec
 
 from actors.accounts.api import Command, OwnersClient
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, NewKey, RotateKey
-from actors.accounts.named_keys import KeyLimits
+from actors.accounts.named_keys import LISTED_MAX, KeyLimits
 from actors.errors import Err, Refusal
 from actors.gateway.pages.routes import owners_answer
 from actors.gateway.pages.usage import time_ms
@@ -60,14 +60,15 @@ class KeyPages:
         ]
 
     async def _list(self, request: PageRequest) -> PageAnswer | Refusal:
-        parent = request.query.get("parent")
-        if not set(request.query) <= {"parent"} or (parent is not None and not _is_number(parent)):
-            return _bad("the only parameter is parent, the id of the key from which others were made")
-        asked = ListKeys(request.account, request.payer_key, None if parent is None else int(parent))
+        if not set(request.query) <= {"parent", "after"} or not all(map(_is_number, request.query.values())):
+            return _bad("parameters are parent, the id of the key from which others were made, and after, an id")
+        parent, after = request.query.get("parent"), int(request.query.get("after", "0"))
+        asked = ListKeys(request.account, request.payer_key, None if parent is None else int(parent), after)
         found = await owners_answer(self._accounts, asked)
         if isinstance(found, Refusal):
             return found
-        return json_answer({"keys": [key_body(key) for key in found]}, headers=_PRIVATE)
+        following = found[-1].number if len(found) == LISTED_MAX else None
+        return json_answer({"keys": [key_body(key) for key in found], "next_after": following}, headers=_PRIVATE)
 
     async def _create(self, request: PageRequest) -> PageAnswer | Refusal:
         wanted = _decoded(request.body, _Wanted)

@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from actors.accounts import named_keys
+from actors.gateway.pages import keys as keys_page
 from actors.gateway.pages.keys import KeyPages
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 from ledger_gateway.keys import narrow
@@ -177,7 +179,7 @@ async def test_a_body_that_says_nothing_clear_is_refused_by_its_fault(world: Wor
     headers = wallet.headers("POST", "/account/keys", body)
     answer = await world.http.post("/account/keys", content=body, headers=headers)
     assert (answer.status_code, constant(answer)) == (400, "INVALID_REQUEST")
-    assert (await get(world, wallet, "/account/keys")).json() == {"keys": []}
+    assert (await get(world, wallet, "/account/keys")).json() == {"keys": [], "next_after": None}
 
 
 @pytest.mark.parametrize("name", ["0", "99", "x", "1x", "9" * 30])
@@ -216,7 +218,20 @@ async def test_a_key_that_was_made_offline_calls_at_once_and_within_all_limits_a
     assert (await called(world, grandchild, call())).status_code == 401
 
 
-@pytest.mark.parametrize("query", ["parent=x", "parent=", "parent=1&more=2", "parent=-1"])
+async def test_a_long_list_comes_in_parts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (named_keys, keys_page):
+        monkeypatch.setattr(module, "LISTED_MAX", 2)
+    wallet = await world.customer(1_000)
+    number, key = await made(world, wallet)
+    for name in ("a", "b", "c"):
+        await called(world, {"x-api-key": narrow(key["x-api-key"], name)}, call())
+    path = f"/account/keys?parent={number}"
+    first = (await get(world, wallet, path)).json()
+    rest = (await get(world, wallet, f"{path}&after={first['next_after']}")).json()
+    assert [key["name"] for key in first["keys"] + rest["keys"]] == ["a", "b", "c"] and rest["next_after"] is None
+
+
+@pytest.mark.parametrize("query", ["parent=x", "parent=", "after=-1", "parent=1&more=2", "parent=-1"])
 async def test_a_list_of_something_else_is_refused(world: World, query: str) -> None:
     answer = await get(world, await world.customer(1), f"/account/keys?{query}")
     assert (answer.status_code, constant(answer)) == (400, "INVALID_REQUEST")
