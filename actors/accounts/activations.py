@@ -102,15 +102,19 @@ class Activations:
             return account
         if self.is_unknown(key_hash):
             return None
-        task = self._key_loads.get(key_hash)
-        if task is None:
-            task = self._begin(self._key_loads, key_hash, self._find_key)
-        pubkey: bytes | None = await asyncio.shield(task)
+        pubkey = await self._located(key_hash, self._find_key)
         if pubkey is None:
             return self.by_key.get(key_hash)
         account = await self.load(pubkey)
         # The key may have been changed since the store was asked.
         return account if account is not None and account.opens(key_hash) else None
+
+    async def load_by_root(self, public: bytes) -> Account | None:
+        """The account of the named key with this public key; None: it is nobody's. Raises OwnerUnavailable."""
+        if self.is_unknown(public):
+            return None
+        pubkey = await self._located(public, self._find_root)
+        return None if pubkey is None else await self.load(pubkey)
 
     # --- one turn on an account in memory: nothing is awaited --------------------------------------------------------
 
@@ -149,24 +153,10 @@ class Activations:
         self._unknown.drop(profile.public or b"")
         return written
 
-    def set_child(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
-        """As set_key; it is not known by its hash before `know_key` says so, when it is durable."""
-        return self.record(account, NamedKeySet(profile))
-
     def know_key(self, account: Account, key_hash: bytes) -> None:
         if self.accounts.get(account.pubkey) is account:
             self._unknown.drop(key_hash)
             self.by_key[key_hash] = account
-
-    async def load_by_root(self, public: bytes) -> Account | None:
-        """The account of the named key with this public key; None: it is nobody's. Raises OwnerUnavailable."""
-        if self.is_unknown(public):
-            return None
-        task = self._key_loads.get(public)
-        if task is None:
-            task = self._begin(self._key_loads, public, self._find_root)
-        pubkey: bytes | None = await asyncio.shield(task)
-        return None if pubkey is None else await self.load(pubkey)
 
     def open_account(self, pubkey: bytes, referral: Referral | None = None) -> Account:
         """Open a new account in memory and record it; the caller waits until it is durable.
@@ -326,6 +316,14 @@ class Activations:
         except Damaged as error:
             logger.error("account %s is halted: %s; run the audit", pubkey.hex(), error)
             raise OwnerUnavailable("this account is halted") from error
+
+    async def _located(self, name: bytes, find: Callable[[bytes], Any]) -> bytes | None:
+        """The account that the store has under this hash or public key, looked up once however many ask."""
+        task = self._key_loads.get(name)
+        if task is None:
+            task = self._begin(self._key_loads, name, find)
+        pubkey: bytes | None = await asyncio.shield(task)
+        return pubkey
 
     async def _find_key(self, key_hash: bytes) -> bytes | None:
         return await self._find(key_hash, self._store.find_key)

@@ -9,7 +9,7 @@ import logging
 
 import msgspec
 
-from actors.accounts.account import Account
+from actors.accounts.account import Account, NamedKeySet
 from actors.accounts.activations import Activations
 from actors.accounts.child_keys import ChildBlock, read_child
 from actors.accounts.named_keys import KeyProfile, NamedKey, may_use, write_limits
@@ -94,9 +94,9 @@ class ChildAdoption:
                     signed_by=block.signed_by,
                     block=block.id,
                 )
-                written = self._activations.set_child(account, profile)
+                written = self._activations.record(account, NamedKeySet(profile))
             elif is_last and key.profile.key_hash == block.id:
                 presented = msgspec.structs.replace(key.profile, key_hash=key_hash, key_prefix=key_prefix(proof.child))
-                written = self._activations.set_child(account, presented)
+                written = self._activations.record(account, NamedKeySet(presented))
             parent = account.keys.by_block[block.id]
         return written

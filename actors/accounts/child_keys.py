@@ -30,7 +30,7 @@ _ROOT, _BLOCK, _NAME = b"ledger-gateway key root\0", b"ledger-gateway key block\
 
 
 class ChildLimits(KeyLimits, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is not known here is refused: a limit that is not kept would be none."""
+    """The limits of one child. A field that is not known here is refused: a limit that is not kept would be none."""
 
     name: str = "child"
 
@@ -74,10 +74,8 @@ class ChildKey(NamedTuple):
                 yield None
                 return
             limits = self.rest[at + _LENGTH : at + _LENGTH + size]
-            public, signature = (
-                self.rest[end - _SIGNATURE - _PUBLIC : end - _SIGNATURE],
-                self.rest[end - _SIGNATURE : end],
-            )
+            public = self.rest[end - _SIGNATURE - _PUBLIC : end - _SIGNATURE]
+            signature = self.rest[end - _SIGNATURE : end]
             read = _read(limits)
             if read is None or not _holds(before, _BLOCK + before + public + limits, signature):
                 yield None

@@ -38,14 +38,13 @@ from actors.accounts.sealing import Sealing
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import StoreUnavailable
-from actors.accounts.usage import ROWS_MAX
 from actors.calls import (
     OPERATION_BYTES,
     Proof,
     SessionProof,
     WalletProof,
 )
-from actors.errors import Err, Refusal
+from actors.errors import Err
 from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_api_key, new_session_token, token_hash
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import VirtualShard, base58_text
@@ -53,11 +52,6 @@ from actors.units import VirtualShard, base58_text
 logger = logging.getLogger(__name__)
 
 Reply = api.OwnerReply[Any]
-
-LISTINGS_MAX = 8  # Of one account's ledger under way at its owner, which makes one at a time for all its accounts.
-_TOO_MANY_ROWS = Refusal(
-    Err.INVALID_REQUEST, f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
-)
 
 
 class Commands:

@@ -112,8 +112,9 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     Whether an operation was posted before depends on no clock: the store keeps every operation for ever, and refuses to
     write a second debit of one.
     """
-    operation, charged, key = request.operation, request.charged, request.key
+    operation, charged = request.operation, request.charged
     hold = account.holds.get(operation)
+    key = request.key if hold is None else hold.key
     if hold is None:
         ended = account.operations.get(operation)
         if ended is not None:
@@ -133,8 +134,6 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
         return Settlement(True, HoldEnded(operation, moment.steady))
     elif not 0 < charged <= hold.ceiling:
         return _REFUSED  # A replica that charges more than its hold is broken; the customer does not pay.
-    if hold is not None:
-        key = hold.key
     moves = plan_spend(account.purse, charged)
     what = operation, request.method, request.outcome, with_key(request.evidence, key)
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what, key=key))

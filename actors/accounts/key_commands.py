@@ -46,16 +46,19 @@ class KeyCommands:
                 return await self._list(account, command)
             case CreateKey(_, name, limits):
                 return await self._create(account, name, limits)
-            case ChangeKey():
-                return await self._change(account, command)
-            case RotateKey():
-                return await self._rotate(account, command)
-            case DeleteKey(_, number):
-                key_of = _found(account, number)
-                if key_of is None:
-                    return refused(Err.NOT_FOUND, _NO_KEY)
-                return await self._set(account, msgspec.structs.replace(key_of.profile, status=DELETED, old_until=0))
+            case ChangeKey() | RotateKey() | DeleteKey():
+                key = _found(account, command.number)
+                return refused(Err.NOT_FOUND, _NO_KEY) if key is None else await self._answer_on(account, key, command)
         raise AssertionError(f"no such command: {type(command).__name__}")
+
+    async def _answer_on(self, account: Account, key: NamedKey, command: ChangeKey | RotateKey | DeleteKey) -> Reply:
+        match command:
+            case ChangeKey():
+                return await self._change(account, key, command)
+            case RotateKey():
+                return await self._rotate(account, key, command)
+            case DeleteKey():
+                return await self._set(account, msgspec.structs.replace(key.profile, status=DELETED, old_until=0))
 
     async def _list(self, account: Account, command: ListKeys) -> Reply:
         day, own = self._day(), account.keys.path(command.key)
@@ -90,10 +93,7 @@ class KeyCommands:
         )
         return await self._set(account, profile, text)
 
-    async def _change(self, account: Account, command: ChangeKey) -> Reply:
-        key = _found(account, command.number)
-        if key is None:
-            return refused(Err.NOT_FOUND, _NO_KEY)
+    async def _change(self, account: Account, key: NamedKey, command: ChangeKey) -> Reply:
         profile = key.profile
         if command.name is not msgspec.UNSET:
             if any(each.profile.name == command.name and each is not key for each in _living(account)):
@@ -109,10 +109,7 @@ class KeyCommands:
             profile = msgspec.structs.replace(profile, status=FROZEN if command.is_frozen else named_keys.ACTIVE)
         return await self._set(account, profile)
 
-    async def _rotate(self, account: Account, command: RotateKey) -> Reply:
-        key = _found(account, command.number)
-        if key is None:
-            return refused(Err.NOT_FOUND, _NO_KEY)
+    async def _rotate(self, account: Account, key: NamedKey, command: RotateKey) -> Reply:
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         profile = msgspec.structs.replace(
             key.profile,
@@ -143,7 +140,7 @@ class KeyCommands:
 
 
 def _living(account: Account, parent: int = 0) -> list[NamedKey]:
-    """Those that the wallet has made, or those that were made from this one."""
+    """Keys that are not deleted: those that the wallet has made, or the children of the key `parent`."""
     keys = account.keys.by_number.values()
     return [key for key in keys if key.profile.parent == parent and key.profile.status != DELETED]
 

@@ -1,4 +1,4 @@
-"""What the owner of an account is asked about its named keys.
+"""The commands on named keys, which the owner of their account carries out.
 
 Implements: decisions, "Named keys"; README, "Named keys". Vocabulary: named_keys.py has the rules, key_commands.py
 carries out. The door has made sure that a wallet has signed what makes, changes or ends a key.
@@ -11,10 +11,13 @@ import msgspec
 from actors.accounts.api import AccountStanding, Identity, OfAccount
 from actors.accounts.named_keys import KeyLimits
 from actors.calls import ProvenProof
+from actors.errors import Err, Refusal
+
+NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may not read its account: its methods do not name ACCOUNT")
 
 
 def payer_of(found: Identity | AccountStanding) -> ProvenProof:
-    """Who pays for what is opened by this credential."""
+    """The account, and the named key of it, that pays for calls with this credential."""
     return ProvenProof(found.pubkey, found.key)
 
 

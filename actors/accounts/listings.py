@@ -89,7 +89,8 @@ class LedgerLine(Growing, frozen=True):
     """An entry of the ledger as the customer sees it. amount: signed credits. balance: after this entry.
 
     number: of the entry, from 1 without gaps. outcome: of a debit, in lower case. operation: of what it paid for; of a
-    deposit, the transaction's signature and the number of the transfer. evidence: of both (calls.Evidence).
+    deposit, the transaction's signature and the number of the transfer. evidence: of a debit or refund
+    (calls.Evidence).
     """
 
     type: str

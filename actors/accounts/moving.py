@@ -57,8 +57,8 @@ class HeldOperation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HandedAccount(msgspec.Struct, frozen=True, array_like=True):
-    """What memory alone knows of an account. second, used: of the window of its rate limit. keys: number, second, used
-    of the windows of its named keys."""
+    """The state of an account that stands in memory alone. second, used: of the window of its rate limit. keys: number,
+    second, used of the windows of its named keys."""
 
     pubkey: bytes
     holds: tuple[HeldOperation, ...]
@@ -177,9 +177,10 @@ class ShardMoves:
 
     def _handed(self, leaving: frozenset[VirtualShard]) -> Iterable[HandedAccount]:
         moment = self._parts.activations.moment()
+        second = moment.wall_ms // 1000
         for account in self._accounts_of(leaving):
             window = account.window
-            if account.holds or window.second >= moment.wall_ms // 1000:
+            if account.holds or window.second >= second:
                 holds = tuple(
                     HeldOperation(
                         operation, hold.ceiling, max(1, hold.expires_at - moment.steady), hold.is_work, hold.key
@@ -187,7 +188,7 @@ class ShardMoves:
                     for operation, hold in account.holds.items()
                 )
                 windows = ((number, key.window) for number, key in account.keys.by_number.items())
-                keys = tuple((number, each.second, each.used) for number, each in windows if each.used)
+                keys = tuple((number, each.second, each.used) for number, each in windows if each.second >= second)
                 yield HandedAccount(account.pubkey, holds, window.second, window.used, keys)
 
     def given(self, shards: Iterable[VirtualShard]) -> None:

@@ -36,7 +36,8 @@ CREDITS_MAX, PER_SECOND_MAX = 10**15, 1_000_000
 ACTIVE, FROZEN, DELETED = "active", "frozen", "deleted"
 ACCOUNT, STREAMS, BULK, RELAY = "ACCOUNT", "STREAMS", "BULK", "RELAY"  # Classes beside those of methods/prices.py.
 UNLIMITED = 1 << 62
-# What `methods` may name. Streams are named by their class alone, as an open one goes on to cost under other names.
+# The names that `methods` may contain. Streams are named by their class alone, as an open one goes on to cost under
+# other names.
 METHOD_NAMES = frozenset(
     (*METHODS, *(row.name for row in BULK_ROWS), *(one.value for one in MethodClass if one is not MethodClass.DENIED))
 ) | {ACCOUNT, STREAMS, BULK, RELAY}

@@ -15,6 +15,7 @@ from actors.accounts.activations import Activations
 from actors.accounts.admission import figures, presented
 from actors.accounts.commits import GroupCommit
 from actors.accounts.credentials import Credentials
+from actors.accounts.key_requests import NOT_FOR_KEY
 from actors.accounts.listings import NO_FILTER, line_of
 from actors.accounts.long_reads import LongReads
 from actors.accounts.named_keys import DAY_MS, NO_PATH, Path, budget_of, may_read, number_of
@@ -33,7 +34,6 @@ LISTINGS_MAX = 8  # Of one account's ledger under way at its owner, which makes 
 _TOO_MANY_ROWS = Refusal(
     Err.INVALID_REQUEST, f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
 )
-_NOT_FOR_KEY = "this API key may not read its account: its methods do not name ACCOUNT"
 
 
 class Reader(NamedTuple):
@@ -142,7 +142,7 @@ class ReadingCommands:
             if refusal is not None:
                 return refusal
             if was_open and not self._activations.is_current(account):
-                # It was dropped, and may show entries that were never written.
+                # The account was dropped from memory, and may show entries that were never written.
                 account = await self._credentials.find(proof, keep=self._commits.open)
         if isinstance(account, Err):
             return api.refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
@@ -152,7 +152,7 @@ class ReadingCommands:
         if path is None:
             return api.refused(Err.AUTH_FAILED)
         if path and shows_account and not may_read(path):
-            return self._refuse(Reader(account, path), Refusal(Err.METHOD_NOT_ALLOWED, _NOT_FOR_KEY))
+            return self._refuse(Reader(account, path), NOT_FOR_KEY)
         return Reader(account, path)
 
     async def refused_nonce(self, account: Account | None, proof: Proof) -> Reply | None:

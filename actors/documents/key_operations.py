@@ -3,7 +3,7 @@
 Implements: decisions, "Named keys"; README, "Named keys". Pure data.
 """
 
-from actors.accounts.named_keys import GRACE_SECONDS_MAX, LIST_MAX, NAME_MAX
+from actors.accounts.named_keys import GRACE_SECONDS_MAX, LIST_MAX, NAME_MAX, PER_SECOND_MAX
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import COUNT, OK, SECONDS, STRING, Schema, body, list_of, or_null, record, ref
 
@@ -14,7 +14,7 @@ _TEXTS = or_null(list_of(STRING, maxItems=LIST_MAX))
 _LIMITS: dict[str, Schema] = {
     "credits_a_day": {**or_null(COUNT), "description": "of each day of UTC"},
     "credits_total": {**or_null(COUNT), "description": "for ever"},
-    "requests_per_second": or_null({"type": "integer", "minimum": 1, "maximum": 1_000_000}),
+    "requests_per_second": or_null({"type": "integer", "minimum": 1, "maximum": PER_SECOND_MAX}),
     "methods": {
         **_TEXTS,
         "description": "methods and classes of GET /pricing, STREAMS, BULK, RELAY, ACCOUNT; null: all",

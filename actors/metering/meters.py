@@ -247,8 +247,8 @@ class Meters:
         return [meter for meters in self._meters.values() for meter in meters.values()]
 
     def unposted_credits(self, payer: ProvenProof) -> int:
-        """What all streams of a payer in this process have delivered, and the owner has not been told yet. Of an
-        account itself, what those of its named keys have delivered too.
+        """Credits that all streams of a payer in this process have delivered, and the owner has not been told yet. Of
+        an account itself, what those of its named keys have delivered too.
 
         Credits whose post is on its way do not count: the owner's balance may have them already.
         """

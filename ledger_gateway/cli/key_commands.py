@@ -164,7 +164,7 @@ def _limits(
     addresses: list[str] | None,
     expires_at: str | None,
 ) -> dict[str, Any]:
-    """Those that were given."""
+    """The limits that were given on the command line, by their names in a request."""
     limits = {
         "credits_a_day": credits_a_day,
         "credits_total": credits_total,

@@ -120,7 +120,7 @@ async def test_a_thousand_children_never_spend_more_than_any_above_them(product:
     def kill_both() -> None:
         for name in ("shard", "replica"):
             os.kill(product.running(VICTIMS[name])[0], signal.SIGKILL)
-            time.sleep(2)
+            time.sleep(2)  # The replica must die while the owner's accounts are being taken over.
 
     (seen,) = await load_while(kill_both, lambda stop: in_bursts(customer, keys, stop))
     assert seen.answered > 200, seen

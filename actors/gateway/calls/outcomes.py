@@ -166,7 +166,7 @@ class Replies(msgspec.Struct):
     refusal: Refusal | None
     figures: Figures | None
     credits_remaining: int | None = None
-    payer: ProvenProof | None = None  # Who pays, where calls of a batch were granted.
+    payer: ProvenProof | None = None  # The account or named key that pays for a batch, if calls of it were granted.
     repeated: bool = False  # The answer was kept from an earlier request (calls/idempotent.py).
 
     def errs(self) -> list[Err]:

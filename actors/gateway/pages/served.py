@@ -7,7 +7,7 @@ A shell. What a page answers is its context's; here its caller is proven, and it
 from urllib.parse import parse_qsl
 
 from actors.accounts.api import Identify, OwnersClient, OwnerUnavailable
-from actors.accounts.key_requests import payer_of
+from actors.accounts.key_requests import NOT_FOR_KEY, payer_of
 from actors.calls import Figures, Proof, WalletProof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
@@ -26,7 +26,6 @@ _BAD_QUERY = Refusal(
     Err.INVALID_REQUEST, f"the query has more than {_QUERY_FIELDS_MAX} parameters, or bytes of no text"
 )
 _NO_ACCOUNT = Refusal(Err.ACCOUNT_NOT_FOUND, "this wallet has no account yet")
-_NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may not read its account: its methods do not name ACCOUNT")
 _KEY_MANAGES = Refusal(
     Err.METHOD_NOT_ALLOWED,
     "a named key changes nothing of its account; use its wallet, a session, or the account's own key",
@@ -87,7 +86,7 @@ class PageDoor:
             return with_figures(_NO_ACCOUNT, reply.figures)
         identity, proof = reply.value, caller.proof
         if identity.key and not page.for_keys and not (page.method == "GET" and identity.may_read):
-            return with_figures(_NOT_FOR_KEY if page.method == "GET" else _KEY_MANAGES, reply.figures)
+            return with_figures(NOT_FOR_KEY if page.method == "GET" else _KEY_MANAGES, reply.figures)
         proof = payer_of(identity) if isinstance(proof, WalletProof) else proof
         return identity.pubkey, reply.figures, proof, identity.key
 

@@ -158,7 +158,7 @@ class WebSocketDoor:
         return response
 
     async def _judge(self, request: Request, address: str) -> tuple[ProvenProof, Proof] | Refusal:
-        """Who pays for the socket and the proof of its calls, or why there is no socket. Counts what is refused."""
+        """The payer of the socket and the proof of its calls, or why there is no socket. Counts what is refused."""
         sent = dict(request.headers)
         names = [name for name, _ in request.headers]
         if not _is_key(sent.get(_KEY, b"")) or names.count(_KEY) > 1:
