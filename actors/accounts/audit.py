@@ -44,9 +44,30 @@ from actors.units import UNITS_PER_USDC, routing_bytes, usdc_text, virtual_shard
 _ROWS_AHEAD = 2_000
 _PAST_ALL = b"\xff" * 33  # Later than every public key.
 
-# Faults that one pass over an account's entries finds only if it keeps them all; the database sorts instead.
 _KEYED = r"\|[0-9]{1,9}$"  # The end of a description that names its key (calls.with_key).
 _KEY = r"substring(description FROM '\|([0-9]{1,9})$')::integer"
+
+
+def _other_usage(table: str, *, of_keys: bool = False) -> str:
+    """The query for the hours of a table of usage that the ledger does not bear out."""
+    key, keyed, same_key, columns = "", "", "", "1, 2, 3"
+    if of_keys:
+        key, keyed, same_key = f", {_KEY} AS key", f" AND l.description ~ '{_KEYED}'", " AND r.key = u.key"
+        columns = "1, 2, 3, 4"
+    return (
+        f"SELECT COALESCE(u.pubkey, r.pubkey), COALESCE(u.hour, r.hour) FROM {table} u FULL JOIN ("  # noqa: S608
+        f"SELECT l.pubkey, (CASE l.type WHEN {EntryType.DEBIT:d} THEN l.at_ms ELSE d.at_ms END / 3600000)::integer"
+        f" AS hour, l.method{key}, sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END) AS calls,"
+        " -sum(l.amount) AS credits FROM ledger l"
+        " JOIN account_usage_marks m ON m.pubkey = l.pubkey AND (l.at_ms, l.seq) <= (m.at_ms, m.seq)"
+        f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
+        f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}){keyed} GROUP BY {columns}"
+        f") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method{same_key}"
+        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
+    )
+
+
+# Faults that one pass over an account's entries finds only if it keeps them all; the database sorts instead.
 _ACROSS = {
     "an operation is debited more than once": (
         f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.DEBIT:d}"  # noqa: S608 - constants.
@@ -119,17 +140,7 @@ _ACROSS = {
         f" ON o.pubkey = l.pubkey AND o.operation = l.operation_id AND o.kind = {MarkKind.VOID:d}"
         f" WHERE l.type = {EntryType.DEBIT:d}"
     ),
-    "the usage of an hour (since 1970) is not what the ledger says": (
-        "SELECT COALESCE(u.pubkey, r.pubkey), COALESCE(u.hour, r.hour) FROM account_usage u FULL JOIN ("  # noqa: S608
-        f"SELECT l.pubkey, (CASE l.type WHEN {EntryType.DEBIT:d} THEN l.at_ms ELSE d.at_ms END / 3600000)::integer"
-        f" AS hour, l.method, sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END) AS calls,"
-        " -sum(l.amount) AS credits FROM ledger l"
-        " JOIN account_usage_marks m ON m.pubkey = l.pubkey AND (l.at_ms, l.seq) <= (m.at_ms, m.seq)"
-        f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
-        f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) GROUP BY 1, 2, 3"
-        ") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method"
-        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
-    ),
+    "the usage of an hour (since 1970) is not what the ledger says": _other_usage("account_usage"),
     "a named key has spent other credits than the ledger says": (
         "WITH RECURSIVE up AS (SELECT pubkey, number, number AS payer, parent FROM account_keys UNION ALL"  # noqa: S608
         " SELECT u.pubkey, k.number, u.payer, k.parent FROM up u JOIN account_keys k"
@@ -142,17 +153,8 @@ _ACROSS = {
         " FULL JOIN due ON due.pubkey = s.pubkey AND due.number = s.number"
         " WHERE COALESCE(s.total, 0) <> COALESCE(due.total, 0)"
     ),
-    "the usage of a named key in an hour (since 1970) is not what the ledger says": (
-        "SELECT COALESCE(u.pubkey, r.pubkey), COALESCE(u.hour, r.hour) FROM account_key_usage u FULL JOIN ("  # noqa: S608
-        f"SELECT l.pubkey, (CASE l.type WHEN {EntryType.DEBIT:d} THEN l.at_ms ELSE d.at_ms END / 3600000)::integer"
-        f" AS hour, l.method, {_KEY} AS key, sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END) AS calls,"
-        " -sum(l.amount) AS credits FROM ledger l"
-        " JOIN account_usage_marks m ON m.pubkey = l.pubkey AND (l.at_ms, l.seq) <= (m.at_ms, m.seq)"
-        f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
-        f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) AND l.description ~ '{_KEYED}'"
-        " GROUP BY 1, 2, 3, 4"
-        ") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method AND r.key = u.key"
-        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
+    "the usage of a named key in an hour (since 1970) is not what the ledger says": _other_usage(
+        "account_key_usage", of_keys=True
     ),
     "the usage is marked as counted up to an entry that is not there": (
         "SELECT m.pubkey, m.seq FROM account_usage_marks m WHERE m.seq > 0 AND NOT EXISTS (SELECT FROM ledger l"

@@ -107,10 +107,11 @@ class StandingWatch:
         """The credits that are delivered here and still in the balance. Posts them where few are left."""
         if self._spending is None or standing is None or proof not in self._by_proof:
             return 0
-        unposted = self._spending.unposted_credits(payer_of(standing))
+        payer = payer_of(standing)
+        unposted = self._spending.unposted_credits(payer)
         if standing.available < self._balance_min:
             self._near.add(proof)
-            self._spending.post_spent(payer_of(standing))
+            self._spending.post_spent(payer)
         else:
             self._near.discard(proof)
         return unposted

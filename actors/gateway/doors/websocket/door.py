@@ -182,10 +182,11 @@ class WebSocketDoor:
             return self._counted(standing, request)
         # A wallet's signature is good for one request, so its socket goes on under the account that it has proven.
         is_key = not isinstance(caller.proof, WalletProof | ProvenProof)
-        proof = caller.proof if is_key else payer_of(standing)
+        payer = payer_of(standing)
+        proof = caller.proof if is_key else payer
         refusal = self._refusal_of(standing, address)
         if refusal is None:
-            return payer_of(standing), proof
+            return payer, proof
         await self._pipeline.refuse(proof, BadCall(NO_ID, refusal), request.client, HANDSHAKE_COST)
         return refusal
 
