@@ -68,6 +68,9 @@ class AccountsConfig(Branch):
     unknown_seconds: int = Field(5, ge=0, le=300, description="an unknown account is looked up again after so long")
     # Longer than the longest call: 30 s at the node, 5 s for the hold, 15 s for the settle.
     hold_seconds: int = Field(60, ge=55, le=600, description="an open hold is released after so long")
+    hourly_limit_learnt_least_credits: int = Field(
+        100_000, ge=0, description="no learnt hourly limit of an account is lower; 0: none is learnt"
+    )
     roots_dir: Path | None = Field(
         None, description="folder for the files of signed statements; a local run uses its data folder"
     )

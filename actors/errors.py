@@ -53,6 +53,14 @@ class Err(Enum):
         "the budget of this API key is used up",
         hint="a budget of the day begins anew at 00:00 UTC; the account's wallet can change a key's budgets",
     )
+    # Of the hourly limit. A payment would not lift it, and a retry is in vain until the hour ends.
+    HOURLY_LIMIT_EXCEEDED = ErrorRow(
+        403,
+        -32013,
+        "the account has spent its credits of this hour",
+        hint="a new hour begins at each full hour of UTC; GET /account/hourly-limit shows the limit, and the account's "
+        "wallet can raise or lift it",
+    )
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")

@@ -52,4 +52,17 @@ class CreditsExpiring:
     at: UnixSeconds
 
 
-Event = LowBalance | ApiKeyRotated | DepositCredited | CreditsExpiring
+@dataclass(frozen=True, slots=True)
+class CreditsAnomaly:
+    """The account spends more in this hour than it should: it is slowed, or stopped. basis: whether its wallet has set
+    the limit (`set`) or it was `learnt`."""
+
+    pubkey: Pubkey
+    stage: str
+    spent: Credits
+    credits_an_hour: Credits
+    basis: str
+    at: UnixSeconds
+
+
+Event = LowBalance | ApiKeyRotated | DepositCredited | CreditsExpiring | CreditsAnomaly

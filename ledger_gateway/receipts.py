@@ -15,7 +15,7 @@ import msgspec
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
-TYPES = ("deposit", "bonus", "debit", "refund", "adjustment", "expiry")
+TYPES = ("deposit", "bonus", "debit", "refund", "adjustment", "expiry", "fact")
 OUTCOMES = ("answered", "upstream_error", "client_gone", "released")
 _STATEMENT = re.compile(
     r"ledger-gateway statement 1\nseries \d+\nnumber \d+\nat_ms (\d+)\nprevious [0-9a-f]{64}\naccounts (\d+)\n"

@@ -29,7 +29,7 @@ class CreditBatch(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """GET /account/info. balance: credits."""
+    """GET /account/info. balance: credits. runway: credits_an_hour, hours_left and expiring; None: not known."""
 
     pubkey: str
     balance: int
@@ -40,6 +40,7 @@ class Account(msgspec.Struct, frozen=True):
     created_at: int
     last_deposit: dict[str, Any] | None = None
     credit_batches: list[CreditBatch] = []
+    runway: dict[str, Any] | None = None
 
 
 class NamedKey(msgspec.Struct, frozen=True):

@@ -13,18 +13,18 @@ call that is under way.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from actors.accounts import ledger
 from actors.accounts.credits import Batch, Moves, Purse, move, remember_spent
+from actors.accounts.ends import RELEASED, VOIDED, Ended, posted
 from actors.accounts.expiring_map import ExpiringMap
-from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.hourly_limit import HOUR_MS, HourlyEvent, HourlyLimit, HourlyLimitSet, HoursLearnt, HourStopped
+from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.accounts.named_keys import DAY_MS, KeyProfile, Keys
 from actors.accounts.rate_window import Window
-from actors.calls import split_key
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
@@ -45,6 +45,7 @@ class Defaults(NamedTuple):
     concurrency: int
     hold_seconds: int
     batch_seconds: int  # Life of a batch that an adjustment makes.
+    hourly_limit_least: int = 0  # No learnt limit is lower; 0: none is learnt.
 
     @property
     def memory_seconds(self) -> int:
@@ -55,41 +56,6 @@ class Defaults(NamedTuple):
         """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking
         the store for each. Only speed depends on it: what memory does not know, the store is asked about."""
         return now_ms - (self.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
-
-
-@unique
-class End(IntEnum):
-    """How an operation ended. Numbers are not stored."""
-
-    POSTED = 0
-    RELEASED = 1
-    VOIDED = 2  # Costs nothing for good: released or refunded, and a late settle is refused.
-
-
-class Ended(NamedTuple):
-    """key: number of the named key that pays, or 0. day: on which it counts as spent (named_keys.py)."""
-
-    end: End
-    method: str = ""
-    parcels: str = ""
-    key: int = 0
-    day: int = 0
-
-
-RELEASED = Ended(End.RELEASED)
-VOIDED = Ended(End.VOIDED)
-
-
-@lru_cache(maxsize=4096)
-def posted(method: str, parcels: str, key: int = 0, day: int = 0) -> Ended:
-    """One object for all equal ends: hundreds of thousands of operations are kept under load."""
-    return Ended(End.POSTED, method, parcels, key, day)
-
-
-def posted_by(entry: Entry) -> Ended:
-    """The end that this debit has brought about."""
-    key = split_key(entry.description)[1]
-    return posted(entry.method, entry.parcels, key, entry.at_ms // DAY_MS if key else 0)
 
 
 def adjust_key(operation: bytes) -> bytes:
@@ -232,7 +198,8 @@ class BatchesRecalled(msgspec.Struct, frozen=True):
     batches: tuple[Batch, ...]
 
 
-Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | NamedKeySet | BatchesRecalled
+OwnEvent = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | NamedKeySet | BatchesRecalled
+Event = OwnEvent | FactTold | HourlyEvent
 
 
 # --- state --------------------------------------------------------------------------------------------------------
@@ -263,6 +230,7 @@ class Account:
     work_holds: int = 0  # Of them, for work that no call waits for.
     window: Window = field(default_factory=Window)
     keys: Keys = field(default_factory=Keys)
+    hourly: HourlyLimit = field(default_factory=HourlyLimit)
     rate_limit: int = 0
     concurrency_limit: int = 0
     used_at: int = field(default=0, compare=False)  # Steady seconds; the shell finds idle accounts by it.
@@ -292,6 +260,7 @@ def new_account(pubkey: bytes, profile: Profile, defaults: Defaults) -> Account:
         operations=ExpiringMap(defaults.memory_seconds + CLOCK_SLACK_SECONDS),
         answers=ExpiringMap(defaults.memory_seconds),
         head=ledger.genesis(pubkey),
+        hourly=HourlyLimit(defaults.hourly_limit_least),
     )
     _apply_profile(account, ProfileSet(profile))
     return account
@@ -338,6 +307,9 @@ def _apply_moved(account: Account, event: Moved) -> None:
     assert entry.at_ms >= account.last_ms, (entry, account.last_ms)
     if entry.type == EntryType.DEBIT:
         _end_hold(account, entry.operation)
+        hour = entry.at_ms // HOUR_MS
+        if hour > account.hourly.hour:
+            account.hourly.turn(hour, account.total_consumed)
         account.total_consumed -= entry.amount
         day = entry.at_ms // DAY_MS if event.key else 0
         account.keys.spend(event.key, -entry.amount, day)
@@ -354,6 +326,14 @@ def _apply_moved(account: Account, event: Moved) -> None:
     total = move(account.purse, event.moves, event.fresh)
     assert total == entry.amount, event
     assert account.purse.balance == entry.balance, event
+    account.seq, account.last_ms = entry.seq, entry.at_ms
+    account.head = ledger.chain(account.head, entry)
+
+
+def _apply_noted(account: Account, event: FactTold) -> None:
+    entry = event.entry
+    assert entry.seq == account.seq + 1 and entry.at_ms >= account.last_ms, (entry, account.seq, account.last_ms)
+    assert entry.amount == 0 and entry.balance == account.purse.balance, entry
     account.seq, account.last_ms = entry.seq, entry.at_ms
     account.head = ledger.chain(account.head, entry)
 
@@ -376,6 +356,10 @@ def _apply_key(account: Account, event: NamedKeySet) -> None:
     account.keys.set(event.profile)
 
 
+def _apply_hourly(account: Account, event: HourlyEvent) -> None:
+    account.hourly.apply(event)
+
+
 def _end_hold(account: Account, operation: bytes) -> None:
     hold = account.holds.pop(operation, None)
     if hold is not None:
@@ -393,5 +377,7 @@ _APPLY: dict[type, Callable[[Account, Any], None]] = {
     Recalled: _apply_recalled,
     ProfileSet: _apply_profile,
     NamedKeySet: _apply_key,
+    FactTold: _apply_noted,
+    **dict.fromkeys((HourlyLimitSet, HoursLearnt, HourStopped), _apply_hourly),
     BatchesRecalled: _apply_batches_recalled,
 }

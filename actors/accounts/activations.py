@@ -8,6 +8,7 @@ about credits lives here.
 import asyncio
 import heapq
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -80,6 +81,8 @@ class Activations:
         self._places = asyncio.Semaphore(config.activations_in_flight_max)
         self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(max(1, config.unknown_seconds))
         self._evict_at = 0
+        # Loaded or opened, and what they spend in an hour is not known yet (hour_learning.py).
+        self.fresh: deque[Account] = deque(maxlen=config.activations_max)
 
     async def load(self, pubkey: bytes) -> Account | None:
         """The account in memory, loading it when needed; None when there is none. Raises OwnerUnavailable."""
@@ -190,6 +193,7 @@ class Activations:
         account.used_at = int(self._clock.monotonic())
         self._make_room()
         self.accounts[account.pubkey] = account
+        (self.fresh.appendleft if account.hourly.setting.credits else self.fresh.append)(account)
         self._unknown.drop(account.pubkey)
         for key_hash in account.key_hashes():
             self.by_key[key_hash] = account

@@ -25,6 +25,8 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_replica_gone, is_due
 from actors.accounts.credentials import Credentials
 from actors.accounts.held_shards import HeldShards
+from actors.accounts.hour_learning import HourLearning
+from actors.accounts.hourly_limit import HOUR_MS, HourStopped
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.maintenance import Maintenance
 from actors.accounts.moving import MovedParts, ShardMoves
@@ -85,7 +87,7 @@ class AccountShard:
         clock = self._clock = clock if isinstance(clock, LedgerClock) else LedgerClock(clock)
         self._store, self._sleep = store, sleep
         batch_seconds = payments_config.credit_expiry_days * _DAY_SECONDS
-        defaults = Defaults(config.requests_per_second, config.concurrency, config.hold_seconds, batch_seconds)
+        defaults = _defaults(config, batch_seconds)
         owner = f"{owner_name} {secrets.token_hex(8)}"
         metrics = metrics or Metrics()
         self.undelivered = UndeliveredCharges()
@@ -104,6 +106,7 @@ class AccountShard:
         settling = Settling(self._commits, self._activations, store, held)
         self.settle_now, self.void_now = settling.settle_now, settling.void_now
         self.charge_now = Charging(self.hold_now, settling, self._commits).charge_now
+        self._hours = HourLearning(store.usage, clock, self._activations)
         commands = Commands(
             self._activations,
             self._commits,
@@ -115,6 +118,7 @@ class AccountShard:
             credits_per_usdc=payments_config.credits_per_usdc,
             held=held,
             sealing=self._sealing,
+            hours=self._hours,
         )
         self.ask, self.ask_many = commands.ask, commands.ask_many
         self._maintenance = Maintenance(store, clock, self._commits, self._activations, held)
@@ -176,7 +180,7 @@ class AccountShard:
 
     async def tick(self) -> None:
         """Do the work that is due, once a second: end holds and batches past their time, drop idle accounts, forget
-        old nonces, prolong sessions, tell events, keep the usage rollup near the ledger."""
+        old nonces, prolong sessions, tell events, keep the usage rollup near the ledger, learn usual hours from it."""
         moment = self._activations.moment()
         if self._commits.open:
             for account in [account for account in self._accounts.values() if is_due(account, moment)]:
@@ -187,6 +191,7 @@ class AccountShard:
         await self._sessions.flush()
         await self._maintenance.tick()
         await self._usage.tick()
+        await self._hours.tick()
         await self.moving.tick(moment.steady)
 
     async def _seal(self) -> None:
@@ -263,6 +268,8 @@ class AccountShard:
         event, refusal, path = admission.event, admission.refusal, admission.path
         if event is not None:
             apply(account, event)
+        if admission.stopped and account.hourly.told_hour != moment.wall_ms // HOUR_MS:
+            self._activations.record(account, HourStopped(moment.wall_ms))
         if refusal == _AUTH_FAILED:
             return self._refused(refusal)
         told = figures(account, moment, path)
@@ -319,3 +326,8 @@ class AccountShard:
 
     def _forget(self, accounts: Iterable[Account]) -> None:
         self._activations.forget(accounts)
+
+
+def _defaults(config: AccountsConfig, batch_seconds: int) -> Defaults:
+    least = config.hourly_limit_learnt_least_credits
+    return Defaults(config.requests_per_second, config.concurrency, config.hold_seconds, batch_seconds, least)

@@ -1,7 +1,7 @@
-"""Decides which calls begin: holds credits for each that fits rate, concurrency, credits and its named key.
+"""Decides which calls begin: holds credits for each that fits rate, concurrency, credits, named key and hourly limit.
 
 Implements: money rules 1 and 3; design, "One billed call" step 3; interface, "Limits" and "Errors"; decisions, "Named
-keys". Pure. Before each decision the caller ends the holds and batches past their time (core.py).
+keys" and "Hourly limit". Pure. Before each decision the caller ends the holds and batches past their time (core.py).
 """
 
 import msgspec
@@ -27,6 +27,7 @@ ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one
 
 _RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
 _BUDGET, _METHOD = Err.KEY_BUDGET_EXCEEDED.name, Err.METHOD_NOT_ALLOWED.name
+_HOUR = Err.HOURLY_LIMIT_EXCEEDED.name
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -34,6 +35,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     verdicts: tuple[str | None, ...]
     event: Admitted | None  # None: nothing changes.
     path: Path = NO_PATH  # Of the named key that was presented.
+    stopped: bool = False  # The hourly limit has refused something.
 
 
 def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
@@ -79,7 +81,11 @@ def _judge_items(
     account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment, path: Path
 ) -> Admission:
     second = moment.wall_ms // 1000
-    units_left = account.window.left(second, account.rate_limit)
+    limit, hour_left = account.rate_limit, UNLIMITED
+    if account.hourly.credits < UNLIMITED:
+        hour_left = account.hourly.left(account.total_consumed, account.purse.held, second)
+        limit = account.hourly.rate(limit, account.total_consumed, second)
+    units_left = account.window.left(second, limit)
     budget = UNLIMITED
     if path:
         units_left = min(units_left, units_left_of(path, second))
@@ -87,7 +93,7 @@ def _judge_items(
     slots_left = account.concurrency_limit - len(account.holds) + account.work_holds
     available: int = account.purse.balance - account.purse.held
     if is_allowance(operation):
-        return _judge_allowance(account, operation, items, available, moment, path)
+        return _judge_allowance(account, operation, items, available, hour_left, moment, path)
     units = 0
     verdicts: list[str | None] = []
     held: list[tuple[bytes, int]] = []
@@ -105,6 +111,8 @@ def _judge_items(
             verdicts.append(_SLOTS)
         elif ceiling > budget:
             verdicts.append(_BUDGET)
+        elif ceiling > hour_left:
+            verdicts.append(_HOUR)
         elif ceiling > available:
             verdicts.append(_CREDITS)
         else:
@@ -112,20 +120,28 @@ def _judge_items(
             held.append((operation_at(operation, index), ceiling))
             available -= ceiling
             budget -= ceiling
+            hour_left -= ceiling
             units += 1
     judged = tuple(verdicts)
+    stopped = hour_left < UNLIMITED and _HOUR in judged
     answer = None
     if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
         answer = judged if units or len(account.answers) < ANSWERS_MAX else None
     if not units and answer is None:
-        return Admission(None, judged, None, path)
+        return Admission(None, judged, None, path, stopped)
     expires_at = moment.steady + account.defaults.hold_seconds
     event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer, key=number_of(path))
-    return Admission(None, judged, event, path)
+    return Admission(None, judged, event, path, stopped)
 
 
 def _judge_allowance(
-    account: Account, operation: bytes, items: tuple[HoldItem, ...], available: int, moment: Moment, path: Path
+    account: Account,
+    operation: bytes,
+    items: tuple[HoldItem, ...],
+    available: int,
+    hour_left: int,
+    moment: Moment,
+    path: Path,
 ) -> Admission:
     """Hold credits ahead for an open stream: only the credits limit it, and it takes no rate unit."""
     (item,) = items
@@ -134,10 +150,12 @@ def _judge_allowance(
         refusal = _METHOD
     elif path and item.ceiling > room_of(path, moment.wall_ms // DAY_MS):
         refusal = _BUDGET
+    elif item.ceiling > hour_left:
+        refusal = _HOUR
     elif item.ceiling > available:
         refusal = _CREDITS
     if refusal is not None:
-        return Admission(None, (refusal,), None, path)
+        return Admission(None, (refusal,), None, path, refusal == _HOUR)
     expires_at = moment.steady + account.defaults.hold_seconds
     held = ((operation, item.ceiling),)
     event = Admitted(operation, moment.steady, moment.wall_ms // 1000, 0, held, expires_at, None, key=number_of(path))
@@ -153,6 +171,8 @@ def figures(account: Account, moment: Moment, path: Path = NO_PATH) -> Figures:
     """path: of the named key that asks. It is told of its own limits where they are narrower than the account's."""
     second = moment.wall_ms // 1000
     limit = account.rate_limit
+    if account.hourly.credits < UNLIMITED:
+        limit = account.hourly.rate(limit, account.total_consumed, second)
     left = account.window.left(second, limit)
     if path:
         limit, left = rate_limit_of(path, limit), min(left, units_left_of(path, second))

@@ -67,8 +67,8 @@ def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
 # --- values of replies --------------------------------------------------------------------------------------------
 
 
-class AccountState(msgspec.Struct, frozen=True):
-    """An account as its customer and the operator see it."""
+class AccountState(Growing, frozen=True):
+    """As customer and operator see it. in_day, hour_credits: spent in 24 whole hours and in this one, where known."""
 
     pubkey: bytes
     balance: int
@@ -79,6 +79,8 @@ class AccountState(msgspec.Struct, frozen=True):
     concurrency: int
     last_deposit: Deposit | None
     batches: tuple[Batch, ...]  # The earliest expiry first.
+    in_day: int | None = None
+    hour_credits: int | None = None
 
 
 class Identity(Growing, frozen=True):

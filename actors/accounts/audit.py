@@ -31,6 +31,7 @@ from actors.accounts.audit_database import (
     reading,
     report_console,
 )
+from actors.accounts.audit_facts import OTHER_LAST_DEPOSITS
 from actors.accounts.audit_report import AuditReport, exit_where_unreadable
 from actors.accounts.checkpoint import Checkpoints, CheckpointWriter, open_checkpoints
 from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
@@ -140,6 +141,7 @@ _ACROSS = {
         f" ON o.pubkey = l.pubkey AND o.operation = l.operation_id AND o.kind = {MarkKind.VOID:d}"
         f" WHERE l.type = {EntryType.DEBIT:d}"
     ),
+    "the last deposit that it shows is not one of its newest": OTHER_LAST_DEPOSITS,
     "the usage of an hour (since 1970) is not what the ledger says": _other_usage("account_usage"),
     "a named key has spent other credits than the ledger says": (
         "WITH RECURSIVE up AS (SELECT pubkey, number, number AS payer, parent FROM account_keys UNION ALL"  # noqa: S608

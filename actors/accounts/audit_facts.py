@@ -1,5 +1,8 @@
 """Compares the tables of accounts with the facts about them, for the audit.
 
+The newest fact about a row is the one that counts: among the entries of the account's ledger, and among the facts that
+owners of release 0.1.0 wrote, which say behind which entry they stand.
+
 Implements: money rule 6; threat 56. Reads the database and nothing else. The database joins and
 sorts. The queries stand here as plain SQL, because the database's own functions may have been changed too.
 """
@@ -11,6 +14,7 @@ from typing import Any
 import asyncpg
 
 from actors.accounts.facts import ChainLink, Fact, FactKind, ShardRecount, differences, genesis
+from actors.accounts.ledger import EntryType
 
 _ROWS_AHEAD = 2_000
 _FACTS = "SELECT virtual_shard, seq, kind, pubkey, body, hash FROM account_facts ORDER BY virtual_shard, seq"
@@ -22,8 +26,11 @@ def _compared(kind: FactKind, key: str, table: str, stored_key: str, stored: str
         "SELECT COALESCE(f.pubkey, t.pubkey) AS pubkey, COALESCE(f.key, t.key) #>> '{}' AS key,"  # noqa: S608 - ours.
         " f.body::text AS told, t.body::text AS stored"
         f" FROM (SELECT DISTINCT ON (pubkey, {key}) pubkey, {key} AS key, body FROM ("
-        f"SELECT pubkey, virtual_shard, seq, body::jsonb AS body FROM account_facts WHERE kind = '{kind}') AS every"
-        f" ORDER BY pubkey, {key}, virtual_shard, seq DESC) AS f"
+        f"SELECT pubkey, seq AS place, 0 AS seq, description::jsonb AS body FROM ledger"
+        f" WHERE type = {EntryType.FACT:d} AND method = '{kind}' UNION ALL"
+        " SELECT pubkey, COALESCE((body::jsonb ->> 'ledger_seq')::bigint, 0), seq, body::jsonb - 'ledger_seq'"
+        f" FROM account_facts WHERE kind = '{kind}') AS every"
+        f" ORDER BY pubkey, {key}, place DESC, seq DESC) AS f"
         f" FULL JOIN (SELECT {stored_key} AS key, {stored} AS body, pubkey FROM {table} {where}) AS t"
         " ON f.pubkey = t.pubkey AND f.key = t.key WHERE f.body IS DISTINCT FROM t.body"
     )
@@ -47,6 +54,13 @@ _COMPARED = {
         "to_jsonb(id)",
         "jsonb_build_object('id', id, 'source', source, 'credits', credits, 'created_at', created_at,"
         " 'expires_at', expires_at)",
+    ),
+    "the hourly limit": _compared(
+        FactKind.HOURLY_LIMIT,
+        "'0'::jsonb",
+        "account_hourly_limits",
+        "'0'::jsonb",
+        "jsonb_build_object('credits', credits, 'lifted_until', lifted_until)",
     ),
     "named key {key}": _compared(
         FactKind.KEY,
@@ -88,12 +102,32 @@ _COMPARED = {
 }
 
 
+# Accounts that show another deposit as their last one than one of the newest, and its operation.
+OTHER_LAST_DEPOSITS = (
+    "SELECT a.pubkey, decode(a.last_deposit ->> 'operation', 'hex') FROM accounts a"
+    " JOIN (SELECT pubkey, max(at_ms) AS at_ms FROM account_deposits GROUP BY pubkey) newest USING (pubkey)"
+    " LEFT JOIN account_deposits d ON d.pubkey = a.pubkey AND d.at_ms = newest.at_ms"
+    " AND d.operation = decode(a.last_deposit ->> 'operation', 'hex')"
+    " AND jsonb_build_array(d.base_units, d.credits_per_usdc, d.credits, d.bonus, d.slot, d.at_ms)"
+    " = jsonb_build_array(a.last_deposit -> 'base_units', a.last_deposit -> 'credits_per_usdc',"
+    " a.last_deposit -> 'credits', a.last_deposit -> 'bonus', a.last_deposit -> 'slot', a.last_deposit -> 'at_ms')"
+    " WHERE d.operation IS NULL"
+)
+_UNREGISTERED = (
+    "SELECT a.pubkey FROM accounts AS a WHERE NOT EXISTS (SELECT FROM account_facts AS f"  # noqa: S608 - ours.
+    f" WHERE f.kind = '{FactKind.ACCOUNT}' AND f.pubkey = a.pubkey)"
+)
+
+
 async def differing_rows(connection: asyncpg.Connection) -> AsyncIterator[tuple[bytes, list[str]]]:
     """Public keys with sentences on rows that are not what the facts say."""
     for name, query in _COMPARED.items():
         async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
             what = name.format(key=row["key"])
             yield row["pubkey"], differences(_parsed(row["stored"]), _parsed(row["told"]), what)
+
+    async for row in connection.cursor(_UNREGISTERED, prefetch=_ROWS_AHEAD):
+        yield row["pubkey"], ["the account is there, and the chain of its shard does not tell that it was opened"]
 
 
 def _parsed(text: str | None) -> Any:

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from actors.accounts.account import Account, Event, Moved
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.core import is_low_crossing
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.holders_store import Giver
 from actors.accounts.ledger import EntryType
@@ -150,11 +149,11 @@ class GroupCommit:
     def record(self, account: Account, event: Event) -> "asyncio.Future[None]":
         """Take an event that was just applied into the gathering group. The future is the group's."""
         group = self._gathering
-        written = group.write.add(account, event)
+        written = group.write.add(account, event, 0 if type(event) is Moved else self._clock.now_ms())
         assert written, event
         group.accounts[account.pubkey] = account
-        if type(event) is Moved and is_low_crossing(event.entry):
-            group.write.add_low_balance(account, event.entry)
+        if type(event) is Moved:
+            group.write.tell(account, event.entry)
         if self._flying is None:
             self._wake.set()
         if self._lingering is not None and not account.holds and not self._others_are_likely():
@@ -330,7 +329,7 @@ class GroupCommit:
         write.shards = write.shards or set(self._held.all[:1])  # A group without accounts still needs an owner.
         write.place = self._place
         # A group of one entry has a way of its own, which takes one list; other lists wait for the next group.
-        is_single = len(write.entries) == 1
+        is_single = len(write.entries) == 1 and not group.is_wanted
         replica = write.entries[0][1].operation[:REPLICA_ID_BYTES] if is_single else None
         write.undelivered = self._undelivered.cut(replica)
 

@@ -9,10 +9,8 @@ in that order.
 import msgspec
 
 from actors.accounts.account import (
-    VOIDED,
     Account,
     Deposit,
-    End,
     Event,
     HoldEnded,
     Mark,
@@ -24,7 +22,6 @@ from actors.accounts.account import (
     Recalled,
     Return,
     adjust_key,
-    posted_by,
 )
 from actors.accounts.admission import credits_left
 from actors.accounts.credits import (
@@ -39,10 +36,10 @@ from actors.accounts.credits import (
     unknown_batches,
     write_parcels,
 )
+from actors.accounts.ends import VOIDED, End, posted_by
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.stored import Past
 from actors.calls import Outcome, SettleRequest, with_key
-from actors.events import LOW_BALANCE_CREDITS
 
 ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the operator's keyboard, not a grant.
 
@@ -237,11 +234,6 @@ def decide_limits(account: Account, requests_per_second: Limit, concurrency: Lim
 
 
 # --- entries ------------------------------------------------------------------------------------------------------
-
-
-def is_low_crossing(entry: Entry) -> bool:
-    """Whether this entry took the balance from at least the low mark to below it."""
-    return entry.balance < LOW_BALANCE_CREDITS <= entry.balance - entry.amount
 
 
 def make_mark(kind: MarkKind, operation: bytes, moment: Moment, amount: int = 0) -> Mark:

@@ -1,15 +1,23 @@
-"""Facts about accounts that change rarely, and the hash chain through the facts of a shard.
+"""Facts about accounts that change rarely: entries of their ledgers that move no credits.
 
-Implements: money rule 6; threat 56 (an account removed whole; a changed expiry, key hash, limit or
-bonus). The database appends facts in the transaction that makes them true (functions.sql); this module recomputes the
-chains for the audit. Pure.
+Implements: money rule 6; decisions, "One chain of facts"; threat 56 (an account removed whole; a changed expiry, key
+hash, limit or bonus). Pure. A fact's entry stands in the group that makes it true, so one hash chain, and the signed
+statements over it, have all of an account.
+
+Facts about referral codes, which are no account's, are a chain of their own that the database appends to
+(functions.sql), as are facts that owners of release 0.1.0 wrote; this module recomputes those chains for the audit.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum, unique
 from typing import Any, NamedTuple
 
+import msgspec
+
+from actors.accounts.account import Account, Event, Moved, NamedKeySet, ProfileSet
+from actors.accounts.hourly_limit import HourlyLimitSet
+from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.units import routing_bytes, virtual_shard
 
 REFERRALS = -1  # Stands in place of a shard in the facts about referral codes.
@@ -25,6 +33,63 @@ class FactKind(StrEnum):
     RETURN = "return"  # A deposit was taken back.
     REFERRAL = "referral"
     KEY = "key"  # A named key was made or changed.
+    HOURLY_LIMIT = "hourly_limit"
+
+
+def facts_of(event: Event) -> Sequence[tuple[FactKind, dict[str, Any]]]:
+    """What an event makes true of its account, as the tables have it then; nothing of most."""
+    if type(event) is Moved:
+        if event.fresh is None and event.returned is None:
+            return ()
+        return _facts_of_move(event)
+    if type(event) is ProfileSet:
+        profile = event.profile
+        return [
+            (
+                FactKind.ACCOUNT,
+                {
+                    "created_at": profile.created_at,
+                    "status": profile.status,
+                    "api_key_hash": _hex(profile.key_hash),
+                    "key_prefix": profile.key_prefix,
+                    "ref_code": profile.ref_code,
+                    "ref_bonus_bps": profile.ref_bonus_bps,
+                    "requests_per_second": profile.requests_per_second,
+                    "concurrency": profile.concurrency,
+                },
+            )
+        ]
+    if type(event) is NamedKeySet:
+        row = msgspec.structs.asdict(event.profile)
+        return [(FactKind.KEY, {name: _hex(value) if type(value) is bytes else value for name, value in row.items()})]
+    if type(event) is HourlyLimitSet:
+        return [(FactKind.HOURLY_LIMIT, msgspec.structs.asdict(event.setting))]
+    return ()
+
+
+def _facts_of_move(event: Moved) -> list[tuple[FactKind, dict[str, Any]]]:
+    found: list[tuple[FactKind, dict[str, Any]]] = []
+    batch, deposit, returned = event.fresh, event.deposit, event.returned
+    if batch is not None:
+        names = ("id", "source", "credits", "created_at", "expires_at")
+        found.append((FactKind.BATCH, {name: getattr(batch, name) for name in names}))
+    if deposit is not None:
+        found.append((FactKind.DEPOSIT, msgspec.structs.asdict(deposit) | {"operation": deposit.operation.hex()}))
+    if returned is not None:
+        body = {"returned_ms": returned.at_ms, "taken": returned.taken, "uncollected": returned.uncollected}
+        found.append((FactKind.RETURN, {"operation": returned.operation.hex(), **body}))
+    return found
+
+
+def fact_entry(account: Account, kind: FactKind, body: Mapping[str, Any], now_ms: int) -> FactTold:
+    """The account's next entry, which tells a fact. now_ms: the ledger's time; never earlier than the entry before."""
+    text = msgspec.json.encode(body).decode()
+    at_ms, balance = max(now_ms, account.last_ms), account.purse.balance
+    return FactTold(Entry(account.seq + 1, at_ms, int(EntryType.FACT), 0, balance, b"", kind.value, 0, text, ""))
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
 
 
 class Fact(NamedTuple):

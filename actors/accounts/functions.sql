@@ -117,8 +117,9 @@ END $$;
 
 -- Write one group of an owner, whole or not at all. Gives the database's time in Unix milliseconds.
 -- rare: NULL in most groups, else {"shards": [...], "profiles": [...], "batches": [...], "marks": [...]} and perhaps
--- "deposits", "returns" and "events": all shards of the group, accounts that are new or whose profile changed, new batches,
--- operations that are unique for ever (bytes in hex).
+-- "deposits", "returns", "events", "keys" and "hourly_limits": all shards of the group, accounts that are new or whose
+-- profile changed, new batches, operations that are unique for ever (bytes in hex). With "facts_are_entries" what it
+-- makes true stands among the entries (type 6).
 -- Each account that is written must be of a shard that has this epoch. The shards of a rare part are checked before it
 -- is written; each head checks its own shard as it is updated.
 -- Each debit (type 2) is marked in account_debits. SQLSTATE 23505 there: its operation was debited before, in whatever
@@ -265,27 +266,28 @@ BEGIN
     UPDATE account_fact_heads AS h SET seq = head.seq, hash = head.hash WHERE h.virtual_shard = head.virtual_shard;
 END $$;
 
--- Append the facts of a group's rare part, once it is written: as the tables have them now.
+-- Append the facts of a group's rare part, once it is written: as the tables have them now. Only for owners of release
+-- 0.1.0: others write them as entries of the ledger. ledger_seq says which of those stand before.
 CREATE OR REPLACE FUNCTION accounts_append_rare_facts(rare jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM accounts_append_facts(ARRAY (
-        SELECT ROW (f.virtual_shard, f.kind, f.pubkey, f.body)::accounts_fact
+        SELECT ROW (f.virtual_shard, f.kind, f.pubkey, f.body || jsonb_build_object('ledger_seq', f.seq))::accounts_fact
         FROM (
-            SELECT 1 AS part, p.n, a.virtual_shard, 'account' AS kind, a.pubkey, jsonb_build_object(
+            SELECT 1 AS part, p.n, a.virtual_shard, 'account' AS kind, a.pubkey, a.seq, jsonb_build_object(
                 'created_at', a.created_at, 'status', a.status, 'api_key_hash', encode(a.api_key_hash, 'hex'),
                 'key_prefix', a.key_prefix, 'ref_code', a.ref_code, 'ref_bonus_bps', a.ref_bonus_bps,
                 'requests_per_second', a.requests_per_second, 'concurrency', a.concurrency) AS body
             FROM jsonb_array_elements(rare -> 'profiles') WITH ORDINALITY AS p (row, n)
             JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
             UNION ALL
-            SELECT 2, p.n, a.virtual_shard, 'batch', a.pubkey, jsonb_build_object(
+            SELECT 2, p.n, a.virtual_shard, 'batch', a.pubkey, a.seq, jsonb_build_object(
                 'id', b.id, 'source', b.source, 'credits', b.credits, 'created_at', b.created_at,
                 'expires_at', b.expires_at)
             FROM jsonb_array_elements(rare -> 'batches') WITH ORDINALITY AS p (row, n)
             JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
             JOIN credit_batches b ON b.pubkey = a.pubkey AND b.id = (p.row ->> 'id')::integer
             UNION ALL
-            SELECT 3, p.n, a.virtual_shard, 'deposit', a.pubkey, jsonb_build_object(
+            SELECT 3, p.n, a.virtual_shard, 'deposit', a.pubkey, a.seq, jsonb_build_object(
                 'operation', encode(d.operation, 'hex'), 'base_units', d.base_units,
                 'credits_per_usdc', d.credits_per_usdc, 'credits', d.credits, 'bonus', d.bonus, 'slot', d.slot,
                 'at_ms', d.at_ms, 'assigned', d.assigned)
@@ -293,24 +295,27 @@ BEGIN
             JOIN account_deposits d ON d.operation = decode(p.row ->> 'operation', 'hex')
             JOIN accounts a ON a.pubkey = d.pubkey
             UNION ALL
-            SELECT 4, p.n, a.virtual_shard, 'return', a.pubkey, jsonb_build_object(
+            SELECT 4, p.n, a.virtual_shard, 'return', a.pubkey, a.seq, jsonb_build_object(
                 'operation', encode(d.operation, 'hex'), 'returned_ms', d.returned_ms, 'taken', d.taken,
                 'uncollected', d.uncollected)
             FROM jsonb_array_elements(rare -> 'returns') WITH ORDINALITY AS p (row, n)
             JOIN account_deposits d ON d.operation = decode(p.row ->> 'operation', 'hex')
             JOIN accounts a ON a.pubkey = d.pubkey
-            UNION ALL
-            SELECT 5, p.n, a.virtual_shard, 'key', a.pubkey, jsonb_build_object(
-                'number', k.number, 'name', k.name, 'key_hash', encode(k.key_hash, 'hex'), 'key_prefix', k.key_prefix,
-                'limits', k.limits, 'created_at', k.created_at, 'status', k.status,
-                'old_hash', encode(k.old_hash, 'hex'), 'old_until', k.old_until, 'parent', k.parent,
-                'public', encode(k.public, 'hex'), 'old_public', encode(k.old_public, 'hex'),
-                'signed_by', encode(k.signed_by, 'hex'), 'block', encode(k.block, 'hex'))
-            FROM jsonb_array_elements(rare -> 'keys') WITH ORDINALITY AS p (row, n)
-            JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
-            JOIN account_keys k ON k.pubkey = a.pubkey AND k.number = (p.row ->> 'number')::integer
         ) AS f
         ORDER BY f.virtual_shard, f.part, f.n
+    ));
+END $$;
+
+-- Append the fact that each of these accounts was opened to the chain of its shard: an account that is removed with its
+-- whole ledger is missed there.
+CREATE OR REPLACE FUNCTION accounts_append_opened(fresh bytea[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM accounts_append_facts(ARRAY (
+        SELECT ROW (a.virtual_shard, 'account', a.pubkey, jsonb_build_object(
+            'created_at', a.created_at, 'status', a.status, 'api_key_hash', encode(a.api_key_hash, 'hex'),
+            'key_prefix', a.key_prefix, 'ref_code', a.ref_code, 'ref_bonus_bps', a.ref_bonus_bps,
+            'requests_per_second', a.requests_per_second, 'concurrency', a.concurrency))::accounts_fact
+        FROM accounts AS a WHERE a.pubkey = ANY (fresh) ORDER BY a.virtual_shard, a.pubkey
     ));
 END $$;
 
@@ -318,7 +323,12 @@ END $$;
 CREATE OR REPLACE FUNCTION accounts_write_rare(rare jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint;
+    fresh   bytea[];
 BEGIN
+    fresh := ARRAY (
+        SELECT decode(p.row ->> 'pubkey', 'hex') FROM jsonb_array_elements(rare -> 'profiles') AS p (row)
+        WHERE NOT EXISTS (SELECT FROM accounts AS a WHERE a.pubkey = decode(p.row ->> 'pubkey', 'hex'))
+    );
     INSERT INTO accounts (pubkey, virtual_shard, created_at, status, api_key_hash, key_prefix, ref_code, ref_bonus_bps,
                           requests_per_second, concurrency, head_hash)
     SELECT decode(p.pubkey, 'hex'), p.virtual_shard, p.created_at, p.status, decode(p.api_key_hash, 'hex'),
@@ -380,9 +390,17 @@ BEGIN
         END IF;
     END IF;
 
+    IF rare ? 'hourly_limits' THEN
+        INSERT INTO account_hourly_limits (pubkey, credits, lifted_until)
+        SELECT decode(h.pubkey, 'hex'), h.credits, h.lifted_until
+        FROM jsonb_to_recordset(rare -> 'hourly_limits') AS h (pubkey text, credits bigint, lifted_until bigint)
+        ON CONFLICT (pubkey) DO UPDATE SET credits = EXCLUDED.credits, lifted_until = EXCLUDED.lifted_until;
+    END IF;
+
     -- A deposit comes with its batch. Marks are no facts: each stands for an entry of the ledger, or voids a call.
-    IF jsonb_array_length(rare -> 'profiles') + jsonb_array_length(rare -> 'batches') > 0 OR rare ? 'returns'
-            OR rare ? 'keys' THEN
+    IF rare ? 'facts_are_entries' THEN
+        PERFORM accounts_append_opened(fresh);
+    ELSIF jsonb_array_length(rare -> 'profiles') + jsonb_array_length(rare -> 'batches') > 0 OR rare ? 'returns' THEN
         PERFORM accounts_append_rare_facts(rare);
     END IF;
 END $$;
@@ -552,7 +570,7 @@ CREATE OR REPLACE FUNCTION accounts_usage(
     FROM accounts_usage_by(my_pubkey, first_hour, end_hour, by_method, bucket, false, most) AS u;
 $$;
 
--- The bill of an account for the time from from_ms to before to_ms: its entries by type and method (and day, counted from
+-- The bill of an account for the time from from_ms to before to_ms: its entries that move credits by type and method (and day, counted from
 -- 1; else 0), with the hash over the hashes after each of them in their order. Two rows more: -1, the newest entry before
 -- that time, and -2, the newest before its end, each with its balance and hash; 0 and nothing where there is none.
 -- One statement, so that all is of one moment.
@@ -563,7 +581,8 @@ RETURNS TABLE (
 ) LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN by_day THEN (l.at_ms - from_ms) / 86400000 + 1 ELSE 0 END::integer, l.type, l.method, count(*),
            sum(l.amount)::bigint, min(l.seq), max(l.seq), max(l.at_ms), sha256(string_agg(l.hash, ''::bytea ORDER BY l.seq))
-    FROM ledger AS l WHERE l.pubkey = my_pubkey AND l.at_ms >= from_ms AND l.at_ms < to_ms GROUP BY 1, 2, 3
+    FROM ledger AS l WHERE l.pubkey = my_pubkey AND l.at_ms >= from_ms AND l.at_ms < to_ms AND l.type <> 6
+    GROUP BY 1, 2, 3
     UNION ALL
     SELECT 0, ends.kind, '', 0, COALESCE(e.balance, 0), COALESCE(e.seq, 0), COALESCE(e.seq, 0), COALESCE(e.at_ms, 0),
            COALESCE(e.hash, ''::bytea)

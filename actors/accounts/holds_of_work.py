@@ -6,7 +6,8 @@ work is not begun by the account's clients. Its charge is decided as every other
 
 from collections.abc import Sequence
 
-from actors.accounts.account import Account, Admitted, End, Event, HoldEnded, Moment
+from actors.accounts.account import Account, Admitted, Event, HoldEnded, Moment
+from actors.accounts.ends import End
 
 
 def decide_work(
@@ -18,7 +19,8 @@ def decide_work(
     needs a balance that would pay it: nothing is done for accounts that pay nothing. A live hold is made anew, so that
     it lasts its whole time from now on.
     """
-    available = int(account.purse.available)
+    purse, second = account.purse, moment.wall_ms // 1000
+    available = min(int(purse.available), account.hourly.left(account.total_consumed, int(purse.held), second))
     verdicts: list[bool] = []
     ended: dict[bytes, HoldEnded] = {}
     held: dict[bytes, int] = {}
@@ -37,7 +39,6 @@ def decide_work(
     if not held:
         return tuple(verdicts), ()
     expires_at = moment.steady + account.defaults.hold_seconds
-    second = moment.wall_ms // 1000
     made = Admitted(next(iter(held)), moment.steady, second, 0, tuple(held.items()), expires_at, None, is_work=True)
     return tuple(verdicts), (*ended.values(), made)
 

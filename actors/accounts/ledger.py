@@ -23,6 +23,7 @@ class EntryType(IntEnum):
     REFUND = 3
     ADJUSTMENT = 4
     EXPIRY = 5
+    FACT = 6  # Moves no credits: something about the account became true (facts.py).
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -36,8 +37,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     operation: bytes
     method: str
     outcome: int
-    description: str  # Of a debit: its evidence (calls.py).
+    description: str  # Of a debit: its evidence (calls.py). Of a fact: its body; the method is its kind.
     parcels: str
+
+
+class FactTold(msgspec.Struct, frozen=True):
+    """An event of an account: its entry tells a fact, and moves no credits."""
+
+    entry: Entry
 
 
 def genesis(pubkey: bytes) -> bytes:

@@ -36,8 +36,9 @@ _TIME_MS_MAX = 7_258_118_400_000  # The year 2200, where the ledger's months end
 
 class LedgerFilter(msgspec.Struct, frozen=True):
     """before: (at_ms, number) of the entry that was seen last; only older ones are listed. from_ms, to_ms: from this
-    time to before that one. kind: number of an EntryType. method: entries of it alone. operation: of a call; its
-    debit, and its refund where there is one."""
+    time to before that one. kind: number of an EntryType; None: all that move credits. method: entries of it alone.
+    operation: of a call; its debit, and its refund where there is one. with_facts: where no kind is named, entries that
+    move no credits too."""
 
     before: tuple[int, int] | None = None
     from_ms: int | None = None
@@ -45,13 +46,14 @@ class LedgerFilter(msgspec.Struct, frozen=True):
     kind: int | None = None
     method: str | None = None
     operation: bytes | None = None
+    with_facts: bool = False
 
     def takes(self, entry: Entry) -> bool:
         return (
             (self.before is None or (entry.at_ms, entry.seq) < self.before)
             and (self.from_ms is None or entry.at_ms >= self.from_ms)
             and (self.to_ms is None or entry.at_ms < self.to_ms)
-            and (self.kind is None or entry.type == self.kind)
+            and (self.with_facts or entry.type != EntryType.FACT if self.kind is None else entry.type == self.kind)
             and (self.method is None or entry.method == self.method)
             and (self.operation is None or (entry.operation == self.operation and entry.type in _OF_CALLS))
         )
@@ -74,6 +76,8 @@ class LedgerFilter(msgspec.Struct, frozen=True):
         ):
             if value is not None:
                 parts.append((text, (value,)))
+        if self.kind is None and not self.with_facts:
+            parts.append((f"type <> {EntryType.FACT:d}", ()))
         sql, values = "", list[Any]()
         for text, more in parts:
             numbers = [f"${first + len(values) + index}" for index in range(len(more))]

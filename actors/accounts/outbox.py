@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from actors.accounts.account import SIGNATURE_BYTES
-from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, Event, LowBalance
+from actors.events import ApiKeyRotated, CreditsAnomaly, CreditsExpiring, DepositCredited, Event, LowBalance
 from actors.units import Credits, Pubkey, Signature, Slot, UnixSeconds, UsdcUnits, VirtualShard, base58_text
 
 EXPIRING_SECONDS = 86_400  # Interface: a batch is within 24 hours of expiry.
 LOW_BALANCE, DEPOSIT_CREDITED = "low_balance", "deposit.credited"
-CREDITS_EXPIRING, KEY_ROTATED = "credits.expiring", "api_key.rotated"
+CREDITS_EXPIRING, KEY_ROTATED, ANOMALY = "credits.expiring", "api_key.rotated", "credits.anomaly"
 _TAKE = (
     "UPDATE account_events SET told = true WHERE id IN (SELECT id FROM account_events WHERE NOT told"
     " ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, pubkey, kind, at_ms, body"
@@ -83,6 +83,9 @@ def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -
             event = LowBalance(account, Credits(row["balance"]), at)
         case "api_key.rotated":
             event = ApiKeyRotated(account, row["key_prefix"], at)
+        case "credits.anomaly":
+            spent, limit = Credits(row["spent"]), Credits(row["credits_an_hour"])
+            event = CreditsAnomaly(account, row["stage"], spent, limit, row["basis"], at)
         case _:
             assert kind == DEPOSIT_CREDITED, kind
             event = deposit_credited(pubkey, row, bytes.fromhex(row["operation"]), at)

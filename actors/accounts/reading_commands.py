@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from actors.accounts import api
-from actors.accounts.account import ACTIVE, Account
+from actors.accounts.account import ACTIVE, Account, Moment
 from actors.accounts.activations import Activations
 from actors.accounts.admission import figures, presented
 from actors.accounts.commits import GroupCommit
 from actors.accounts.credentials import Credentials
+from actors.accounts.hour_learning import HourLearning
+from actors.accounts.hourly_limit import HOUR_MS
 from actors.accounts.key_requests import NOT_FOR_KEY
 from actors.accounts.listings import NO_FILTER, line_of
 from actors.accounts.long_reads import LongReads
@@ -52,9 +54,11 @@ class ReadingCommands:
         store: AccountStore,
         long_reads: LongReads,
         random_bytes: Callable[[int], bytes],
+        hours: HourLearning,
     ) -> None:
         self._activations, self._commits, self._credentials = activations, commits, credentials
         self._store, self._long_reads, self._random_bytes = store, long_reads, random_bytes
+        self._hours = hours
 
     async def answer(self, command: Reading) -> Reply:
         match command:
@@ -172,8 +176,10 @@ class ReadingCommands:
     async def shown(self, account: Account, path: Path = NO_PATH) -> Reply:
         """Reads reflect every decision made so far, and wait until those decisions are durable."""
         if self._activations.is_current(account):
+            await self._hours.know(account)
+        if self._activations.is_current(account):
             self._activations.end_due(account, self._activations.moment())
-        reply = self.reply(account, account_state(account), path)
+        reply = self.reply(account, account_state(account, self._activations.moment()), path)
         await self._activations.until_written(account.pubkey)
         return reply
 
@@ -186,7 +192,8 @@ class ReadingCommands:
         return api.OwnerReply(refusal=refusal.err.name, detail=refusal.detail, figures=told)
 
 
-def account_state(account: Account) -> api.AccountState:
+def account_state(account: Account, moment: Moment) -> api.AccountState:
+    hourly = account.hourly
     return api.AccountState(
         account.pubkey,
         account.purse.balance,
@@ -197,4 +204,6 @@ def account_state(account: Account) -> api.AccountState:
         account.concurrency_limit,
         account.last_deposit,
         tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
+        None if hourly.learnt is None else hourly.learnt.in_day,
+        None if hourly.learnt is None else hourly.spent(account.total_consumed, moment.wall_ms // HOUR_MS),
     )

@@ -77,7 +77,8 @@ class ReceiptCommands:
 
     async def _receipts(self, command: ReadReceipts) -> tuple[Receipt, ...]:
         limit = min(command.limit, RECEIPTS_MAX)
-        entries = await self._entries(command.pubkey, 0, limit, False, command.filter)
+        wanted = msgspec.structs.replace(command.filter, with_facts=True)
+        entries = await self._entries(command.pubkey, 0, limit, False, wanted)
         found = await self.of(command.pubkey, entries)
         if self._sealing is not None and any(receipt.statement is None for receipt in found):
             self._sealing.urge(command.pubkey)

@@ -46,7 +46,7 @@ class Recount:
         if entry.balance != self.balance + entry.amount or entry.balance < 0:
             self._fault(f"entry {entry.seq}: {self.balance} and {entry.amount} make {entry.balance}")
         wrong_way = (entry.type in _GIVING and entry.amount <= 0) or (entry.type in _TAKING and entry.amount >= 0)
-        if wrong_way or entry.type not in _TYPES:
+        if wrong_way or entry.type not in _TYPES or (entry.type == EntryType.FACT and entry.amount != 0):
             self._fault(f"entry {entry.seq}: type {entry.type} with amount {entry.amount}")
         if ledger.chain(self.head, entry) != stored_hash:
             self._fault(f"entry {entry.seq} breaks the hash chain: it is not what was written, or stands elsewhere")

@@ -163,15 +163,16 @@ CREATE TABLE account_events (
 );
 CREATE INDEX account_events_untold ON account_events (id) WHERE NOT told;
 
--- Facts about accounts that change rarely: an account was opened or its profile changed, a batch was made, a deposit was
--- credited or taken back, a referral code was made or ended. Append-only, and written by the transaction that makes the
--- fact true. The facts of a shard are a hash chain, so that none can be changed or removed alone (README.md).
+-- Accounts that were opened, a hash chain for each virtual shard, and referral codes that were made or ended. Append-only,
+-- and written by the transaction that makes the fact true. Other facts about an account are entries of its ledger; those
+-- that owners of release 0.1.0 wrote are here.
 CREATE TABLE account_facts (
     virtual_shard integer NOT NULL,  -- -1: facts about referral codes.
     seq           bigint  NOT NULL,  -- In its shard, from 1 without gaps.
     kind          text    NOT NULL,  -- facts.Kind
     pubkey        bytea   NOT NULL,  -- Empty in facts about referral codes.
-    body          text    NOT NULL,  -- JSON. The hash covers these very bytes.
+    -- JSON. The hash covers these very bytes. ledger_seq: of the account's newest entry then, where its ledger had facts.
+    body          text    NOT NULL,
     hash          bytea   NOT NULL,
     PRIMARY KEY (virtual_shard, seq)
 );
@@ -268,6 +269,14 @@ CREATE TABLE account_key_usage (
     credits bigint  NOT NULL,
     PRIMARY KEY (pubkey, hour, method, key)
 ) WITH (fillfactor = 70);
+
+-- The most credits that an account spends in an hour, as its wallet chose (hourly_limit.py). credits: NULL: as it is
+-- learnt; 0: there is no limit. No row: as it is learnt.
+CREATE TABLE account_hourly_limits (
+    pubkey       bytea  PRIMARY KEY,
+    credits      bigint CHECK (credits >= 0),
+    lifted_until bigint NOT NULL
+);
 
 -- Credits that a named key has spent, as account_key_spending has them.
 CREATE TYPE accounts_spent AS (

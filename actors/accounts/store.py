@@ -58,6 +58,10 @@ _CONSUMED = (
     "CASE WHEN EXISTS (SELECT FROM account_operations o WHERE o.pubkey = page.pubkey AND o.operation = operation_id"
     f" AND o.kind = {MarkKind.REFUND:d}) THEN 0 ELSE amount END"
 )
+_ACCOUNT = (
+    "SELECT a.*, h.credits AS hourly_credits, h.lifted_until AS hourly_lifted_until FROM accounts AS a"
+    " LEFT JOIN account_hourly_limits AS h ON h.pubkey = a.pubkey WHERE a.pubkey = $1"
+)
 _BATCH_COLUMNS = "id, source, credits, remaining, created_at, expires_at"
 # The mark of a debit says when its entry was written, so that one partition of the ledger is read for each. The limit
 # keeps the server from joining with the whole ledger.
@@ -267,7 +271,7 @@ class PostgresAccountStore:
 
     async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
         async with self._reading() as connection:
-            row = await connection.fetchrow("SELECT * FROM accounts WHERE pubkey = $1", pubkey)
+            row = await connection.fetchrow(_ACCOUNT, pubkey)
             if row is None:
                 return None
             batches = await connection.fetch(

@@ -9,20 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.accounts import ledger
-from actors.accounts.account import (
-    VOIDED,
-    Account,
-    Defaults,
-    Deposit,
-    Mark,
-    MarkKind,
-    Profile,
-    adjust_key,
-    new_account,
-    posted,
-    posted_by,
-)
+from actors.accounts.account import Account, Defaults, Deposit, Mark, MarkKind, Profile, adjust_key, new_account
 from actors.accounts.credits import Batch, Purse, Source
+from actors.accounts.ends import VOIDED, posted, posted_by
+from actors.accounts.hourly_limit import HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.named_keys import StoredKey, keys_of
 from actors.accounts.writes import Head
@@ -70,6 +60,7 @@ class Stored:
     marks: list[Mark]  # Recent voids and refunds.
     last_deposit: Deposit | None = None
     keys: list[StoredKey] = field(default_factory=list)
+    hourly: HourlySetting = field(default_factory=HourlySetting)
 
 
 class Damaged(Exception):
@@ -92,6 +83,7 @@ def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
     account.total_consumed = head.total_consumed
     account.last_deposit = stored.last_deposit
     account.keys = keys_of(stored.keys)
+    account.hourly.set(stored.hourly)
     for entry, _ in stored.entries:
         if entry.type == EntryType.DEBIT:
             account.operations.put(entry.operation, posted_by(entry), steady)
@@ -172,4 +164,5 @@ def stored_account(
         [Mark(*mark) for mark in marks],
         read_deposit(row["last_deposit"]),
         keys,
+        HourlySetting(row["hourly_credits"], row["hourly_lifted_until"] or 0),
     )

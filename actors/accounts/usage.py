@@ -12,7 +12,7 @@ afterwards, and usage is exact whatever was rolled up.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -36,6 +36,10 @@ _LOOK_SECONDS = 10.0
 _CHUNK_ENTRIES = 5_000
 _TICK_ENTRIES = 20_000  # In one tick, about 0.2 s of the database; what is left waits for the next.
 _TICK_ACCOUNTS = 200
+_HOURS = (
+    "SELECT a.pubkey, a.total_consumed, u.hour, u.credits FROM accounts AS a"
+    " LEFT JOIN LATERAL accounts_usage_by(a.pubkey, $2, $3, false, 1, false, $4) AS u ON true WHERE a.pubkey = ANY ($1)"
+)
 
 
 class UsageLine(Growing, frozen=True):
@@ -76,12 +80,24 @@ class Rolled(NamedTuple):
     seq: int
 
 
+class Hours(NamedTuple):
+    """consumed: credits of the account for ever. by_hour: those of its hours, which are counted from 1970."""
+
+    consumed: int
+    by_hour: dict[int, int]
+
+
 class UsageStore(Protocol):
     """All methods raise StoreUnavailable."""
 
     async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
         """The usage of the hours from first_hour to before end_hour, counted from 1970: the rollup and the entries that
         are younger than it, of one moment. At most ROWS_MAX + 1 rows, in no order."""
+        ...
+
+    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, Hours]:
+        """The credits that each of these accounts spent in the hours from first_hour to before end_hour, all of one
+        moment; without accounts that are not there."""
         ...
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
@@ -109,6 +125,16 @@ class PostgresUsageStore:
                 ROWS_MAX + 1,
             )
         return [UsageLine(*row) for row in map(tuple, rows)]
+
+    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, Hours]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(_HOURS, list(pubkeys), first_hour, end_hour, ROWS_MAX)
+        found: dict[bytes, Hours] = {}
+        for pubkey, consumed, hour, credits in map(tuple, rows):
+            by_hour = found.setdefault(pubkey, Hours(consumed, {})).by_hour
+            if hour is not None:
+                by_hour[hour] = credits
+        return found
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
         async with self._reading() as connection:

@@ -2,7 +2,8 @@
 
 Implements: money rule 12 (every write carries the owner's epoch); the arguments of accounts_write_group() and
 accounts_write_entry() (functions.sql).
-Pure. Made from events alone, except for the heads, which are read from the accounts when the group is cut.
+Pure. Made from events alone, with the facts that they make true (facts.py), except for the heads, which are read from
+the accounts when the group is cut.
 """
 
 from collections.abc import Mapping
@@ -12,12 +13,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.accounts import ledger
-from actors.accounts.account import Account, Deposit, Event, Mark, Moved, NamedKeySet, Profile, ProfileSet, Return
+from actors.accounts.account import (
+    Account,
+    Deposit,
+    Event,
+    Mark,
+    Moved,
+    NamedKeySet,
+    Profile,
+    ProfileSet,
+    Return,
+    apply,
+)
 from actors.accounts.credits import Batch
-from actors.accounts.ledger import Entry
+from actors.accounts.facts import fact_entry, facts_of
+from actors.accounts.hourly_limit import HOUR_MS, HourlyLimitSet, HourlySetting, HourStopped, Stage
+from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.accounts.named_keys import KeyProfile, KeySpending
-from actors.accounts.outbox import KEY_ROTATED, LOW_BALANCE
+from actors.accounts.outbox import ANOMALY, KEY_ROTATED, LOW_BALANCE
 from actors.accounts.undelivered import Listed, Place
+from actors.events import LOW_BALANCE_CREDITS
 from actors.units import VirtualShard
 
 
@@ -67,15 +82,28 @@ class Write:
     undelivered: list[Listed] = field(default_factory=list)
     keys: dict[tuple[bytes, int], KeyProfile] = field(default_factory=dict)  # (public key, number): made or changed.
     spending: dict[tuple[bytes, int], KeySpending] = field(default_factory=dict)  # Of the keys that paid.
+    hourly_limits: dict[bytes, HourlySetting] = field(default_factory=dict)  # By public key: those that were set.
 
-    def add(self, account: Account, event: Event) -> bool:
-        """Take up an event that was just applied. False: it leaves nothing to write."""
+    def add(self, account: Account, event: Event, now_ms: int = 0) -> bool:
+        """Take up an event that was just applied, and the facts that it makes true. False: it leaves nothing to write.
+        now_ms: the ledger's time, for the entries of facts."""
+        written = self._add(account, event)
+        for kind, body in facts_of(event):
+            noted = fact_entry(account, kind, body, now_ms)
+            apply(account, noted)
+            self._add_entry(account, noted.entry)
+        return written
+
+    def _add_entry(self, account: Account, entry: Entry) -> None:
+        pubkey = account.pubkey
+        self.entries.append((pubkey, entry, account.head))
+        if pubkey not in self.before:
+            self.before[pubkey] = entry.seq - 1
+
+    def _add(self, account: Account, event: Event) -> bool:
         if type(event) is Moved:
             pubkey = account.pubkey
-            entry = event.entry
-            self.entries.append((pubkey, entry, account.head))
-            if pubkey not in self.before:
-                self.before[pubkey] = entry.seq - 1
+            self._add_entry(account, event.entry)
             for number, _, remaining in event.moves:
                 self.batches[pubkey, number] = remaining
             if event.fresh is not None:
@@ -89,8 +117,17 @@ class Write:
             for key in account.keys.path(event.key):
                 self.spending[pubkey, key.profile.number] = key.spending
             return True
+        if type(event) is FactTold:
+            self._add_entry(account, event.entry)
+            return True
         if type(event) is NamedKeySet:
             self.keys[account.pubkey, event.profile.number] = event.profile
+            return True
+        if type(event) is HourlyLimitSet:
+            self.hourly_limits[account.pubkey] = event.setting
+            return True
+        if type(event) is HourStopped:
+            self.add_anomaly(account, event.at_ms, Stage.STOPPED)
             return True
         if type(event) is ProfileSet:
             self.profiles[account.pubkey] = (account.shard, event.profile)
@@ -105,12 +142,31 @@ class Write:
             return True
         return False
 
+    def tell(self, account: Account, entry: Entry) -> None:
+        """Add the events of an entry that was just added: the balance is low, or the hour's spending is high."""
+        if is_low_crossing(entry):
+            self.add_low_balance(account, entry)
+        spends, second = -entry.amount, entry.at_ms // 1000
+        if entry.type == EntryType.DEBIT and account.hourly.crosses(account.total_consumed, spends, second):
+            self.add_anomaly(account, entry.at_ms, Stage.SLOWED)
+
     def add_low_balance(self, account: Account, entry: Entry) -> None:
         """Tell that this entry took the balance below the mark: once after each batch of credits that was added, so
         that refunds of single calls do not tell it again and again."""
         self._tell(
             account, LOW_BALANCE, account.purse.last_batch.to_bytes(4, "big"), entry.at_ms, {"balance": entry.balance}
         )
+
+    def add_anomaly(self, account: Account, at_ms: int, stage: Stage) -> None:
+        """Tell that the account is slowed or stopped by its hourly limit: once in each hour."""
+        hourly, hour = account.hourly, at_ms // HOUR_MS
+        body = {
+            "stage": stage.value,
+            "spent": hourly.spent(account.total_consumed, hour),
+            "credits_an_hour": hourly.credits,
+            "basis": hourly.basis,
+        }
+        self._tell(account, ANOMALY, hour.to_bytes(4, "big") + stage.value.encode(), at_ms, body)
 
     def _tell(self, account: Account, kind: str, subject: bytes, at_ms: int, body: dict[str, Any]) -> None:
         self.events.append(Told(account.pubkey, kind, subject, at_ms, body))
@@ -119,6 +175,7 @@ class Write:
         """Complete the group with the heads of its accounts as they are now: nothing may have moved since the last
         event that was added."""
         self.shards = {account.shard for account in accounts.values()}
+        self.heads.clear()
         for pubkey, before in self.before.items():
             account = accounts[pubkey]
             purse = account.purse
@@ -133,6 +190,11 @@ class Write:
                 account.head,
             )
             self.heads.append(head)
+
+
+def is_low_crossing(entry: Entry) -> bool:
+    """Whether this entry took the balance from at least the low mark to below it."""
+    return entry.balance < LOW_BALANCE_CREDITS <= entry.balance - entry.amount
 
 
 # --- as rows and JSON of the database
@@ -186,7 +248,7 @@ def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
 
 def _has_rare(group: Write) -> bool:
     # A deposit makes a batch, and a return a mark.
-    return bool(group.profiles or group.new_batches or group.marks or group.events or group.keys)
+    return bool(group.profiles or group.new_batches or group.marks or group.events or group.keys or group.hourly_limits)
 
 
 def _rare(group: Write) -> str:
@@ -226,6 +288,7 @@ def _rare(group: Write) -> str:
         "profiles": profiles,
         "batches": batches,
         "marks": marks,
+        "facts_are_entries": True,
     }
     if group.deposits:
         parts["deposits"] = [_deposit_row(pubkey, deposit) for pubkey, deposit in group.deposits]
@@ -235,16 +298,14 @@ def _rare(group: Write) -> str:
         ]
     if group.keys:
         parts["keys"] = [_key_row(pubkey, profile) for (pubkey, _), profile in group.keys.items()]
-    if group.returns:
-        parts["returns"] = [
-            {
-                "operation": returned.operation.hex(),
-                "taken": returned.taken,
-                "uncollected": returned.uncollected,
-                "at_ms": returned.at_ms,
-            }
-            for _, returned in group.returns
+    if group.hourly_limits:
+        parts["hourly_limits"] = [
+            {"pubkey": pubkey.hex(), "credits": setting.credits, "lifted_until": setting.lifted_until}
+            for pubkey, setting in group.hourly_limits.items()
         ]
+    if group.returns:
+        returns = (msgspec.structs.asdict(returned) for _, returned in group.returns)
+        parts["returns"] = [returned | {"operation": returned["operation"].hex()} for returned in returns]
     return msgspec.json.encode(parts).decode()
 
 

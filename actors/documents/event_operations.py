@@ -13,7 +13,7 @@ from actors.methods.prices import STREAMS
 _LIMIT: tuple[str, Schema] = ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50})
 _PRICES = STREAMS["signals"]
 _KINDS = ("graduation", "largeSwap", "newPair", "walletActivity")
-_LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated")
+_LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated", "credits.anomaly")
 _LIST_MAX = 100
 _HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?"
 _URL: Schema = {

@@ -1,8 +1,9 @@
-"""The paths of named keys, and the shapes of their bodies.
+"""The paths of named keys and of the hourly limit, and the shapes of their bodies.
 
-Implements: decisions, "Named keys"; README, "Named keys". Pure data.
+Implements: decisions, "Named keys" and "Hourly limit"; README, the same headings. Pure data.
 """
 
+from actors.accounts.hourly_limit import CREDITS_MAX, LIFT_SECONDS_MAX, Stage
 from actors.accounts.named_keys import GRACE_SECONDS_MAX, LIST_MAX, NAME_MAX, PER_SECOND_MAX
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import COUNT, OK, SECONDS, STRING, Schema, body, list_of, or_null, record, ref
@@ -42,7 +43,19 @@ _KEY = record(
     parent=or_null(COUNT),
     former_key_good_until=or_null(_TIME_TEXT),
 )
+_AN_HOUR = or_null({"anyOf": [{"type": "integer", "minimum": 1, "maximum": CREDITS_MAX}, {"const": "learnt"}]})
 KEY_SCHEMAS: dict[str, Schema] = {
+    "HourlyLimit": record(
+        ok=OK,
+        setting=_AN_HOUR,
+        credits_an_hour=or_null(COUNT),
+        basis=or_null({"type": "string", "enum": ["set", "learnt"]}),
+        usual_credits_an_hour=or_null(COUNT),
+        spent_this_hour=COUNT,
+        stage={"type": "string", "enum": [stage.value for stage in Stage]},
+        hour_ends_at=_TIME_TEXT,
+        lifted_until=or_null(_TIME_TEXT),
+    ),
     "NamedKeys": record(keys=list_of(_KEY), next_after=or_null(COUNT)),
     "NamedKey": record(ok=OK, key=_KEY),
     "NewNamedKey": record(ok=OK, id=COUNT, key=_KEY, api_key=STRING, message=STRING),
@@ -68,6 +81,29 @@ def _changes(
 
 
 KEYS = (
+    Operation(
+        "GET /account/hourly-limit",
+        "account",
+        "Shows the most credits that the account spends in an hour, and what it has spent in this one.",
+        ref("HourlyLimit"),
+        Access.ACCOUNT,
+        refusals=(403, 404, 503),
+        is_limited=True,
+    ),
+    _changes(
+        "PATCH /account/hourly-limit",
+        "Changes the hourly limit, or lifts it for a while.",
+        "HourlyLimit",
+        {
+            **body(
+                {
+                    "credits_an_hour": {**_AN_HOUR, "description": "learnt: ten times a usual hour; null: no limit"},
+                    "lift_seconds": {"type": "integer", "minimum": 0, "maximum": LIFT_SECONDS_MAX},
+                }
+            ),
+            "minProperties": 1,
+        },
+    ),
     Operation(
         "GET /account/keys",
         "account",

@@ -34,7 +34,7 @@ SIGNATURE: Schema = {
 }
 OK: Schema = {"type": "boolean", "const": True}
 NETWORK: Schema = {"type": "string", "pattern": "^solana:[1-9A-HJ-NP-Za-km-z]{32}$", "description": "CAIP-2"}
-ENTRY_TYPES = ["deposit", "bonus", "debit", "refund", "adjustment", "expiry"]
+ENTRY_TYPES = ["deposit", "bonus", "debit", "refund", "adjustment", "expiry", "fact"]
 _CONSTANTS = sorted(err.name for err in Err)
 _PLAIN_NAMES = sorted({*_CONSTANTS, "UPSTREAM_ERROR"})
 
@@ -188,6 +188,7 @@ _ACCOUNT: dict[str, Schema] = {
         created_at=SECONDS,
         last_deposit=or_null(_DEPOSIT),
         credit_batches=list_of(_BATCH),
+        runway=or_null(record(credits_an_hour=COUNT, hours_left=or_null(COUNT), expiring=COUNT)),
     ),
     "Ledger": record(
         {"next_cursor": {"type": ["string", "null"]}},

@@ -51,7 +51,7 @@ _KEY_LOW = Refusal(
     Err.KEY_BUDGET_EXCEEDED, hint=f"an open stream needs {BALANCE_MIN} credits of its key's budget after the charge"
 )
 _NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may open no streams: its methods do not name STREAMS")
-_LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED))
+_LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
 _PASSING = frozenset((Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, Event, LowBalance
+from actors.events import ApiKeyRotated, CreditsAnomaly, CreditsExpiring, DepositCredited, Event, LowBalance
 from actors.units import usdc_text
 from actors.webhooks.registrations import ANY_SUBJECT, SIGNAL_KINDS, WebhookFilter
 
@@ -21,6 +21,7 @@ _NAMES: Mapping[type, str] = {
     DepositCredited: "deposit.credited",
     CreditsExpiring: "credits.expiring",
     ApiKeyRotated: "api_key.rotated",
+    CreditsAnomaly: "credits.anomaly",
 }
 _LOGS_BYTES_MAX = 32_768  # Nodes cut logs at 10 kB by themselves; this bounds what another node may send.
 

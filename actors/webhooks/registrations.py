@@ -11,7 +11,7 @@ from actors.errors import Err, Refusal
 from actors.units import base58_text, json_integer, parse_pubkey
 from actors.webhooks.core import event_id
 
-LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated")
+LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated", "credits.anomaly")
 SIGNAL_KINDS = ("newPair", "graduation", "walletActivity", "largeSwap")
 FILTER_TYPES = ("account", "program", "my_account", "lifecycle", "signal")
 WEBHOOKS_MAX = 50  # Of one account.

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-DEPOSIT, BONUS, DEBIT, REFUND, ADJUSTMENT, EXPIRY = range(6)
+DEPOSIT, BONUS, DEBIT, REFUND, ADJUSTMENT, EXPIRY, FACT = range(7)
 SIGN = {DEPOSIT: 1, BONUS: 1, DEBIT: -1, REFUND: 1, EXPIRY: -1}
 
 
@@ -58,7 +58,7 @@ def _faults(account: Audited, line: Line, expiries: Mapping[int, int]) -> list[s
         faults.append(f"follows {account.seq}")
     if line.at_ms < account.at_ms:
         faults.append("is earlier than the entry before")
-    if line.amount == 0 or line.amount * SIGN.get(line.type, line.amount) < 0:
+    if (line.amount == 0) != (line.type == FACT) or line.amount * SIGN.get(line.type, line.amount) < 0:
         faults.append(f"type {line.type} moves {line.amount}")
     if line.balance != account.balance + line.amount or line.balance < 0:
         faults.append(f"balance {line.balance} after {account.balance} and {line.amount}")

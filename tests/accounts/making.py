@@ -2,7 +2,9 @@
 
 import hashlib
 
-from actors.accounts.account import Account, Defaults, Event, Moment, Profile, ProfileSet, apply, new_account
+import msgspec
+
+from actors.accounts.account import Account, Defaults, Event, Moment, Moved, Profile, ProfileSet, apply, new_account
 from actors.accounts.core import decide_adjust
 from actors.accounts.writes import Write
 from actors.calls import HoldItem, HoldRequest, KeyProof, Proof, SettleRequest, WalletProof
@@ -48,11 +50,15 @@ def settle(
     return SettleRequest(operation(number), pubkey, 1, "getBalance", top, charged, 0 if charged else 3, held_at)
 
 
-def take(account: Account, event: Event | None, group: Write | None = None) -> None:
+def take(account: Account, event: Event | None, group: Write | None = None, now_ms: int = START_MS) -> None:
+    """An entry that was decided before the facts of earlier events were written gets its number anew."""
     if event is not None:
+        if isinstance(event, Moved) and event.entry.seq != account.seq + 1:
+            entry = msgspec.structs.replace(event.entry, seq=account.seq + 1)
+            event = msgspec.structs.replace(event, entry=entry)
         apply(account, event)
         if group is not None:
-            group.add(account, event)
+            group.add(account, event, now_ms)
 
 
 def opened(pubkey: bytes = ALICE, credits: int = 0, defaults: Defaults = DEFAULTS) -> Account:
@@ -63,11 +69,11 @@ def opened(pubkey: bytes = ALICE, credits: int = 0, defaults: Defaults = DEFAULT
     return account
 
 
-def opening_group(account: Account, *events: Event) -> Write:
+def opening_group(account: Account, *events: Event, now_ms: int = START_MS) -> Write:
     """The group that makes a fresh account durable, with these events taken after it."""
     group = Write()
     for event in (ProfileSet(account.profile), *events):
-        take(account, event, group)
+        take(account, event, group, now_ms)
     group.cut({account.pubkey: account})
     return group
 

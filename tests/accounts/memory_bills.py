@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from actors.accounts.bills import Bill, BillEnd, BillLine, ReadBill, bill_of, month_ms
-from actors.accounts.ledger import Entry
+from actors.accounts.ledger import Entry, EntryType
 
 _DAY_MS = 86_400_000
 
@@ -31,6 +31,8 @@ class MemoryBills:
             closing = BillEnd(entry.balance, entry.seq, entry.at_ms, after)
             if entry.at_ms < first_ms:
                 opening = closing
+                continue
+            if entry.type == EntryType.FACT:
                 continue
             day = (entry.at_ms - first_ms) // _DAY_MS + 1 if command.by_day else 0
             lines.setdefault((day, entry.type, entry.method), []).append((entry, after))

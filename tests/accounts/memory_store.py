@@ -12,6 +12,7 @@ import msgspec
 from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
+from actors.accounts.hourly_limit import HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter
 from actors.accounts.named_keys import KeyProfile, KeySpending, StoredKey
@@ -42,6 +43,7 @@ class Row:
     marks: dict[tuple[int, bytes], Mark] = field(default_factory=dict)
     keys: dict[int, KeyProfile] = field(default_factory=dict)
     spending: dict[int, KeySpending] = field(default_factory=dict)
+    hourly: HourlySetting = field(default_factory=HourlySetting)
 
 
 class MemoryAccountStore:
@@ -129,6 +131,8 @@ class MemoryAccountStore:
         for (pubkey, number), spent in group.spending.items():
             assert spent.total >= 0 and spent.in_day >= 0, spent
             self.rows[pubkey].spending[number] = spent
+        for pubkey, setting in group.hourly_limits.items():
+            self.rows[pubkey].hourly = setting
         for told in group.events:
             self.outbox.told(told)
         self.undelivered.write(epoch, group.place, group.undelivered)
@@ -194,7 +198,9 @@ class MemoryAccountStore:
         ]
         batches = [_copy(batch) for batch in row.batches.values() if batch.remaining]
         keys = [StoredKey(key, row.spending.get(number, KeySpending())) for number, key in sorted(row.keys.items())]
-        return Stored(row.profile, row.head, batches, recent or row.entries[-1:], marks, row.last_deposit, keys)
+        return Stored(
+            row.profile, row.head, batches, recent or row.entries[-1:], marks, row.last_deposit, keys, row.hourly
+        )
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
         await asyncio.sleep(0)

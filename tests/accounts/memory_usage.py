@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.usage import ROWS_MAX, Rolled, UsageLine
+from actors.accounts.usage import ROWS_MAX, Hours, Rolled, UsageLine
 from actors.calls import split_key
 
 
@@ -20,6 +20,16 @@ class MemoryUsage:
         await asyncio.sleep(0)
         entries = [entry for entry, _ in self._rows[pubkey].entries] if pubkey in self._rows else []
         return recounted(entries, first_hour, end_hour, by)[: ROWS_MAX + 1]
+
+    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, Hours]:
+        await asyncio.sleep(0)
+        found: dict[bytes, Hours] = {}
+        for pubkey in pubkeys:
+            if pubkey in self._rows:
+                row = self._rows[pubkey]
+                lines = recounted([entry for entry, _ in row.entries], first_hour, end_hour, ("hour",))
+                found[pubkey] = Hours(row.head.total_consumed, {line.hour: line.credits for line in lines})
+        return found
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
         await asyncio.sleep(0)

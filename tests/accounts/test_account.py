@@ -3,9 +3,7 @@ import copy
 import pytest
 
 from actors.accounts.account import (
-    VOIDED,
     Account,
-    End,
     Event,
     HoldEnded,
     Mark,
@@ -18,6 +16,7 @@ from actors.accounts.account import (
 )
 from actors.accounts.admission import decide_hold, decide_withdrawal
 from actors.accounts.core import decide_adjust, decide_limits, decide_settle, decide_void
+from actors.accounts.ends import VOIDED, End
 from tests.accounts.making import ALICE, DEFAULTS, START, START_MS, hold, opened, operation, settle, take
 
 

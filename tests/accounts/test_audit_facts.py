@@ -12,13 +12,15 @@ import asyncpg
 import pytest
 
 from actors.accounts import audit, ledger
-from actors.accounts.account import Profile, new_account
+from actors.accounts.account import NamedKeySet, Profile, new_account
 from actors.accounts.audit import Checkpoints
 from actors.accounts.checkpoint import Checkpoint
 from actors.accounts.core import decide_adjust, decide_key, decide_limits, decide_status
 from actors.accounts.deposits import decide_bonus, decide_deposit, decide_return, deposit_operation
 from actors.accounts.facts import REFERRALS, Fact, chain, genesis
+from actors.accounts.hourly_limit import HourlyLimitSet, HourlySetting
 from actors.accounts.ledger import Entry
+from actors.accounts.named_keys import KeyProfile
 from actors.accounts.referrals import Referral
 from actors.accounts.store import PostgresAccountStore
 from actors.accounts.writes import Write
@@ -29,7 +31,10 @@ from tests.accounts.test_store import SHARDS, posted
 from tests.databases import as_role, tamper
 
 NAMES = {pubkey: base58_text(pubkey) for pubkey in (ALICE, BOB)}
-TABLES = ("accounts", "credit_batches", "ledger", "account_operations", "account_deposits", "account_events")
+TABLES = (
+    *("accounts", "credit_batches", "ledger", "account_operations", "account_deposits", "account_events"),
+    *("account_keys", "account_hourly_limits"),
+)
 
 
 @pytest.fixture
@@ -46,6 +51,9 @@ async def books(postgres_pool: asyncpg.Pool) -> asyncpg.Pool:
         changes = (decide_key(account, pubkey, "srpc_live_abc", START), decide_limits(account, 7, 3))
         await store.write(epoch, group_of(account, *changes))
         await store.write(epoch, group_of(account, decide_status(account, "suspended")))
+        limit = HourlyLimitSet(HourlySetting(9_000, START.wall_ms // 1000))
+        key = KeyProfile(1, "bot", pubkey[::-1], "srpc_live_xyz", "{}", START.wall_ms // 1000)
+        await store.write(epoch, group_of(account, limit, NamedKeySet(key)))
         for transfer in (0, 1):
             operation = deposit_operation(bytes([number]) * 64, transfer)
             event = decide_deposit(account, operation, 1_000_000, 7, 100_000, START)
@@ -79,8 +87,11 @@ def told(faults: list[tuple[str, str]], name: str, words: str) -> bool:
 async def test_true_books_have_no_faults(books: asyncpg.Pool) -> None:
     """Every kind of fact is there, and each row is what the newest fact says."""
     assert await faults_of(books) == []
+    kinds = await books.fetch("SELECT method, count(*) FROM ledger WHERE type = 6 GROUP BY method")
+    told = {"account": 8, "batch": 10, "deposit": 4, "return": 2, "hourly_limit": 2, "key": 2}
+    assert dict(map(tuple, kinds)) == told
     kinds = await books.fetch("SELECT kind, count(*) FROM account_facts GROUP BY kind")
-    assert dict(map(tuple, kinds)) == {"account": 6, "batch": 10, "deposit": 4, "return": 2, "referral": 1}
+    assert dict(map(tuple, kinds)) == {"account": 2, "referral": 1}
 
 
 @pytest.mark.parametrize(
@@ -122,6 +133,14 @@ async def test_true_books_have_no_faults(books: asyncpg.Pool) -> None:
             "UPDATE account_deposits SET returned_ms = 1 WHERE pubkey = $1 AND returned_ms IS NOT NULL",
             ": returned_ms is 1, by the facts",
         ),
+        ("UPDATE account_hourly_limits SET credits = 0 WHERE pubkey = $1", "the hourly limit: credits is 0"),
+        ("DELETE FROM account_hourly_limits WHERE pubkey = $1", "the hourly limit is gone"),
+        ("UPDATE account_keys SET limits = '{1}' WHERE pubkey = $1", "named key 1: limits is '{1}'"),
+        (
+            "UPDATE accounts SET last_deposit = last_deposit || '{\"credits\": 7}' WHERE pubkey = $1",
+            "the last deposit that it shows is not",
+        ),
+        ("UPDATE accounts SET last_deposit = NULL WHERE pubkey = $1", "the last deposit that it shows is not"),
     ],
 )
 async def test_a_changed_fact_is_named_with_its_account(
@@ -162,11 +181,30 @@ def _of(pubkey: bytes, table: str = "") -> str:
 
 
 async def test_an_account_removed_whole_is_named(books: asyncpg.Pool, owner_url: str) -> None:
-    """All its rows in all tables: the sums still add up, and the facts have it."""
+    """All its rows in all tables, its facts among them: the chain of accounts that were opened has it."""
     await tamper(owner_url, *removal(ALICE))
     faults = await faults_of(books)
     assert told(faults, NAMES[ALICE], "the account is gone: the facts have it"), faults
-    assert told(faults, NAMES[ALICE], "batch 1 is gone"), faults
+
+
+async def test_a_deposit_given_to_another_account_is_named(books: asyncpg.Pool, owner_url: str) -> None:
+    await tamper(owner_url, f"UPDATE account_deposits SET pubkey = '\\x{BOB.hex()}'")
+    faults = await faults_of(books)
+    assert told(faults, NAMES[ALICE], " is gone: the facts have it"), faults
+    assert told(faults, NAMES[BOB], " is there, and no fact tells of it"), faults
+
+
+async def test_facts_of_an_owner_of_the_release_before_count_where_they_are_newer(
+    books: asyncpg.Pool, owner_url: str
+) -> None:
+    """They stand in the chain of a shard, and say behind which entry of the account."""
+    profile = {"pubkey": ALICE.hex(), "virtual_shard": new_account(ALICE, Profile(0), DEFAULTS).shard, "created_at": 1}
+    profile |= {"status": "active", "api_key_hash": "0a", "key_prefix": "srpc_live_old", "requests_per_second": 5}
+    rare = {"profiles": [profile | {"genesis": ""}], "batches": [], "marks": [], "shards": []}
+    await books.execute("SELECT accounts_write_rare($1)", json.dumps(rare))
+    assert await faults_of(books) == []
+    await tamper(owner_url, f"UPDATE accounts SET api_key_hash = NULL WHERE {_of(ALICE)}")
+    assert told(await faults_of(books), NAMES[ALICE], "the account: api_key_hash is None, by the facts '0a'")
 
 
 async def test_an_account_removed_with_its_facts_breaks_its_shards_chain(books: asyncpg.Pool, owner_url: str) -> None:
@@ -184,7 +222,9 @@ async def test_an_account_without_facts_is_named(books: asyncpg.Pool, owner_url:
         "INSERT INTO accounts (pubkey, virtual_shard, created_at, status, head_hash)"
         f" SELECT '\\x{bytes(32).hex()}', virtual_shard, 0, 'active', '\\x00' FROM accounts LIMIT 1",
     )
-    assert told(await faults_of(books), base58_text(bytes(32)), "no fact tells of it")
+    faults = await faults_of(books)
+    assert told(faults, base58_text(bytes(32)), "no fact tells of it"), faults
+    assert told(faults, base58_text(bytes(32)), "does not tell that it was opened"), faults
 
 
 # --- chains written anew ------------------------------------------------------------------------------------------
@@ -245,7 +285,8 @@ async def test_a_debit_changed_and_rechained_is_named_against_a_checkpoint(
 ) -> None:
     """Everything agrees with itself; only a checkpoint kept elsewhere tells that it was once otherwise."""
     earlier = await checkpoint(books, tmp_path / "checkpoint")
-    debit = f"pubkey = '\\x{ALICE.hex()}' AND seq = 6"
+    first = f"(SELECT min(seq) FROM ledger WHERE pubkey = '\\x{ALICE.hex()}' AND type = 2)"
+    debit = f"pubkey = '\\x{ALICE.hex()}' AND seq = {first}"
     await tamper(
         owner_url,
         "UPDATE credit_batches AS b SET remaining = remaining + 29 FROM ledger AS l"
@@ -284,13 +325,19 @@ async def test_a_fact_changed_and_rechained_is_named_against_a_checkpoint(
 ) -> None:
     """An expiry, a bonus or a limit together with its facts."""
     earlier = await checkpoint(books, tmp_path / "checkpoint")
-    body = f"jsonb_set(body::jsonb, '{{{field}}}', '{json.dumps(value)}')::text"
-    await tamper(owner_url, statement, f"UPDATE account_facts SET body = {body} WHERE kind = '{kind}'")
+    for table, body, condition in (
+        ("account_facts", "body", f"kind = '{kind}'"),
+        ("ledger", "description", f"type = 6 AND method = '{kind}'"),
+    ):
+        changed = f"jsonb_set({body}::jsonb, '{{{field}}}', '{json.dumps(value)}')::text"
+        await tamper(owner_url, f"UPDATE {table} SET {body} = {changed} WHERE {condition}")
+    await tamper(owner_url, statement)
     await write_facts_anew(owner_url)
+    for pubkey in (ALICE, BOB):
+        await write_ledger_anew(owner_url, pubkey)
     assert await faults_of(books) == []
     faults = await faults_of(books, earlier)
-    where = "referral codes" if kind == "referral" else f"shard {new_account(ALICE, Profile(0), DEFAULTS).shard}"
-    assert told(faults, where, "the chain was written anew"), faults
+    assert told(faults, "referral codes" if kind == "referral" else NAMES[ALICE], "chain was written anew"), faults
 
 
 async def test_chains_that_only_grew_pass_against_a_checkpoint(books: asyncpg.Pool, tmp_path: Path) -> None:

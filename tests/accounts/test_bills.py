@@ -61,7 +61,7 @@ async def test_the_lines_of_a_month_are_those_of_its_entries(store: AccountStore
     chance = random.Random(7)
     for pubkey in (ALICE, BOB):
         account = opened(pubkey)
-        await store.write(epoch, opening_group(account))
+        await store.write(epoch, opening_group(account, now_ms=NOVEMBER))
         for _, group in events_of(account, chance):
             await store.write(epoch, group)
     chain = await store.entries(ALICE, 0, 1_000, False)

@@ -182,10 +182,12 @@ async def test_what_is_durable_is_counted_and_nothing_else(world: World, owner: 
     assert _figures(owner) == {
         "ledger_entries_total type=adjustment": 1,
         "ledger_entries_total type=debit": 1,
+        "ledger_entries_total type=fact": 2,  # The account, and the batch of its grant.
         "ledger_credits_total type=adjustment": 100,
         "ledger_credits_total type=debit": 5,
+        "ledger_credits_total type=fact": 0,
         "commit_rows_count": 1,
-        "commit_rows_sum": 2,
+        "commit_rows_sum": 4,
         "commit_seconds_count": 1,
         "store_failures_total": 1,
         "entries_waiting": 0,

@@ -1,6 +1,6 @@
 import pytest
 
-from actors.accounts.account import Account, End, Mark, MarkKind, Moment, Moved, apply, posted
+from actors.accounts.account import Account, Mark, MarkKind, Moment, Moved, apply
 from actors.accounts.admission import ANSWERS_MAX, decide_hold, figures
 from actors.accounts.core import (
     Settlement,
@@ -15,10 +15,11 @@ from actors.accounts.core import (
     decide_status,
     decide_void,
     is_due,
-    is_low_crossing,
 )
+from actors.accounts.ends import End, posted
 from actors.accounts.ledger import EntryType
 from actors.accounts.stored import Past
+from actors.accounts.writes import is_low_crossing
 from actors.calls import HoldRequest
 from tests.accounts.making import DEFAULTS, START, START_MS, hold, later, opened, operation, settle, take
 

@@ -43,6 +43,7 @@ from actors.accounts.core import (
     decide_void,
     is_due,
 )
+from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_time import SETTLING_MS, after_answer, agreed_ms
 from actors.accounts.stored import Past, Stored, restore
 from actors.accounts.writes import Write
@@ -375,7 +376,7 @@ class AccountMachine(RuleBasedStateMachine):
     def _give_back(self, key: bytes, credits: int) -> None:
         """To the batches it came from; what has less than the grace left makes a fresh one that lasts so long. The
         debit's entry says which batches; the auditor checks it."""
-        entry = self.group.entries[-1][1]
+        entry = next(entry for _, entry, _ in reversed(self.group.entries) if entry.type != EntryType.FACT)
         assert (entry.amount, entry.operation) == (credits, key)
         homeless = 0
         debits = [debit for _, debit, _ in self.group.entries[:-1]]

@@ -186,7 +186,7 @@ async def test_more_than_fits_into_one_statement_comes_into_several(
     for name in "abcde":
         await ledger.write(pubkey_of(name), 10)
     sealing = ledger.sealing()
-    for _ in range(12):
+    for _ in range(16):
         await sealing.finish()
     for pubkey in ledger.accounts:
         await ledger.check(pubkey)

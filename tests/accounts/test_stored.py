@@ -35,7 +35,7 @@ async def test_a_true_account_is_restored(stored: Stored) -> None:
     account = restore(stored, DEFAULTS, 5)
     account.check()
     assert account.operations.get(operation(2)) is not None
-    assert (account.purse.balance, account.seq) == (80, 3)
+    assert (account.purse.balance, account.seq) == (80, 5)
 
 
 @pytest.mark.parametrize("part", ["batch", "hash", "balance", "entry", "missing", "order"])

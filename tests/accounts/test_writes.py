@@ -5,6 +5,7 @@ import json
 from actors.accounts.account import HoldEnded, Mark, MarkKind, ProfileSet
 from actors.accounts.core import decide_adjust, decide_limits, decide_settle, decide_void
 from actors.accounts.deposits import decide_deposit, decide_return, deposit_operation
+from actors.accounts.ledger import EntryType
 from actors.accounts.writes import Write, entry_arguments, group_arguments
 from tests.accounts.making import ALICE, START, group_of, later, opened, operation, settle, take
 
@@ -30,7 +31,9 @@ def test_only_what_must_survive_is_written() -> None:
     assert group.add(account, HoldEnded(operation(1), 0, mark=Mark(MarkKind.VOID, operation(1), 0, 0)))
     assert group.add(account, ProfileSet(account.profile))
     group.cut({ALICE: account})
-    assert (group.heads, group.entries) == ([], [])
+    ((_, entry, _),) = group.entries
+    assert (entry.type, entry.method, entry.amount) == (EntryType.FACT, "account", 0)
+    assert [(head.seq_before, head.seq) for head in group.heads] == [(entry.seq - 1, entry.seq)]
 
 
 def test_a_plain_debit_needs_no_rare_part() -> None:

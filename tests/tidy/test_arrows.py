@@ -76,6 +76,8 @@ OPEN = {
         "audit_report",
         "bills",
         "checkpoint",
+        "hourly_commands",
+        "hourly_limit",
         "key_requests",
         "ledger",
         "listings",
@@ -83,6 +85,7 @@ OPEN = {
         "operations",
         "outbox",
         "receipts",
+        "runway",
         "usage",
     },
     # What open streams pay with and are ended by, and the ports of what is paid for.

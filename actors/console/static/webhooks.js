@@ -1,6 +1,6 @@
 // Webhooks: list, create, test, enable, delete, new secrets, and what was delivered.
 
-const LIFECYCLE = { low_balance: "credits run low", "deposit.credited": "a deposit is credited", "credits.expiring": "credits expire within a day", "api_key.rotated": "my key is replaced" };
+const LIFECYCLE = { low_balance: "credits run low", "deposit.credited": "a deposit is credited", "credits.expiring": "credits expire within a day", "api_key.rotated": "my key is replaced", "credits.anomaly": "credits are spent much faster than usual" };
 const SIGNAL_NAMES = { newPair: "a new coin or pool", graduation: "a graduation", walletActivity: "wallet activity", largeSwap: "a large swap" };
 const hooks = { open: null, log: null };
 

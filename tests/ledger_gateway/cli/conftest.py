@@ -17,6 +17,7 @@ from ledger_gateway.cli.app import make_group
 from ledger_gateway.cli.arguments import KEY_VARIABLE, KEYPAIR_VARIABLE, PROFILE_VARIABLE, URL_VARIABLE
 from ledger_gateway.client import Gateway
 from tests.gateway.pages.test_bills import Pages as BillsPages
+from tests.gateway.pages.test_hourly_limit import Pages as LimitPages
 from tests.gateway.pages.test_keys import Pages as KeysPages
 from tests.gateway.pages.test_receipts import Pages
 
@@ -64,12 +65,15 @@ def site() -> Iterator[Site]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        pages, bills, keys = Pages(), BillsPages(), KeysPages()
+        pages, bills, keys, limits = Pages(), BillsPages(), KeysPages(), LimitPages()
         identity = {"address_requests_per_minute": 1_000_000}
-        async with a_gateway(identity=identity, pages=[*pages.pages(), *bills.pages(), *keys.pages()]) as served:
+        async with a_gateway(
+            identity=identity, pages=[*pages.pages(), *bills.pages(), *keys.pages(), *limits.pages()]
+        ) as served:
             pages.open(served.world)
             bills.open(served.world)
             keys.open(served.world)
+            limits.open(served.world)
             begun.append(Site(served, loop))
             ready.set()
             await ending.wait()

@@ -35,6 +35,8 @@ def close_of(refusal: Refusal, is_token: bool, has_credential: bool) -> tuple[in
             code, reason = OUT_OF_CREDITS, f"{_LOW}; {refusal.detail}" if refusal.detail else _LOW
         case Err.KEY_BUDGET_EXCEEDED:
             code, reason = OUT_OF_CREDITS, f"key_budget_exceeded: {refusal.message}"
+        case Err.HOURLY_LIMIT_EXCEEDED:
+            code, reason = OUT_OF_CREDITS, f"hourly_limit_exceeded: {refusal.message}"
         case Err.METHOD_NOT_ALLOWED:
             code, reason = POLICY, f"policy_violation: {refusal.detail or refusal.message}"
         case _:

@@ -1,0 +1,182 @@
+"""The most credits that an account spends in an hour: as its wallet has set it, or learnt from its usual hours.
+
+Implements: decisions, "Hourly limit". Pure: times are arguments.
+From half of the limit on, the account's rate limit is a tenth; at the limit, what costs credits is refused until the
+hour ends, or until the wallet lifts or raises the limit. An hour is one of UTC by the ledger's time; a clock that was
+set back begins no hour again. What an account has spent is the rise of its consumed credits since the hour began.
+
+Memory knows that from the account's first debit of an hour on. When an account is loaded in the middle of an hour, and
+to learn what is usual, the rollup of its usage is asked (hour_learning.py); until it has answered, nothing is limited.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+
+import msgspec
+
+HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
+LEARNT_HOURS = 168  # Seven days.
+LEARNT_HOURS_LEAST = 24  # Hours with calls among them; fewer say nothing of what is usual.
+TIMES_USUAL = 10
+SLOWED_SHARE = 2  # Slowed from the limit divided by this on ...
+SLOWED_RATE = 10  # ... to the rate limit divided by this, at least 1 a second.
+LIFT_SECONDS_MAX = 86_400
+CREDITS_MAX = 10**15
+NONE_SET = 0
+UNLIMITED = 1 << 62
+_DAY_HOURS = 24
+
+
+@unique
+class Stage(StrEnum):
+    NORMAL = "normal"
+    SLOWED = "slowed"
+    STOPPED = "stopped"
+    LIFTED = "lifted"
+
+
+class HourlySetting(msgspec.Struct, frozen=True, gc=False):
+    """What the wallet has chosen. credits: an hour; NONE_SET: no limit; None: as it is learnt. lifted_until: Unix
+    seconds."""
+
+    credits: int | None = None
+    lifted_until: int = 0
+
+
+class Learnt(msgspec.Struct, frozen=True, gc=False):
+    """What the rollup of an account's usage says. hour: the present one, since 1970. before: consumed credits of the
+    account when it began. usual: credits of a usual hour, or None: there were too few. in_day: credits of the 24 hours
+    before this one."""
+
+    hour: int
+    before: int
+    usual: int | None
+    in_day: int
+
+
+# --- events of an account -----------------------------------------------------------------------------------------
+
+
+class HourlyLimitSet(msgspec.Struct, frozen=True):
+    setting: HourlySetting
+
+
+class HoursLearnt(msgspec.Struct, frozen=True):
+    """The rollup of the account's usage was read."""
+
+    learnt: Learnt
+
+
+class HourStopped(msgspec.Struct, frozen=True):
+    """A call was refused by the limit, for the first time in its hour."""
+
+    at_ms: int
+
+
+HourlyEvent = HourlyLimitSet | HoursLearnt | HourStopped
+
+
+@dataclass(slots=True)
+class HourlyLimit:
+    """Of one account. hour: since 1970, the one of which `before` is: the account's consumed credits when it began.
+    credits: the limit in force; UNLIMITED: none. least: no learnt limit is lower; 0: none is learnt."""
+
+    least: int = 0
+    setting: HourlySetting = field(default_factory=HourlySetting)
+    learnt: Learnt | None = None
+    hour: int = 0
+    before: int = 0
+    credits: int = UNLIMITED
+    told_hour: int = 0  # The last hour in which the account was told that it was stopped.
+
+    def set(self, setting: HourlySetting) -> None:
+        self.setting = setting
+        self._settle()
+
+    def apply(self, event: HourlyEvent) -> None:
+        match event:
+            case HourlyLimitSet(setting):
+                self.set(setting)
+            case HoursLearnt(learnt):
+                self.learn(learnt)
+            case HourStopped(at_ms):
+                self.told_hour = at_ms // HOUR_MS
+
+    def learn(self, learnt: Learnt) -> None:
+        """An answer that is older than the hour in memory tells of the usual alone."""
+        if learnt.hour >= self.hour:
+            self.hour, self.before = learnt.hour, learnt.before
+        self.learnt = learnt
+        self._settle()
+
+    def turn(self, hour: int, consumed: int) -> None:
+        """An hour has begun. consumed: credits of the account until then."""
+        self.hour, self.before = hour, consumed
+
+    def spent(self, consumed: int, hour: int) -> int:
+        """Credits that the account has spent in this hour."""
+        return max(0, consumed - self.before) if hour <= self.hour else 0
+
+    def left(self, consumed: int, held: int, second: int) -> int:
+        """Credits that may be held now. held: those of calls under way, which count as spent until they end."""
+        if self.credits >= UNLIMITED or second < self.setting.lifted_until:
+            return UNLIMITED
+        return max(0, self.credits - self.spent(consumed, second // HOUR_SECONDS) - held)
+
+    def rate(self, limit: int, consumed: int, second: int) -> int:
+        """Requests a second of an account whose own limit this is."""
+        if self.credits >= UNLIMITED or self._stage(consumed, second) not in (Stage.SLOWED, Stage.STOPPED):
+            return limit
+        return max(1, limit // SLOWED_RATE)
+
+    def stage(self, consumed: int, second: int) -> Stage:
+        return Stage.NORMAL if self.credits >= UNLIMITED else self._stage(consumed, second)
+
+    def crosses(self, consumed: int, spends: int, second: int) -> bool:
+        """Whether credits that were just spent have brought the account to where it is slowed. consumed: with them."""
+        if self.credits >= UNLIMITED or spends <= 0 or second < self.setting.lifted_until:
+            return False
+        spent = consumed - self.before
+        return spent * SLOWED_SHARE >= self.credits > (spent - spends) * SLOWED_SHARE
+
+    @property
+    def basis(self) -> str:
+        return "learnt" if self.setting.credits is None else "set"
+
+    def _stage(self, consumed: int, second: int) -> Stage:
+        if second < self.setting.lifted_until:
+            return Stage.LIFTED
+        spent = self.spent(consumed, second // HOUR_SECONDS)
+        if spent >= self.credits:
+            return Stage.STOPPED
+        return Stage.SLOWED if spent * SLOWED_SHARE >= self.credits else Stage.NORMAL
+
+    def _settle(self) -> None:
+        """Work out the limit in force, so that no call has to. Without the rollup's answer nobody knows what was spent
+        in this hour before the account was loaded."""
+        wanted = self.setting.credits
+        if self.learnt is None or wanted == NONE_SET:
+            self.credits = UNLIMITED
+        elif wanted is not None:
+            self.credits = wanted
+        elif self.least and self.learnt.usual is not None:
+            self.credits = max(self.least, TIMES_USUAL * self.learnt.usual)
+        else:
+            self.credits = UNLIMITED
+
+
+def learnt_of(consumed: int, by_hour: Mapping[int, int], hour: int) -> Learnt:
+    """consumed: credits of the account for ever. by_hour: credits of its hours, the present one included; both of one
+    moment. hour: the present one."""
+    spent = {each: credits for each, credits in by_hour.items() if hour - LEARNT_HOURS <= each < hour and credits > 0}
+    usual = sum(spent.values()) // len(spent) if len(spent) >= LEARNT_HOURS_LEAST else None
+    in_day = sum(credits for each, credits in spent.items() if each >= hour - _DAY_HOURS)
+    return Learnt(hour, consumed - by_hour.get(hour, 0), usual, in_day)
+
+
+def mistake_in_credits(credits: int | None) -> str | None:
+    """One sentence on what is wrong with a limit, or None."""
+    if credits is not None and not 0 <= credits <= CREDITS_MAX:
+        return f'credits_an_hour must be 1 to {CREDITS_MAX}, or "learnt", or null for no limit'
+    return None
