@@ -63,7 +63,7 @@ class Keys:
         return await self._changed("PATCH", id, json.dumps(changes).encode())
 
     async def rotate(self, id: int, grace_seconds: int = 0) -> NewKey:
-        """A new text for the key. The former one is good for grace_seconds more, at most a day."""
+        """A new text for a key that the wallet has made. The former is good for grace_seconds more, at most a day."""
         return await self._new(f"/account/keys/{id:d}/rotate", {"grace_seconds": grace_seconds})
 
     async def delete(self, id: int) -> NamedKey:

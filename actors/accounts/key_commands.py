@@ -25,6 +25,11 @@ _TAKEN = "a key of this name is there already"
 _TOO_MANY = f"an account may have {named_keys.KEYS_MAX} named keys: delete one first"
 _NO_MORE = f"an account may have {named_keys.KEYS_EVER_MAX} named keys in all, deleted ones too; rotate one"
 
+_NOT_ROTATED = (
+    "a key that was made from another one is not rotated: delete it, and make another one from the key that it was"
+    " made from"
+)
+
 Reply = OwnerReply[Any]
 
 
@@ -110,6 +115,10 @@ class KeyCommands:
         return await self._set(account, profile)
 
     async def _rotate(self, account: Account, key: NamedKey, command: RotateKey) -> Reply:
+        if key.profile.block is not None:
+            # A child's text proves what it was made from, and a new text of the wallet's would not. Nobody needs it:
+            # whoever has the key above makes another child without asking.
+            return refused(Err.INVALID_REQUEST, _NOT_ROTATED)
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         profile = msgspec.structs.replace(
             key.profile,

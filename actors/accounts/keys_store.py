@@ -15,7 +15,7 @@ FIND_KEY = (
 )
 FIND_ROOT = (
     "SELECT pubkey FROM account_keys WHERE public = $1 AND block IS NULL"
-    " UNION ALL SELECT pubkey FROM account_keys WHERE old_public = $1 LIMIT 1"
+    " UNION ALL SELECT pubkey FROM account_keys WHERE old_public = $1 AND block IS NULL LIMIT 1"
 )
 _READ = (
     "SELECT k.number, k.name, k.key_hash, k.key_prefix, k.limits, k.created_at, k.status, k.old_hash, k.old_until,"

@@ -126,7 +126,7 @@ KEYS = (
     _changes("DELETE /account/keys/{id}", "Ends a named key for good.", "NamedKey"),
     _changes(
         "POST /account/keys/{id}/rotate",
-        "Gives a named key a new text. The former one is good for the grace that is asked for.",
+        "Gives a key that the wallet has made a new text. The former one is good for the grace that is asked for.",
         "NewNamedKey",
         body({"grace_seconds": {"type": "integer", "minimum": 0, "maximum": GRACE_SECONDS_MAX, "default": 0}}),
         needs_body=False,

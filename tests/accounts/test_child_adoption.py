@@ -13,7 +13,7 @@ from actors.identity.credentials import new_api_key, parse_api_key
 from ledger_gateway.keys import narrow
 from tests.accounts.making import ALICE, BOB, operation
 from tests.accounts.shards import World, ask, run_ready
-from tests.accounts.test_key_commands import made, value_of
+from tests.accounts.test_key_commands import made, refusal_of, value_of
 
 
 def proof_of(text: str) -> KeyProof:
@@ -95,6 +95,16 @@ async def test_children_of_a_rotated_key_have_its_grace(world: World, shard: Acc
     for number, text in enumerate((known, fresh), 6):
         assert (await held(shard, number, text)).refusal == "AUTH_FAILED"
     assert (await held(shard, 9, narrow(new.text, "another"))).verdicts == (None,)
+
+
+async def test_a_child_is_not_rotated(world: World, shard: AccountShard, root: str) -> None:
+    """A new text of the wallet's could not be narrowed."""
+    child = narrow(root, "child")
+    await held(shard, 1, child)
+    before = dict(world.store.rows[ALICE].keys)
+    assert await refusal_of(shard, RotateKey(ALICE, 2, 0)) == "INVALID_REQUEST"
+    assert world.store.rows[ALICE].keys == before
+    assert (await held(shard, 2, narrow(child, "grandchild"))).verdicts == (None,)
 
 
 async def test_one_child_alone_can_be_ended(shard: AccountShard, root: str) -> None:

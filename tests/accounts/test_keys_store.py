@@ -56,6 +56,24 @@ async def test_a_key_is_kept_and_found_by_its_hashes(store: AccountStore) -> Non
     assert await store.find_key(b"\4" * 32) is None
 
 
+async def test_a_named_key_is_found_by_its_public_keys_and_a_child_is_not(store: AccountStore) -> None:
+    """A child's own texts prove what they were made from; nothing is made from it alone."""
+    epoch, account = await with_keys(store)
+    former, today, child = (bytes([number]) * 32 for number in (7, 8, 9))
+    root = msgspec.structs.replace(PROFILE, public=today, old_public=former)
+    made = KeyProfile(
+        *(3, "made", b"\4" * 32, "c", "{}", 18),
+        parent=1,
+        public=child,
+        old_public=b"o" * 32,
+        signed_by=today,
+        block=b"b" * 32,
+    )
+    await store.write(epoch, group_of(account, NamedKeySet(root), NamedKeySet(made)))
+    found = [await store.find_root(public) for public in (today, former, child, b"o" * 32, b"x" * 32)]
+    assert found == [ALICE, ALICE, None, None, None]
+
+
 async def test_spending_is_written_with_its_entries(store: AccountStore) -> None:
     epoch, account = await with_keys(store)
     await paid(store, epoch, account, 1, 7, PROOF)
