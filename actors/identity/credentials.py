@@ -194,10 +194,14 @@ def parse_api_key_bytes(raw: bytes) -> KeyProof | None:
 
 
 def _parse_child(raw: bytes) -> KeyProof | None:
-    """A key that was made from another one is longer. Raises NotEncoded."""
+    """A key that was made from another one is longer. Raises NotEncoded.
+
+    The decoder ignores the bits that the last character has too many. A text with other bits there is refused, since
+    each child must have one spelling: its owner keeps the hash of the text that it sees first.
+    """
     encoded = raw[_KEY_PREFIX_SIZE:]
     decoded = a2b_base64(encoded.translate(_URLSAFE_TO_STANDARD) + b"=" * (-len(encoded) % 4), strict_mode=True)
-    if len(decoded) < _CHILD_BYTES_MIN:
+    if len(decoded) < _CHILD_BYTES_MIN or urlsafe_b64encode(decoded).rstrip(b"=") != encoded:
         return None
     return KeyProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES], child=raw.decode())
 

@@ -174,17 +174,6 @@ async def test_a_number_that_never_became_durable_is_charged_to_nobody(
     assert not (await ask(shard.settle_now, late)).ok
 
 
-async def test_another_spelling_of_a_child_is_none(world: World, shard: AccountShard, root: str) -> None:
-    """Base64 has some: each would be another write of the same key."""
-    child = next(text for text in (narrow(root, "x" * size) for size in (1, 2, 3)) if len(text) % 4 != 2)
-    assert (await held(shard, 1, child)).verdicts == (None,)
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    spelt = child[:-1] + alphabet[alphabet.index(child[-1]) + 1]
-    if parse_api_key(spelt) is not None:
-        assert (await held(shard, 2, spelt)).refusal == "AUTH_FAILED"
-    assert len(world.store.rows[ALICE].keys) == 2
-
-
 async def test_an_account_has_only_so_many_keys(
     shard: AccountShard, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,18 @@ def test_more_levels_than_may_be_are_refused() -> None:
     assert blocks_of(nested(LEVELS_MAX + 1)) is None
 
 
+def test_a_child_has_one_spelling() -> None:
+    """Its owner keeps the hash of the text that it sees first: another one would shut the true text out."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    checked = 0
+    for child in (narrow(KEY, "x" * size) for size in (1, 2, 3)):
+        others = [child[:-1] + last for last in alphabet if last != child[-1]]
+        others = [text for text in others if decoded(text) == decoded(child)]
+        checked += len(others)
+        assert parse_api_key(child) is not None and not any(map(parse_api_key, others))
+    assert checked
+
+
 def test_a_child_names_the_same_blocks_as_those_made_from_it() -> None:
     """So spending of a grandchild counts for the very key that its maker uses."""
     child = narrow(KEY, "child")
