@@ -86,8 +86,8 @@ def narrow(api_key: str, name: str = "child", *, seed: bytes | None = None, **li
     """Make a key from a named key, or from one that was made so: it may do what all keys before it may, within these
     limits too, and what it spends counts for them. limits: as of `Keys.create`; expires_at in Unix seconds.
 
-    The gateway learns of it by its first call. seed: 32 secret bytes; by default fresh ones. Raises BadCredential for
-    an account's own key in a form that cannot be narrowed.
+    The gateway learns of it by its first call, which counts as two requests. seed: 32 secret bytes; by default fresh
+    ones. Raises BadCredential for an account's own key in a form that cannot be narrowed.
     """
     raw = _decoded(api_key)
     if len(raw) == _PLAIN_BYTES:

@@ -35,10 +35,12 @@ from actors.accounts.store import AccountStore
 from actors.accounts.stored import Damaged, StoreUnavailable, restore
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
+from actors.units import routing_bytes
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_MAX = 50_000
+ROOTS_MAX = 10_000  # Of 100 bytes each. One beyond it costs the first use of a child a look-up more.
 _QUEUE_FACTOR = 16  # Loads that wait for a place, for each that is under way: a second's work of the database.
 _EVICTED_SHARE = 50  # When memory is full, one in so many accounts leaves: the search is paid for by many loads.
 _EVICTION_SECONDS = 5
@@ -79,6 +81,7 @@ class Activations:
         self._loads: dict[bytes, asyncio.Task[Account | None]] = {}
         self._key_loads: dict[bytes, asyncio.Task[bytes | None]] = {}
         self._places = asyncio.Semaphore(config.activations_in_flight_max)
+        self._roots: dict[bytes, bytes] = {}  # Accounts of public keys, which never change; oldest first.
         self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(max(1, config.unknown_seconds))
         self._evict_at = 0
         # Loaded or opened, and what they spend in an hour is not known yet (hour_learning.py).
@@ -112,12 +115,14 @@ class Activations:
         # The key may have been changed since the store was asked.
         return account if account is not None and account.opens(key_hash) else None
 
-    async def load_by_root(self, public: bytes) -> Account | None:
-        """The account of the named key with this public key; None: it is nobody's. Raises OwnerUnavailable."""
+    async def load_by_root(self, public: bytes, routing: bytes) -> Account | None:
+        """The account of the named key with this public key, which must have these routing bytes; None: it is
+        nobody's, or another account's. Raises OwnerUnavailable."""
         if self.is_unknown(public):
             return None
-        pubkey = await self._located(public, self._find_root)
-        return None if pubkey is None else await self.load(pubkey)
+        pubkey = self._roots.get(public) or await self._located(public, self._find_root)
+        # Before it is loaded: a made-up text must not have replicas ask another owner, and remember its account.
+        return None if pubkey is None or routing_bytes(pubkey) != routing else await self.load(pubkey)
 
     # --- one turn on an account in memory: nothing is awaited --------------------------------------------------------
 
@@ -145,12 +150,16 @@ class Activations:
         apply(account, event)
         return self._commits.record(account, event)
 
-    def set_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
-        """Make or change a named key, and know it by its hashes from here on."""
+    def record_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
+        """Make or change a named key. Calls with it begin once know_key has its hash."""
         before = account.keys.by_number.get(profile.number)
         for former in () if before is None else (before.profile.key_hash, before.profile.old_hash):
             self.by_key.pop(former or b"", None)
-        written = self.record(account, NamedKeySet(profile))
+        return self.record(account, NamedKeySet(profile))
+
+    def set_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
+        """Make or change a named key, and know it by its hashes from here on."""
+        written = self.record_key(account, profile)
         for key_hash in filter(None, (profile.key_hash, profile.old_hash)):
             self.know_key(account, key_hash)
         self._unknown.drop(profile.public or b"")
@@ -333,7 +342,12 @@ class Activations:
         return await self._find(key_hash, self._store.find_key)
 
     async def _find_root(self, public: bytes) -> bytes | None:
-        return await self._find(public, self._store.find_root)
+        pubkey = await self._find(public, self._store.find_root)
+        if pubkey is not None:
+            self._roots[public] = pubkey
+            if len(self._roots) > ROOTS_MAX:
+                del self._roots[next(iter(self._roots))]
+        return pubkey
 
     async def _find(self, name: bytes, ask: Callable[[bytes], Awaitable[bytes | None]]) -> bytes | None:
         async with self._places:

@@ -20,6 +20,7 @@ from actors.accounts.activations import Activations, NotHeld, WrongOwner
 from actors.accounts.admission import decide_hold, decide_withdrawal, figures
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.charging import Charging
+from actors.accounts.child_adoption import ChildRefused
 from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_replica_gone, is_due
@@ -301,6 +302,10 @@ class AccountShard:
                 if isinstance(account, Err):
                     proof = request.proof
                     return self._refused(account.name, proof.pubkey if isinstance(proof, WalletProof) else b"")
+                if isinstance(account, ChildRefused):
+                    refusal, account, path = account
+                    told = figures(account, self._activations.moment(), path)
+                    return HoldReply(account.pubkey, self._commits.epoch, refusal.err.name, (), told)
                 if self._accounts.get(account.pubkey) is account:
                     reply = self.hold_now(request)  # In memory now, so this does not come back here.
                     return reply if isinstance(reply, HoldReply) else await reply

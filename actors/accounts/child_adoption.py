@@ -1,71 +1,83 @@
 """Takes a child key up when it is presented for the first time: from then on it is a key of its account as others are.
 
-Implements: decisions, "Named keys". A shell: child_keys.py checks. A child gets its number before its first call
+Implements: decisions, "Named keys". A shell: child_admission.py decides. A child gets its number before its first call
 begins, and durably: a successor that did not know the number could hold nobody to a budget.
 """
 
 import asyncio
 import logging
+from typing import NamedTuple
 
-import msgspec
-
-from actors.accounts.account import Account, NamedKeySet
+from actors.accounts.account import Account, apply
 from actors.accounts.activations import Activations
-from actors.accounts.child_keys import ChildBlock, read_child
-from actors.accounts.named_keys import KeyProfile, NamedKey, may_use, write_limits
+from actors.accounts.child_admission import Adoption, decide_adoption
+from actors.accounts.child_keys import ChildKey, read_child
+from actors.accounts.named_keys import Path
 from actors.calls import KeyProof
-from actors.identity.credentials import key_prefix
-from actors.units import routing_bytes
+from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)
 
 
+_DETAILS = {Err.METHOD_NOT_ALLOWED: "this account is suspended"}
 _REFUSED = b"child"  # Before the hash of a text: its names among what is unknown.
+
+
+class ChildRefused(NamedTuple):
+    """A child of this account is not taken up now. path: of which the figures are told."""
+
+    refusal: Refusal
+    account: Account
+    path: Path
+
+
+Adopted = Account | ChildRefused | None
 
 
 class ChildAdoption:
     def __init__(self, activations: Activations) -> None:
         self._activations = activations
+        self._under_way: dict[KeyProof, asyncio.Task[Adopted]] = {}
 
-    async def adopt(self, proof: KeyProof) -> Account | None:
-        """The account of this child, which is a key of it now. None: it is none of ours, or what it was made from is no
-        good any more; that is remembered for a while. Raises OwnerUnavailable."""
+    async def adopt(self, proof: KeyProof) -> Adopted:
+        """The account of this child, which is a key of it now. None: it is none of ours, or not good here and now; what
+        is wrong with the text alone is remembered for a while. Raises OwnerUnavailable.
+
+        Requests of the same client with the same text share one check, however many wait.
+        """
         name = _REFUSED + proof.key_hash
         if self._activations.is_unknown(name):
             return None
-        account = await self._adopt(proof)
-        if account is None:
-            self._activations.remember_unknown(name)
-        return account
+        task = self._under_way.get(proof)
+        if task is None:
+            task = self._under_way[proof] = asyncio.create_task(self._adopt(proof, name))
+            task.add_done_callback(lambda ended: self._ended(proof, ended))
+        return await asyncio.shield(task)
 
-    async def _adopt(self, proof: KeyProof) -> Account | None:
+    def _ended(self, proof: KeyProof, task: "asyncio.Task[Adopted]") -> None:
+        del self._under_way[proof]
+        if not task.cancelled():
+            task.exception()  # Callers that wait raise it; without callers it needs no warning.
+
+    async def _adopt(self, proof: KeyProof, name: bytes) -> Adopted:
         child = read_child(proof.child)
-        if child is None:
+        account = None if child is None else await self._activations.load_by_root(child.root, child.routing)
+        if child is None or account is None:
+            self._activations.remember_unknown(name)
             return None
-        account = await self._activations.load_by_root(child.root)
-        if account is None or routing_bytes(account.pubkey) != proof.routing:
-            return None
-        # The turn: nothing is awaited from here until all blocks are recorded.
+        if self._activations.is_unknown(name):
+            return None  # The same text, from another address, was refused meanwhile.
+        # The turn: nothing is awaited from here until all its blocks are recorded.
         self._activations.check_current(account)
-        root = account.keys.by_root.get(child.root)
-        now = self._activations.moment().wall_ms // 1000
-        if root is None or not may_use((root,), proof, now):
+        adoption = self._decide(account, child, proof)
+        if adoption.is_lasting:
+            self._activations.remember_unknown(name)
+        if adoption.refusal is Err.AUTH_FAILED:
             return None
-        known = account.keys.by_block.get(child.last_id)
-        if known is None and not account.keys.has_room(root, 1):
-            return None  # Before any signature is checked.
-        blocks: list[ChildBlock] = []
-        for block in child.blocks():
-            if block is None:
-                return None
-            blocks.append(block)
-        fresh = sum(block.id not in account.keys.by_block for block in blocks)
-        if fresh and not account.keys.has_room(root, fresh):
-            logger.warning("key %d of account %s gets no more children", root.profile.number, account.pubkey.hex())
-            return None
-        if known is not None and known.profile.key_hash not in (proof.key_hash, blocks[-1].id):
-            return None  # Another spelling of the same key: its first one stands.
-        written = self._record(account, root, blocks, proof, now)
+        if adoption.refusal is not None:
+            refusal = Refusal(adoption.refusal, _DETAILS.get(adoption.refusal, ""))
+            return ChildRefused(refusal, account, adoption.path)
+        written = self._record(account, adoption)
         if written is not None:
             await asyncio.shield(written)
         else:  # Another request takes it up at the same time.
@@ -73,30 +85,19 @@ class ChildAdoption:
         self._activations.know_key(account, proof.key_hash)
         return account
 
-    def _record(
-        self, account: Account, parent: NamedKey, blocks: list[ChildBlock], proof: KeyProof, now: int
-    ) -> "asyncio.Future[None] | None":
+    def _decide(self, account: Account, child: ChildKey, proof: KeyProof) -> Adoption:
+        moment = self._activations.moment()
+        account.used_at = moment.steady
+        self._activations.end_due(account, moment)
+        adoption = decide_adoption(account, child, proof, moment)
+        if adoption.lacks_room:
+            logger.warning("a key of account %s gets no more children", account.pubkey.hex())
+        return adoption
+
+    def _record(self, account: Account, adoption: Adoption) -> "asyncio.Future[None] | None":
+        if adoption.unit is not None:
+            apply(account, adoption.unit)
         written = None
-        for place, block in enumerate(blocks):
-            key, is_last = account.keys.by_block.get(block.id), place == len(blocks) - 1
-            # One between is known by its block until somebody presents it.
-            key_hash = proof.key_hash if is_last else block.id
-            if key is None:
-                profile = KeyProfile(
-                    account.keys.last_number + 1,
-                    block.limits.name,
-                    key_hash,
-                    key_prefix(proof.child) if is_last else "",
-                    write_limits(block.limits),
-                    now,
-                    parent=parent.profile.number,
-                    public=block.public,
-                    signed_by=block.signed_by,
-                    block=block.id,
-                )
-                written = self._activations.record(account, NamedKeySet(profile))
-            elif is_last and key.profile.key_hash == block.id:
-                presented = msgspec.structs.replace(key.profile, key_hash=key_hash, key_prefix=key_prefix(proof.child))
-                written = self._activations.record(account, NamedKeySet(presented))
-            parent = account.keys.by_block[block.id]
+        for profile in adoption.profiles:
+            written = self._activations.record_key(account, profile)
         return written

@@ -12,7 +12,6 @@ the public key before, its own public key, and its limits. The named key's own s
 
 import hashlib
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -36,12 +35,38 @@ class ChildLimits(KeyLimits, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class ChildBlock(NamedTuple):
-    """id: names this block, with all before it, among all keys. signed_by: public key of the block before."""
+    """One block of a text, of which only the form is known. told: its limits as JSON. signed_by: public key of the
+    block before. id: names this block, with all before it, among all keys."""
 
-    limits: ChildLimits
+    told: bytes
     public: bytes
     signed_by: bytes
+    signature: bytes
     id: bytes
+
+    def proven_limits(self) -> ChildLimits | None:
+        """The limits, once the signature is checked. None: the signature does not hold, or a limit is not known."""
+        if not _holds(self.signed_by, _BLOCK + self.signed_by + self.public + self.told, self.signature):
+            return None
+        try:
+            limits = msgspec.json.decode(self.told, type=ChildLimits)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return None if mistake_in_limits(limits) or mistake_in_name(limits.name) else limits
+
+
+class ChildKey(NamedTuple):
+    """A text whose form is right. Nothing of it is proven yet. blocks: the first one first, 1 to LEVELS_MAX. seed: of
+    the key of the last block."""
+
+    routing: bytes
+    root: bytes
+    blocks: tuple[ChildBlock, ...]
+    seed: bytes
+
+    def has_seed(self) -> bool:
+        """Whether the holder has the secret of the last block, and not its public parts alone."""
+        return bytes(SigningKey(self.seed).verify_key) == self.blocks[-1].public
 
 
 def root_public(text: str) -> bytes:
@@ -49,63 +74,33 @@ def root_public(text: str) -> bytes:
     return bytes(SigningKey(hashlib.sha256(_ROOT + text.encode()).digest()).verify_key)
 
 
-class ChildKey(NamedTuple):
-    """A text whose form is right. Nothing of it is proven yet."""
-
-    root: bytes
-    rest: bytes
-
-    @property
-    def last_id(self) -> bytes:
-        """Names the last block, if it is one."""
-        return self._id(len(self.rest) - _PUBLIC)
-
-    def _id(self, end: int) -> bytes:
-        return hashlib.sha256(_NAME + self.root + self.rest[:end]).digest()
-
-    def blocks(self) -> Iterator[ChildBlock | None]:
-        """The blocks, the first one first, each checked as it comes; None: the text ends as none that was made so. At
-        most LEVELS_MAX, and one signature is checked for each."""
-        before, at = self.root, 0
-        for _ in range(LEVELS_MAX):
-            size = int.from_bytes(self.rest[at : at + _LENGTH], "big")
-            end = at + _LENGTH + size + _PUBLIC + _SIGNATURE
-            if not 0 < size <= LIMITS_BYTES_MAX or end > len(self.rest) - _PUBLIC:
-                yield None
-                return
-            limits = self.rest[at + _LENGTH : at + _LENGTH + size]
-            public = self.rest[end - _SIGNATURE - _PUBLIC : end - _SIGNATURE]
-            signature = self.rest[end - _SIGNATURE : end]
-            read = _read(limits)
-            if read is None or not _holds(before, _BLOCK + before + public + limits, signature):
-                yield None
-                return
-            yield ChildBlock(read, public, before, self._id(end))
-            before, at = public, end
-            if at == len(self.rest) - _PUBLIC:
-                if bytes(SigningKey(self.rest[at:]).verify_key) != public:
-                    yield None
-                return
-        yield None
-
-
 def read_child(text: str) -> ChildKey | None:
-    """None: the text is none of a child."""
+    """None: the text is none of a child. No signature is checked here."""
     try:
         raw = urlsafe_b64decode(text.removeprefix(KEY_PREFIX) + "=" * (-(len(text) - len(KEY_PREFIX)) % 4))
     except ValueError:
         return None
-    if len(raw) < ROUTING_BYTES + 2 * _PUBLIC + _LENGTH + 1 + _PUBLIC + _SIGNATURE:
-        return None
-    return ChildKey(raw[ROUTING_BYTES : ROUTING_BYTES + _PUBLIC], raw[ROUTING_BYTES + _PUBLIC :])
+    routing, root = raw[:ROUTING_BYTES], raw[ROUTING_BYTES : ROUTING_BYTES + _PUBLIC]
+    chain, seed = raw[ROUTING_BYTES + _PUBLIC : -_PUBLIC], raw[-_PUBLIC:]
+    blocks = _blocks(root, chain)
+    return ChildKey(routing, root, blocks, seed) if blocks else None
 
 
-def _read(text: bytes) -> ChildLimits | None:
-    try:
-        limits = msgspec.json.decode(text, type=ChildLimits)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return None if mistake_in_limits(limits) or mistake_in_name(limits.name) else limits
+def _blocks(root: bytes, chain: bytes) -> tuple[ChildBlock, ...]:
+    """Empty: these bytes are no blocks, or more than LEVELS_MAX."""
+    named, before, at = hashlib.sha256(_NAME + root), root, 0
+    blocks: list[ChildBlock] = []
+    while at < len(chain):
+        size = int.from_bytes(chain[at : at + _LENGTH], "big")
+        limits_end = at + _LENGTH + size
+        end = limits_end + _PUBLIC + _SIGNATURE
+        if len(blocks) == LEVELS_MAX or not 0 < size <= LIMITS_BYTES_MAX or end > len(chain):
+            return ()
+        named.update(chain[at:end])
+        public, signature = chain[limits_end : limits_end + _PUBLIC], chain[limits_end + _PUBLIC : end]
+        blocks.append(ChildBlock(chain[at + _LENGTH : limits_end], public, before, signature, named.digest()))
+        before, at = public, end
+    return tuple(blocks)
 
 
 def _holds(public: bytes, message: bytes, signature: bytes) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 from actors.accounts.account import Account
 from actors.accounts.activations import Activations, NotHeld
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.child_adoption import ChildAdoption
+from actors.accounts.child_adoption import ChildAdoption, ChildRefused
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import Signed, signed_request
@@ -42,8 +42,9 @@ class Credentials:
         pubkey = self.sessions.use(proof.token_hash)  # type: ignore[union-attr]
         return None if pubkey is None else self._activations.accounts.get(pubkey)
 
-    async def find(self, proof: Proof, *, keep: bool = True) -> Account | Err:
+    async def find(self, proof: Proof, *, keep: bool = True) -> Account | Err | ChildRefused:
         """As `known`, loading what is not in memory. Err: AUTH_FAILED, or PAYMENT_REQUIRED where there is no account.
+        ChildRefused: a child key that was never used before, whose calls could not begin now.
 
         keep False: for reading while the ledger does not commit; a loaded account is not kept in memory. Raises
         OwnerUnavailable, IdentityStoreUnavailable. The account was in memory, and may have been dropped since.
@@ -59,7 +60,7 @@ class Credentials:
             if found is None and proof.child:
                 if not keep:
                     raise OwnerUnavailable("a child key is taken up while the ledger commits")
-                found = await self._children.adopt(proof)
+                return await self._children.adopt(proof) or Err.AUTH_FAILED
             return found or Err.AUTH_FAILED
         pubkey = await self.sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
         if pubkey is None:

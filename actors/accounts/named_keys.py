@@ -276,13 +276,18 @@ def may_use(path: Path, proof: object, now: int) -> bool:
             if limits.addresses and not _is_within(proof.address, limits.addresses):
                 return False
     for key, parent in pairwise(path):
-        if key.profile.signed_by != parent.profile.public and (
-            key.profile.signed_by != parent.profile.old_public or parent.profile.old_until <= now
-        ):
-            return False  # The text that it was made from was rotated.
+        if not may_sign(parent, key.profile.signed_by, now):
+            return False
     if isinstance(proof, KeyProof) and path and proof.key_hash == path[0].profile.old_hash:
         return now < path[0].profile.old_until
     return True
+
+
+def may_sign(key: NamedKey, public: bytes | None, now: int) -> bool:
+    """Whether what this public key of the key has signed is good: it is of the text of today, or of the one before the
+    last rotation while that has its grace."""
+    profile = key.profile
+    return public == profile.public or (public == profile.old_public and now < profile.old_until)
 
 
 @lru_cache(4_096)  # Few clients use a key, and each call asks.

@@ -13,6 +13,7 @@ from actors.accounts import api
 from actors.accounts.account import ACTIVE, Account, Moment
 from actors.accounts.activations import Activations
 from actors.accounts.admission import figures, presented
+from actors.accounts.child_adoption import ChildRefused
 from actors.accounts.commits import GroupCommit
 from actors.accounts.credentials import Credentials
 from actors.accounts.hour_learning import HourLearning
@@ -141,13 +142,15 @@ class ReadingCommands:
         """
         was_open = self._commits.open
         account = await self._credentials.find(proof, keep=was_open)
-        if not isinstance(account, Err):
+        if not isinstance(account, Err | ChildRefused):
             refusal = await self.refused_nonce(account, proof)
             if refusal is not None:
                 return refusal
             if was_open and not self._activations.is_current(account):
                 # The account was dropped from memory, and may show entries that were never written.
                 account = await self._credentials.find(proof, keep=self._commits.open)
+        if isinstance(account, ChildRefused):
+            return self._refuse(Reader(account.account, account.path), account.refusal)
         if isinstance(account, Err):
             return api.refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
         moment = self._activations.moment()

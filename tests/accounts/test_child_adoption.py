@@ -1,15 +1,24 @@
 """Keys that were made offline, at an owner with stores in memory."""
 
 import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
+from typing import Any
 
+import msgspec
 import pytest
 
-from actors.accounts import child_adoption, named_keys
+from actors.accounts import activations, child_adoption, named_keys
+from actors.accounts.account import Account, Moment
 from actors.accounts.actor import AccountShard
+from actors.accounts.api import ReadAccount, SetStatus
+from actors.accounts.child_admission import Adoption, decide_adoption
+from actors.accounts.child_keys import ChildBlock, ChildKey, root_public
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeyState, ListKeys, RotateKey
 from actors.accounts.named_keys import KeyLimits
-from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, SettleRequest
-from actors.identity.credentials import new_api_key, parse_api_key
+from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, ProvenProof, SettleRequest
+from actors.identity.credentials import KEY_PREFIX, new_api_key, parse_api_key
+from actors.units import ROUTING_BYTES, routing_bytes, virtual_shard
 from ledger_gateway.keys import narrow
 from tests.accounts.making import ALICE, BOB, operation
 from tests.accounts.shards import World, ask, run_ready
@@ -30,6 +39,16 @@ async def held(shard: AccountShard, number: int, text: str, *credits: int) -> Ho
 
 async def children(shard: AccountShard, parent: int = 1) -> list[KeyState]:
     return list(await value_of(shard, ListKeys(ALICE, parent=parent)))
+
+
+def rows(world: World) -> int:
+    return len(world.store.rows[ALICE].keys)
+
+
+def moved_to(pubkey: bytes, text: str) -> str:
+    """The same child with the routing bytes of another account."""
+    raw = urlsafe_b64decode(text.removeprefix(KEY_PREFIX) + "==")
+    return KEY_PREFIX + urlsafe_b64encode(routing_bytes(pubkey) + raw[ROUTING_BYTES:]).decode().rstrip("=")
 
 
 @pytest.fixture
@@ -81,8 +100,10 @@ async def test_a_child_ends_with_what_it_was_made_from(world: World, shard: Acco
         await value_of(shard, RotateKey(ALICE, 1, 0))
     else:
         await value_of(shard, ChangeKey(ALICE, 1, limits={"expires_at": world.clock.now()}))
+    before = rows(world)
     for number, text in enumerate((known, fresh, child), 2):  # Also those that nobody has presented yet.
         assert (await held(shard, number, text)).refusal == "AUTH_FAILED"
+    assert rows(world) == before  # A thief's children would use up the room of the wallet's own.
 
 
 async def test_children_of_a_rotated_key_have_its_grace(world: World, shard: AccountShard, root: str) -> None:
@@ -94,7 +115,118 @@ async def test_children_of_a_rotated_key_have_its_grace(world: World, shard: Acc
     world.clock.advance(61)
     for number, text in enumerate((known, fresh), 6):
         assert (await held(shard, number, text)).refusal == "AUTH_FAILED"
-    assert (await held(shard, 9, narrow(new.text, "another"))).verdicts == (None,)
+    before = rows(world)
+    for number in range(9, 12):
+        assert (await held(shard, number, narrow(root, f"late {number}"))).refusal == "AUTH_FAILED"
+    assert rows(world) == before
+    assert (await held(shard, 12, narrow(new.text, "another"))).verdicts == (None,)
+
+
+@pytest.mark.parametrize("end", ["frozen", "deleted", "expired"])
+async def test_a_child_that_has_ended_has_no_more_children(
+    world: World, shard: AccountShard, root: str, end: str
+) -> None:
+    child = narrow(root, "child")
+    await held(shard, 1, child)
+    if end == "deleted":
+        await value_of(shard, DeleteKey(ALICE, 2))
+    elif end == "frozen":
+        await value_of(shard, ChangeKey(ALICE, 2, is_frozen=True))
+    else:
+        await value_of(shard, ChangeKey(ALICE, 2, limits={"expires_at": world.clock.now()}))
+    before = rows(world)
+    for number in range(2, 5):
+        assert (await held(shard, number, narrow(child, f"more {number}"))).refusal == "AUTH_FAILED"
+    assert rows(world) == before
+
+
+@pytest.mark.parametrize(
+    "limits", [{"expires_at": 1}, {"addresses": ["10.0.0.1"]}, {"origins": ["https://app.example"]}]
+)
+async def test_a_child_whose_own_limits_refuse_the_request_is_not_recorded(
+    world: World, shard: AccountShard, root: str, limits: dict[str, Any]
+) -> None:
+    refused = narrow(root, "refused", **limits)
+    for number, text in enumerate((refused, narrow(refused, "grandchild"), narrow(refused, "another")), 1):
+        assert (await held(shard, number, text)).refusal == "AUTH_FAILED"
+    assert rows(world) == 1
+
+
+async def test_a_request_from_elsewhere_does_not_shut_the_right_place_out(
+    world: World, shard: AccountShard, root: str
+) -> None:
+    """And a child that came while its named key was frozen is good as soon as that is not."""
+    await value_of(shard, ChangeKey(ALICE, 1, limits={"addresses": ("10.0.0.1",)}))
+    child = proof_of(narrow(root, "child"))
+    frozen = proof_of(narrow(root, "other"))
+    for number, address in ((1, "10.0.0.2"), (2, "10.0.0.1")):
+        proof = msgspec.structs.replace(child, address=address)
+        reply = await ask(shard.hold_now, HoldRequest(operation(number), proof, (HoldItem("getSlot", 1),)))
+        assert (reply.refusal is None) == (address == "10.0.0.1"), reply
+    for is_frozen in (True, False):
+        await value_of(shard, ChangeKey(ALICE, 1, is_frozen=is_frozen))
+        proof = msgspec.structs.replace(frozen, address="10.0.0.1")
+        reply = await ask(shard.hold_now, HoldRequest(operation(3), proof, (HoldItem("getSlot", 1),)))
+        assert (reply.refusal is None) != is_frozen, reply
+
+
+@pytest.mark.parametrize("lack", ["METHOD_NOT_ALLOWED", "RATE_LIMITED", "KEY_BUDGET_EXCEEDED", "INSUFFICIENT_CREDITS"])
+async def test_a_child_that_could_not_call_is_not_taken_up(
+    world: World, shard: AccountShard, root: str, lack: str
+) -> None:
+    """A row for ever costs what a call costs at least. The refusal is a call's, and ends with its cause."""
+    child, unit = narrow(root, "child"), HoldItem("getSlot", 0)
+    if lack == "METHOD_NOT_ALLOWED":
+        await value_of(shard, SetStatus(ALICE, "suspended", "late"))
+    elif lack == "RATE_LIMITED":
+        await value_of(shard, ChangeKey(ALICE, 1, limits={"requests_per_second": 2}))
+        await ask(shard.hold_now, HoldRequest(operation(100), proof_of(root), (unit, unit)))
+    elif lack == "KEY_BUDGET_EXCEEDED":
+        await held(shard, 100, root, 50)
+    else:
+        await ask(shard.hold_now, HoldRequest(operation(100), ProvenProof(ALICE), (HoldItem("getSlot", 100_000),)))
+    for number in range(1, 4):
+        reply = await held(shard, number, narrow(child, f"made {number}"))
+        assert (reply.refusal, reply.pubkey, reply.verdicts) == (lack, ALICE, ())
+        assert reply.figures is not None
+        if lack not in ("METHOD_NOT_ALLOWED", "RATE_LIMITED"):
+            assert reply.figures.credits_remaining == 0
+    read = await shard.ask(ReadAccount(proof_of(child)))
+    assert read.refusal == lack and read.figures is not None
+    assert read.detail == ("this account is suspended" if lack == "METHOD_NOT_ALLOWED" else "")
+    assert rows(world) == 1
+    world.clock.advance(61)  # Holds end, and another second begins.
+    if lack == "METHOD_NOT_ALLOWED":
+        await value_of(shard, SetStatus(ALICE, "active", "paid"))
+    await shard.tick()
+    assert (await held(shard, 9, child)).verdicts == (None,)
+
+
+async def test_a_child_without_a_budget_of_its_own_is_not_taken_up(
+    world: World, shard: AccountShard, root: str
+) -> None:
+    for number, text in enumerate((narrow(root, credits_total=0), narrow(root, credits_a_day=0)), 1):
+        assert (await held(shard, number, text)).refusal == "KEY_BUDGET_EXCEEDED"
+    assert rows(world) == 1
+
+
+async def test_taking_a_child_up_costs_a_unit_of_every_rate_above_it(
+    world: World, shard: AccountShard, root: str
+) -> None:
+    child = narrow(root, "child")
+    first = await held(shard, 1, narrow(child, "grandchild"))
+    assert first.figures is not None and first.figures.rate_remaining == 98  # It, and its call.
+    again = await held(shard, 2, narrow(child, "grandchild"))
+    assert again.figures is not None and again.figures.rate_remaining == 96
+    limited = (await made(shard, KeyLimits(requests_per_second=2), name="limited")).text
+    before = rows(world)
+    replies = [await held(shard, number, narrow(limited, f"made {number}")) for number in range(3, 9)]
+    assert [reply.refusal for reply in replies] == [None, *["RATE_LIMITED"] * 5]
+    assert rows(world) == before + 1
+    world.clock.advance(1)
+    at_once = await asyncio.gather(*(held(shard, number, narrow(limited, f"made {number}")) for number in range(9, 20)))
+    assert sum(reply.refusal is None for reply in at_once) == 2  # Decided and recorded in one turn.
+    assert rows(world) == before + 3
 
 
 async def test_a_child_is_not_rotated(world: World, shard: AccountShard, root: str) -> None:
@@ -105,6 +237,75 @@ async def test_a_child_is_not_rotated(world: World, shard: AccountShard, root: s
     assert await refusal_of(shard, RotateKey(ALICE, 2, 0)) == "INVALID_REQUEST"
     assert world.store.rows[ALICE].keys == before
     assert (await held(shard, 2, narrow(child, "grandchild"))).verdicts == (None,)
+
+
+async def test_a_dropped_account_leaves_nothing_in_memory(world: World, shard: AccountShard, root: str) -> None:
+    """Also where it was loaded while a child of it was known by its block alone."""
+    child = narrow(root, "child")
+    grandchild = narrow(child, "grandchild")
+    for texts in ((grandchild,), (grandchild, child)):
+        for number, text in enumerate(texts):
+            assert (await held(shard, number + 10 * len(texts), text)).verdicts == (None,)
+        world.clock.advance(2_000)
+        await shard.tick()  # The holds end.
+        await run_ready()
+        world.clock.advance(2_000)
+        await shard.tick()
+        assert ALICE not in shard._activations.accounts
+    assert shard._activations.by_key == {}
+
+
+async def test_no_owner_names_the_account_of_a_child_with_other_routing_bytes(world: World, root: str) -> None:
+    """A replica would remember the account for every made-up text, and ask its owner."""
+    shards = (virtual_shard(routing_bytes(BOB)),)
+    assert virtual_shard(routing_bytes(ALICE)) not in shards
+    other = await world.shard(shards=shards, index=1)
+    reply = await held(other, 1, moved_to(BOB, narrow(root, "child")))
+    assert (reply.refusal, reply.pubkey) == ("AUTH_FAILED", b"")
+    await other.stop()
+
+
+async def test_requests_that_wait_share_one_check(
+    world: World, shard: AccountShard, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the refusal is remembered (a forged text) or not (a child that is not good yet)."""
+    raw = urlsafe_b64decode(narrow(root, "child").removeprefix(KEY_PREFIX) + "==")
+    forged = KEY_PREFIX + urlsafe_b64encode(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:]).decode().rstrip("=")
+    late = narrow(root, "late", expires_at=1)
+    checked = Counter[bytes]()
+
+    def counted(account: Account, child: ChildKey, proof: KeyProof, moment: Moment) -> Adoption:
+        checked[proof.key_hash] += 1
+        return decide_adoption(account, child, proof, moment)
+
+    monkeypatch.setattr(child_adoption, "decide_adoption", counted)
+    for start, text in ((0, forged), (20, late)):
+        replies = await asyncio.gather(*(held(shard, start + number, text) for number in range(20)))
+        assert {reply.refusal for reply in replies} == {"AUTH_FAILED"}
+        assert checked[proof_of(text).key_hash] == 1
+    elsewhere = [msgspec.structs.replace(proof_of(forged), address=f"10.0.0.{number}") for number in range(20)]
+    world.clock.advance(10)  # What was remembered is forgotten.
+    asked = (HoldRequest(operation(50 + n), proof, (HoldItem("getSlot", 1),)) for n, proof in enumerate(elsewhere))
+    await asyncio.gather(*(ask(shard.hold_now, request) for request in asked))
+    assert checked[proof_of(forged).key_hash] == 2
+
+
+async def test_a_named_key_is_looked_for_once(
+    world: World, shard: AccountShard, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    find_root = world.store.find_root
+
+    async def counted(public: bytes) -> bytes | None:
+        asked.append(public)
+        return await find_root(public)
+
+    monkeypatch.setattr(world.store, "find_root", counted)
+    monkeypatch.setattr(activations, "ROOTS_MAX", 1)
+    other = (await made(shard, name="other")).text
+    for number, text in enumerate((root, root, other, other, root)):
+        assert (await held(shard, number, narrow(text, "child"))).verdicts == (None,)
+    assert asked == [root_public(root), root_public(other), root_public(root)]
 
 
 async def test_one_child_alone_can_be_ended(shard: AccountShard, root: str) -> None:
@@ -134,11 +335,8 @@ async def test_what_nobody_made_is_refused(world: World, shard: AccountShard, ro
         for _ in range(2):
             reply = await ask(shard.hold_now, HoldRequest(operation(number), proof, (HoldItem("getSlot", 1),)))
             assert reply.refusal == "AUTH_FAILED"
-    stolen = proof_of(narrow(root, "child"))
-    other = KeyProof(stolen.key_hash, proof_of(new_api_key(BOB, b"y" * 24)).routing, child=stolen.child)
-    reply = await ask(shard.hold_now, HoldRequest(operation(9), other, (HoldItem("getSlot", 1),)))
-    assert reply.refusal == "AUTH_FAILED"
-    assert len(world.store.rows[ALICE].keys) == 1
+    assert (await held(shard, 9, moved_to(BOB, narrow(root, "child")))).refusal == "AUTH_FAILED"
+    assert rows(world) == 1
 
 
 async def test_a_child_begins_nothing_before_it_is_durable(world: World, shard: AccountShard, root: str) -> None:
@@ -184,6 +382,10 @@ async def test_an_account_has_only_so_many_keys(
     known = narrow(one, "two")
     assert (await held(shard, 1, known)).verdicts == (None,)
     assert (await held(shard, 2, narrow(root, "three"))).refusal == "AUTH_FAILED"
+    with monkeypatch.context() as unsigned:  # All blocks that are new count, before a signature is checked.
+        unsigned.setattr(named_keys, "CHILDREN_OF_ONE_MAX", 3)
+        unsigned.setattr(ChildBlock, "proven_limits", lambda block: pytest.fail("a signature was checked"))
+        assert (await held(shard, 7, narrow(narrow(root, "three"), "four"))).refusal == "AUTH_FAILED"
     assert (await held(shard, 3, one)).verdicts == (None,)  # It is there already.
     other = (await made(shard, name="other")).text
     assert (await held(shard, 4, narrow(other, "four"))).verdicts == (None,)

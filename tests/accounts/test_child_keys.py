@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
-from actors.accounts.child_keys import LEVELS_MAX, LIMITS_BYTES_MAX, ChildBlock, read_child, root_public
+from actors.accounts.child_keys import LEVELS_MAX, LIMITS_BYTES_MAX, ChildBlock, ChildLimits, read_child, root_public
 from actors.accounts.named_keys import KeyLimits, write_limits
 from actors.identity.credentials import CHILD_CHARACTERS_MAX, RANDOM_BYTES, new_api_key, parse_api_key
 from actors.units import routing_bytes
@@ -20,13 +20,13 @@ KEY = new_api_key(ALICE, bytes(range(RANDOM_BYTES)))
 PREFIX = "srpc_live_"
 
 
-def blocks_of(text: str) -> list[ChildBlock] | None:
-    """None: it is refused somewhere."""
+def blocks_of(text: str) -> list[tuple[ChildBlock, ChildLimits]] | None:
+    """The blocks with their limits. None: it is refused somewhere."""
     child = read_child(text)
-    if child is None or child.root != root_public(KEY):
+    if child is None or child.root != root_public(KEY) or not child.has_seed():
         return None
-    blocks = list(child.blocks())
-    return None if None in blocks else [block for block in blocks if block is not None]
+    blocks = [(block, limits) for block in child.blocks if (limits := block.proven_limits()) is not None]
+    return blocks if len(blocks) == len(child.blocks) else None
 
 
 def nested(levels: int) -> str:
@@ -48,9 +48,9 @@ def decoded(text: str) -> bytes:
 def test_each_level_is_checked_by_the_one_before(levels: int) -> None:
     text = nested(levels)
     blocks = blocks_of(text)
-    assert blocks is not None and [block.limits.name for block in blocks] == [f"level {n}" for n in range(levels)]
-    assert [block.limits.credits_total for block in blocks] == [100 - n for n in range(levels)]
-    assert [block.signed_by for block in blocks] == [root_public(KEY), *(block.public for block in blocks[:-1])]
+    assert blocks is not None and [limits.name for _, limits in blocks] == [f"level {n}" for n in range(levels)]
+    assert [limits.credits_total for _, limits in blocks] == [100 - n for n in range(levels)]
+    assert [block.signed_by for block, _ in blocks] == [root_public(KEY), *(block.public for block, _ in blocks[:-1])]
     proof = parse_api_key(text)
     assert proof is not None and (proof.routing, proof.child) == (routing_bytes(ALICE), text)
     assert len(text) <= CHILD_CHARACTERS_MAX
@@ -84,7 +84,7 @@ def test_a_child_names_the_same_blocks_as_those_made_from_it() -> None:
 
 @given(place=st.integers(0, 10_000), bit=st.integers(0, 7))
 def test_no_bit_of_it_can_be_changed(place: int, bit: int) -> None:
-    """But in the routing bytes, which the owner compares with the account's."""
+    """But in the routing bytes, which the owner compares with the account's (test_child_adoption.py)."""
     raw = bytearray(decoded(nested(2)))
     place = 8 + place % (len(raw) - 8)
     raw[place] ^= 1 << bit
@@ -151,5 +151,5 @@ def test_only_a_named_key_can_be_narrowed(text: str) -> None:
 def test_limits_are_kept_without_the_name() -> None:
     blocks = blocks_of(narrow(KEY, "child", credits_a_day=5, methods=["getSlot"]))
     assert blocks is not None
-    assert json.loads(write_limits(blocks[0].limits)) == {"credits_a_day": 5, "methods": ["getSlot"]}
+    assert json.loads(write_limits(blocks[0][1])) == {"credits_a_day": 5, "methods": ["getSlot"]}
     assert write_limits(KeyLimits()) == "{}"
