@@ -132,4 +132,6 @@ def _refusal(account: Account, path: Path, moment: Moment) -> Err | None:
         return Err.RATE_LIMITED
     if room_of(path, moment.wall_ms // DAY_MS) <= 0:
         return Err.KEY_BUDGET_EXCEEDED
+    if account.hourly.left(account.total_consumed, account.purse.held, second) <= 0:
+        return Err.HOURLY_LIMIT_EXCEEDED
     return Err.INSUFFICIENT_CREDITS if account.purse.available <= 0 else None

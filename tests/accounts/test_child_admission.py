@@ -8,6 +8,7 @@ import pytest
 from actors.accounts.account import SUSPENDED, Account, NamedKeySet, apply
 from actors.accounts.child_admission import Adoption, decide_adoption
 from actors.accounts.child_keys import ChildBlock, ChildLimits, read_child, root_public
+from actors.accounts.hourly_limit import HOUR_SECONDS, NONE_SET, HourlyLimitSet, HourlySetting, HoursLearnt, Learnt
 from actors.accounts.named_keys import KeyLimits, KeyProfile, write_limits
 from actors.errors import Err
 from actors.identity.credentials import key_hash, key_prefix, new_api_key, parse_api_key
@@ -101,6 +102,10 @@ def test_it_is_refused_as_a_call_is_and_in_the_same_order() -> None:
     root.window.take(second + 1, 0)
     found.append(decided(account, CHILD).refusal)
     root.total = 4
+    apply(account, HourlyLimitSet(HourlySetting(1)))
+    apply(account, HoursLearnt(Learnt(second // HOUR_SECONDS, 0, None, 0)))
+    found.append(decided(account, CHILD).refusal)
+    apply(account, HourlyLimitSet(HourlySetting(NONE_SET)))
     found.append(decided(account, CHILD).refusal)
     account.purse.held = type(account.purse.held)(account.purse.balance - 1)
     found.append(decided(account, CHILD).refusal)
@@ -109,6 +114,7 @@ def test_it_is_refused_as_a_call_is_and_in_the_same_order() -> None:
         Err.METHOD_NOT_ALLOWED,
         Err.RATE_LIMITED,
         Err.KEY_BUDGET_EXCEEDED,
+        Err.HOURLY_LIMIT_EXCEEDED,
         Err.INSUFFICIENT_CREDITS,
         None,
     ]
