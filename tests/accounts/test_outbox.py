@@ -2,9 +2,10 @@
 
 from actors.accounts.core import decide_adjust, decide_key
 from actors.accounts.deposits import decide_deposit, deposit_operation
+from actors.accounts.hourly_limit import HourlyLimitSet, HourlySetting, HourStopped
 from actors.accounts.outbox import announcement
 from actors.accounts.store import AccountStore
-from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, LowBalance
+from actors.events import ApiKeyRotated, CreditsAnomaly, CreditsExpiring, DepositCredited, LowBalance
 from actors.units import base58_text
 from tests.accounts.making import ALICE, START, START_MS, group_of, opened, opening_group
 from tests.accounts.shards import SHARDS
@@ -96,6 +97,20 @@ async def test_a_low_balance_and_a_new_key_are_written_with_their_causes(store: 
         await store.write(epoch, group)
     (low,) = await store.outbox.take(10)
     assert low.event == LowBalance(base58_text(ALICE), 995, START.wall_ms // 1000)
+
+
+async def test_a_stopped_hour_is_written_once(store: AccountStore) -> None:
+    """By whichever owner: account, hour and stage name the event."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = opened()
+    await store.write(epoch, opening_group(account, HourlyLimitSet(HourlySetting(7))))
+    for at_ms in (START_MS, START_MS + 1, START_MS + 3_600_000):
+        await store.write(epoch, group_of(account, HourStopped(at_ms)))
+    told = [row.event for row in await store.outbox.take(10)]
+    assert [(event.at, event.stage) for event in told if isinstance(event, CreditsAnomaly)] == [
+        (START_MS // 1000, "stopped"),
+        (START_MS // 1000 + 3_600, "stopped"),
+    ]
 
 
 def test_a_row_is_told_as_it_was_written() -> None:

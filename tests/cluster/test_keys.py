@@ -186,6 +186,39 @@ async def test_a_budget_is_spent_to_the_last_credit_and_never_further(product: P
     assert {row["key"]: row["credits"] for row in by_key["rows"]} == {str(number): 123}
 
 
+@pytest.mark.kills
+async def test_an_hour_costs_at_most_what_the_wallet_allows(product: Product) -> None:
+    """500 calls at once by two keys for a limit of 300: exactly so many are answered, and none by the owner's successor.
+
+    Rule: decisions, "Hourly limit".
+    """
+    customer, seen = Customer(product), Seen()
+    customer.grant(10_000)
+    customer.limits(20_000, 2_000)
+    _, named = made(customer, "bot")
+    if (left := 3_600 - time.time() % 3_600) < 90:
+        await asyncio.sleep(left + 1)  # The hour must not turn while the calls are made.
+    assert managed(customer, "PATCH", "/account/hourly-limit", {"credits_an_hour": 300})["credits_an_hour"] == 300
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        url, own = f"{product.http_url}/", customer.key_headers | {"Content-Type": "application/json"}
+        calls = (one_call(session, url, own if number % 2 else named, seen) for number in range(AT_ONCE))
+        await asyncio.gather(*calls)
+    assert seen.answered == 300 and set(seen.kinds) <= {"200", "403", "429"}, seen.kinds
+    assert await asyncio.to_thread(eventually, lambda: sum(spent_by_key(customer).values()) == 300, _BACK_SECONDS)
+    os.kill(product.running(VICTIMS["shard"])[0], signal.SIGKILL)
+
+    def is_stopped_again() -> bool:
+        shown = request(f"{product.http_url}/account/hourly-limit", customer.key_headers)
+        return shown.status == 200 and shown.body["stage"] == "stopped"
+
+    assert await asyncio.to_thread(eventually, is_stopped_again, _BACK_SECONDS)
+    refused = customer.call("getSlot")
+    assert (refused.status, refused.body["error"]["data"]["constant"]) == (403, "HOURLY_LIMIT_EXCEEDED")
+    assert sum(spent_by_key(customer).values()) == 300
+    assert managed(customer, "PATCH", "/account/hourly-limit", {"lift_seconds": 60})["stage"] == "lifted"
+    assert customer.call("getSlot").status == 200
+
+
 @pytest.mark.parametrize("end", ["frozen", "deleted", "spent"])
 async def test_an_open_stream_ends_with_its_key(product: Product, end: str) -> None:
     """Within a second, and the socket of the account's own key stays."""

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, Event, LowBalance
+from actors.events import ApiKeyRotated, CreditsAnomaly, CreditsExpiring, DepositCredited, Event, LowBalance
 from actors.units import Credits, Pubkey, Signature, Slot, UnixSeconds, UsdcUnits
 from actors.webhooks.payloads import WatchedTransaction, example, lifecycle_event, transaction_events
 from actors.webhooks.registrations import FILTER_TYPES, WebhookFilter
@@ -16,6 +16,11 @@ ALICE = Pubkey("a")
     [
         (LowBalance(ALICE, Credits(999), AT), "low_balance", {"balance": 999}),
         (ApiKeyRotated(ALICE, "srpc_live_ab", AT), "api_key.rotated", {"key_prefix": "srpc_live_ab"}),
+        (
+            CreditsAnomaly(ALICE, "slowed", Credits(50), Credits(100), "set", AT),
+            "credits.anomaly",
+            {"stage": "slowed", "spent": 50, "credits_an_hour": 100, "basis": "set"},
+        ),
         (
             CreditsExpiring(ALICE, 4, "deposit", Credits(9), UnixSeconds(AT + 5), AT),
             "credits.expiring",
