@@ -188,7 +188,7 @@ async def test_a_budget_is_spent_to_the_last_credit_and_never_further(product: P
 
 @pytest.mark.kills
 async def test_an_hour_costs_at_most_what_the_wallet_allows(product: Product) -> None:
-    """500 calls at once by two keys for a limit of 300: exactly so many are answered, and none by the owner's successor.
+    """500 calls at once by two keys for a limit of 300: exactly so many are answered, and none by the next owner.
 
     Rule: decisions, "Hourly limit".
     """

@@ -17,6 +17,7 @@ import websockets
 from bench.product import Product
 from ledger_gateway.receipts import Chain, Receipt, check, check_continued, digest_of, public_keys, read_receipts
 from tests.cluster.load import steady
+from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_faults import VICTIMS, eventually, load_while
 from tests.customers import Customer, request, rpc_body
 
@@ -85,7 +86,8 @@ async def test_every_entry_is_proven_when_an_owner_was_killed(product: Product) 
 
 async def test_each_kind_of_charge_has_its_receipt(product: Product) -> None:
     """Call, batch item, bulk items, send, subscription and its updates: each entry is proven, with what was asked and
-    answered where there is one answer. The rest, as gRPC minutes and deliveries, are entries like these."""
+    answered where there is one answer, to the client and to README's script. That script checks trades, sends, gRPC
+    minutes, deliveries and payments by x402 where they are tested."""
     customer, stranger = Customer(product), Customer(product)
     customer.grant(10_000)
     stranger.grant(10_000)
@@ -105,6 +107,9 @@ async def test_each_kind_of_charge_has_its_receipt(product: Product) -> None:
     found = await asyncio.to_thread(assert_all_is_proven, customer)
     charged = {receipt.entry.method for receipt in found if receipt.entry.type == 2}
     assert {"getBalance", "getSlot", "getBlockHeight", "slotSubscribe"} <= charged
+    await asyncio.to_thread(
+        assert_the_script_proves, product, read_by_key(customer), "getBalance", "bulk", "getSlot", "slotSubscribe"
+    )
     (balance,) = [receipt for receipt in found if receipt.entry.method == "getBalance"]
     assert balance.entry.digest == digest_of(json.dumps([customer.pubkey]).encode(), call.content)
     assert balance.entry.request_id == call.headers["x-request-id"]

@@ -20,6 +20,7 @@ from solders.transaction import VersionedTransaction
 from actors.addresses import TIP_ACCOUNTS
 from actors.sends.fault_switch import STEPS
 from bench.product import Product
+from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_metrics import Page
 from tests.cluster.test_restart import node
 from tests.customers import Answer, Customer, request
@@ -246,6 +247,7 @@ def test_sends_land_and_are_charged_by_their_outcome_under_losses(product: Produ
     assert {answer.body["result"]["status"] for answer in answers} == {"confirmed"}, answers
     assert all(on_chain(product, payment) for payment in payments)
     assert sorted(sender.debits()) == sorted(before + [50] * _LOSSY_SENDS)
+    assert_the_script_proves(product, read_by_key(sender.customer), "sendAndConfirm")
 
 
 def test_legs_and_races_are_on_the_metrics_page(product: Product, sender: Sender) -> None:

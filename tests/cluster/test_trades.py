@@ -10,6 +10,7 @@ from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
 from bench.product import Product
+from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_restart import node
 from tests.customers import Customer, request
 
@@ -64,4 +65,5 @@ def test_a_coin_is_bought_and_sold_through_the_gateway_alone(product: Product) -
     assert customer.balance == _CREDITS - fees - 2 * 50
     row = request(f"{product.http_url}/pricing", {}).body["percentage_priced"]["executeSnipe"]
     assert row["available"] is True and row["sol_usd"] == "150.000000"
+    assert_the_script_proves(product, read_by_key(customer), "executeSnipe", "executeSell", "sendAndConfirm")
     assert bought["fee_credits"] == row["build_credits"] + 150 * 100_000 * row["trade_bps"] // 10_000

@@ -16,6 +16,7 @@ import pytest
 from solders.transaction import VersionedTransaction
 
 from bench.product import Product
+from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_sends import Sender, signature, text
 from tests.customers import Customer
 
@@ -143,6 +144,7 @@ def test_transactions_arrive_through_a_kill_of_the_dispatcher_and_are_billed_onc
         assert time.monotonic() < deadline, charges
         time.sleep(0.2)
     assert len(charges) == events
+    assert_the_script_proves(product, read_by_key(owner.customer), "webhookDelivery")
     assert owner.customer.balance == before - 2 * 2 - events
     logged: list[str] = []
     while logged != ["delivered"] * events:  # A result is kept after its charge.

@@ -21,6 +21,7 @@ from solders.transaction import VersionedTransaction
 
 from actors.deposits.x402.rules import LIGHTHOUSE
 from bench.product import Product
+from tests.cluster.proofs import assert_the_script_proves
 from tests.cluster.test_admission import replica_urls
 from tests.customers import Wallet, request, rpc_body
 from tests.deposits.x402_making import half_signed, memo, message_of, standard, transfer_checked
@@ -282,3 +283,9 @@ def test_a_paid_call_is_answered_in_time(product: Product) -> None:
         took.append(time.monotonic() - began)
         assert response.status_code == 200, response.text
     assert min(took) < 4, took
+
+    def read(path: str) -> Any:
+        headers = Wallet(str(payer.keypair)).headers("GET", path.partition("?")[0], b"")
+        return request(product.http_url + path, headers).body
+
+    assert_the_script_proves(product, read, "getSlot")

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.product import Product
+from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.customers import Customer
 from tests.stream_checks.yellowstone_kill import Kill
 
@@ -22,3 +23,4 @@ def test_clients_that_come_back_with_from_slot_miss_nothing(product: Product) ->
     assert told.broken > 0 and told.missing == told.extra == told.repeated == 0, told
     assert told.told <= told.credits <= told.begun, told
     assert told.untouched_ends == 0, told
+    assert_the_script_proves(product, read_by_key(customer), "grpc")
