@@ -253,6 +253,19 @@ def test_a_legacy_key_routes_by_its_first_eight_bytes() -> None:
     assert proof.routing == bytes.fromhex("0123456789abcdef")
 
 
+@given(ends=st.lists(st.sampled_from(("session", "key", "a", "-", "_", "=", "é")), max_size=60).map("".join))
+def test_the_text_of_one_kind_of_key_is_never_one_of_another(ends: str) -> None:
+    """So a hash that was an account's own key is never a named key's (gateway/payments/authentication.py relies on
+    it): keys that the service makes are random, a child's text is longer, and an imported key has no prefix."""
+    made, legacy = new_api_key(b"p" * 32, b"k" * 24), new_session_token(b"p" * 32, b"k" * 24)
+    for text in (made, legacy, KEY_PREFIX + ends, KEY_PREFIX + "A" * 124 + ends, ends):
+        proof = parse_api_key(text)
+        if proof is not None:
+            is_child = len(text) >= len(KEY_PREFIX) + 134
+            assert (proof.child == text) is is_child and bool(proof.child) is is_child
+            assert is_child or (len(text), text.startswith(KEY_PREFIX)) in ((53, True), (64, False))
+
+
 @given(text=st.text(max_size=80))
 def test_any_text_is_judged_without_an_exception(text: str) -> None:
     for proof in (parse_api_key(text), parse_session_token_bytes(text.encode())):

@@ -71,6 +71,7 @@ _HOLD_DETAILS = {
 
 
 _NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key is not allowed to call it")
+_ANSWERED = int(Outcome.ANSWERED)
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -111,9 +112,9 @@ def judge(method: str, ceiling: int, answer: NodeAnswer, cached_ceiling: int = 0
     if answer.kind is AnswerKind.RESULT:
         if isinstance(answer, PiecesAnswer):
             return _by_the_piece(ceiling, answer)
-        if answer.cache == CACHE_HIT and cached_ceiling:
-            return Judgement(min(cached_ceiling, ceiling), int(Outcome.ANSWERED))
-        return Judgement(ceiling, int(Outcome.ANSWERED))
+        if cached_ceiling and answer.cache == CACHE_HIT:
+            return Judgement(min(cached_ceiling, ceiling), _ANSWERED)
+        return Judgement(ceiling, _ANSWERED)
     if answer.kind is AnswerKind.ERROR:
         return _RELEASED if _is_free(method, answer) else Judgement(ceiling, int(Outcome.UPSTREAM_ERROR))
     if isinstance(answer, RefusedAnswer):

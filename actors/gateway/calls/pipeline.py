@@ -117,7 +117,7 @@ class Pipeline:
             return self.counted(proof, client, whole(held), (admitted,))
         if held.verdicts[0] is not None:
             return self.counted(proof, client, outcomes.one_not_held(admitted, held), (admitted,))
-        self._limits.confirmed(proof)
+        self._limits.confirmed(proof, held)
         self._ahead.learn(proof, held)
         reply = await self._carry_out(admitted, operation, held, held_at, client)
         return Replies((reply,), None, held.figures, reply.credits_remaining)
@@ -202,7 +202,7 @@ class Pipeline:
             held, verdicts = await self.quoted.price(HoldRequest(self._take_operations(1), proof, ()), verdicts)
             if held.refusal is not None:
                 return whole(held)
-            self._limits.confirmed(proof)
+            self._limits.confirmed(proof, held)
             proven, figures = held.payer, held.figures
         pairs = zip(calls, verdicts, strict=True)
         ends = [end if isinstance(end, AdmittedCall) else ended(call.id, end) for call, end in pairs]
@@ -284,7 +284,7 @@ class Pipeline:
             held = await self._hold(HoldRequest(operation, payer or proof, items))
             if held.figures is not None:
                 figures.append((message, held.figures))
-                self._limits.confirmed(proof)
+                self._limits.confirmed(proof, held)
             return Granted(operation, held, held_at)
 
         async def carry_out(item: AdmittedCall, granted: Granted, index: int) -> Reply:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.calls import Figures, KeyProof, Proof, ProvenProof, SessionProof, routing_of
+from actors.calls import Figures, HoldReply, KeyProof, Proof, ProvenProof, SessionProof, routing_of
 from actors.errors import Err
 from actors.gateway.calls.requests import Client
 from actors.identity.client_addresses import UNKNOWN
@@ -72,8 +72,9 @@ class RefusalLimits:
         ] = {}  # Who is over its limit; read on every call, and nearly always empty.
         self._totals: dict[bytes | str, int] = {}
         self._second = 0
-        self._confirmed: set[bytes] = set()
-        self._confirmed_before: set[bytes] = set()
+        # Credentials that owners have confirmed; True: an account's own API key (is_own).
+        self._confirmed: dict[bytes, bool] = {}
+        self._confirmed_before: dict[bytes, bool] = {}
         self.on_confirmed: Callable[[bytes], None] | None = None  # Told each credential that owners confirm.
 
     def wait(self, proof: Proof | None, client: Client | None, now: int) -> Wait | None:
@@ -96,6 +97,11 @@ class RefusalLimits:
         credential = proof.key_hash if type(proof) is KeyProof else credential_of(proof)
         return credential in self._confirmed or self._is_confirmed(credential) or type(proof) is ProvenProof
 
+    def is_own(self, key_hash: bytes) -> bool:
+        """Whether the account's owner has told this replica that this API key is the account's own one, and no named
+        key: it is bound to no origin and no address. On the path of every call."""
+        return self._confirmed.get(key_hash) or self._confirmed_before.get(key_hash, False)
+
     def address_of(self, client: Client | None) -> str:
         """The name under which a client's address counts."""
         return UNKNOWN if client is None else self._address_of(client)
@@ -104,11 +110,18 @@ class RefusalLimits:
         """The name under which a caller's work counts: its account, or its address until an owner has confirmed it."""
         return routing_of(proof) if self.knows(proof) else self.address_of(client)
 
-    def confirmed(self, proof: Proof) -> None:
-        """Remember that the account's owner accepted this credential. On the path of every admitted call."""
+    def confirmed(self, proof: Proof, held: HoldReply | None = None) -> None:
+        """Remember that the account's owner accepted this credential. On the path of every admitted call.
+
+        held: the owner's reply. It tells whose key an API key is; an owner that refused may not have looked.
+        """
         credential = proof.key_hash if type(proof) is KeyProof else credential_of(proof)
-        if credential not in self._confirmed:
-            self._confirm(credential)
+        is_own = self._confirmed.get(credential)
+        if is_own:
+            return
+        tells_own = held is not None and not held.key and held.refusal is None and type(proof) is KeyProof
+        if tells_own or is_own is None:
+            self._confirm(credential, tells_own)
 
     def count(
         self,
@@ -152,8 +165,8 @@ class RefusalLimits:
     def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err], amount: int) -> None:
         if proof is not None and not _DISPROVED.isdisjoint(found):
             credential = credential_of(proof)
-            self._confirmed.discard(credential)
-            self._confirmed_before.discard(credential)
+            self._confirmed.pop(credential, None)
+            self._confirmed_before.pop(credential, None)
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
                 # The wallet has no account and has proven its key, so it can be counted by itself.
                 self._add(routing_of(proof), amount, self._per_account, self._strangers_wait(self._per_account))
@@ -184,10 +197,10 @@ class RefusalLimits:
     def _is_confirmed(self, credential: bytes) -> bool:
         return credential in self._confirmed or credential in self._confirmed_before
 
-    def _confirm(self, credential: bytes) -> None:
+    def _confirm(self, credential: bytes, is_own: bool = False) -> None:
         if len(self._confirmed) >= CONFIRMED_MAX:
-            self._confirmed_before, self._confirmed = self._confirmed, set()
-        self._confirmed.add(credential)
+            self._confirmed_before, self._confirmed = self._confirmed, {}
+        self._confirmed[credential] = is_own or self._confirmed.get(credential, False)
         if self.on_confirmed is not None:
             self.on_confirmed(credential)
 

@@ -50,16 +50,28 @@ class Authenticator:
         proof = prove(
             request.headers, request.query, request.method, request.path, request.body, now, self._identity, accept
         )
-        if proof is None:
+        if type(proof) is KeyProof:
+            if not self._limits.is_own(proof.key_hash):
+                proof = self._with_place(proof, request)
+        elif proof is None:
             signed_in = self._sign_in.proof(request.headers, now) if accept is Accept.ANY else None
             proof = signed_in or _NO_CREDENTIALS
         if isinstance(proof, Refusal):
             return (counts_refusals and self.count_refusals((proof.err,), request.client)) or proof
-        if isinstance(proof, KeyProof):
-            seen = self._address_of(request.client), _origin_of(request)
-            proof = KeyProof(proof.key_hash, proof.routing, *seen, proof.child)
         waits = self.wait_of(proof, request.client) if self._limits.waiting and counts_refusals else None
         return waits or Caller(proof)
+
+    def _with_place(self, proof: KeyProof, request: Request) -> KeyProof:
+        """The proof of an API key with the address and the origin that it comes from.
+
+        Only named keys are bound to them. Finding them takes longer than all else here, so a key that its owner has
+        told to be the account's own goes without. Its hash is never one of a named key later: the texts of named keys
+        are made of fresh random bytes, children's texts are longer than those of all others, and an imported key has
+        another form. Were it one all the same, a bound key without an address is refused by its owner, and that
+        refusal ends what is known here (refusal_limits.py). A child's text is needed until its owner has taken it up.
+        """
+        child = "" if self._limits.knows(proof) else proof.child
+        return KeyProof(proof.key_hash, proof.routing, self._address_of(request.client), _origin_of(request), child)
 
     def wait_of(self, proof: Proof | None, client: Client) -> RefusedCaller | None:
         """The refusal of a caller that has too many refused calls and has to wait; None: it has not. For doors that

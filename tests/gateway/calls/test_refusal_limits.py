@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.calls import Figures, KeyProof, ProvenProof, SessionProof, WalletProof
+from actors.calls import Figures, HoldReply, KeyProof, ProvenProof, SessionProof, WalletProof
 from actors.errors import Err
 from actors.gateway.calls import refusal_limits
 from actors.gateway.calls.refusal_limits import COUNTED, RefusalLimits, Wait
@@ -220,6 +220,41 @@ def test_memory_is_bounded_whoever_asks(monkeypatch):
     assert len(limits._totals) == 10
     assert len(limits._confirmed) + len(limits._confirmed_before) <= 20
     assert limits._is_confirmed(proof.key_hash)
+
+
+def told(refusal: str | None = None, key: int = 0) -> HoldReply:
+    return HoldReply(WALLET, 1, refusal, (None,), FIGURES, key)
+
+
+def test_a_key_is_the_accounts_own_once_its_owner_has_said_so_and_until_it_is_refused(monkeypatch):
+    """An owner that is away or shuts an account out has not looked whose key it is, and names no number. A refusal of
+    the credential ends what is known, so that the next call comes with address and origin again."""
+    limits = limits_of(100, 100)
+    limits.confirmed(KEY)
+    for refusal in (Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.METHOD_NOT_ALLOWED):
+        limits.confirmed(KEY, told(refusal.name))
+        assert limits.knows(KEY) and not limits.is_own(KEY.key_hash)
+    refuse(limits, KEY, HERE, Err.INSUFFICIENT_CREDITS, figures=FIGURES)
+    limits.confirmed(KEY, told())
+    limits.confirmed(OTHER_KEY, told(key=1))
+    assert limits.is_own(KEY.key_hash) and not limits.is_own(OTHER_KEY.key_hash)
+    refuse(limits, KEY, HERE, Err.INSUFFICIENT_CREDITS, figures=FIGURES)
+    assert limits.is_own(KEY.key_hash)
+    refuse(limits, KEY, HERE, Err.AUTH_FAILED)
+    assert not limits.is_own(KEY.key_hash) and not limits.knows(KEY)
+    limits.confirmed(SessionProof(b"s" * 32, KEY.routing), told())
+    assert not limits.is_own(b"s" * 32)
+
+
+def test_own_keys_are_forgotten_with_all_that_is_confirmed(monkeypatch):
+    monkeypatch.setattr(refusal_limits, "CONFIRMED_MAX", 2)
+    limits = limits_of()
+    limits.confirmed(KEY, told())
+    for number in range(2):
+        limits.confirmed(KeyProof(bytes([number]) * 32, bytes(8)), told(key=1))
+    assert limits.is_own(KEY.key_hash)  # In the older half.
+    refuse(limits, KEY, HERE, Err.AUTH_FAILED)
+    assert not limits.is_own(KEY.key_hash)
 
 
 steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.integers(1, 5)), max_size=60)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from actors.accounts import named_keys
+from actors.calls import KeyProof
 from actors.gateway.pages import keys as keys_page
 from actors.gateway.pages.keys import KeyPages
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
@@ -104,6 +105,43 @@ async def test_a_key_is_bound_to_its_origins_and_addresses(world: World) -> None
     bound = {"origins": None, "addresses": ["198.51.100.0/24"]}
     assert (await ask(world, wallet, "PATCH", f"/account/keys/{number}", bound)).status_code == 200
     assert (await called(world, key, call())).status_code == 401
+
+
+async def test_the_accounts_own_key_costs_no_look_at_addresses_and_a_named_key_is_never_judged_without(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only named keys are bound to a place, so a key that its owner called the account's own goes without one. What a
+    named key is known by makes no difference to its binding, and a child's text goes to its owner once."""
+    looks = list[Any]()
+    authenticator = world.door.authenticator
+    address_of = authenticator._address_of
+    monkeypatch.setattr(authenticator, "_address_of", lambda client: (looks.append(1), address_of(client))[1])
+    wallet = await world.customer(1_000)
+    for place in ("https://a.example", "https://b.example"):
+        assert (await called(world, {"x-api-key": wallet.api_key}, call(), origin=place)).status_code == 200
+    seen = [request.proof for request in world.accounts.holds] + [one.hold.proof for one in world.accounts.charges]
+    assert len(looks) == 1 and {
+        (proof.address == "", proof.origin) for proof in seen if isinstance(proof, KeyProof)
+    } == {
+        (False, "https://a.example"),
+        (True, ""),
+    }
+    _, key = await made(world, wallet, origins=["https://a.example"])
+    child = {"x-api-key": narrow(key["x-api-key"], "child")}
+    for headers in (key, child):
+        for origin, status in (("https://a.example", 200), ("https://b.example", 401), ("https://a.example", 200)):
+            world.accounts.holds.clear()
+            world.clock.advance(60)  # Nothing is asked ahead.
+            assert (await called(world, headers, call(), origin=origin)).status_code == status
+            (request,) = world.accounts.holds
+            assert isinstance(request.proof, KeyProof) and (request.proof.origin, request.proof.address != "") == (
+                origin,
+                True,
+            )
+    world.accounts.holds.clear()
+    world.clock.advance(60)
+    assert (await called(world, child, call(), origin="https://a.example")).status_code == 200
+    assert [request.proof.child for request in world.accounts.holds if isinstance(request.proof, KeyProof)] == [""]
 
 
 async def test_only_a_wallet_changes_keys_and_a_key_changes_nothing(world: World) -> None:
