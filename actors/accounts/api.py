@@ -198,14 +198,16 @@ class Identify(ByProof[Identity], frozen=True):
     """Name the account of a credential, for requests that are not calls."""
 
 
-class ReadStanding(ByProof[AccountStanding], frozen=True):
+class ReadStanding(Growing, ByProof[AccountStanding], frozen=True):
     """Ask whether a credential is good, and how its account stands. Refused with AUTH_FAILED or PAYMENT_REQUIRED.
 
     uses: as a request does: a wallet's nonce is taken, a session's life slides. Else nothing changes, so an open socket
-    that is checked every second prolongs no session; the proof is then no wallet's.
+    that is checked every second prolongs no session; the proof is then no wallet's. open_under: number of the named key
+    that a stream was opened under; the place that it comes from was judged then, and is not judged again.
     """
 
     uses: bool = False
+    open_under: int = 0
 
 
 class IssueKey(ByProof[str], frozen=True):

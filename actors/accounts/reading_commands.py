@@ -24,7 +24,7 @@ from actors.accounts.long_reads import LongReads
 from actors.accounts.named_keys import DAY_MS, NO_PATH, Path, budget_of, may_read, number_of
 from actors.accounts.store import AccountStore
 from actors.accounts.usage import READS_MAX, ROWS_MAX
-from actors.calls import OPERATION_BYTES, Proof, ProvenProof, SessionProof, WalletProof
+from actors.calls import OPERATION_BYTES, KeyProof, Proof, ProvenProof, SessionProof, WalletProof
 from actors.errors import Err, Refusal
 from actors.identity.store import IdentityStoreUnavailable
 
@@ -121,7 +121,7 @@ class ReadingCommands:
             if pubkey is None:
                 return api.refused(Err.AUTH_FAILED)
             proof = ProvenProof(pubkey)
-        read = await self.reader(proof, shows_account=False)
+        read = await self.reader(proof, shows_account=False, is_open=command.open_under > 0)
         if isinstance(read, Reader):
             account, path = read
             is_active, purse = account.profile.status == ACTIVE, account.purse
@@ -135,10 +135,10 @@ class ReadingCommands:
 
     # --- for other commands too ---------------------------------------------------------------------------------------
 
-    async def reader(self, proof: Proof, *, shows_account: bool = True) -> Reader | Reply:
+    async def reader(self, proof: Proof, *, shows_account: bool = True, is_open: bool = False) -> Reader | Reply:
         """Whose account may be shown to this proof. While the ledger does not commit, its accounts can be read.
 
-        shows_account False: what is read says no more of the account than any call does.
+        shows_account False: what is read says no more of the account than any call does. is_open: an open stream asks.
         """
         was_open = self._commits.open
         account = await self._credentials.find(proof, keep=was_open)
@@ -155,7 +155,7 @@ class ReadingCommands:
             return api.refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
         moment = self._activations.moment()
         account.used_at = moment.steady
-        path = presented(account, proof, moment)
+        path = _still_presented(account, proof, moment) if is_open else presented(account, proof, moment)
         if path is None:
             return api.refused(Err.AUTH_FAILED)
         if path and shows_account and not may_read(path):
@@ -193,6 +193,17 @@ class ReadingCommands:
     def _refuse(self, read: Reader, refusal: Refusal) -> Reply:
         told = figures(read.account, self._activations.moment(), read.path)
         return api.OwnerReply(refusal=refusal.err.name, detail=refusal.detail, figures=told)
+
+
+def _still_presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
+    """As `presented`, for a stream that is open under a named key: where it comes from was judged when it opened."""
+    key = account.keys.by_hash.get(proof.key_hash) if isinstance(proof, KeyProof) else None
+    if key is None or not isinstance(proof, KeyProof):
+        return presented(account, proof, moment)
+    profile, now = key.profile, moment.wall_ms // 1000
+    if proof.key_hash == profile.old_hash and profile.old_until <= now:
+        return None
+    return presented(account, ProvenProof(account.pubkey, profile.number), moment)
 
 
 def account_state(account: Account, moment: Moment) -> api.AccountState:

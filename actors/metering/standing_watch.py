@@ -2,7 +2,9 @@
 
 Implements: interface, "WebSocket minimum balance" and the close codes; threat 31. A shell.
 The owners of accounts are asked once for all streams of a credential, every CHECK_SECONDS, in one message to each
-owner. An owner that does not answer ends nothing: meanwhile no allowance is held, so nothing is delivered on trust.
+owner. Wherever its streams come from, a key is one credential: the owner has judged address and origin when each opened,
+and they are not asked about again; else whoever names another origin in each handshake would have as many questions
+asked. An owner that does not answer ends nothing: meanwhile no allowance is held, so nothing is delivered on trust.
 
 Streams deliver from allowances, which their owner counts as balance until they are posted. So what this process has
 delivered is taken from the balance that the owner tells. What other processes have delivered is at most what the owner
@@ -20,6 +22,7 @@ from actors.accounts.key_requests import payer_of
 from actors.background import Background
 from actors.calls import KeyProof, Proof, ProvenProof
 from actors.errors import Err, Refusal
+from actors.units import routing_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +65,8 @@ class StandingWatch:
         self._accounts, self._sleep = accounts, sleep
         self._balance_min, self._prolongs_sessions = balance_min, prolongs_sessions
         self._spending = spending
-        self._by_proof: dict[Proof, dict[object, OnEnd]] = {}
-        self._near: set[Proof] = set()  # Of accounts whose streams may be near the minimum.
+        self._streams: dict[ReadStanding, dict[object, OnEnd]] = {}  # By what their owner is asked.
+        self._near: set[ReadStanding] = set()  # About accounts whose streams may be near the minimum.
         self._background = Background(logger, "open streams could not be checked")
         self._looks = 0
 
@@ -73,47 +76,57 @@ class StandingWatch:
     async def stop(self) -> None:
         await self._background.stop()
 
-    def join(self, proof: Proof, stream: object, on_end: OnEnd) -> None:
-        """Watch for a stream. proof: of a wallet's signature, which counts once, give its account (ProvenProof)."""
-        self._by_proof.setdefault(proof, {})[stream] = on_end
+    def join(self, proof: Proof, payer: ProvenProof, stream: object, on_end: OnEnd) -> None:
+        """Watch for a stream. proof: that it opened under; of a wallet's signature, which counts once, give the payer.
+        payer: as the owner named it for this proof."""
+        self._streams.setdefault(self._question(proof, payer), {})[stream] = on_end
 
-    def leave(self, proof: Proof, stream: object) -> None:
-        streams = self._by_proof.get(proof)
+    def leave(self, proof: Proof, payer: ProvenProof, stream: object) -> None:
+        question = self._question(proof, payer)
+        streams = self._streams.get(question)
         if streams is not None:
             streams.pop(stream, None)
             if not streams:
-                del self._by_proof[proof]
-                self._near.discard(proof)
+                del self._streams[question]
+                self._near.discard(question)
+
+    def _question(self, proof: Proof, payer: ProvenProof) -> ReadStanding:
+        """The same for all streams of a credential. A legacy key's own bytes may name another owner than its
+        account's."""
+        if not isinstance(proof, KeyProof):
+            return ReadStanding(proof, self._prolongs_sessions)
+        key = KeyProof(proof.key_hash, routing_bytes(payer.pubkey))
+        return ReadStanding(key, self._prolongs_sessions, payer.key)
 
     async def check(self) -> None:
         """Ask once whether the accounts of all streams may go on, and end the streams of those that may not."""
-        await self._check(list(self._by_proof))
+        await self._check(list(self._streams))
 
     async def check_near(self) -> None:
         """The same for the accounts that may be near the minimum."""
         await self._check(list(self._near))
 
-    async def _check(self, proofs: list[Proof]) -> None:
-        for start in range(0, len(proofs), _ASKED_AT_ONCE_MAX):
-            part = proofs[start : start + _ASKED_AT_ONCE_MAX]
-            replies = await self._accounts.ask_many([ReadStanding(proof, self._prolongs_sessions) for proof in part])
-            for proof, reply in zip(part, replies, strict=True):
-                refusal = _refusal_of(proof, reply, self._balance_min, self._unposted(proof, reply.value))
+    async def _check(self, questions: list[ReadStanding]) -> None:
+        for start in range(0, len(questions), _ASKED_AT_ONCE_MAX):
+            part = questions[start : start + _ASKED_AT_ONCE_MAX]
+            for question, reply in zip(part, await self._accounts.ask_many(part), strict=True):
+                unposted = self._unposted(question, reply.value)
+                refusal = _refusal_of(question.proof, reply, self._balance_min, unposted)
                 if refusal is not None:
-                    for on_end in list(self._by_proof.get(proof, {}).values()):
+                    for on_end in list(self._streams.get(question, {}).values()):
                         on_end(refusal)
 
-    def _unposted(self, proof: Proof, standing: AccountStanding | None) -> int:
+    def _unposted(self, question: ReadStanding, standing: AccountStanding | None) -> int:
         """The credits that are delivered here and still in the balance. Posts them where few are left."""
-        if self._spending is None or standing is None or proof not in self._by_proof:
+        if self._spending is None or standing is None or question not in self._streams:
             return 0
         payer = payer_of(standing)
         unposted = self._spending.unposted_credits(payer)
         if standing.available < self._balance_min:
-            self._near.add(proof)
+            self._near.add(question)
             self._spending.post_spent(payer)
         else:
-            self._near.discard(proof)
+            self._near.discard(question)
         return unposted
 
     async def _look(self) -> None:

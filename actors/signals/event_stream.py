@@ -112,7 +112,7 @@ class SignalEventStream:
         # Only now, as a meter is closed when its last stream leaves.
         meter = listener.meter = self._meters.open(payer, SignalSubscriptions.meter_name)
         meter.join(listener, subscription.resume, listener.end)
-        self._watch.join(proof, listener, listener.end)
+        self._watch.join(proof, payer, listener, listener.end)
         self._hub.begin(subscription)
         try:
             yield b"retry: 1000\n\n"
@@ -125,7 +125,7 @@ class SignalEventStream:
                 subscription.resume()
         finally:
             self._hub.unsubscribe(subscription)
-            self._watch.leave(proof, listener)
+            self._watch.leave(proof, payer, listener)
             meter.leave(listener)
             self._leave(account)
 

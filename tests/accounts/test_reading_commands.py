@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import Command, Identify, ReadAccount, ReadLedger, ReadStanding, ReadUsage
-from actors.accounts.key_requests import ChangeKey, CreateKey
+from actors.accounts.key_requests import ChangeKey, CreateKey, RotateKey
 from actors.accounts.listings import NO_FILTER
 from actors.accounts.named_keys import KeyLimits
 from actors.calls import KeyProof, ProvenProof
@@ -56,6 +57,38 @@ async def test_a_key_stands_as_its_budget_and_its_account_do(world: World, shard
         assert (await shard.ask(ReadStanding(asked))).refusal == "AUTH_FAILED"
     own = (await shard.ask(ReadStanding(ProvenProof(ALICE)))).value
     assert own is not None and (own.balance, own.key) == (1_000, 0)
+
+
+async def test_an_open_stream_is_asked_about_without_the_place_that_its_key_is_bound_to(
+    world: World, shard: AccountShard
+) -> None:
+    """The place was judged when it opened. All else of its key ends it: its text's grace, its end, the budget, the
+    wallet."""
+    limits = KeyLimits(addresses=("203.0.113.0/24",), origins=("https://a.example",), expires_at=world.clock.now() + 90)
+    proof = await keyed(world, shard, msgspec.structs.replace(limits, credits_total=25))
+
+    async def told(asked: KeyProof = proof, open_under: int = 1) -> str | None:
+        reply = await shard.ask(ReadStanding(asked, open_under=open_under))
+        assert reply.value is None or (reply.value.key, reply.value.balance) == (1, 25)
+        return reply.refusal
+
+    assert await told() is None and await told(open_under=0) == "AUTH_FAILED"
+    assert await told(KeyProof(proof.key_hash, proof.routing, "203.0.113.7", "https://a.example"), 0) is None
+    assert await told(KeyProof(b"n" * 32, proof.routing)) == "AUTH_FAILED"
+    rotated = await shard.ask(RotateKey(ALICE, 1, grace_seconds=30))
+    assert rotated.value is not None
+    fresh = parse_api_key(rotated.value.text)
+    assert fresh is not None
+    world.clock.advance(29)
+    assert await told() is await told(fresh) is None
+    world.clock.advance(1)
+    assert (await told(), await told(fresh)) == ("AUTH_FAILED", None)
+    await shard.ask(ChangeKey(ALICE, 1, is_frozen=True))
+    assert await told(fresh) == "AUTH_FAILED"
+    await shard.ask(ChangeKey(ALICE, 1, is_frozen=False))
+    assert await told(fresh) is None
+    world.clock.advance(60)
+    assert await told(fresh) == "AUTH_FAILED"
 
 
 async def test_a_key_is_good_from_its_addresses_alone(world: World, shard: AccountShard) -> None:

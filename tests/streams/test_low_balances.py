@@ -23,7 +23,7 @@ class Replica:
     def __init__(self, world: World, pubkey: bytes, replica: bytes) -> None:
         self.meters, self.ended = Meters(world.accounts, world.clock, replica), list[Refusal]()
         self.watch = StandingWatch(world.accounts, spending=self.meters)
-        self.watch.join(ProvenProof(pubkey), self, self.ended.append)
+        self.watch.join(ProvenProof(pubkey), ProvenProof(pubkey), self, self.ended.append)
         self.meter: Meter = self.meters.open(ProvenProof(pubkey), "accountNotification")
         self.meter.join(self, lambda: None, self.ended.append)
 

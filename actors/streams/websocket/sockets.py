@@ -59,7 +59,7 @@ class StreamSockets:
         )
         self._open.add(streams)
         self._staying[streams] = None
-        self._watch.join(proof, streams, lambda refusal: socket.close(*_close_of(proof, refusal)))
+        self._watch.join(proof, payer, streams, lambda refusal: socket.close(*_close_of(proof, refusal)))
         self._by_account[payer.pubkey] += 1
         self._by_address[address] += 1
         return streams
@@ -84,7 +84,7 @@ class StreamSockets:
             return
         self._open.discard(streams)
         self._staying.pop(streams, None)
-        self._watch.leave(streams.proof, streams)
+        self._watch.leave(streams.proof, streams.payer, streams)
         self._by_account[streams.pubkey] -= 1
         if not self._by_account[streams.pubkey]:
             del self._by_account[streams.pubkey]

@@ -188,7 +188,8 @@ class GeyserService:
         account = charge.pubkey
         paying = GeyserCharges(self._meters, charge, partial(_end_of, explain=explain), self._minute_seconds)
         stream: GeyserStream | None = None
-        watched: Proof = charge.settle.payer if isinstance(proof, WalletProof) else proof
+        payer = charge.settle.payer
+        watched: Proof = payer if isinstance(proof, WalletProof) else proof
         try:
             # Headers at once: some clients wait for them before they write.
             await context.send_initial_metadata(())
@@ -207,12 +208,12 @@ class GeyserService:
             self._streams[paying] = leave, task
             self._staying[paying] = None
             paying.on_end = lambda end: ends(end, True)
-            self._credentials.join(watched, paying, lambda refusal: ends(_end_of(refusal, explain), True))
+            self._credentials.join(watched, payer, paying, lambda refusal: ends(_end_of(refusal, explain), True))
             return await run(requests, context.write)
         finally:
             self._streams.pop(paying, None)
             self._staying.pop(paying, None)
-            self._credentials.leave(watched, paying)
+            self._credentials.leave(watched, payer, paying)
             paying.stop()
             if stream is not None and stream.refused is not None:
                 count_bad(proof, charge.figures, *stream.refused)

@@ -7,7 +7,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from actors.accounts.api import AdjustCredits, OwnerUnavailable, SetStatus
+from actors.accounts.key_requests import ChangeKey, CreateKey
+from actors.accounts.named_keys import KeyLimits
 from actors.config import StreamsConfig
+from ledger_gateway.keys import narrow
 from tests.streams.world import Sockets, ask, hear, open_sockets
 
 
@@ -86,7 +89,8 @@ async def test_all_sockets_of_a_credential_are_asked_for_once() -> None:
             return await ask_many(commands)
 
         sockets.world.accounts.ask_many = counted  # type: ignore[method-assign]
-        opened = await asyncio.gather(*(sockets.connect(wallet) for _ in range(20)))
+        origins = [f"https://{number}.example" for number in range(20)]  # The client's choice.
+        opened = await asyncio.gather(*(sockets.connect(wallet, origin=origin) for origin in origins))
         await sockets.watch.check()
         assert asked == [1] and len(sockets.sockets) == 20
         sockets.world.accounts.down = True
@@ -96,6 +100,30 @@ async def test_all_sockets_of_a_credential_are_asked_for_once() -> None:
         assert "result" in await ask(opened[0], "getSlot")
         for socket in opened:
             await socket.close()
+
+
+async def test_sockets_of_a_key_that_is_bound_to_a_place_stay_open_until_the_key_ends() -> None:
+    """The place is judged by the handshake and by each call; the check that follows asks about neither."""
+    async with open_sockets() as sockets:
+        wallet, shard = await sockets.world.customer(credits=100), sockets.world.shard
+        limits = KeyLimits(addresses=("127.0.0.1/32",), origins=("https://a.example", "https://b.example"))
+        made = (await shard.ask(CreateKey(wallet.pubkey, "bot", limits))).value
+        assert made is not None
+        child = narrow(made.text, "child", origins=["https://a.example"])
+        elsewhere = await sockets.connect(additional_headers={"x-api-key": child}, origin="https://b.example")
+        assert await _code(elsewhere) == 4001
+        sockets.world.clock.advance(10)  # A child that was refused is not looked at for some seconds.
+        texts = (made.text, "https://b.example"), (child, "https://a.example")
+        opened = [
+            await sockets.connect(additional_headers={"x-api-key": text}, origin=origin) for text, origin in texts
+        ]
+        for _ in range(2):
+            await sockets.watch.check()
+            for socket in opened:
+                assert "result" in await ask(socket, "getSlot")
+        await shard.ask(ChangeKey(wallet.pubkey, 1, is_frozen=True))
+        await sockets.watch.check()
+        assert [await _code(socket) for socket in opened] == [4001, 4001]
 
 
 async def test_sockets_have_a_limit_for_each_account() -> None:

@@ -19,7 +19,7 @@ from websockets.utils import accept_key
 
 from actors.accounts.api import AccountsClient, AccountStanding, OwnerUnavailable, ReadStanding
 from actors.accounts.key_requests import payer_of
-from actors.calls import Proof, ProvenProof, WalletProof
+from actors.calls import KeyProof, Proof, ProvenProof, WalletProof
 from actors.clock import Clock
 from actors.config import GatewayConfig
 from actors.errors import Err, Refusal
@@ -180,10 +180,8 @@ class WebSocketDoor:
         standing = await self._standing(caller.proof)
         if isinstance(standing, Refusal):
             return self._counted(standing, request)
-        # A wallet's signature is good for one request, so its socket goes on under the account that it has proven.
-        is_key = not isinstance(caller.proof, WalletProof | ProvenProof)
         payer = payer_of(standing)
-        proof = caller.proof if is_key else payer
+        proof = _proof_of_socket(caller.proof, payer)
         refusal = self._refusal_of(standing, address)
         if refusal is None:
             return payer, proof
@@ -212,6 +210,18 @@ class WebSocketDoor:
             assert reply.refusal is not None
             return Refusal(Err[reply.refusal], reply.detail)
         return reply.value
+
+
+def _proof_of_socket(proof: Proof, payer: ProvenProof) -> Proof:
+    """The proof of the calls that a socket will make. A wallet's signature is good for one request, so its socket goes
+    on under the account that it has proven. A key's owner knows it by now, so a child's text is not kept; and only a
+    named key's calls are judged by address and origin."""
+    if isinstance(proof, WalletProof | ProvenProof):
+        return payer
+    if not isinstance(proof, KeyProof):
+        return proof
+    place = (proof.address, proof.origin) if payer.key else ()
+    return KeyProof(proof.key_hash, proof.routing, *place)
 
 
 def _is_token(request: Request) -> bool:
