@@ -18,9 +18,12 @@ from actors.deposits.usdc.crediting import Crediting
 from actors.errors import Refusal
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, Sent, text_of
+from tests.gateway.pages.test_keys import Pages as KeyPagesOfWorld
+from tests.gateway.pages.test_keys import made
 from tests.gateway.pages.test_routes import login
+from tests.idempotency.memory_store import MemoryIdempotencyStore
 
-from .world import Wallet, World, a_world
+from .world import Wallet, World, a_world, constant
 
 PATH = "/account/confirm-deposit"
 
@@ -133,6 +136,27 @@ async def test_any_credential_will_do_and_none_is_402() -> None:
         sent = paid(desk, wallet)
         assert (await confirm(world, sent, None)).status_code == 402
         assert (await confirm(world, sent, None, **{"x-api-key": "srpc_live_nonsense"})).status_code == 401
+
+
+async def test_a_named_key_confirms_nothing_and_is_told_no_balance() -> None:
+    """Decisions, "Named keys": it changes nothing of its account. It is told so before the chain is asked, whosever the
+    deposit is, and takes none of the account's Idempotency-Keys."""
+    desk, pages, one = Desk(), KeyPagesOfWorld(), {"idempotency-key": "one"}
+    async with a_world(deposits=desk, pages=pages.pages(), idempotency=MemoryIdempotencyStore()) as world:
+        desk.over(world)
+        pages.open(world)
+        wallet, other = await world.customer(4_321), await world.customer(7)
+        _, key = await made(world, wallet, credits_total=5)
+        asked = len(desk.chain.calls)
+        mine, strangers = paid(desk, wallet), paid(desk, other)
+        for sent in (mine, strangers):
+            for more in ({}, one):
+                refused = await confirm(world, sent, None, **key, **more)
+                assert (refused.status_code, constant(refused)) == (403, "METHOD_NOT_ALLOWED")
+                assert refused.headers["x-credits-remaining"] == "5" and "4321" not in refused.text
+        assert len(desk.chain.calls) == asked and await world.balance(wallet) == 4_321
+        own = await confirm(world, mine, None, **{"x-api-key": wallet.api_key} | one)
+        assert (own.status_code, own.json()["credits_added"]) == (200, 1_000)
 
 
 async def test_a_message_is_not_confirmed_twice() -> None:

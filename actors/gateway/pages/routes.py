@@ -57,6 +57,10 @@ _NOT_BY_PAYMENT = RefusedCaller(
 _NO_RACER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the sender of transactions does not answer")
 OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
+KEY_MANAGES = Refusal(
+    Err.METHOD_NOT_ALLOWED,
+    "a named key changes nothing of its account; use its wallet, a session, or the account's own key",
+)
 # The owner's refusals of the credential itself; they come before faults of the rest of the request.
 _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
 # Interface, "Limits": these pages carry neither credit nor rate headers nor X-Request-Id, with credentials or without.
@@ -194,7 +198,8 @@ class Routes:
         return self._shaped(reply, account_pages.key_body, [headers.NO_STORE])
 
     async def _confirm_deposit(self, request: Request, caller: Caller) -> Response | Refusal:
-        """Credit a transfer. The caller is known before the chain is asked, and may be a wallet without an account."""
+        """Credit a transfer. The caller is known before the chain is asked, and may be a wallet without an account; a
+        named key may not change its account, nor learn its balance."""
         signature = account_pages.parse_deposit_signature(request.body)
         if isinstance(signature, Refusal):
             return await self._identified(caller, signature)
@@ -204,6 +209,8 @@ class Routes:
         if account.value is None:
             return refused(account)
         identity, deposits = account.value, self._deposits
+        if identity.key:
+            return with_figures(KEY_MANAGES, account.figures)
 
         async def confirm() -> Response | Refusal:
             confirmed = await deposits.confirm(signature, identity.pubkey, identity.balance)

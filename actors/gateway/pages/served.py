@@ -16,7 +16,7 @@ from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import CREDENTIALS, Request
 from actors.gateway.pages.page_table import PageTable, PathPages
-from actors.gateway.pages.routes import OWNER_GONE, caller_of, refused, with_figures
+from actors.gateway.pages.routes import KEY_MANAGES, OWNER_GONE, caller_of, refused, with_figures
 from actors.gateway.payments.authentication import Authenticator
 from actors.identity.credentials import Accept
 from actors.pages import Page, PageAnswer, PageRequest
@@ -26,10 +26,6 @@ _BAD_QUERY = Refusal(
     Err.INVALID_REQUEST, f"the query has more than {_QUERY_FIELDS_MAX} parameters, or bytes of no text"
 )
 _NO_ACCOUNT = Refusal(Err.ACCOUNT_NOT_FOUND, "this wallet has no account yet")
-_KEY_MANAGES = Refusal(
-    Err.METHOD_NOT_ALLOWED,
-    "a named key changes nothing of its account; use its wallet, a session, or the account's own key",
-)
 
 
 class PageDoor:
@@ -86,7 +82,7 @@ class PageDoor:
             return with_figures(_NO_ACCOUNT, reply.figures)
         identity, proof = reply.value, caller.proof
         if identity.key and not page.for_keys and not (page.method == "GET" and identity.may_read):
-            return with_figures(NOT_FOR_KEY if page.method == "GET" else _KEY_MANAGES, reply.figures)
+            return with_figures(NOT_FOR_KEY if page.method == "GET" else KEY_MANAGES, reply.figures)
         proof = payer_of(identity) if isinstance(proof, WalletProof) else proof
         return identity.pubkey, reply.figures, proof, identity.key
 
