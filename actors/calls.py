@@ -273,13 +273,15 @@ class ChargeReply(msgspec.Struct, frozen=True, array_like=True):
 class StreamTime(msgspec.Struct, frozen=True, array_like=True):
     """The unpaid time of a gRPC stream. operation: of the charge with which that stream began.
 
-    left_ms None: a stream begins, and takes the time that an ended stream of the account has left. Else: a stream has
-    ended, and leaves so much for the next one. Idempotent by operation, each of both.
+    left_ms None: a stream begins, and takes the time that an ended stream of its payer has left. Else: a stream has
+    ended, and leaves so much for the next one. Idempotent by operation, each of both. key: number of the named key that
+    pays for the stream; 0: the account itself does.
     """
 
     operation: bytes
     pubkey: bytes
     left_ms: int | None
+    key: int = 0
 
 
 class StreamTimeReply(msgspec.Struct, frozen=True, array_like=True):

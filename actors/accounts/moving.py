@@ -34,7 +34,7 @@ from actors.accounts.rate_window import Window
 from actors.accounts.sessions import Sessions
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import NotGiven, StoreUnavailable
-from actors.accounts.stream_times import StreamTimes
+from actors.accounts.stream_times import LeftTime, StreamTimes
 from actors.accounts.undelivered import Listed, UndeliveredCharges
 from actors.calls import REPLICA_ID_BYTES
 from actors.identity.store import IdentityStoreUnavailable
@@ -74,7 +74,7 @@ class Handover(msgspec.Struct, frozen=True):
     epoch: int
     accounts: tuple[HandedAccount, ...] = ()
     undelivered: tuple[Listed, ...] = ()
-    stream_times: tuple[tuple[bytes, bytes, int, int], ...] = ()
+    stream_times: tuple[LeftTime, ...] = ()
     fenced: tuple[bytes, ...] = ()
 
     def replicas(self) -> set[bytes]:

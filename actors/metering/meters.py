@@ -333,21 +333,20 @@ class Meters:
     # --- the unpaid time of streams
 
     async def take_time(self, charge: HeldCharge) -> float:
-        """Take the time that an ended stream of the account has left, for the stream of this charge; in seconds.
+        """Take the time that an ended stream of the same payer has left, for the stream of this charge; in seconds.
 
         0 where the owner does not answer, in the customer's favour.
         """
         try:
-            reply = await self._accounts.stream_time(StreamTime(charge.settle.operation, charge.pubkey, None))
+            reply = await self._accounts.stream_time(_time_of(charge, None))
         except OwnerUnavailable:
             return 0.0
         return reply.taken_ms / 1000
 
     async def leave_time(self, charge: HeldCharge, seconds: float) -> None:
         """Leave the unpaid time of a stream that has ended. Lost where the owner does not answer."""
-        request = StreamTime(charge.settle.operation, charge.pubkey, int(seconds * 1000))
         with contextlib.suppress(OwnerUnavailable):
-            await self._accounts.stream_time(request)
+            await self._accounts.stream_time(_time_of(charge, int(seconds * 1000)))
 
     # --- of this folder
 
@@ -380,6 +379,10 @@ class Meters:
 
     async def _look(self) -> None:
         self.look()
+
+
+def _time_of(charge: HeldCharge, left_ms: int | None) -> StreamTime:
+    return StreamTime(charge.settle.operation, charge.pubkey, left_ms, charge.settle.key)
 
 
 def _refusal_of(reply: HoldReply) -> Refusal | None:

@@ -4,7 +4,8 @@ Implements: interface, "WebSocket minimum balance" and the close codes; threat 3
 The owners of accounts are asked once for all streams of a credential, every CHECK_SECONDS, in one message to each
 owner. Wherever its streams come from, a key is one credential: its owner has judged address and origin when each
 opened, and is not asked about them again; else whoever names another origin in each handshake would have as many
-questions asked. An owner that does not answer ends nothing: meanwhile no allowance is held, so nothing is delivered on trust.
+questions asked. An owner that does not answer ends nothing: meanwhile no allowance is held, so nothing is delivered on
+trust.
 
 Streams deliver from allowances, which their owner counts as balance until they are posted. So what this process has
 delivered is taken from the balance that the owner tells. What other processes have delivered is at most what the owner

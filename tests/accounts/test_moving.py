@@ -100,7 +100,9 @@ async def test_unpaid_seconds_of_streams_move_too() -> None:
     async with running() as cluster:
         await cluster.customer(ALICE, 100)
         await cluster.accounts.stream_time(StreamTime(operation(1), ALICE, 40_000))
+        await cluster.accounts.stream_time(StreamTime(operation(4), ALICE, 30_000, key=1))
         await cluster.move(elsewhere(cluster, ALICE), HERS)
+        assert (await cluster.accounts.stream_time(StreamTime(operation(5), ALICE, None, key=1))).taken_ms == 30_000
         assert (await cluster.accounts.stream_time(StreamTime(operation(2), ALICE, None))).taken_ms == 40_000
         await cluster.move(elsewhere(cluster, ALICE), HERS)
         assert (await cluster.accounts.stream_time(StreamTime(operation(3), ALICE, None))).taken_ms == 0

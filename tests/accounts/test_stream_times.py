@@ -12,12 +12,12 @@ def operation(number: int) -> bytes:
     return b"replica:" + number.to_bytes(8, "big")
 
 
-def take(times: StreamTimes, number: int, pubkey: bytes = ALICE, now: int = 0) -> int:
-    return times.tell(StreamTime(operation(number), pubkey, None), now).taken_ms
+def take(times: StreamTimes, number: int, pubkey: bytes = ALICE, now: int = 0, key: int = 0) -> int:
+    return times.tell(StreamTime(operation(number), pubkey, None, key), now).taken_ms
 
 
-def leave(times: StreamTimes, number: int, left_ms: int, pubkey: bytes = ALICE, now: int = 0) -> None:
-    assert times.tell(StreamTime(operation(number), pubkey, left_ms), now).taken_ms == 0
+def leave(times: StreamTimes, number: int, left_ms: int, pubkey: bytes = ALICE, now: int = 0, key: int = 0) -> None:
+    assert times.tell(StreamTime(operation(number), pubkey, left_ms, key), now).taken_ms == 0
 
 
 def test_a_stream_takes_what_one_stream_has_left_the_longest_first() -> None:
@@ -47,6 +47,43 @@ def test_time_is_of_its_account_and_counts_on_for_ten_minutes() -> None:
     leave(times, 6, 30_000, now=1_000)
     times.forget(1_000 + KEPT_SECONDS)
     assert len(times) == 0
+
+
+def test_each_key_takes_the_time_of_its_own_streams() -> None:
+    """59 seconds of one key must not be 60 credits of another, or of the account."""
+    times = StreamTimes()
+    for key in (0, 1, 2):
+        leave(times, key, 59_000 - key, key=key)
+    assert take(times, 10, key=3) == 0
+    assert [take(times, 11 + key, key=key) for key in (2, 1, 0)] == [58_998, 58_999, 59_000]
+    assert [take(times, 21 + key, key=key) for key in (0, 1, 2)] == [0, 0, 0] and len(times) == 0
+
+
+def test_no_key_makes_the_time_of_others_be_forgotten() -> None:
+    """When full, the one who has left most loses its shortest."""
+    times = StreamTimes()
+    leave(times, 1, 100)
+    leave(times, 2, 200, key=1)
+    for number in range(LEFT_MAX + 10):
+        leave(times, 1_000 + number, 1_000 + number, key=2)
+    assert len(times) == LEFT_MAX
+    assert (take(times, 3), take(times, 4, key=1)) == (100, 200)
+    left = [take(times, 5_000 + number, key=2) for number in range(LEFT_MAX - 2)]
+    assert left == sorted(left, reverse=True) and left[-1] == 1_012
+
+
+def test_time_moves_with_its_account_and_its_key() -> None:
+    here, there = StreamTimes(), StreamTimes()
+    leave(here, 1, 30_000, now=100, key=7)
+    leave(here, 2, 20_000, now=200)
+    leave(here, 3, 10_000, BOB, now=200)
+    moved = here.leave(lambda pubkey: pubkey == ALICE, 300)
+    assert len(here) == 1 and [take(here, 4 + key, now=300, key=key) for key in (0, 7)] == [0, 0]
+    there.come(moved, 1_000)
+    assert take(there, 20, now=1_000) == 20_000 and take(there, 21, now=1_000, key=7) == 30_000
+    there.come(moved, 1_000)
+    there.forget(1_000 + KEPT_SECONDS - 200)
+    assert (take(there, 22, now=1_400, key=7), take(there, 23, now=1_400)) == (0, 20_000)
 
 
 def test_an_account_leaves_so_many_times_and_no_more() -> None:

@@ -55,6 +55,7 @@ class OneAccount:
         self.delivered_operations: list[bytes] = []
         self.holds: list[HoldRequest] = []
         self.refusal: str | None = None
+        self.key = 0  # Number of the named key that is presented.
         self.rate_left = 1_000
         self.settle_says_no = False
         self.in_doubt: set[bytes] = set()  # Operations of which the owner does not say that they stay charged.
@@ -81,7 +82,7 @@ class OneAccount:
         if self.refusal is not None:
             return HoldReply(PUBKEY, 1, self.refusal, (), None)
         verdicts = tuple(self._admit(operation_at(request.operation, i), item) for i, item in enumerate(request.items))
-        return HoldReply(PUBKEY, 1, None, verdicts, Figures(self.available, 1_000, self.rate_left, 1))
+        return HoldReply(PUBKEY, 1, None, verdicts, Figures(self.available, 1_000, self.rate_left, 1), self.key)
 
     async def ask_many(self, commands):
         """Answer ReadStanding for each."""

@@ -9,7 +9,7 @@ import pytest
 from actors.clock import ManualClock
 from actors.errors import Refusal
 from actors.metering.meters import HeldCharge, Meters
-from actors.streams.yellowstone.charges import MINUTE_CREDITS, GeyserCharges
+from actors.streams.yellowstone.charges import MINUTE_CREDITS, MINUTE_NAME, GeyserCharges
 from actors.streams.yellowstone.ends import RESOURCE_EXHAUSTED, StreamEnd
 from tests.gateway.doubles import PROOF, OneAccount, unavailable
 
@@ -109,6 +109,22 @@ async def test_time_that_was_left_is_taken_by_one_stream_alone() -> None:
     await both.time.go_on(11)
     assert both.minutes == 1
     await both.close(*streams)
+
+
+async def test_no_key_pays_for_the_time_of_another() -> None:
+    """Decisions, "Named keys": what a key has used is bounded by its own budget, and stands in its own entries; the
+    account's own streams and those of its keys count apart."""
+    both = Replicas(1_000)
+    for key in (1, 2, 0):
+        both.account.key = key
+        await both.stream(50)
+    assert both.minutes == 0
+    for key, minutes in ((2, 1), (0, 2), (1, 3)):
+        both.account.key = key
+        await both.stream(11)
+        assert both.minutes == minutes
+    charged = [end.key for end in both.account.ends.values() if end.method == MINUTE_NAME]
+    assert charged == [2, 0, 1]
 
 
 async def test_a_minute_that_could_not_be_paid_is_due_when_the_next_stream_begins() -> None:
