@@ -100,10 +100,15 @@ def shard_of_proof(proof: Proof) -> VirtualShard:
 
 
 class HoldItem(msgspec.Struct, frozen=True, array_like=True):
-    """One call to admit. ceiling: the most it can cost, in whole credits; 0 for free calls that take a rate unit."""
+    """One call to admit. ceiling: the most it can cost, in whole credits; 0 for free calls that take a rate unit.
+
+    takes_unit False, with ceiling 0: a call whose price is found before it is held. Its method and the rate are judged,
+    and it takes nothing yet.
+    """
 
     method: str
     ceiling: int
+    takes_unit: bool = True
 
 
 class HoldRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -42,8 +42,8 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
     """Hold credits for each item, in order, that fits rate, concurrency and credits; refuse the others.
 
     A repeated operation gets its first answer, and no event. A refused item takes neither unit, slot nor credits. An
-    item with ceiling 0 takes a unit and no slot, because it has no end to wait for. A request without items uses its
-    credential and tells the figures. nonces.py has judged the credential's nonce before.
+    item with ceiling 0 takes a unit, unless it says otherwise, and no slot, because it has no end to wait for. A
+    request without items uses its credential and tells the figures. nonces.py has judged the credential's nonce before.
     """
     items = request.items
     operation = request.operation
@@ -106,7 +106,7 @@ def _judge_items(
         elif ceiling <= 0:
             assert ceiling == 0, item
             verdicts.append(None)
-            units += 1
+            units += item.takes_unit
         elif len(held) >= slots_left:
             verdicts.append(_SLOTS)
         elif ceiling > budget:

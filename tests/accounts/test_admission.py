@@ -36,6 +36,22 @@ def test_a_batch_is_held_as_far_as_the_budget_goes() -> None:
     assert decide_hold(account, hold(10, 50, proof=OWN), START).verdicts == (None,)  # The account's own key has none.
 
 
+def test_a_call_without_a_price_is_judged_and_takes_nothing() -> None:
+    """Decisions, "Named keys": nobody works on what a key may not call. The hold of the price takes the unit later."""
+    account = with_key(KeyLimits(methods=("getSlot",), requests_per_second=2))
+    items = tuple(HoldItem(method, 0, takes_unit=False) for method in ("getSlot", "executeSell", "getSlot", "getSlot"))
+    for number in (0, 10):
+        admission = decide_hold(account, HoldRequest(operation(number), KEY, items), START)
+        assert admission.verdicts == (None, "METHOD_NOT_ALLOWED", None, None)
+        take(account, admission.event)
+        assert not account.holds and account.window.used == account.keys.by_number[1].window.used == 0
+    assert decide_hold(account, HoldRequest(operation(0), KEY, items), START).verdicts == admission.verdicts
+    take(account, decide_hold(account, hold(20, 5, 5), START).event)
+    full = decide_hold(account, HoldRequest(operation(30), KEY, items), START)
+    assert full.verdicts == ("RATE_LIMITED", "METHOD_NOT_ALLOWED", "RATE_LIMITED", "RATE_LIMITED")
+    account.check()
+
+
 def test_a_post_counts_what_was_charged_and_a_release_nothing() -> None:
     account = with_key(KeyLimits(credits_total=10))
     take(account, decide_hold(account, hold(1, 6, 4), START).event)

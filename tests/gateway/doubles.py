@@ -56,7 +56,7 @@ class OneAccount:
         self.holds: list[HoldRequest] = []
         self.refusal: str | None = None
         self.key = 0  # Number of the named key that is presented.
-        self.rate_left = 1_000
+        self.rate_left = self.rate_limit = 1_000
         self.settle_says_no = False
         self.in_doubt: set[bytes] = set()  # Operations of which the owner does not say that they stay charged.
         self.stream_times = StreamTimes()
@@ -82,7 +82,9 @@ class OneAccount:
         if self.refusal is not None:
             return HoldReply(PUBKEY, 1, self.refusal, (), None)
         verdicts = tuple(self._admit(operation_at(request.operation, i), item) for i, item in enumerate(request.items))
-        return HoldReply(PUBKEY, 1, None, verdicts, Figures(self.available, 1_000, self.rate_left, 1), self.key)
+        return HoldReply(
+            PUBKEY, 1, None, verdicts, Figures(self.available, self.rate_limit, self.rate_left, 1), self.key
+        )
 
     async def ask_many(self, commands):
         """Answer ReadStanding for each."""
@@ -99,6 +101,8 @@ class OneAccount:
             return "RATE_LIMITED"
         if item.ceiling > self.available:
             return "INSUFFICIENT_CREDITS"
+        if not item.takes_unit:
+            return None
         self.rate_left -= 1
         self.held[operation] = item.ceiling
         return None

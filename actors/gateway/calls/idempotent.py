@@ -34,7 +34,7 @@ from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
 from actors.gateway.calls.pipeline import Pipeline
-from actors.gateway.calls.quoted import is_unpaid_quote
+from actors.gateway.calls.quoted import is_unpaid_quote, judged_item
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import Client, Request
 from actors.idempotency.core import ANSWER_BYTES_MAX, KeyRecord, Verdict, began, decide, fingerprint_of, parse_key
@@ -151,7 +151,8 @@ class IdempotentCalls:
 
     async def _single(self, proof: Proof, admitted: AdmittedCall, key: bytes, client: Client | None) -> Replies:
         """Prove the credential first, and use its nonce: a key is looked up for its account alone."""
-        held = await self._accounts.hold(HoldRequest(self._pipeline.take_lasting_operation(), proof, ()))
+        items = (judged_item(admitted),) if admitted.plan.quoted else ()
+        held = await self._accounts.hold(HoldRequest(self._pipeline.take_lasting_operation(), proof, items))
         if held.refusal is not None:
             return self._pipeline.counted(proof, client, whole(held))
         assert held.figures is not None
@@ -199,7 +200,7 @@ class IdempotentCalls:
     async def _run(self, admitted: AdmittedCall, record: KeyRecord, verdict: Verdict, held: HoldReply) -> Replies:
         """Hold, ask, judge, keep, settle: the pipeline's steps, with the answer stored before its charge."""
         if admitted.plan.quoted:
-            end = await self._pipeline.quoted.one(admitted, held)
+            end = await self._pipeline.quoted.one(admitted, held, held.verdicts[0])
             if not isinstance(end, AdmittedCall):
                 await self._forget(record)
                 return _replies(ended(admitted.id, end), held, None)

@@ -40,7 +40,7 @@ from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
-from actors.gateway.calls.quoted import QuotedCalls, QuotedEnd, is_unpaid_quote
+from actors.gateway.calls.quoted import QuotedCalls, QuotedEnd, is_quoted, is_unpaid_quote
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.calls.requests import Client
 from actors.gateway.calls.unproven_calls import SHARE, UnprovenCalls
@@ -198,8 +198,8 @@ class Pipeline:
     ) -> Replies:
         """Run a batch: first the calls that find their own price are answered, then all that cost are held and run."""
         proven, figures = proof, None
-        if any(isinstance(end, AdmittedCall) and end.plan.quoted for end in verdicts):
-            held, verdicts = await self.quoted.price(HoldRequest(self._take_operations(1), proof, ()), verdicts)
+        if any(map(is_quoted, verdicts)):
+            held, verdicts = await self.quoted.price(proof, verdicts)
             if held.refusal is not None:
                 return whole(held)
             self._limits.confirmed(proof, held)

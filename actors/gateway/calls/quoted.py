@@ -3,28 +3,33 @@
 Implements: interface, "Billing for both builders"; money rule 1; threat 34.
 A shell. The price of such a call depends on the chain, so it cannot be held first. Its order is:
 
-1. The owner proves the credential, in a hold without items, and names the account. That takes a nonce and nothing else.
+1. The owner proves the credential, names the account, and judges for each call whether a named key may make it, and
+   whether a rate unit is left. That takes a nonce and nothing else. A call that is refused here is not worked on.
 2. The handler answers the call and names its price. A refusal or a failure ends the call here, for free.
 3. The exact price is held, as for every call: rate, slots and credits are judged now.
 4. The charge is posted, and then the answer leaves.
 
 So the price that is held is the price that is charged, and nothing that can fail comes between the hold and the charge.
-The handler's work is unpaid until step 3, and limited for that reason: an account without the smallest price or without
-a rate unit gets no quote; an account gets at most as many quotes in a second as it may make calls, and
-QUOTES_AT_ONCE_MAX at once. Each replica counts for itself. Of one batch QUOTES_PER_BATCH run at once, and the others
-wait for them. A refused call takes no rate unit, but for one: a call that was priced and is not paid, because the
-account has too few credits, because X-Max-Credits or the payment allows less, or because only its price was asked for
-(POST /quote). Otherwise such a caller could have quotes for nothing, for ever, from every replica at once.
+The handler's work is unpaid until step 3, and limited for that reason: a payer without the smallest price or without a
+rate unit gets no quote; it gets at most as many quotes in a second as it may make calls, and QUOTES_AT_ONCE_MAX at
+once. The account itself is one payer, and each of its named keys another, so that no key uses up the quotes of the
+account; all its keys together have QUOTES_AT_ONCE_MAX too, and each of them half. Each replica counts for itself. Of
+one batch QUOTES_PER_BATCH run at once, and the others wait for them. A refused call takes no rate unit, but for one: a
+call that was priced and is not paid, because the payer has too few credits, because X-Max-Credits or the payment allows
+less, or because only its price was asked for (POST /quote). Otherwise such a caller could have quotes for nothing, for
+ever, from every replica at once.
 """
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 import msgspec
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
-from actors.calls import Figures, HoldItem, HoldReply, HoldRequest, ProvenProof
+from actors.calls import Figures, HoldItem, HoldReply, HoldRequest, Proof, ProvenProof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
@@ -32,8 +37,9 @@ from actors.gateway.calls.admission import AdmittedCall
 from actors.upstream.replies import NodeAnswer, QuotedAnswer, QuoteHandler
 
 QUOTES_AT_ONCE_MAX = 64  # Of one account; as many as it may have calls in flight by default.
+_OF_KEY_AT_ONCE_MAX = QUOTES_AT_ONCE_MAX // 2
 QUOTES_PER_BATCH = 16
-_ACCOUNTS_MAX = 20_000  # With quotes in one second; beyond, new accounts wait for the next second.
+_PAYERS_MAX = 20_000  # With quotes in one second; beyond, new ones wait for the next second.
 
 # A call with its price and its answer; or the free end of one.
 QuotedEnd = AdmittedCall | NodeAnswer | Refusal
@@ -52,42 +58,45 @@ class QuotedCalls:
         self._accounts, self._handlers, self._clock = accounts, handlers, clock
         self._take_operations = take_operations
         self._second = 0
-        self._in_second: dict[bytes, int] = {}
-        self._at_once: dict[bytes, int] = {}
+        self._in_second: dict[ProvenProof, int] = {}
+        self._at_once: Counter[ProvenProof | bytes] = Counter()  # Of each payer; of all named keys of an account.
 
-    async def price(self, request: HoldRequest, verdicts: Sequence[QuotedEnd]) -> tuple[HoldReply, Sequence[QuotedEnd]]:
-        """Prove the credential, then answer and price the quoted calls of one account, at the same time.
+    async def price(self, proof: Proof, verdicts: Sequence[QuotedEnd]) -> tuple[HoldReply, Sequence[QuotedEnd]]:
+        """Prove the credential, then answer and price the quoted calls of one payer, at the same time.
 
-        request: a hold without items. Returns the owner's reply, and the verdicts with the ends of the quoted calls; if
-        the owner refuses the request, nothing was asked. Raises OwnerUnavailable.
+        Returns the owner's reply, and the verdicts with the ends of the quoted calls; if the owner refuses the request,
+        nothing was asked. Raises OwnerUnavailable.
         """
-        held = await self._accounts.hold(request)
+        quoted = [end for end in verdicts if is_quoted(end)]
+        items = tuple(map(judged_item, quoted))
+        held = await self._accounts.hold(HoldRequest(self._take_operations(max(1, len(items))), proof, items))
         if held.refusal is not None:
             return held, verdicts
         places = asyncio.Semaphore(QUOTES_PER_BATCH)
 
-        async def end_of(verdict: QuotedEnd) -> QuotedEnd:
-            if not isinstance(verdict, AdmittedCall) or not verdict.plan.quoted:
-                return verdict
+        async def end_of(call: AdmittedCall, verdict: str | None) -> QuotedEnd:
             async with places:
-                return await self.one(verdict, held)
+                return await self.one(call, held, verdict)
 
-        return held, await asyncio.gather(*map(end_of, verdicts))
+        ends = iter(await asyncio.gather(*map(end_of, quoted, held.verdicts)))
+        return held, [next(ends) if is_quoted(end) else end for end in verdicts]
 
-    async def one(self, call: AdmittedCall, held: HoldReply) -> QuotedEnd:
-        """Answer and price one call. held: the reply by which the owner has proven the credential."""
+    async def one(self, call: AdmittedCall, held: HoldReply, verdict: str | None) -> QuotedEnd:
+        """Answer and price one call. held: the reply by which the owner has proven the credential. verdict: of it, on
+        the item that `judged_item` made of the call."""
         assert held.figures is not None
-        pubkey, figures = held.pubkey, held.figures
-        refusal = self._limited(call, held.payer, figures)
+        refusal = self._limited(call, held.payer, held.figures, verdict)
         if refusal is not None:
             return refusal
-        self._at_once[pubkey] = self._at_once.get(pubkey, 0) + 1
+        names = [name for name, _ in _at_once_of(held.payer)]
+        self._at_once.update(names)
         try:
-            answer = await self._handlers[call.plan.method](call.params, pubkey, call.plan.timeout_ms)
+            answer = await self._handlers[call.plan.method](call.params, held.pubkey, call.plan.timeout_ms)
         finally:
-            self._at_once[pubkey] -= 1
-            if not self._at_once[pubkey]:
-                del self._at_once[pubkey]
+            self._at_once.subtract(names)
+            for name in names:
+                if not self._at_once[name]:
+                    del self._at_once[name]
         if isinstance(answer, QuotedAnswer):
             priced = _priced(call, answer)
             if isinstance(priced, Refusal):
@@ -103,23 +112,42 @@ class QuotedCalls:
             return counted.figures
         return None
 
-    def _limited(self, call: AdmittedCall, payer: ProvenProof, figures: Figures) -> Refusal | None:
+    def _limited(self, call: AdmittedCall, payer: ProvenProof, figures: Figures, verdict: str | None) -> Refusal | None:
         """Count a quote, or refuse it. plan.ceiling is the smallest price of the method."""
-        now, pubkey = self._clock.now(), payer.pubkey
+        if verdict is not None:
+            return outcomes.not_held(verdict, call.plan.ceiling, figures.credits_remaining)
+        now = self._clock.now()
         if now != self._second:
             self._second, self._in_second = now, {}
-        used = self._in_second.get(pubkey, 0)
-        is_full = not used and len(self._in_second) >= _ACCOUNTS_MAX
+        used = self._in_second.get(payer, 0)
+        is_full = not used and len(self._in_second) >= _PAYERS_MAX
         if figures.rate_remaining < 1 or used >= figures.rate_limit or is_full:
             return Refusal(Err.RATE_LIMITED)
-        if self._at_once.get(pubkey, 0) >= QUOTES_AT_ONCE_MAX:
+        if any(self._at_once[name] >= most for name, most in _at_once_of(payer)):
             return Refusal(Err.CONCURRENCY_LIMITED)
         if figures.credits_remaining < call.plan.ceiling:
             if payer.key:
                 return Refusal(Err.KEY_BUDGET_EXCEEDED)
             return Refusal(Err.INSUFFICIENT_CREDITS, credits=(call.plan.ceiling, figures.credits_remaining))
-        self._in_second[pubkey] = used + 1
+        self._in_second[payer] = used + 1
         return None
+
+
+def _at_once_of(payer: ProvenProof) -> Sequence[tuple[ProvenProof | bytes, int]]:
+    """The names under which quotes of this payer count, with the most at once of each."""
+    if not payer.key:
+        return [(payer, QUOTES_AT_ONCE_MAX)]
+    return [(payer, _OF_KEY_AT_ONCE_MAX), (payer.pubkey, QUOTES_AT_ONCE_MAX)]
+
+
+def is_quoted(end: QuotedEnd) -> TypeGuard[AdmittedCall]:
+    """Whether this call waits for its price."""
+    return isinstance(end, AdmittedCall) and end.plan.quoted
+
+
+def judged_item(call: AdmittedCall) -> HoldItem:
+    """The item of a hold by which the owner judges a call without a price."""
+    return HoldItem(call.plan.method, 0, takes_unit=False)
 
 
 def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:

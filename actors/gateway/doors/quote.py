@@ -13,7 +13,7 @@ from typing import NamedTuple
 import orjson
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import Figures, HoldRequest
+from actors.calls import Figures
 from actors.clock import Clock
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
@@ -23,7 +23,7 @@ from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.large_requests import LARGE_BYTES, LargeRequests
 from actors.gateway.calls.outcomes import whole
 from actors.gateway.calls.pipeline import Pipeline
-from actors.gateway.calls.quoted import QuotedEnd
+from actors.gateway.calls.quoted import QuotedEnd, is_quoted
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import Request
 from actors.gateway.pages.routes import OWNER_GONE
@@ -75,7 +75,7 @@ class QuoteDoor:
             return self._errors.reply(checked, request)
         ends: Sequence[QuotedEnd] = [end.refusal if isinstance(end, BadCall) else end for end in checked]
         figures = None
-        if any(isinstance(end, AdmittedCall) and end.plan.quoted for end in ends):
+        if any(map(is_quoted, ends)):
             built = await self._built(request, ends)
             if isinstance(built, Refusal):
                 return self._errors.reply(built, request)
@@ -109,9 +109,8 @@ class QuoteDoor:
         caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             return caller if caller.err is not Err.PAYMENT_REQUIRED else (None, ends)
-        proving = HoldRequest(self._pipeline.take_operation(), caller.proof, ())
         try:
-            held, priced = await self._pipeline.quoted.price(proving, ends)
+            held, priced = await self._pipeline.quoted.price(caller.proof, ends)
         except OwnerUnavailable:
             return OWNER_GONE
         if held.refusal is not None:

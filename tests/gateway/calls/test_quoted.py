@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import WalletProof
+from actors.calls import HoldItem, KeyProof, WalletProof
 from actors.clock import ManualClock
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
@@ -77,7 +77,8 @@ async def test_the_price_is_found_first_and_then_held_and_charged_exactly() -> N
     (asked,) = quoter.asked
     assert asked[1] == PUBKEY
     first, second = account.holds
-    assert first.items == () and [item.ceiling for item in second.items] == [PRICE]
+    assert first.items == (HoldItem("executeSnipe", 0, takes_unit=False),)
+    assert [item.ceiling for item in second.items] == [PRICE] and account.rate_left == 999
     assert type(second.proof).__name__ == "ProvenProof" and account.posted == {"executeSnipe": PRICE}
     assert not account.held
 
@@ -164,6 +165,38 @@ async def test_quotes_of_one_account_are_limited_in_a_second_and_at_once() -> No
     assert pipeline.quoted._at_once == {}
 
 
+async def test_no_key_uses_up_the_quotes_of_its_account() -> None:
+    """Quotes count for who pays. All named keys of an account together have as many at once as the account itself, and
+    each of them half."""
+    account, quoter = OneAccount(credits=10**6), Quoter()
+    pipeline, quoter.gate = pipeline_of(account, quoter), asyncio.Event()
+    tasks = list[asyncio.Task[Any]]()
+
+    async def begun(key: int) -> int:
+        account.key, before = key, quoter.at_once
+        proof = KeyProof(bytes([key]) * 32, bytes(8))
+        tasks.extend(asyncio.create_task(pipeline.single(proof, a_trade())) for _ in range(QUOTES_AT_ONCE_MAX + 1))
+        await turns(50)
+        return quoter.at_once - before
+
+    half = QUOTES_AT_ONCE_MAX // 2
+    assert [await begun(key) for key in (1, 2, 3, 0)] == [half, half, 0, QUOTES_AT_ONCE_MAX]
+    quoter.gate.set()
+    ends = [done.errs() for done in await asyncio.gather(*tasks)]
+    assert ends.count([]) == 2 * QUOTES_AT_ONCE_MAX == len(quoter.asked)
+    assert ends.count([Err.CONCURRENCY_LIMITED]) == len(tasks) - 2 * QUOTES_AT_ONCE_MAX
+    assert pipeline.quoted._at_once == {}
+
+
+async def test_a_key_of_few_requests_is_not_refused_for_the_quotes_of_others() -> None:
+    account, quoter = OneAccount(credits=10**6), Quoter(Refusal(Err.INVALID_PARAMS))
+    pipeline = pipeline_of(account, quoter)
+    for key, limit, quotes in ((0, 1_000, 5), (1, 2, 2), (2, 1, 1), (0, 1_000, 5)):
+        account.key, account.rate_limit = key, limit
+        ends = [(await pipeline.single(PROOF, a_trade())).errs() for _ in range(5)]
+        assert ends == [[Err.INVALID_PARAMS]] * quotes + [[Err.RATE_LIMITED]] * (5 - quotes)
+
+
 async def test_a_batch_keeps_its_order_and_quotes_a_few_at_a_time() -> None:
     """Quoted calls, other calls and refusals in their places; the other calls wait for the prices."""
     account, quoter = OneAccount(credits=10**6), Quoter()
@@ -196,7 +229,7 @@ async def test_an_owner_that_is_away_means_503() -> None:
     assert done.refusal is not None and done.refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
 
     async def second(request: Any) -> None:
-        if request.items:
+        if request.items[0].ceiling:
             raise OwnerUnavailable
 
     account.before_hold = second

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from actors.accounts.key_requests import CreateKey
+from actors.accounts.named_keys import KeyLimits
 from actors.gateway.calls.large_requests import SLICE_BYTES
 from actors.methods.catalog import DOCUMENTS, METHODS, TAKE_TRANSACTIONS
 from actors.upstream import replies
 from tests.gateway.doubles import RESULT, TRANSACTION, node_error
 from tests.gateway.world import a_world, call, constant
+from tests.idempotency.memory_store import MemoryIdempotencyStore
 
 KEY = "So11111111111111111111111111111111111111112"
 BASE64 = {"encoding": "base64"}
@@ -45,6 +48,17 @@ class Part:
 
     async def build(self, params: bytes, pubkey: bytes, timeout_ms: int) -> Any:
         return replies.made_quoted(b"{}", self.built)
+
+
+class Built:
+    """Counts what is built."""
+
+    def __init__(self, part: Part) -> None:
+        self._part, self.count = part, 0
+
+    async def __call__(self, params: bytes, pubkey: bytes, timeout_ms: int) -> Any:
+        self.count += 1
+        return await self._part.build(params, pubkey, timeout_ms)
 
 
 def offered(part: Part) -> dict[str, Any]:
@@ -167,6 +181,39 @@ async def test_quotes_of_builders_end_with_the_accounts_rate():
             error = refused["calls"][0]["error"] if path == "/quote" else refused["error"]
             assert error["data"]["constant"] == "RATE_LIMITED"
         assert await world.debits(customer) == []
+
+
+async def test_no_builder_works_for_a_key_that_may_not_call_it_nor_uses_up_the_rate():
+    """Decisions, "Named keys": the owner judges method and rate before anything is built. What is refused takes no
+    unit, and what is only priced takes one of the key's too."""
+    part = Part()
+    built, few = Built(part), {"requests_per_second": 3}
+    offer = offered(part) | {"quotes": {"executeSnipe": built}, "accounts": few}
+    async with a_world(**offer, idempotency=MemoryIdempotencyStore()) as world:
+        wallet = await world.customer(10_000)
+
+        async def key(name: str, **limits: Any) -> dict[str, str]:
+            made = (await world.accounts.ask(CreateKey(wallet.pubkey, name, KeyLimits(**limits)))).value
+            return {"x-api-key": made.text}
+
+        reads, slow = await key("reads", methods=("getSlot",)), await key("slow", requests_per_second=1)
+        for _ in range(5):
+            quote = await world.rpc(None, [BUILT, call()], "/quote", **reads)
+            error = quote.json()["calls"][0]["error"]
+            assert error["data"]["constant"] == "METHOD_NOT_ALLOWED" and quote.headers["x-ratelimit-remaining"] == "3"
+            for more in ({}, {"idempotency-key": "one"}):
+                refused = await world.rpc(None, BUILT, "/", **reads, **more)
+                assert (refused.status_code, constant(refused)) == (403, "METHOD_NOT_ALLOWED")
+        assert built.count == 0
+        priced = [(await world.rpc(None, BUILT, "/quote", **slow)).json()["calls"][0] for _ in range(3)]
+        assert ["credits" in one for one in priced] == [True, False, False] and built.count == 1
+        assert priced[1]["error"]["data"]["constant"] == "RATE_LIMITED"
+        own = [(await world.rpc(wallet, BUILT, "/quote")).json()["calls"][0] for _ in range(3)]
+        assert ["credits" in one for one in own] == [True, True, False], "one unit of the account's is the key's"
+        world.clock.advance(1)
+        paid = await world.rpc(None, BUILT, "/", **slow)  # The unit is taken once.
+        assert (paid.status_code, paid.headers["x-credits-cost"]) == (200, "75")
+        assert paid.headers["x-ratelimit-remaining"] == "0"
 
 
 async def test_quotes_have_the_limit_of_their_address():
