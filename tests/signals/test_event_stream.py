@@ -49,10 +49,10 @@ class Charges:
     def open(self, pubkey: bytes, name: str) -> "MadeMeter":
         return self.opened
 
-    def join(self, proof: Proof, stream: object, on_end: Callable[[Refusal], None]) -> None:
+    def join(self, proof: Proof, payer: ProvenProof, stream: object, on_end: Callable[[Refusal], None]) -> None:
         self.watched[stream] = proof, on_end
 
-    def leave(self, proof: Proof, stream: object) -> None:
+    def leave(self, proof: Proof, payer: ProvenProof, stream: object) -> None:
         del self.watched[stream]
 
 
