@@ -72,9 +72,10 @@ class RefusalLimits:
         ] = {}  # Who is over its limit; read on every call, and nearly always empty.
         self._totals: dict[bytes | str, int] = {}
         self._second = 0
-        # Credentials that owners have confirmed; True: an account's own API key (is_own).
-        self._confirmed: dict[bytes, bool] = {}
-        self._confirmed_before: dict[bytes, bool] = {}
+        # Credentials that owners have confirmed. True: an account's own API key; False: a named key; None: another kind
+        # of credential, or the owner has not told.
+        self._confirmed: dict[bytes, bool | None] = {}
+        self._confirmed_before: dict[bytes, bool | None] = {}
         self.on_confirmed: Callable[[bytes], None] | None = None  # Told each credential that owners confirm.
 
     def wait(self, proof: Proof | None, client: Client | None, now: int) -> Wait | None:
@@ -100,7 +101,11 @@ class RefusalLimits:
     def is_own(self, key_hash: bytes) -> bool:
         """Whether the account's owner has told this replica that this API key is the account's own one, and no named
         key: it is bound to no origin and no address. On the path of every call."""
-        return self._confirmed.get(key_hash) or self._confirmed_before.get(key_hash, False)
+        return self._confirmed.get(key_hash) or self._confirmed_before.get(key_hash) or False
+
+    def is_named(self, key_hash: bytes) -> bool:
+        """Whether the account's owner has told this replica the number of this named key."""
+        return self._confirmed.get(key_hash) is False or self._confirmed_before.get(key_hash) is False
 
     def address_of(self, client: Client | None) -> str:
         """The name under which a client's address counts."""
@@ -116,12 +121,13 @@ class RefusalLimits:
         held: the owner's reply. It tells whose key an API key is; an owner that refused may not have looked.
         """
         credential = proof.key_hash if type(proof) is KeyProof else credential_of(proof)
-        is_own = self._confirmed.get(credential)
-        if is_own:
+        if self._confirmed.get(credential) is not None:
             return
-        tells_own = held is not None and not held.key and held.refusal is None and type(proof) is KeyProof
-        if tells_own or is_own is None:
-            self._confirm(credential, tells_own)
+        is_own = None
+        if type(proof) is KeyProof and held is not None and held.refusal is None:
+            is_own = not held.key
+        if is_own is not None or credential not in self._confirmed:
+            self._confirm(credential, is_own)
 
     def count(
         self,
@@ -197,10 +203,10 @@ class RefusalLimits:
     def _is_confirmed(self, credential: bytes) -> bool:
         return credential in self._confirmed or credential in self._confirmed_before
 
-    def _confirm(self, credential: bytes, is_own: bool = False) -> None:
+    def _confirm(self, credential: bytes, is_own: bool | None = None) -> None:
         if len(self._confirmed) >= CONFIRMED_MAX:
             self._confirmed_before, self._confirmed = self._confirmed, {}
-        self._confirmed[credential] = is_own or self._confirmed.get(credential, False)
+        self._confirmed[credential] = self._confirmed.get(credential) if is_own is None else is_own
         if self.on_confirmed is not None:
             self.on_confirmed(credential)
 

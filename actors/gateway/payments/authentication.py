@@ -70,7 +70,7 @@ class Authenticator:
         another form. Were it one all the same, a bound key without an address is refused by its owner, and that
         refusal ends what is known here (refusal_limits.py). A child's text is needed until its owner has taken it up.
         """
-        child = "" if self._limits.knows(proof) else proof.child
+        child = "" if self._limits.is_named(proof.key_hash) else proof.child
         return KeyProof(proof.key_hash, proof.routing, self._address_of(request.client), _origin_of(request), child)
 
     def wait_of(self, proof: Proof | None, client: Client) -> RefusedCaller | None:
