@@ -94,10 +94,8 @@ class Identity(Growing, frozen=True):
 
 
 class AccountStanding(Growing, frozen=True):
-    """Whether an account may go on with what it has open. balance: with all that is held; available: without.
-
-    key: number of the named key that asks; both are then at most what its budgets leave.
-    """
+    """Whether an account may go on with what it has open. balance: with all that is held; available: without. key:
+    number of the named key that asks; both are then at most what its budgets leave."""
 
     pubkey: bytes
     balance: int
@@ -389,7 +387,7 @@ class AccountsClient(OwnersClient, Protocol):
 
 
 class OwnerUnavailable(AskAgain):
-    """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
+    """The account's owner did not answer in time: nothing may be served on trust (money rule 9)."""
 
 
 CHARGE = MessageKind(8, ChargeRequest, ChargeReply)  # Replicas that send it have replaced the owners of 0.1.0 before.
