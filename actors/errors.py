@@ -56,7 +56,7 @@ class Err(Enum):
     # Of the hourly limit. A payment would not lift it, and a retry is in vain until the hour ends.
     HOURLY_LIMIT_EXCEEDED = ErrorRow(
         403,
-        -32013,
+        -32014,
         "the account has spent its credits of this hour",
         hint="a new hour begins at each full hour of UTC; GET /account/hourly-limit shows the limit, and the account's "
         "wallet can raise or lift it",

@@ -21,7 +21,15 @@ from actors.accounts import ledger
 from actors.accounts.credits import Batch, Moves, Purse, move, remember_spent
 from actors.accounts.ends import RELEASED, VOIDED, Ended, posted
 from actors.accounts.expiring_map import ExpiringMap
-from actors.accounts.hourly_limit import HOUR_MS, HourlyEvent, HourlyLimit, HourlyLimitSet, HoursLearnt, HourStopped
+from actors.accounts.hourly_limit import (
+    HOUR_MS,
+    HourlyEvent,
+    HourlyLimit,
+    HourlyLimitSet,
+    HoursLearnt,
+    HourSlowed,
+    HourStopped,
+)
 from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.accounts.named_keys import DAY_MS, KeyProfile, Keys
 from actors.accounts.rate_window import Window
@@ -378,6 +386,6 @@ _APPLY: dict[type, Callable[[Account, Any], None]] = {
     ProfileSet: _apply_profile,
     NamedKeySet: _apply_key,
     FactTold: _apply_noted,
-    **dict.fromkeys((HourlyLimitSet, HoursLearnt, HourStopped), _apply_hourly),
+    **dict.fromkeys((HourlyLimitSet, HoursLearnt, HourStopped, HourSlowed), _apply_hourly),
     BatchesRecalled: _apply_batches_recalled,
 }

@@ -8,7 +8,6 @@ about credits lives here.
 import asyncio
 import heapq
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -85,7 +84,7 @@ class Activations:
         self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(max(1, config.unknown_seconds))
         self._evict_at = 0
         # Loaded or opened, and what they spend in an hour is not known yet (hour_learning.py).
-        self.fresh: deque[Account] = deque(maxlen=config.activations_max)
+        self.fresh: dict[bytes, Account] = {}
 
     async def load(self, pubkey: bytes) -> Account | None:
         """The account in memory, loading it when needed; None when there is none. Raises OwnerUnavailable."""
@@ -202,7 +201,7 @@ class Activations:
         account.used_at = int(self._clock.monotonic())
         self._make_room()
         self.accounts[account.pubkey] = account
-        (self.fresh.appendleft if account.hourly.setting.credits else self.fresh.append)(account)
+        self.fresh[account.pubkey] = account
         self._unknown.drop(account.pubkey)
         for key_hash in account.key_hashes():
             self.by_key[key_hash] = account
@@ -220,6 +219,7 @@ class Activations:
         for account in accounts:
             if self.accounts.get(account.pubkey) is account:
                 del self.accounts[account.pubkey]
+                self.fresh.pop(account.pubkey, None)
             for key_hash in account.key_hashes():
                 if self.by_key.get(key_hash) is account:
                     del self.by_key[key_hash]

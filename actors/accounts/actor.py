@@ -119,7 +119,6 @@ class AccountShard:
             credits_per_usdc=payments_config.credits_per_usdc,
             held=held,
             sealing=self._sealing,
-            hours=self._hours,
         )
         self.ask, self.ask_many = commands.ask, commands.ask_many
         self._maintenance = Maintenance(store, clock, self._commits, self._activations, held)
@@ -192,8 +191,8 @@ class AccountShard:
         await self._sessions.flush()
         await self._maintenance.tick()
         await self._usage.tick()
-        await self._hours.tick()
         await self.moving.tick(moment.steady)
+        await self._hours.tick()
 
     async def _seal(self) -> None:
         if self._sealing is not None and not self._commits.fenced:
@@ -269,7 +268,7 @@ class AccountShard:
         event, refusal, path = admission.event, admission.refusal, admission.path
         if event is not None:
             apply(account, event)
-        if admission.stopped and account.hourly.told_hour != moment.wall_ms // HOUR_MS:
+        if admission.stopped and account.hourly.told_stopped != moment.wall_ms // HOUR_MS:
             self._activations.record(account, HourStopped(moment.wall_ms))
         if refusal == _AUTH_FAILED:
             return self._refused(refusal)

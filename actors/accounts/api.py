@@ -84,8 +84,8 @@ class AccountState(Growing, frozen=True):
 
 
 class Identity(Growing, frozen=True):
-    """The account that a proof speaks for. balance None: this wallet has no account yet. key: number of the named key
-    that was presented; 0: none was. may_read: whether pages of the account may be shown to it."""
+    """Whom a proof speaks for. balance None: this wallet has no account yet. key: number of the named key that was
+    presented; 0: none was. may_read: whether pages of the account may be shown to it."""
 
     pubkey: bytes
     balance: int | None
@@ -95,18 +95,18 @@ class Identity(Growing, frozen=True):
 
 class AccountStanding(Growing, frozen=True):
     """Whether an account may go on with what it has open. balance: with all that is held; available: without. key:
-    number of the named key that asks; both are then at most what its budgets leave."""
+    number of the named key that asks; both are then at most what its budgets leave. is_stopped: by the hourly limit."""
 
     pubkey: bytes
     balance: int
     is_active: bool
     available: int = 0
     key: int = 0
+    is_stopped: bool = False
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """amount: credits that were really moved; a removal may move fewer than were asked for. opened: there was no
-    account of this key before."""
+    """amount: credits that were really moved; a removal may move fewer. opened: there was no account before."""
 
     pubkey: bytes
     amount: int
@@ -171,8 +171,8 @@ class OfAccount(Command[Value], Generic[Value], frozen=True):
     pubkey: bytes
 
 
-class ReadAccount(ByProof[AccountState], frozen=True):
-    """GET /account/info."""
+class ReadAccount(Growing, ByProof[AccountState], frozen=True):  # GET /account/info.
+    with_runway: bool = False
 
 
 class ReadLedger(Growing, ByProof[tuple[LedgerLine, ...]], frozen=True):

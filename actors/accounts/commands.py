@@ -24,7 +24,6 @@ from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.held_shards import HeldShards
-from actors.accounts.hour_learning import HourLearning
 from actors.accounts.hourly_commands import ChangeHourlyLimit, HourlyCommands, ReadHourlyLimit
 from actors.accounts.key_commands import KeyCommands
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, ListKeys, RotateKey
@@ -72,7 +71,6 @@ class Commands:
         challenge_seconds: int,
         credits_per_usdc: int,
         held: HeldShards,
-        hours: HourLearning,
         sealing: Sealing | None = None,
     ) -> None:
         self._held = held
@@ -81,11 +79,11 @@ class Commands:
         self._store, self._random_bytes = store, random_bytes
         self._challenge_seconds = challenge_seconds
         self._long_reads = LongReads(activations.until_written)
-        self._reading = ReadingCommands(activations, commits, credentials, store, self._long_reads, random_bytes, hours)
+        self._reading = ReadingCommands(activations, commits, credentials, store, self._long_reads, random_bytes)
         self._receipts = ReceiptCommands(store, self._long_reads, sealing)
         self._named_keys = KeyCommands(activations, random_bytes)
         self._api_keys = ApiKeys(activations, store)
-        self._hourly_limits = HourlyCommands(activations, hours)
+        self._hourly_limits = HourlyCommands(activations)
         self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
@@ -155,7 +153,7 @@ class Commands:
                 account = await self._api_keys.import_key(command)
                 if isinstance(account, api.OwnerReply):
                     return account
-                return self._reading.reply(account, account_state(account, self._activations.moment()))
+                return self._reading.reply(account, account_state(account))
             case api.SetLimits(pubkey, per_second, concurrency):
                 return await self._change(pubkey, lambda account: decide_limits(account, per_second, concurrency))
             case api.CreditDeposit() | api.AssignDeposit():
@@ -266,7 +264,7 @@ class Commands:
             return api.refused(Err.ACCOUNT_NOT_FOUND)
         self._activations.check_current(account)
         await asyncio.shield(self._activations.record(account, decide(account)))
-        return self._reading.reply(account, account_state(account, self._activations.moment()))
+        return self._reading.reply(account, account_state(account))
 
     async def _create_referral(self, command: api.CreateReferral) -> Reply:
         now = self._now()

@@ -117,7 +117,7 @@ END $$;
 
 -- Write one group of an owner, whole or not at all. Gives the database's time in Unix milliseconds.
 -- rare: NULL in most groups, else {"shards": [...], "profiles": [...], "batches": [...], "marks": [...]} and perhaps
--- "deposits", "returns", "events", "keys" and "hourly_limits": all shards of the group, accounts that are new or whose
+-- "deposits", "returns", "events", "keys", "hourly_limits" and "hours": all shards of the group, accounts that are new or whose
 -- profile changed, new batches, operations that are unique for ever (bytes in hex). With "facts_are_entries" what it
 -- makes true stands among the entries (type 6).
 -- Each account that is written must be of a shard that has this epoch. The shards of a rare part are checked before it
@@ -395,6 +395,13 @@ BEGIN
         SELECT decode(h.pubkey, 'hex'), h.credits, h.lifted_until
         FROM jsonb_to_recordset(rare -> 'hourly_limits') AS h (pubkey text, credits bigint, lifted_until bigint)
         ON CONFLICT (pubkey) DO UPDATE SET credits = EXCLUDED.credits, lifted_until = EXCLUDED.lifted_until;
+    END IF;
+
+    IF rare ? 'hours' THEN
+        INSERT INTO account_hours (pubkey, hour, consumed, usual)
+        SELECT decode(h.pubkey, 'hex'), h.hour, h.consumed, h.usual
+        FROM jsonb_to_recordset(rare -> 'hours') AS h (pubkey text, hour integer, consumed bigint, usual bigint)
+        ON CONFLICT (pubkey) DO UPDATE SET hour = EXCLUDED.hour, consumed = EXCLUDED.consumed, usual = EXCLUDED.usual;
     END IF;
 
     -- A deposit comes with its batch. Marks are no facts: each stands for an entry of the ledger, or voids a call.

@@ -13,7 +13,6 @@ from actors.accounts.account import Account
 from actors.accounts.activations import Activations
 from actors.accounts.admission import figures
 from actors.accounts.api import OfAccount, OwnerReply, refused
-from actors.accounts.hour_learning import HourLearning
 from actors.accounts.hourly_limit import (
     HOUR_SECONDS,
     LIFT_SECONDS_MAX,
@@ -46,7 +45,7 @@ class ReadHourlyLimit(OfAccount[HourlyState], frozen=True):
 
 
 class ChangeHourlyLimit(OfAccount[HourlyState], frozen=True):
-    """PUT /account/hourly-limit, and POST /account/hourly-limit/lift. UNSET: stays as it is. credits: as HourlySetting
+    """PATCH /account/hourly-limit. UNSET: stays as it is. credits: as HourlySetting
     has them. lift_seconds: from now on nothing is limited for so long; 0: the limit holds again."""
 
     credits: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -57,8 +56,8 @@ Reply = OwnerReply[Any]
 
 
 class HourlyCommands:
-    def __init__(self, activations: Activations, hours: HourLearning) -> None:
-        self._activations, self._hours = activations, hours
+    def __init__(self, activations: Activations) -> None:
+        self._activations = activations
 
     async def answer(self, command: ReadHourlyLimit | ChangeHourlyLimit) -> Reply:
         mistake = _mistake_in(command)
@@ -67,7 +66,6 @@ class HourlyCommands:
         account = await self._activations.load(command.pubkey)
         if account is None:
             return refused(Err.ACCOUNT_NOT_FOUND)
-        await self._hours.know(account)
         self._activations.check_current(account)
         if isinstance(command, ReadHourlyLimit):
             reply = self._reply(account)
@@ -89,7 +87,7 @@ class HourlyCommands:
             hourly.setting,
             None if hourly.credits >= UNLIMITED else hourly.credits,
             hourly.basis,
-            None if hourly.learnt is None else hourly.learnt.usual,
+            hourly.usual,
             hourly.spent(account.total_consumed, now // HOUR_SECONDS),
             hourly.stage(account.total_consumed, now).value,
             (now // HOUR_SECONDS + 1) * HOUR_SECONDS,

@@ -5,13 +5,14 @@ From half of the limit on, the account's rate limit is a tenth; at the limit, wh
 hour ends, or until the wallet lifts or raises the limit. An hour is one of UTC by the ledger's time; a clock that was
 set back begins no hour again. What an account has spent is the rise of its consumed credits since the hour began.
 
-Memory knows that from the account's first debit of an hour on. When an account is loaded in the middle of an hour, and
-to learn what is usual, the rollup of its usage is asked (hour_learning.py); until it has answered, nothing is limited.
+The first debit of an hour writes what the account had consumed before it, so a successor knows what the hour has cost.
+What is usual is learnt from the rollup of usage (hour_learning.py).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,13 +45,23 @@ class HourlySetting(msgspec.Struct, frozen=True, gc=False):
     lifted_until: int = 0
 
 
+class BegunHour(NamedTuple):
+    """hour: since 1970, the last one in which the account has spent. consumed: its consumed credits when that began.
+    usual: credits of a usual hour, as far as it was learnt by then."""
+
+    hour: int = 0
+    consumed: int = 0
+    usual: int | None = None
+
+
+NO_HOUR = BegunHour()
+
+
 class Learnt(msgspec.Struct, frozen=True, gc=False):
-    """What the rollup of an account's usage says. hour: the present one, since 1970. before: consumed credits of the
-    account when it began. usual: credits of a usual hour, or None: there were too few. in_day: credits of the 24 hours
-    before this one."""
+    """What the rollup of an account's usage says. hour: the present one. usual: credits of a usual hour, or None: there
+    were too few. in_day: credits of the 24 hours before this one."""
 
     hour: int
-    before: int
     usual: int | None
     in_day: int
 
@@ -74,21 +85,42 @@ class HourStopped(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-HourlyEvent = HourlyLimitSet | HoursLearnt | HourStopped
+class HourSlowed(msgspec.Struct, frozen=True):
+    """The account was told that it is slowed, for the first time in its hour."""
+
+    at_ms: int
+
+
+HourlyEvent = HourlyLimitSet | HoursLearnt | HourStopped | HourSlowed
 
 
 @dataclass(slots=True)
 class HourlyLimit:
-    """Of one account. hour: since 1970, the one of which `before` is: the account's consumed credits when it began.
-    credits: the limit in force; UNLIMITED: none. least: no learnt limit is lower; 0: none is learnt."""
+    """Of one account. hour, before: as BegunHour has them; written_hour: the one that the tables have.
+
+    credits: the limit in force; UNLIMITED: none. least: no learnt limit is lower; 0: none is learnt. told_...: the last
+    hour in which the account was told.
+    """
 
     least: int = 0
     setting: HourlySetting = field(default_factory=HourlySetting)
     learnt: Learnt | None = None
+    usual: int | None = None
     hour: int = 0
     before: int = 0
+    written_hour: int = 0
     credits: int = UNLIMITED
-    told_hour: int = 0  # The last hour in which the account was told that it was stopped.
+    told_slowed: int = 0
+    told_stopped: int = 0
+
+    def restore(self, setting: HourlySetting, begun: BegunHour) -> None:
+        """As the tables have it."""
+        self.hour, self.before, self.usual = begun
+        self.written_hour = self.hour
+        self.set(setting)
+
+    def begun(self) -> BegunHour:
+        return BegunHour(self.hour, self.before, self.usual)
 
     def set(self, setting: HourlySetting) -> None:
         self.setting = setting
@@ -99,16 +131,12 @@ class HourlyLimit:
             case HourlyLimitSet(setting):
                 self.set(setting)
             case HoursLearnt(learnt):
-                self.learn(learnt)
+                self.learnt, self.usual = learnt, learnt.usual
+                self._settle()
             case HourStopped(at_ms):
-                self.told_hour = at_ms // HOUR_MS
-
-    def learn(self, learnt: Learnt) -> None:
-        """An answer that is older than the hour in memory tells of the usual alone."""
-        if learnt.hour >= self.hour:
-            self.hour, self.before = learnt.hour, learnt.before
-        self.learnt = learnt
-        self._settle()
+                self.told_stopped = at_ms // HOUR_MS
+            case HourSlowed(at_ms):
+                self.told_slowed = at_ms // HOUR_MS
 
     def turn(self, hour: int, consumed: int) -> None:
         """An hour has begun. consumed: credits of the account until then."""
@@ -126,19 +154,14 @@ class HourlyLimit:
 
     def rate(self, limit: int, consumed: int, second: int) -> int:
         """Requests a second of an account whose own limit this is."""
-        if self.credits >= UNLIMITED or self._stage(consumed, second) not in (Stage.SLOWED, Stage.STOPPED):
-            return limit
-        return max(1, limit // SLOWED_RATE)
+        return max(1, limit // SLOWED_RATE) if self.slows(consumed, second) else limit
 
     def stage(self, consumed: int, second: int) -> Stage:
         return Stage.NORMAL if self.credits >= UNLIMITED else self._stage(consumed, second)
 
-    def crosses(self, consumed: int, spends: int, second: int) -> bool:
-        """Whether credits that were just spent have brought the account to where it is slowed. consumed: with them."""
-        if self.credits >= UNLIMITED or spends <= 0 or second < self.setting.lifted_until:
-            return False
-        spent = consumed - self.before
-        return spent * SLOWED_SHARE >= self.credits > (spent - spends) * SLOWED_SHARE
+    def slows(self, consumed: int, second: int) -> bool:
+        """Whether the account is slowed, or stopped."""
+        return self.credits < UNLIMITED and self._stage(consumed, second) in (Stage.SLOWED, Stage.STOPPED)
 
     @property
     def basis(self) -> str:
@@ -153,26 +176,24 @@ class HourlyLimit:
         return Stage.SLOWED if spent * SLOWED_SHARE >= self.credits else Stage.NORMAL
 
     def _settle(self) -> None:
-        """Work out the limit in force, so that no call has to. Without the rollup's answer nobody knows what was spent
-        in this hour before the account was loaded."""
+        """Work out the limit in force, so that no call has to."""
         wanted = self.setting.credits
-        if self.learnt is None or wanted == NONE_SET:
+        if wanted == NONE_SET:
             self.credits = UNLIMITED
         elif wanted is not None:
             self.credits = wanted
-        elif self.least and self.learnt.usual is not None:
-            self.credits = max(self.least, TIMES_USUAL * self.learnt.usual)
+        elif self.least and self.usual is not None:
+            self.credits = max(self.least, TIMES_USUAL * self.usual)
         else:
             self.credits = UNLIMITED
 
 
-def learnt_of(consumed: int, by_hour: Mapping[int, int], hour: int) -> Learnt:
-    """consumed: credits of the account for ever. by_hour: credits of its hours, the present one included; both of one
-    moment. hour: the present one."""
+def learnt_of(by_hour: Mapping[int, int], hour: int) -> Learnt:
+    """by_hour: credits of the account's hours. hour: the present one, which tells nothing yet."""
     spent = {each: credits for each, credits in by_hour.items() if hour - LEARNT_HOURS <= each < hour and credits > 0}
     usual = sum(spent.values()) // len(spent) if len(spent) >= LEARNT_HOURS_LEAST else None
     in_day = sum(credits for each, credits in spent.items() if each >= hour - _DAY_HOURS)
-    return Learnt(hour, consumed - by_hour.get(hour, 0), usual, in_day)
+    return Learnt(hour, usual, in_day)
 
 
 def mistake_in_credits(credits: int | None) -> str | None:

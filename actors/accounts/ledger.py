@@ -67,6 +67,8 @@ def chain(head: bytes, entry: Entry) -> bytes:
     return hashlib.sha256(head + canonical(entry)).digest()
 
 
+# Of facts. They are under the chain's hash, and so in receipts, which the account alone is given.
+_UNSHOWN = frozenset(("api_key_hash", "key_hash", "old_hash"))
 _OUTCOME_WORDS: dict[int, str] = {
     Outcome.UPSTREAM_ERROR: "the node answered with an error that is billed",
     Outcome.CLIENT_GONE: "answered after the client had left",
@@ -75,6 +77,9 @@ _OUTCOME_WORDS: dict[int, str] = {
 
 def describe(entry: Entry) -> str:
     """One line for the account's owner."""
+    if entry.type == EntryType.FACT:
+        told = msgspec.json.decode(entry.description)
+        return msgspec.json.encode({name: value for name, value in told.items() if name not in _UNSHOWN}).decode()
     if entry.type not in (EntryType.DEBIT, EntryType.REFUND):
         return entry.description
     if entry.type == EntryType.REFUND:

@@ -16,7 +16,6 @@ from actors.accounts.admission import figures, presented
 from actors.accounts.child_adoption import ChildRefused
 from actors.accounts.commits import GroupCommit
 from actors.accounts.credentials import Credentials
-from actors.accounts.hour_learning import HourLearning
 from actors.accounts.hourly_limit import HOUR_MS
 from actors.accounts.key_requests import NOT_FOR_KEY
 from actors.accounts.listings import NO_FILTER, line_of
@@ -55,17 +54,16 @@ class ReadingCommands:
         store: AccountStore,
         long_reads: LongReads,
         random_bytes: Callable[[int], bytes],
-        hours: HourLearning,
     ) -> None:
         self._activations, self._commits, self._credentials = activations, commits, credentials
         self._store, self._long_reads, self._random_bytes = store, long_reads, random_bytes
-        self._hours = hours
 
     async def answer(self, command: Reading) -> Reply:
         match command:
             case api.ReadAccount(proof):
                 read = await self.reader(proof)
-                return read if isinstance(read, api.OwnerReply) else await self.shown(*read)
+                with_runway = command.with_runway
+                return read if isinstance(read, api.OwnerReply) else await self.shown(*read, with_runway=with_runway)
             case api.ReadLedger():
                 return await self._read_ledger(command)
             case api.ReadUsage():
@@ -129,7 +127,11 @@ class ReadingCommands:
             if path:
                 left = budget_of(path, self._activations.moment().wall_ms // DAY_MS)
                 balance, available = min(balance, left), min(available, left)
-            standing = api.AccountStanding(account.pubkey, balance, is_active, available, number_of(path))
+            second = self._activations.moment().wall_ms // 1000
+            is_stopped = account.hourly.left(account.total_consumed, int(purse.held), second) < 1
+            standing = api.AccountStanding(
+                account.pubkey, balance, is_active, available, number_of(path), is_stopped=is_stopped
+            )
             return self.reply(account, standing, path)
         return api.refused(Err.PAYMENT_REQUIRED) if read.refusal == Err.ACCOUNT_NOT_FOUND.name else read
 
@@ -176,13 +178,11 @@ class ReadingCommands:
         told = None if account is None else figures(account, self._activations.moment())
         return api.OwnerReply(refusal=refusal.name, figures=told)
 
-    async def shown(self, account: Account, path: Path = NO_PATH) -> Reply:
+    async def shown(self, account: Account, path: Path = NO_PATH, *, with_runway: bool = False) -> Reply:
         """Reads reflect every decision made so far, and wait until those decisions are durable."""
         if self._activations.is_current(account):
-            await self._hours.know(account)
-        if self._activations.is_current(account):
             self._activations.end_due(account, self._activations.moment())
-        reply = self.reply(account, account_state(account, self._activations.moment()), path)
+        reply = self.reply(account, account_state(account, self._activations.moment() if with_runway else None), path)
         await self._activations.until_written(account.pubkey)
         return reply
 
@@ -206,8 +206,10 @@ def _still_presented(account: Account, proof: Proof, moment: Moment) -> Path | N
     return presented(account, ProvenProof(account.pubkey, profile.number), moment)
 
 
-def account_state(account: Account, moment: Moment) -> api.AccountState:
+def account_state(account: Account, moment: Moment | None = None) -> api.AccountState:
+    """moment: of an asker that knows what a runway is."""
     hourly = account.hourly
+    is_known = moment is not None and hourly.learnt is not None
     return api.AccountState(
         account.pubkey,
         account.purse.balance,
@@ -218,6 +220,6 @@ def account_state(account: Account, moment: Moment) -> api.AccountState:
         account.concurrency_limit,
         account.last_deposit,
         tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
-        None if hourly.learnt is None else hourly.learnt.in_day,
-        None if hourly.learnt is None else hourly.spent(account.total_consumed, moment.wall_ms // HOUR_MS),
+        hourly.learnt.in_day if is_known and hourly.learnt is not None else None,
+        hourly.spent(account.total_consumed, moment.wall_ms // HOUR_MS) if is_known and moment is not None else None,
     )

@@ -77,8 +77,7 @@ class ReceiptCommands:
 
     async def _receipts(self, command: ReadReceipts) -> tuple[Receipt, ...]:
         limit = min(command.limit, RECEIPTS_MAX)
-        wanted = msgspec.structs.replace(command.filter, with_facts=True)
-        entries = await self._entries(command.pubkey, 0, limit, False, wanted)
+        entries = await self._entries(command.pubkey, 0, limit, False, command.filter)
         found = await self.of(command.pubkey, entries)
         if self._sealing is not None and any(receipt.statement is None for receipt in found):
             self._sealing.urge(command.pubkey)

@@ -278,6 +278,15 @@ CREATE TABLE account_hourly_limits (
     lifted_until bigint NOT NULL
 );
 
+-- Since when an account counts its spending of an hour: one row of each account that has spent, written with the first
+-- debit of each hour.
+CREATE TABLE account_hours (
+    pubkey   bytea   PRIMARY KEY,
+    hour     integer NOT NULL,  -- Since 1970, by the ledger's time.
+    consumed bigint  NOT NULL,  -- Consumed credits of the account when it began.
+    usual    bigint             -- Credits of a usual hour, as far as it was learnt; NULL: it was not.
+) WITH (fillfactor = 70);
+
 -- Credits that a named key has spent, as account_key_spending has them.
 CREATE TYPE accounts_spent AS (
     pubkey bytea,

@@ -12,7 +12,7 @@ from actors.accounts import ledger
 from actors.accounts.account import Account, Defaults, Deposit, Mark, MarkKind, Profile, adjust_key, new_account
 from actors.accounts.credits import Batch, Purse, Source
 from actors.accounts.ends import VOIDED, posted, posted_by
-from actors.accounts.hourly_limit import HourlySetting
+from actors.accounts.hourly_limit import NO_HOUR, BegunHour, HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.named_keys import StoredKey, keys_of
 from actors.accounts.writes import Head
@@ -61,6 +61,7 @@ class Stored:
     last_deposit: Deposit | None = None
     keys: list[StoredKey] = field(default_factory=list)
     hourly: HourlySetting = field(default_factory=HourlySetting)
+    hour: BegunHour = NO_HOUR
 
 
 class Damaged(Exception):
@@ -83,7 +84,7 @@ def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
     account.total_consumed = head.total_consumed
     account.last_deposit = stored.last_deposit
     account.keys = keys_of(stored.keys)
-    account.hourly.set(stored.hourly)
+    account.hourly.restore(stored.hourly, stored.hour)
     for entry, _ in stored.entries:
         if entry.type == EntryType.DEBIT:
             account.operations.put(entry.operation, posted_by(entry), steady)
@@ -165,4 +166,5 @@ def stored_account(
         read_deposit(row["last_deposit"]),
         keys,
         HourlySetting(row["hourly_credits"], row["hourly_lifted_until"] or 0),
+        BegunHour(row["hour"] or 0, row["hour_consumed"] or 0, row["hour_usual"]),
     )

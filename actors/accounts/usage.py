@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
 from actors.accounts.account import Account
+from actors.accounts.ledger import EntryType
 from actors.accounts.stored import StoreUnavailable
 from actors.clock import Clock
 from actors.growing import Growing
@@ -36,9 +37,17 @@ _LOOK_SECONDS = 10.0
 _CHUNK_ENTRIES = 5_000
 _TICK_ENTRIES = 20_000  # In one tick, about 0.2 s of the database; what is left waits for the next.
 _TICK_ACCOUNTS = 200
+TAIL_ENTRIES = BEHIND_ENTRIES + 100  # An account in memory is seldom further behind.
 _HOURS = (
-    "SELECT a.pubkey, a.total_consumed, u.hour, u.credits FROM accounts AS a"
-    " LEFT JOIN LATERAL accounts_usage_by(a.pubkey, $2, $3, false, 1, false, $4) AS u ON true WHERE a.pubkey = ANY ($1)"
+    "SELECT pubkey, hour, sum(credits) FROM ("  # noqa: S608 - numbers of kinds.
+    "SELECT u.pubkey, u.hour, u.credits FROM account_usage AS u WHERE u.pubkey = ANY ($1) AND u.hour >= $2 UNION ALL"
+    " SELECT a.pubkey, t.hour, t.credits FROM unnest($1::bytea[]) AS a (pubkey)"
+    " LEFT JOIN account_usage_marks AS m ON m.pubkey = a.pubkey CROSS JOIN LATERAL ("
+    "SELECT (l.at_ms / 3600000)::integer AS hour,"
+    f" CASE WHEN l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) THEN -l.amount ELSE 0 END AS credits"
+    " FROM ledger AS l WHERE l.pubkey = a.pubkey AND l.at_ms >= COALESCE(m.at_ms, 0)"
+    " AND (l.at_ms, l.seq) > (COALESCE(m.at_ms, 0), COALESCE(m.seq, 0)) ORDER BY l.at_ms, l.seq LIMIT $4) AS t"
+    ") AS every WHERE hour >= $2 AND hour < $3 GROUP BY pubkey, hour HAVING sum(credits) <> 0"
 )
 
 
@@ -80,13 +89,6 @@ class Rolled(NamedTuple):
     seq: int
 
 
-class Hours(NamedTuple):
-    """consumed: credits of the account for ever. by_hour: those of its hours, which are counted from 1970."""
-
-    consumed: int
-    by_hour: dict[int, int]
-
-
 class UsageStore(Protocol):
     """All methods raise StoreUnavailable."""
 
@@ -95,9 +97,9 @@ class UsageStore(Protocol):
         are younger than it, of one moment. At most ROWS_MAX + 1 rows, in no order."""
         ...
 
-    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, Hours]:
-        """The credits that each of these accounts spent in the hours from first_hour to before end_hour, all of one
-        moment; without accounts that are not there."""
+    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, dict[int, int]]:
+        """The credits that each of these accounts spent in the hours from first_hour to before end_hour: of the rollup,
+        and of the next TAIL_ENTRIES entries behind it, in which a refund counts for its own hour."""
         ...
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
@@ -126,14 +128,12 @@ class PostgresUsageStore:
             )
         return [UsageLine(*row) for row in map(tuple, rows)]
 
-    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, Hours]:
-        async with self._reading() as connection:
-            rows = await connection.fetch(_HOURS, list(pubkeys), first_hour, end_hour, ROWS_MAX)
-        found: dict[bytes, Hours] = {}
-        for pubkey, consumed, hour, credits in map(tuple, rows):
-            by_hour = found.setdefault(pubkey, Hours(consumed, {})).by_hour
-            if hour is not None:
-                by_hour[hour] = credits
+    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, dict[int, int]]:
+        async with self._listing, self._reading() as connection:
+            rows = await connection.fetch(_HOURS, list(pubkeys), first_hour, end_hour, TAIL_ENTRIES)
+        found: dict[bytes, dict[int, int]] = {pubkey: {} for pubkey in pubkeys}
+        for pubkey, hour, credits in map(tuple, rows):
+            found[pubkey][hour] = int(credits)
         return found
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:

@@ -27,8 +27,16 @@ from actors.accounts.account import (
 )
 from actors.accounts.credits import Batch
 from actors.accounts.facts import fact_entry, facts_of
-from actors.accounts.hourly_limit import HOUR_MS, HourlyLimitSet, HourlySetting, HourStopped, Stage
-from actors.accounts.ledger import Entry, EntryType, FactTold
+from actors.accounts.hourly_limit import (
+    HOUR_MS,
+    BegunHour,
+    HourlyLimitSet,
+    HourlySetting,
+    HourSlowed,
+    HourStopped,
+    Stage,
+)
+from actors.accounts.ledger import Entry, FactTold
 from actors.accounts.named_keys import KeyProfile, KeySpending
 from actors.accounts.outbox import ANOMALY, KEY_ROTATED, LOW_BALANCE
 from actors.accounts.undelivered import Listed, Place
@@ -83,6 +91,7 @@ class Write:
     keys: dict[tuple[bytes, int], KeyProfile] = field(default_factory=dict)  # (public key, number): made or changed.
     spending: dict[tuple[bytes, int], KeySpending] = field(default_factory=dict)  # Of the keys that paid.
     hourly_limits: dict[bytes, HourlySetting] = field(default_factory=dict)  # By public key: those that were set.
+    hours: dict[bytes, BegunHour] = field(default_factory=dict)  # Of accounts that began to spend in another hour.
 
     def add(self, account: Account, event: Event, now_ms: int = 0) -> bool:
         """Take up an event that was just applied, and the facts that it makes true. False: it leaves nothing to write.
@@ -146,8 +155,9 @@ class Write:
         """Add the events of an entry that was just added: the balance is low, or the hour's spending is high."""
         if is_low_crossing(entry):
             self.add_low_balance(account, entry)
-        spends, second = -entry.amount, entry.at_ms // 1000
-        if entry.type == EntryType.DEBIT and account.hourly.crosses(account.total_consumed, spends, second):
+        hourly, hour = account.hourly, entry.at_ms // HOUR_MS
+        if hourly.told_slowed != hour and hourly.slows(account.total_consumed, entry.at_ms // 1000):
+            apply(account, HourSlowed(entry.at_ms))
             self.add_anomaly(account, entry.at_ms, Stage.SLOWED)
 
     def add_low_balance(self, account: Account, entry: Entry) -> None:
@@ -178,7 +188,10 @@ class Write:
         self.heads.clear()
         for pubkey, before in self.before.items():
             account = accounts[pubkey]
-            purse = account.purse
+            purse, hourly = account.purse, account.hourly
+            if hourly.hour != hourly.written_hour:
+                self.hours[pubkey] = hourly.begun()
+                hourly.written_hour = hourly.hour  # Where the write fails, the account is loaded again.
             head = Head(
                 pubkey,
                 before,
@@ -248,7 +261,8 @@ def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
 
 def _has_rare(group: Write) -> bool:
     # A deposit makes a batch, and a return a mark.
-    return bool(group.profiles or group.new_batches or group.marks or group.events or group.keys or group.hourly_limits)
+    often = group.new_batches or group.marks or group.events or group.hours
+    return bool(often or group.profiles or group.keys or group.hourly_limits)
 
 
 def _rare(group: Write) -> str:
@@ -303,6 +317,8 @@ def _rare(group: Write) -> str:
             {"pubkey": pubkey.hex(), "credits": setting.credits, "lifted_until": setting.lifted_until}
             for pubkey, setting in group.hourly_limits.items()
         ]
+    if group.hours:
+        parts["hours"] = [hour._asdict() | {"pubkey": pubkey.hex()} for pubkey, hour in group.hours.items()]
     if group.returns:
         returns = (msgspec.structs.asdict(returned) for _, returned in group.returns)
         parts["returns"] = [returned | {"operation": returned["operation"].hex()} for returned in returns]

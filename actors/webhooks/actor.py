@@ -231,9 +231,9 @@ class WebhookDispatcher:
         for pubkey, mine in jobs_by_account(jobs).items():
             standing, paid = standings.get(pubkey), [job for job in mine if not job.is_free]
             most = 0  # Also where nobody knows: nothing is delivered on trust.
-            if standing is not None and standing.is_active:
+            if standing is not None and standing.is_active and not standing.is_stopped:
                 most = paid_places_max(standing.balance, WEBHOOK_DELIVERY_CREDITS)
-            elif standing is not None:
+            elif standing is not None and not standing.is_active:
                 off += [job for job in mine if job.is_free]
             off += paid[max(0, most - (self.places.paid_of(pubkey) - len(paid))) :]
             if standing is not None and (paid or not standing.is_active) and not most:

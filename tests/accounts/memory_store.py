@@ -12,7 +12,7 @@ import msgspec
 from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
-from actors.accounts.hourly_limit import HourlySetting
+from actors.accounts.hourly_limit import NO_HOUR, BegunHour, HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter
 from actors.accounts.named_keys import KeyProfile, KeySpending, StoredKey
@@ -44,6 +44,7 @@ class Row:
     keys: dict[int, KeyProfile] = field(default_factory=dict)
     spending: dict[int, KeySpending] = field(default_factory=dict)
     hourly: HourlySetting = field(default_factory=HourlySetting)
+    hour: BegunHour = NO_HOUR
 
 
 class MemoryAccountStore:
@@ -133,6 +134,8 @@ class MemoryAccountStore:
             self.rows[pubkey].spending[number] = spent
         for pubkey, setting in group.hourly_limits.items():
             self.rows[pubkey].hourly = setting
+        for pubkey, hour in group.hours.items():
+            self.rows[pubkey].hour = hour
         for told in group.events:
             self.outbox.told(told)
         self.undelivered.write(epoch, group.place, group.undelivered)
@@ -199,7 +202,15 @@ class MemoryAccountStore:
         batches = [_copy(batch) for batch in row.batches.values() if batch.remaining]
         keys = [StoredKey(key, row.spending.get(number, KeySpending())) for number, key in sorted(row.keys.items())]
         return Stored(
-            row.profile, row.head, batches, recent or row.entries[-1:], marks, row.last_deposit, keys, row.hourly
+            row.profile,
+            row.head,
+            batches,
+            recent or row.entries[-1:],
+            marks,
+            row.last_deposit,
+            keys,
+            row.hourly,
+            row.hour,
         )
 
     async def find_key(self, key_hash: bytes) -> bytes | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.usage import ROWS_MAX, Hours, Rolled, UsageLine
+from actors.accounts.usage import ROWS_MAX, Rolled, UsageLine
 from actors.calls import split_key
 
 
@@ -21,14 +21,13 @@ class MemoryUsage:
         entries = [entry for entry, _ in self._rows[pubkey].entries] if pubkey in self._rows else []
         return recounted(entries, first_hour, end_hour, by)[: ROWS_MAX + 1]
 
-    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, Hours]:
+    async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, dict[int, int]]:
         await asyncio.sleep(0)
-        found: dict[bytes, Hours] = {}
+        found: dict[bytes, dict[int, int]] = {}
         for pubkey in pubkeys:
-            if pubkey in self._rows:
-                row = self._rows[pubkey]
-                lines = recounted([entry for entry, _ in row.entries], first_hour, end_hour, ("hour",))
-                found[pubkey] = Hours(row.head.total_consumed, {line.hour: line.credits for line in lines})
+            entries = [entry for entry, _ in self._rows[pubkey].entries] if pubkey in self._rows else []
+            lines = recounted(entries, first_hour, end_hour, ("hour",))
+            found[pubkey] = {line.hour: line.credits for line in lines}
         return found
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:

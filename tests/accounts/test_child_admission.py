@@ -103,7 +103,7 @@ def test_it_is_refused_as_a_call_is_and_in_the_same_order() -> None:
     found.append(decided(account, CHILD).refusal)
     root.total = 4
     apply(account, HourlyLimitSet(HourlySetting(1)))
-    apply(account, HoursLearnt(Learnt(second // HOUR_SECONDS, 0, None, 0)))
+    apply(account, HoursLearnt(Learnt(second // HOUR_SECONDS, None, 0)))
     found.append(decided(account, CHILD).refusal)
     apply(account, HourlyLimitSet(HourlySetting(NONE_SET)))
     found.append(decided(account, CHILD).refusal)

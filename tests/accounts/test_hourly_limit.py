@@ -17,16 +17,19 @@ from actors.accounts.hourly_limit import (
     SLOWED_RATE,
     TIMES_USUAL,
     UNLIMITED,
+    BegunHour,
     HourlyLimit,
     HourlyLimitSet,
     HourlySetting,
     HoursLearnt,
-    HourStopped,
     Learnt,
     Stage,
     learnt_of,
     mistake_in_credits,
 )
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.outbox import ANOMALY
+from actors.accounts.writes import Write
 from actors.errors import Err
 from tests.accounts.making import DEFAULTS, START, hold, later, opened, operation, settle, take
 
@@ -39,7 +42,7 @@ STOPPED = Err.HOURLY_LIMIT_EXCEEDED.name
 def limited(credits: int | None, *, balance: int = 100_000, usual: int | None = None, least: int = 0) -> Account:
     account = opened(credits=balance, defaults=DEFAULTS._replace(hourly_limit_least=least))
     apply(account, HourlyLimitSet(HourlySetting(credits)))
-    apply(account, HoursLearnt(Learnt(HOUR, 0, usual, 0)))
+    apply(account, HoursLearnt(Learnt(HOUR, usual, 0)))
     return account
 
 
@@ -124,6 +127,7 @@ def test_what_costs_nothing_and_work_of_webhooks() -> None:
     [
         (NONE_SET, 1, 50, UNLIMITED),
         (7, 1, 50, 7),
+        (7, 1, None, 7),
         (None, 1, None, UNLIMITED),
         (None, 1, 50, TIMES_USUAL * 50),
         (None, 9_999, 50, 9_999),
@@ -131,42 +135,53 @@ def test_what_costs_nothing_and_work_of_webhooks() -> None:
     ],
 )
 def test_which_limit_is_in_force(setting: int | None, least: int, usual: int | None, limit: int) -> None:
-    hourly = HourlyLimit(least)
-    hourly.set(HourlySetting(setting))
-    assert hourly.credits == UNLIMITED, "what was spent in this hour is not known yet"
-    hourly.learn(Learnt(HOUR, 0, usual, 0))
-    assert hourly.credits == limit and hourly.basis == ("learnt" if setting is None else "set")
+    """Learnt now, or as the tables have it from before."""
+    learning, restored = HourlyLimit(least), HourlyLimit(least)
+    learning.set(HourlySetting(setting))
+    learning.apply(HoursLearnt(Learnt(HOUR, usual, 0)))
+    restored.restore(HourlySetting(setting), BegunHour(HOUR, 5, usual))
+    for hourly in (learning, restored):
+        assert hourly.credits == limit and hourly.basis == ("learnt" if setting is None else "set")
+    assert restored.begun() == BegunHour(HOUR, 5, usual) and restored.spent(12, HOUR) == 7
 
 
 def test_the_usual_hour_is_the_mean_of_hours_with_calls() -> None:
     few = {HOUR - number: 10 for number in range(1, LEARNT_HOURS_LEAST)}
-    assert learnt_of(500, {**few, HOUR: 99}, HOUR) == Learnt(HOUR, 401, None, 230)
+    assert learnt_of({**few, HOUR: 99}, HOUR) == Learnt(HOUR, None, 230)
     enough = {**few, HOUR - LEARNT_HOURS: 250}
-    assert learnt_of(500, enough, HOUR).usual == (230 + 250) // LEARNT_HOURS_LEAST
+    assert learnt_of(enough, HOUR).usual == (230 + 250) // LEARNT_HOURS_LEAST
     too_old = {**few, HOUR - LEARNT_HOURS - 1: 250, HOUR - 50: 0}
-    assert learnt_of(500, too_old, HOUR).usual is None
+    assert learnt_of(too_old, HOUR).usual is None
 
 
-def test_an_answer_of_before_the_hour_that_runs_does_not_move_its_beginning() -> None:
-    hourly = HourlyLimit(1)
-    hourly.turn(HOUR + 1, 1_000)
-    hourly.learn(Learnt(HOUR, 5, 50, 0))
-    assert (hourly.hour, hourly.before, hourly.credits) == (HOUR + 1, 1_000, 500)
-    hourly.learn(Learnt(HOUR + 1, 900, 60, 0))
-    assert (hourly.hour, hourly.before, hourly.credits) == (HOUR + 1, 900, 600)
+def test_each_is_told_once_in_an_hour() -> None:
+    """Whether a debit has brought the account there, or a limit that was set when more was spent."""
+    account, group = limited(100), Write()
+    for number, credits in enumerate((40, 10, 10, 40), 1):
+        assert spend(account, number, credits) is None
+        entry = Entry(9, BEGINNING.wall_ms, int(EntryType.DEBIT), -credits, 0, b"", "", 0, "", "")
+        group.tell(account, entry)
+    assert [told.body["spent"] for told in group.events if told.kind == ANOMALY] == [50]
+    late = limited(None)
+    assert spend(late, 1, 90) is None
+    apply(late, HourlyLimitSet(HourlySetting(100)))
+    group.tell(late, entry)
+    assert [told.body["spent"] for told in group.events if told.kind == ANOMALY] == [50, 90]
+    apply(late, HourlyLimitSet(HourlySetting(100, SECOND + 10)))
+    assert not late.hourly.slows(late.total_consumed, SECOND) and late.hourly.slows(late.total_consumed, SECOND + 10)
 
 
-def test_the_debit_that_reaches_half_is_the_one_that_is_told() -> None:
-    hourly = HourlyLimit()
-    hourly.set(HourlySetting(100))
-    hourly.learn(Learnt(HOUR, 0, None, 0))
-    crossed = [hourly.crosses(consumed, 10, SECOND) for consumed in (49, 50, 55, 59, 60)]
-    assert crossed == [False, True, True, True, False]
-    assert not hourly.crosses(50, -10, SECOND), "a refund"
-    hourly.set(HourlySetting(100, SECOND + 1))
-    assert not hourly.crosses(50, 10, SECOND) and hourly.crosses(50, 10, SECOND + 1)
-    hourly.apply(HourStopped(BEGINNING.wall_ms))
-    assert hourly.told_hour == HOUR
+def test_the_first_debit_of_an_hour_writes_what_was_consumed_before_it() -> None:
+    """So that a successor knows what the hour has cost; others write nothing of it."""
+    account = limited(100)
+    written = []
+    for number, moment in enumerate((BEGINNING, later(BEGINNING, 1), later(BEGINNING, HOUR_SECONDS)), 1):
+        group = Write()
+        take(account, decide_hold(account, hold(number, 5), moment).event)
+        take(account, decide_settle(account, settle(number, 5), moment).event, group)
+        group.cut({account.pubkey: account})
+        written.append(group.hours.get(account.pubkey))
+    assert written == [BegunHour(HOUR, 0, None), None, BegunHour(HOUR + 1, 10, None)]
 
 
 def test_limits_that_cannot_be_are_named() -> None:

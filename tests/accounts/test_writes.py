@@ -2,9 +2,10 @@
 
 import json
 
-from actors.accounts.account import HoldEnded, Mark, MarkKind, ProfileSet
+from actors.accounts.account import Account, HoldEnded, Mark, MarkKind, ProfileSet
 from actors.accounts.core import decide_adjust, decide_limits, decide_settle, decide_void
 from actors.accounts.deposits import decide_deposit, decide_return, deposit_operation
+from actors.accounts.hourly_limit import HOUR_MS
 from actors.accounts.ledger import EntryType
 from actors.accounts.writes import Write, entry_arguments, group_arguments
 from tests.accounts.making import ALICE, START, group_of, later, opened, operation, settle, take
@@ -36,9 +37,16 @@ def test_only_what_must_survive_is_written() -> None:
     assert [(head.seq_before, head.seq) for head in group.heads] == [(entry.seq - 1, entry.seq)]
 
 
+def in_a_begun_hour(account: Account) -> Account:
+    """The first debit of an hour writes what was consumed before it; this one is not the first."""
+    account.hourly.turn(START.wall_ms // HOUR_MS, account.total_consumed)
+    account.hourly.written_hour = account.hourly.hour
+    return account
+
+
 def test_a_plain_debit_needs_no_rare_part() -> None:
     """Most groups are debits alone: what is rare must cost them nothing."""
-    account = opened(credits=10)
+    account = in_a_begun_hour(opened(credits=10))
     group = Write()
     take(account, decide_settle(account, settle(1, 5), START, True).event, group)
     group.cut({ALICE: account})
@@ -47,7 +55,7 @@ def test_a_plain_debit_needs_no_rare_part() -> None:
 
 def test_only_one_entry_of_one_batch_alone_goes_as_plain_values() -> None:
     """Everything else of a group would be lost on that way."""
-    account = opened(credits=10)
+    account = in_a_begun_hour(opened(credits=10))
     grant = decide_adjust(account, 10, "more", b"more", later(START, 1))
     assert grant is not None
     assert entry_arguments(group_of(account, grant)) is None  # A batch and a mark.

@@ -9,8 +9,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from actors.accounts.api import OwnersClient
-from actors.accounts.ledger import Entry
+from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import LedgerFilter, parse_cursor
 from actors.accounts.receipts import CHAIN_MAX, RECEIPTS_MAX, ReadChain, ReadLedgerKeys, ReadReceipts, Receipt
 from actors.calls import OPERATION_BYTES
@@ -28,6 +30,10 @@ _TRY_SECONDS = 0.7
 _FILTERS = ("cursor", "from", "to", "type", "method")
 _OPERATION = re.compile(f"[0-9a-f]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
+_NO_FACTS = Refusal(
+    Err.METHOD_NOT_ALLOWED,
+    "a named key sees no facts about its account; use the account's own key, a session or its wallet",
+)
 _PENDING = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE,
     "this entry is in no signed statement yet; one is made every second",
@@ -61,7 +67,8 @@ class ReceiptPages:
         if place is None:
             asked = LedgerFilter(operation=bytes.fromhex(name))
         else:
-            asked = LedgerFilter(before=(place[0], place[1] + 1), from_ms=place[0], to_ms=place[0] + 1)
+            at_ms, number = place
+            asked = LedgerFilter((at_ms, number + 1), at_ms, at_ms + 1, with_facts=not request.payer_key)
         for attempt in range(_TRIES):
             read = await owners_answer(self._accounts, ReadReceipts(request.account, asked, 2 if place is None else 1))
             if isinstance(read, Refusal):
@@ -82,9 +89,12 @@ class ReceiptPages:
         wanted = filter_of({name: request.query[name] for name in _FILTERS if name in request.query})
         if isinstance(wanted, Refusal):
             return wanted
+        if request.payer_key and wanted.kind == EntryType.FACT:
+            return _NO_FACTS
         limit = _limit_of(request.query, _LIMIT, RECEIPTS_MAX)
         if isinstance(limit, Refusal):
             return limit
+        wanted = msgspec.structs.replace(wanted, with_facts=not request.payer_key)
         read = await owners_answer(self._accounts, ReadReceipts(request.account, wanted, limit))
         if isinstance(read, Refusal):
             return read
@@ -95,6 +105,8 @@ class ReceiptPages:
         return json_answer({"receipts": sealed, "pending": pending, "next_cursor": cursor})
 
     async def _consistency(self, request: PageRequest) -> PageAnswer | Refusal:
+        if request.payer_key:
+            return _NO_FACTS
         if not set(request.query) <= {"from", "to", "limit"} or "from" not in request.query:
             return _bad("parameters are from, to and limit, and from must be sent")
         places: dict[str, tuple[int, int]] = {}

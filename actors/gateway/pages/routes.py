@@ -146,7 +146,7 @@ class Routes:
     # --- account
 
     async def _info(self, request: Request, caller: Caller) -> Response | Refusal:
-        reply = await self._accounts.ask(ReadAccount(caller.proof))
+        reply = await self._accounts.ask(ReadAccount(caller.proof, with_runway=True))
         now = self._clock.now()
         return self._shaped(reply, lambda account: account_pages.account_body(account, self._payment_settings, now))
 

@@ -39,7 +39,7 @@ async def test_the_wallet_sets_the_limit_and_calls_above_it_are_refused_free(wor
     refused = await world.rpc(customer, call())
     assert (refused.status_code, constant(refused)) == (403, "HOURLY_LIMIT_EXCEEDED")
     error = refused.json()["error"]
-    assert error["code"] == -32013 and PATH in error["data"]["hint"]
+    assert error["code"] == -32014 and PATH in error["data"]["hint"]
     assert refused.headers["x-credits-cost"] == "0" and refused.headers["x-credits-remaining"] == "997"
     assert await world.balance(customer) == 997
     shown = (await get(world, customer, PATH)).json()
@@ -80,5 +80,7 @@ async def test_the_account_tells_how_long_its_credits_last(world: World) -> None
     customer = await world.customer(1_000)
     for _ in range(4):
         await world.rpc(customer, call())
+    assert (await get(world, customer, "/account/info")).json()["runway"] is None, "it is learnt within seconds"
+    await world.shard.tick()
     runway = (await get(world, customer, "/account/info")).json()["runway"]
     assert runway == {"credits_an_hour": 4, "hours_left": 249, "expiring": 0}
