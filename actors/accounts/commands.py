@@ -32,7 +32,14 @@ from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.reading_commands import ReadingCommands, account_state
 from actors.accounts.receipt_commands import ReceiptCommands
-from actors.accounts.receipts import ReadChain, ReadLedgerKeys, ReadReceipts, RotateLedgerKey
+from actors.accounts.receipts import (
+    AcceptLedgerKey,
+    ReadChain,
+    ReadLedgerKeys,
+    ReadReceipts,
+    RotateLedgerKey,
+    ShowLedgerKeys,
+)
 from actors.accounts.referrals import Referral, referral_error
 from actors.accounts.sealing import Sealing
 from actors.accounts.settling import Settling
@@ -126,7 +133,9 @@ class Commands:
                 return await self._reading.answer(command)
             case ListKeys() | CreateKey() | ChangeKey() | RotateKey() | DeleteKey():
                 return await self._named_keys.answer(command)
-            case ReadReceipts() | ReadChain() | ReadBill() | ReadLedgerKeys() | RotateLedgerKey():
+            case ReadReceipts() | ReadChain() | ReadBill():
+                return await self._receipts.answer(command)
+            case ReadLedgerKeys() | ShowLedgerKeys() | RotateLedgerKey() | AcceptLedgerKey():
                 return await self._receipts.answer(command)
             case api.IssueKey(proof, ref_code):
                 return await self._issue_key(proof, ref_code)

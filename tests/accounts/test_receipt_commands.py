@@ -74,8 +74,10 @@ async def test_a_reading_that_is_one_too_many_is_refused(ledger: Ledger) -> None
 
 
 async def test_the_keys_are_told_to_everybody(ledger: Ledger) -> None:
-    assert (await ledger.commands().answer(ReadLedgerKeys())).value == {"keys": []}
+    sealing = ledger.sealing()
+    commands = ledger.commands(sealing)
+    assert (await commands.answer(ReadLedgerKeys())).value == {"keys": []}
     await ledger.write()
-    await ledger.sealing().finish()
-    keys = (await ledger.commands().answer(ReadLedgerKeys())).value
+    await sealing.finish()
+    keys = (await commands.answer(ReadLedgerKeys())).value
     assert keys is not None and "sealed" not in str(keys) and len(keys["keys"]) == 1

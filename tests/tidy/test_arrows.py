@@ -88,7 +88,7 @@ OPEN = {
     # What open streams pay with and are ended by, and the ports of what is paid for.
     "metering": {"meters", "minutes", "standing_watch"},
     # Trees, statements and keys: a format, and the file that has it.
-    "receipts": {"merkle", "root_keys", "roots_file", "statements"},
+    "receipts": {"checks", "merkle", "root_keys", "roots_file", "statements"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.
