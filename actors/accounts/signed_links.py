@@ -12,7 +12,7 @@ from pathlib import Path
 from actors.accounts.checkpoint import CheckpointError
 from actors.accounts.facts import ChainLink
 from actors.receipts.root_keys import ProvenKey, read_published
-from actors.receipts.roots_file import BrokenRoots, read_roots
+from actors.receipts.roots_file import BrokenRoots, files_of, read_roots
 from actors.receipts.statements import unpack
 
 # An entry waits so long for its statement at most, while statements are made.
@@ -31,14 +31,10 @@ class SignedLinks:
         saved; None: the keys that the files name are believed. Raises CheckpointError."""
         self._links: dict[bytes, bytearray] = {}
         self.statements = self.at_ms = 0
-        pinned = None if keys is None else _read_keys(keys)
+        pinned = None if keys is None else read_keys(keys)
         try:
-            for path in paths:
-                files = sorted(path.glob("roots-*.jsonl")) if path.is_dir() else [path]
-                if not files:
-                    raise CheckpointError(f"{path} has no file of roots; name their folder, or the files")
-                for file in files:
-                    self._read(file, pinned)
+            for file in files_of(paths):
+                self._read(file, pinned)
         except (OSError, BrokenRoots) as error:
             raise CheckpointError(f"{error}; keep the file as it is, and give one that nobody has changed") from None
 
@@ -62,7 +58,8 @@ class SignedLinks:
                 self._links.setdefault(leaf.pubkey, bytearray()).extend(_LINK.pack(leaf.last, leaf.head))
 
 
-def _read_keys(path: Path) -> dict[str, ProvenKey]:
+def read_keys(path: Path) -> dict[str, ProvenKey]:
+    """The keys of a saved `/.well-known/ledger-keys.json`. Raises CheckpointError."""
     try:
         return read_published(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ comes to begins a file of its own, with the next statement; the audit reads any 
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -77,6 +77,15 @@ class WrittenStatement(msgspec.Struct, frozen=True):
 
     statement: Statement
     signed: SignedStatement
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files of roots: each of these, or of a folder all that it has. Raises BrokenRoots where one has none."""
+    for path in paths:
+        files = sorted(path.glob("roots-*.jsonl")) if path.is_dir() else [path]
+        if not files:
+            raise BrokenRoots(f"{path} has no file of roots; name their folder, or the files")
+        yield from files
 
 
 def read_roots(path: Path, pinned: Mapping[str, ProvenKey] | None = None) -> Iterator[WrittenStatement]:

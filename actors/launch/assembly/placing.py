@@ -14,6 +14,7 @@ from actors.launch.assembly.deposit_watcher import open_accounts, open_node
 from actors.launch.assembly.sending import place_all_racers
 from actors.launch.assembly.streaming import needs_hub
 from actors.launch.assembly.webhooks import place_all_dispatchers
+from actors.memos.host import place_sender
 from actors.signals.host import place_classifiers
 from actors.streams.hub.host import place_hub
 
@@ -28,6 +29,8 @@ async def place_beside_owners(config: Config) -> None:
     ]
     if config.payments.deposit_wallet is not None:
         placing.append(asyncio.to_thread(place_watchers, config, open_accounts, open_node))
+    if config.memos.enabled:
+        placing.append(asyncio.to_thread(place_sender, config, open_node))
     if needs_hub(config):
         placing.append(asyncio.to_thread(place_hub, config, open_node))
     await asyncio.gather(*placing)
