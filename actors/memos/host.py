@@ -73,6 +73,10 @@ class MemoSenderActor(ReportingActor):
         self._sender.start()
 
 
-def place_sender(config: Config, open_node: OpenNode) -> hosting.Reference:
-    """Return the sender, which is started where it does not run. Needs a connected Ray; blocks."""
+def place_sender(config: Config, open_node: OpenNode) -> hosting.Reference | None:
+    """Return the sender, which is started where it does not run. None: memos are off, and one that runs from before is
+    ended, so that it pays for nothing more. Needs a connected Ray; blocks."""
+    if not config.memos.enabled:
+        hosting.remove(ACTOR_NAME)
+        return None
     return hosting.place_with_settings(MemoSenderActor, ACTOR_NAME, config, USES, open_node)

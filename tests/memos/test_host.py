@@ -72,3 +72,14 @@ class Nodes:
 
     def __init__(self, world: World) -> None:
         self.call = world.node.call
+
+
+def test_memos_that_are_off_end_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that runs since they were on would go on paying."""
+    done: list[Any] = []
+    monkeypatch.setattr(host.hosting, "remove", lambda name: done.append(("removed", name)))
+    monkeypatch.setattr(
+        host.hosting, "place_with_settings", lambda kind, name, *_: done.append((kind, name)) or "there"
+    )
+    placed = [host.place_sender(Config(memos=MemosConfig(enabled=on)), lambda _: None) for on in (False, True)]  # type: ignore[arg-type]
+    assert done == [("removed", host.ACTOR_NAME), (MemoSenderActor, host.ACTOR_NAME)] and placed == [None, "there"]

@@ -26,11 +26,10 @@ async def place_beside_owners(config: Config) -> None:
         place_all_dispatchers(config),
         asyncio.to_thread(place_classifiers, config, open_node),
         place_all_racers(config),
+        asyncio.to_thread(place_sender, config, open_node),
     ]
     if config.payments.deposit_wallet is not None:
         placing.append(asyncio.to_thread(place_watchers, config, open_accounts, open_node))
-    if config.memos.enabled:
-        placing.append(asyncio.to_thread(place_sender, config, open_node))
     if needs_hub(config):
         placing.append(asyncio.to_thread(place_hub, config, open_node))
     await asyncio.gather(*placing)
