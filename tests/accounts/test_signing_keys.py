@@ -15,6 +15,7 @@ from actors.receipts.root_keys import KeySeal, RootKey, name_of
 from actors.receipts.roots_file import RootsFile, read_roots
 from tests.accounts.shards import SHARDS
 from tests.accounts.test_sealing import Ledger
+from tests.receipts.test_root_keys import made_before
 
 ATTACKER = SigningKey(b"x" * 32)
 
@@ -86,4 +87,23 @@ async def test_aplanted_key_does_not_stop_the_one_that_signs(ledger: Ledger, cap
     await ledger.write(told=later)
     await later.finish()
     assert later.keys.signing[0].id not in (key.id, planted_key().id)
+    await ledger.check()
+
+
+async def test_a_database_of_before_goes_on_with_its_key(ledger: Ledger, tmp_path: Path) -> None:
+    """A row that the release before has made is proven by its box: no new key, no gap; a rotation names its times."""
+    old = made_before(b"o", 1_700_000_000_000)
+    assert await ledger.store.seals.change_key(None, old)
+    for _ in range(2):
+        sealing = ledger.sealing(folder=tmp_path)
+        await ledger.write(told=sealing)
+        await sealing.finish()
+        assert sealing.keys.signing[0].id == old.id and len(await ledger.store.seals.keys()) == 1
+    await ledger.check()
+    await sealing.keys.rotate()
+    await ledger.write(told=sealing)
+    await sealing.finish()
+    new, before = (await sealing.keys.read()).keys
+    assert (before.id, before.retired_ms) == (old.id, new.made_ms)
+    assert [one.signed.key_id for one in read_roots(RootsFile(tmp_path, 0).path)] == [old.id, old.id, new.id]
     await ledger.check()
