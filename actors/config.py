@@ -310,9 +310,7 @@ class WebhooksConfig(Branch):
     )
     name_servers: tuple[str, ...] = Field((), description="address or address:port, in place of the machine's own")
     ca_file: Path | None = Field(None, description="certificates (PEM) that are trusted beside the machine's own")
-    kept_days: int = Field(
-        7, ge=1, le=365, description="how long deliveries that ended are kept, for the log and replays"
-    )
+    kept_days: int = Field(7, ge=1, le=365, description="days that ended deliveries are kept, for the log and replays")
 
 
 class SignalsConfig(Branch):
@@ -330,9 +328,7 @@ class PricingConfig(Branch):
         50, ge=1, le=100, description="price of an answer from the cache, in percent of its method's; at least 1 credit"
     )
     build_credits: int = Field(25, ge=1, le=10**9, description="fixed part of the price of a built trade")
-    trade_bps: int = Field(
-        50, ge=0, le=10_000, description="part of a trade's SOL that is added, in 1/100 of a percent"
-    )
+    trade_bps: int = Field(50, ge=0, le=10_000, description="added part of a trade's SOL, in 1/100 of a percent")
 
 
 class TradesConfig(Branch):
@@ -368,6 +364,15 @@ class TelemetryConfig(Branch):
     metrics_port: int | None = Field(None, ge=0, le=65_535, description="port of GET /metrics; 0: none")
 
 
+class MemosConfig(Branch):
+    enabled: bool = Field(False, description="send the newest signed statement of each series to the chain, every hour")
+    key: SecretStr | None = Field(None, description="secret key that signs and pays for them, and does nothing else")
+    key_file: Path | None = Field(None, description="encrypted file with the key, made by `memos new-key`")
+    passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
+    unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
+    low_lamports: int = Field(10_000_000, ge=0, description="with less on the key, the log says so")
+
+
 class Config(Branch):
     serve: ServeConfig = ServeConfig()
     storage: StorageConfig = StorageConfig()
@@ -379,6 +384,7 @@ class Config(Branch):
     lookups: LookupsConfig = LookupsConfig()
     payments: PaymentsConfig = PaymentsConfig()
     sends: SendsConfig = SendsConfig()
+    memos: MemosConfig = MemosConfig()
     streams: StreamsConfig = StreamsConfig()
     webhooks: WebhooksConfig = WebhooksConfig()
     signals: SignalsConfig = SignalsConfig()

@@ -1,6 +1,6 @@
 """Checks receipts: that entries of an account's ledger are what the gateway has signed, and that one continues another.
 
-Implements: decisions, "Signed roots"; docs/receipts.md. Pure: needs the receipts and the gateway's published keys, and
+Implements: decisions, "Signed roots". Pure: needs the receipts and the gateway's published keys, and
 asks nobody. Not here: making receipts, which the gateway does.
 """
 
@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import base58
 import msgspec
@@ -22,6 +22,9 @@ _STATEMENT = re.compile(
     r"entries \d+\nroot ([0-9a-f]{64})\n",
     re.ASCII,
 )
+
+
+KEY_SLACK_MS = 60_000  # The gateway's owners take a change of keys over within a minute.
 
 
 class NotProven(ValueError):
@@ -90,6 +93,14 @@ class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
+class PublishedKey(NamedTuple):
+    """Times are Unix milliseconds. retired_ms: since when it signs nothing more; None: it signs."""
+
+    public: bytes
+    made_ms: int
+    retired_ms: int | None
+
+
 class Chain(msgspec.Struct, frozen=True):
     """The entries of an account between two receipts, as GET /account/consistency gives them."""
 
@@ -122,8 +133,8 @@ def hash_after(before: bytes, entry: ReceiptEntry) -> bytes:
     return sha256(before + text.encode()).digest()
 
 
-def check(receipt: Receipt, keys: Mapping[str, bytes]) -> bytes:
-    """Return the hash after the entry. keys: the published public keys by their names. Raises NotProven."""
+def check(receipt: Receipt, keys: Mapping[str, PublishedKey]) -> bytes:
+    """Return the hash after the entry. keys: the published keys by their names. Raises NotProven."""
     if receipt.version != 1:
         raise NotProven(f"version {receipt.version} is not known here: use a newer verifier")
     try:
@@ -136,7 +147,10 @@ def check(receipt: Receipt, keys: Mapping[str, bytes]) -> bytes:
     signed = _STATEMENT.fullmatch(receipt.statement)
     if signed is None:
         raise NotProven("its statement has another form")
-    _check_signature(receipt, signature, keys)
+    at_ms = int(signed[1])
+    _check_signature(receipt, signature, keys, at_ms)
+    if receipt.entry.at_ms > at_ms:
+        raise NotProven("the entry is later than its statement")
     number, first, last = receipt.entry.number, receipt.first, receipt.last
     if not 1 <= first <= number <= last < 1 << 63 or len(account) != 32:
         raise NotProven("the entry is not among those of the statement")
@@ -166,21 +180,27 @@ def check_continued(earlier: Receipt, later: Receipt, chain: Chain) -> None:
         raise NotProven("the later receipt does not continue the earlier one: the ledger was changed between them")
 
 
-def public_keys(document: Any) -> dict[str, bytes]:
+def public_keys(document: Any) -> dict[str, PublishedKey]:
     """Of /.well-known/ledger-keys.json. Raises NotProven."""
     try:
-        keys = {str(key["id"]): bytes.fromhex(key["public_key"]) for key in document["keys"]}
+        return {str(key["id"]): _published_key(key) for key in document["keys"]}
     except (KeyError, TypeError, ValueError):
         raise NotProven("the keys have not the form of /.well-known/ledger-keys.json") from None
-    return keys
 
 
-def _check_signature(receipt: Receipt, signature: bytes, keys: Mapping[str, bytes]) -> None:
-    public = keys.get(receipt.key)
-    if public is None:
+def _published_key(key: Mapping[str, Any]) -> PublishedKey:
+    made, retired = key["made_at"], key["retired_at"]
+    return PublishedKey(bytes.fromhex(key["public_key"]), made * 1000, None if retired is None else retired * 1000)
+
+
+def _check_signature(receipt: Receipt, signature: bytes, keys: Mapping[str, PublishedKey], at_ms: int) -> None:
+    key = keys.get(receipt.key)
+    if key is None:
         raise NotProven(f"the gateway has published no key {receipt.key}")
+    if at_ms < key.made_ms - KEY_SLACK_MS or (key.retired_ms is not None and at_ms > key.retired_ms + KEY_SLACK_MS):
+        raise NotProven(f"the statement is of a time at which its key {receipt.key} was not in use")
     try:
-        VerifyKey(public).verify(receipt.statement.encode(), signature)
+        VerifyKey(key.public).verify(receipt.statement.encode(), signature)
     except (BadSignatureError, ValueError):
         raise NotProven("the statement's signature is not by the published key") from None
 

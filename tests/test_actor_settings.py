@@ -9,6 +9,7 @@ from actors.accounts import host as accounts
 from actors.actor_settings import differences, fingerprint, part_of
 from actors.config import Config, StorageConfig
 from actors.deposits.usdc import host as deposits
+from actors.memos import host as memos
 from actors.sends import host as sends
 from actors.signals import host as signals
 from actors.streams.hub import host as hub
@@ -17,6 +18,7 @@ from actors.webhooks import host as webhooks
 ACTORS = {
     "account owner": accounts.USES,
     "deposit watcher": deposits.USES,
+    "memo sender": memos.USES,
     "racer": sends.USES,
     "classifier": signals.USES,
     "stream hub": hub.USES,
@@ -58,6 +60,7 @@ def changed(branch: str, **fields: object) -> Config:
             {"account owner", "classifier", "webhook dispatcher"},
             id="REDIS_URL",
         ),
+        pytest.param(changed("memos", key=SecretStr("another")), {"memo sender"}, id="key of memos"),
         pytest.param(changed("upstream", node_url="http://other"), set(ACTORS) - {"account owner"}, id="node"),
         pytest.param(changed("storage", cluster_secret=SecretStr("t" * 32)), set(ACTORS), id="the cluster's secret"),
         pytest.param(changed("telemetry", log_level="DEBUG"), set(ACTORS), id="level of logs"),

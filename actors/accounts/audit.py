@@ -24,6 +24,7 @@ from actors.accounts.audit_database import (
     DataDirOption,
     KeyOption,
     PostgresUrlOption,
+    RootsKeysOption,
     RootsOption,
     SettingsDirOption,
     XdgOption,
@@ -225,7 +226,7 @@ async def _audit(
     connection: asyncpg.Connection, wanted: Checkpoints, writer: CheckpointWriter | None, report: LedgerReport
 ) -> None:
     earlier, signed = wanted.earlier, wanted.signed
-    unseen = set() if signed is None else set(signed.links)
+    unseen = set() if signed is None else signed.accounts()
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         # In the order of the primary keys, so that the database streams instead of sorting.
         entries = _Rows(
@@ -375,6 +376,7 @@ def main(
     earlier: AgainstOption = None,
     key: KeyOption = None,
     roots: RootsOption = None,
+    roots_keys: RootsKeysOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
     settings_dir: SettingsDirOption = None,
     xdg_data_home: XdgOption = "",
@@ -383,7 +385,7 @@ def main(
     console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
     no_tables = "This database has no accounts yet: start the product once, or name another with --postgres-url."
     with exit_where_unreadable(console, no_tables), open_checkpoints(earlier, later, key) as checkpoints:
-        checkpoints.signed = SignedLinks(roots) if roots else None
+        checkpoints.signed = SignedLinks(roots, roots_keys) if roots else None
         report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
     console.print_json(data=document(report)) if as_json else show(report, console)
     report.exit()

@@ -37,6 +37,12 @@ RootsOption = Annotated[
     list[Path] | None,
     typer.Option("--roots", help="Files of signed statements, or their folder; give those of all machines."),
 ]
+RootsKeysOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--roots-keys", help="/.well-known/ledger-keys.json as you saved it: statements of other keys are refused."
+    ),
+]
 KeyOption = Annotated[Path | None, typer.Option("--key", help="Key file of checkpoints; the first one makes it.")]
 # The folder of the settings, where no option names one; an own PostgreSQL of the settings goes before it.
 SettingsDirOption = Annotated[Path | None, typer.Option(envvar="LEDGER_STORAGE__DATA_DIR", hidden=True)]

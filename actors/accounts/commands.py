@@ -33,7 +33,14 @@ from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.reading_commands import ReadingCommands, account_state
 from actors.accounts.receipt_commands import ReceiptCommands
-from actors.accounts.receipts import ReadChain, ReadLedgerKeys, ReadReceipts, RotateLedgerKey
+from actors.accounts.receipts import (
+    AcceptLedgerKey,
+    ReadChain,
+    ReadLedgerKeys,
+    ReadReceipts,
+    RotateLedgerKey,
+    ShowLedgerKeys,
+)
 from actors.accounts.referrals import Referral, referral_error
 from actors.accounts.sealing import Sealing
 from actors.accounts.settling import Settling
@@ -130,7 +137,9 @@ class Commands:
                 return await self._named_keys.answer(command)
             case ReadHourlyLimit() | ChangeHourlyLimit():
                 return await self._hourly_limits.answer(command)
-            case ReadReceipts() | ReadChain() | ReadBill() | ReadLedgerKeys() | RotateLedgerKey():
+            case ReadReceipts() | ReadChain() | ReadBill():
+                return await self._receipts.answer(command)
+            case ReadLedgerKeys() | ShowLedgerKeys() | RotateLedgerKey() | AcceptLedgerKey():
                 return await self._receipts.answer(command)
             case api.IssueKey(proof, ref_code):
                 return await self._issue_key(proof, ref_code)

@@ -20,11 +20,13 @@ from actors.accounts.long_reads import LongReads
 from actors.accounts.receipts import (
     CHAIN_MAX,
     RECEIPTS_MAX,
+    AcceptLedgerKey,
     ReadChain,
     ReadLedgerKeys,
     ReadReceipts,
     Receipt,
     RotateLedgerKey,
+    ShowLedgerKeys,
 )
 from actors.accounts.sealing import Sealing
 from actors.accounts.seals_store import FOUND_MAX, ChainedEntry, FoundLeaf, Sealed
@@ -37,7 +39,8 @@ READS_MAX = 2  # Of one account's receipts under way at its owner.
 # How far behind an entry its statement is looked for: a minute, an hour, a day, ever.
 _WINDOWS_MS = (60_000, 3_600_000, 86_400_000, 10**15)
 _RECEIPTS, _BILLS = "readings of receipts", "bills"
-ProofCommand = ReadReceipts | ReadChain | ReadBill | ReadLedgerKeys | RotateLedgerKey
+ProofCommand = ReadReceipts | ReadChain | ReadBill
+KeyCommand = ReadLedgerKeys | ShowLedgerKeys | RotateLedgerKey | AcceptLedgerKey
 
 
 class _Opened(msgspec.Struct):
@@ -56,7 +59,7 @@ class ReceiptCommands:
         self._sealing = sealing
         self._entries, self._bills, self._store, self._long_reads = store.entries, store.bills, store.seals, long_reads
 
-    async def answer(self, command: ProofCommand) -> OwnerReply[Any]:
+    async def answer(self, command: ProofCommand | KeyCommand) -> OwnerReply[Any]:
         """Raises StoreUnavailable."""
         match command:
             case ReadReceipts(pubkey):
@@ -65,11 +68,22 @@ class ReceiptCommands:
                 return await self._read(_RECEIPTS, pubkey, functools.partial(self._chain, command))
             case ReadBill(pubkey):
                 return await self._read(_BILLS, pubkey, functools.partial(self._bills.read, command))
-            case RotateLedgerKey():
-                if self._sealing is None:
-                    return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
-                await self._sealing.rotate()
-        return OwnerReply(published(await self._store.keys()))
+        return await self._keys(command)
+
+    async def _keys(self, command: KeyCommand) -> OwnerReply[dict[str, object]]:
+        """Which keys are this service's only an owner knows that signs with one."""
+        if self._sealing is None:
+            return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
+        keys = self._sealing.keys
+        if isinstance(command, RotateLedgerKey):
+            await keys.rotate()
+        if isinstance(command, AcceptLedgerKey) and not await keys.accept(command.id):
+            return refused(Err.INVALID_REQUEST, "the database has no ledger key of this id")
+        proven = await keys.read()
+        told = published(proven.keys)
+        if isinstance(command, ShowLedgerKeys):
+            told["unproven"] = published(proven.unproven)["keys"]
+        return OwnerReply(told)
 
     async def _read(self, kind: str, pubkey: bytes, work: Callable[[], Awaitable[Any]]) -> OwnerReply[Any]:
         found = await self._long_reads.read(kind, READS_MAX, pubkey, work)

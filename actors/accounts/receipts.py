@@ -42,5 +42,15 @@ class RotateLedgerKey(Command[dict[str, object]], frozen=True):
     """Operator: sign statements with a new key from now on. Value: as ReadLedgerKeys."""
 
 
+class AcceptLedgerKey(Command[dict[str, object]], frozen=True):
+    """Operator: believe a key of another cluster secret, which was published before. Value: as ReadLedgerKeys."""
+
+    id: str
+
+
+class ShowLedgerKeys(Command[dict[str, object]], frozen=True):
+    """Operator: as ReadLedgerKeys, and in `unproven` the rows that are not known to be this service's."""
+
+
 class ReadLedgerKeys(Command[dict[str, object]], frozen=True):
     """GET /.well-known/ledger-keys.json: its body."""

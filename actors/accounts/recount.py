@@ -4,7 +4,7 @@ Implements: money rule 6 ("a command recomputes every balance from them"); threa
 Pure and streaming: entries are fed one by one and not kept. Reading them is audit.py's work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.accounts import ledger
@@ -31,8 +31,10 @@ class Recount:
     last_batch: int = 0
     faults: list[str] = field(default_factory=list)
     then: ChainLink | None = None  # The newest entry when a checkpoint was written.
-    signed: ChainLink | None = None  # The newest entry in a signed statement; number 0: none is.
+    # Of each signed statement the newest entry that it has, in the order of their numbers; None: nobody has read any.
+    signed: Sequence[ChainLink] | None = None
     signed_before_ms: int = 0  # Each entry that is older is in a statement.
+    _compared: int = 0  # Of the signed links.
 
     def __post_init__(self) -> None:
         self.head = ledger.genesis(self.pubkey)
@@ -76,18 +78,23 @@ class Recount:
                 self._fault(f"{what}: stored {stored}, by the ledger {computed}")
         if self.then is not None and self.then.seq > self.seq:
             self._fault(f"it had {self.then.seq} entries at the checkpoint, by the ledger {self.seq}")
-        if self.signed is not None and self.signed.seq > self.seq:
-            self._fault(f"a signed statement has entry {self.signed.seq} of it, the ledger ends with {self.seq}")
+        if self.signed and self.signed[-1].seq > self.seq:
+            self._fault(f"a signed statement has entry {self.signed[-1].seq} of it, the ledger ends with {self.seq}")
         for number in sorted(batches.keys() | self.batches.keys()):
             stored_left, left = batches.get(number), self.batches.get(number, 0)
             if stored_left != left:
                 self._fault(f"batch {number}: stored {stored_left}, by the ledger {left}")
         return self.faults
 
-    def _compare_signed(self, signed: ChainLink, entry: Entry, stored_hash: bytes) -> None:
-        if signed.seq == entry.seq and signed.hash != stored_hash:
-            self._fault(f"entry {entry.seq} has another hash than in its signed statement: the chain was written anew")
-        if entry.seq > signed.seq and entry.at_ms < self.signed_before_ms:
+    def _compare_signed(self, signed: Sequence[ChainLink], entry: Entry, stored_hash: bytes) -> None:
+        while self._compared < len(signed) and signed[self._compared].seq <= entry.seq:
+            link = signed[self._compared]
+            self._compared += 1
+            if link.seq == entry.seq and link.hash != stored_hash:
+                self._fault(
+                    f"entry {entry.seq} has another hash than in a signed statement: the chain was written anew"
+                )
+        if entry.seq > (signed[-1].seq if signed else 0) and entry.at_ms < self.signed_before_ms:
             self._fault(f"entry {entry.seq} is in no signed statement, and later ones are")
 
     def _move(self, entry: Entry) -> None:

@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 
-from nacl.signing import SigningKey
-
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger import Entry
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.seals_store import NumberTaken, Seal, Sealed, SealsStore
+from actors.accounts.series import Series
+from actors.accounts.signing_keys import SigningKeys
 from actors.accounts.stored import StoreUnavailable
-from actors.receipts.root_keys import NONCE_BYTES, SEED_BYTES, CannotOpen, KeySeal, RootKey
+from actors.receipts.checks import SeriesEnd, Unproven, followed
+from actors.receipts.root_keys import KeySeal
 from actors.receipts.roots_file import BrokenRoots, RootsFile
-from actors.receipts.statements import NO_STATEMENT, AccountLeaf, SignedStatement, Statement, leaf_of, parse, root_of
+from actors.receipts.statements import AccountLeaf, SignedStatement, Statement, leaf_of, root_of
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard
 
@@ -39,7 +40,6 @@ _ACCOUNTS_MAX = 1_024  # In one statement.
 _STATEMENTS_MAX = 50  # In one turn; more wait for the next.
 _REFILLED_MAX = 200  # Accounts whose missing entries are read in one turn.
 _FILE_STATEMENTS_MAX = 100
-_KEYS_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -74,10 +74,12 @@ class Sealing:
         metrics: Metrics | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        self._store, self._clock, self._held, self._seal = store, clock, held, seal
-        self._random_bytes = random_bytes
+        metrics = metrics or Metrics()
+        self._store, self._clock, self._held = store, clock, held
+        self.keys = SigningKeys(store, clock, seal, random_bytes, metrics)
+        self._series = Series(store, held.index, self.keys)
         self._file = None if folder is None else RootsFile(folder, held.index)
-        self._file_number: int | None = None  # Newest statement in the file; None: not known.
+        self._in_file: SeriesEnd | None = None  # Newest statement in the file; None: not known.
         self._unwritten: dict[int, SignedStatement] = {}  # By number: made and not in the file yet.
         self._waiting: dict[bytes, _Run] = {}
         self._behind: set[bytes] = set()  # Accounts whose next entries are to be read from the ledger.
@@ -85,16 +87,18 @@ class Sealing:
         self._scanned: frozenset[VirtualShard] = frozenset()  # Shards of which no entry is missing here.
         self._scanning: frozenset[VirtualShard] = frozenset()  # Shards that are being looked through, from their first
         self._scan_from = b""  # account on: up to this one by now.
-        self._newest: tuple[int, bytes] | None = None  # Number and hash of the series' newest statement.
-        self._keys: list[RootKey] = []
-        self._key: tuple[RootKey, SigningKey] | None = None
-        self._keys_at = 0.0
-        metrics = metrics or Metrics()
+        self._newest: SeriesEnd | None = None  # The series' newest statement; None: not known.
+        self._is_refused = False
         self._whole_at = clock.monotonic()  # When each entry was in a statement, or waited for company here.
         metrics.watch(
             "unsealed_seconds",
             "Time since all ledger entries were in signed statements, or waited a few seconds for one.",
             lambda: clock.monotonic() - self._whole_at,
+        )
+        metrics.watch(
+            "refused_series",
+            "1 while the database has a statement of this owner's series that is not this service's.",
+            lambda: float(self._is_refused),
         )
 
     # --- what is told
@@ -131,13 +135,6 @@ class Sealing:
         elif len(self._behind) < _REFILLED_MAX:
             self._behind.add(pubkey)
 
-    async def rotate(self) -> None:
-        """Sign with a new key from now on. Raises StoreUnavailable: the key may have been changed."""
-        self._keys_at = 0.0
-        await self._open_key()
-        assert self._key is not None
-        await self._make_key(self._key[0].id)
-
     # --- a turn
 
     async def finish(self) -> None:
@@ -149,7 +146,7 @@ class Sealing:
     async def tick(self) -> None:
         """Seal what has waited long enough. What cannot be done now is tried by the next turn."""
         try:
-            await self._open_key()
+            await self.keys.refresh()
             await self._scan()
             for pubkey in list(islice(self._behind, _REFILLED_MAX)):
                 self._behind.discard(pubkey)
@@ -164,32 +161,21 @@ class Sealing:
         except StoreUnavailable as error:
             logger.info("no statement of the ledger was made: %s", error)
             self._newest = None  # Whether the last one was written is not known.
+        except Unproven as error:
+            self._refuse(error)
+            return
         if self._file is not None:
             await self._write_file(self._file)
 
-    async def _open_key(self) -> None:
-        steady = self._clock.monotonic()
-        if self._key is not None and steady < self._keys_at:
-            return
-        self._keys = await self._store.keys()
-        signing = next((key for key in self._keys if key.retired_ms is None), None)
-        if signing is not None and (self._key is None or self._key[0].id != signing.id):
-            try:
-                self._key = signing, self._seal.open(signing)
-            except CannotOpen as error:
-                logger.error("%s; a new key signs from now on, and the old one stays published", error)
-                self._key = None
-        if signing is None or self._key is None:
-            await self._make_key(None if signing is None else signing.id)
-        self._keys_at = steady + _KEYS_SECONDS
-
-    async def _make_key(self, old_id: str | None) -> None:
-        seed, nonce = self._random_bytes(SEED_BYTES), self._random_bytes(NONCE_BYTES)
-        new = self._seal.make(seed, nonce, self._clock.now_ms())
-        self._keys_at = 0.0
-        if not await self._store.change_key(old_id, new):
-            raise StoreUnavailable("another owner has changed the key; it is read by the next turn")
-        self._keys, self._key = [new, *self._keys], (new, self._seal.open(new))
+    def _refuse(self, error: Unproven) -> None:
+        """The table has something that must not be continued. Entries wait; calls go on."""
+        self._newest, self._is_refused = None, True
+        logger.error(
+            "series %d of the ledger's statements is not continued: %s. Somebody has written it into the database, or "
+            'the cluster\'s secret was changed; "Foreign keys and statements" in launch/README.md says what to do',
+            self._held.index,
+            error,
+        )
 
     async def _scan(self) -> None:
         """Take up entries that nobody told: of some accounts a turn, until every shard has been looked through."""
@@ -247,8 +233,10 @@ class Sealing:
 
     async def _make_statement(self, due: Sequence[bytes]) -> None:
         if self._newest is None:
-            self._newest = _place_of(await self._store.newest(self._held.index))
+            self._newest = await self._series.end()
+            self._is_refused = False
         number, previous = self._newest
+        assert previous is not None, self._newest
         leaves: list[AccountLeaf] = []
         seals: list[Seal] = []
         hashed = 0
@@ -266,15 +254,14 @@ class Sealing:
         if not leaves:
             return
         packed = b"".join([leaf.packed() for leaf in leaves])
-        # Never before its entries, whatever became of the clock: a receipt looks for it from their time on.
-        at_ms = max(self._clock.now_ms(), *(seal.at_ms for seal in seals))
+        # Never before its entries or its key, whatever became of the clock: a receipt looks for it from their time on.
+        at_ms = max(self._clock.now_ms(), self.keys.signing[0].made_ms, *(seal.at_ms for seal in seals))
         counts = len(leaves), hashed
         statement = Statement(self._held.index, number + 1, at_ms, previous, *counts, root_of(packed))
         await self._write(statement, packed, seals)
 
     async def _write(self, statement: Statement, packed: bytes, seals: Sequence[Seal]) -> None:
-        assert self._key is not None
-        key, signing = self._key
+        key, signing = self.keys.signing
         text = statement.text()
         signed = SignedStatement(text, key.id, signing.sign(text.encode()).signature, packed)
         try:
@@ -286,7 +273,7 @@ class Sealing:
             for sealed in elsewhere:
                 await self._refill(sealed)
             return
-        self._newest = statement.number, signed.digest
+        self._newest = SeriesEnd(statement.number, signed.digest)
         for seal in seals:
             run = self._waiting.get(seal.pubkey)
             if run is not None and run.first == seal.first:
@@ -305,44 +292,42 @@ class Sealing:
         if self._newest is None:
             return
         try:
-            if self._file_number is None:
-                found = await asyncio.to_thread(file.newest)
-                if found is not None and found > self._newest[0]:
-                    raise BrokenRoots(
-                        f"it has statement {found} and the database has {self._newest[0]} of them, as after a restore:"
-                        " keep the file for the audit"
-                    )
-                # A new file begins with what this process has made.
-                self._file_number = min(self._unwritten, default=self._newest[0] + 1) - 1 if found is None else found
-            wanted = range(self._file_number + 1, self._newest[0] + 1)
-            if not wanted:
+            if self._in_file is None:
+                self._in_file = await self._end_of(file, self._newest)
+            missing = range(self._in_file.number + 1, self._newest.number + 1)
+            if not missing:
                 return
-            if self._unwritten.keys() >= set(wanted):
-                pending = [self._unwritten[number] for number in wanted]
+            if self._unwritten.keys() >= set(missing):
+                pending = [self._unwritten[number] for number in missing]
+                followed(self._in_file, self._held.index, pending)
             else:
-                pending = await self._store.after(self._held.index, self._file_number, _FILE_STATEMENTS_MAX)
-            keys = {key.id: key for key in self._keys}
+                pending = await self._series.after(self._in_file, _FILE_STATEMENTS_MAX)
             for key_id, signed in groupby(pending, lambda one: one.key_id):
-                if key_id not in keys:  # Another owner made it a moment ago.
-                    self._keys_at = 0.0
-                    return
                 group = list(signed)
-                await asyncio.to_thread(file.append, keys[key_id], group)
-                self._file_number += len(group)
-            self._unwritten = {number: one for number, one in self._unwritten.items() if number > self._file_number}
+                await asyncio.to_thread(file.append, self.keys.known[key_id], group)
+                self._in_file = followed(self._in_file, self._held.index, group)
+            written = self._in_file.number
+            self._unwritten = {number: one for number, one in self._unwritten.items() if number > written}
         except (OSError, BrokenRoots, StoreUnavailable) as error:
-            self._file_number = None
+            self._in_file = None
             logger.error(
                 "statements of the ledger are not written to %s (%s); mend the folder, or move the file away, and they "
                 "will be",
                 file.path,
                 error,
             )
+        except Unproven as error:
+            self._in_file = None
+            self._refuse(error)
 
-
-def _place_of(newest: SignedStatement | None) -> tuple[int, bytes]:
-    if newest is None:
-        return 0, NO_STATEMENT
-    statement = parse(newest.text)
-    assert statement is not None, newest.text
-    return statement.number, newest.digest
+    async def _end_of(self, file: RootsFile, newest: SeriesEnd) -> SeriesEnd:
+        """The newest statement in the file. A new file begins with what this process has made."""
+        found = await asyncio.to_thread(file.newest)
+        if found is None:
+            return SeriesEnd(min(self._unwritten, default=newest.number + 1) - 1, None)
+        if found.number > newest.number or (found.number == newest.number and found.digest != newest.digest):
+            raise BrokenRoots(
+                f"it has statement {found.number} and the database has {newest.number} of them, or another one of this "
+                "number, as after a restore: keep the file for the audit"
+            )
+        return found

@@ -83,6 +83,10 @@ class SealsStore(Protocol):
         """Sign with this key from now on. False: the one that signs is not `old_id` any more; nothing was done."""
         ...
 
+    async def series(self) -> list[int]:
+        """All that have a statement."""
+        ...
+
     async def newest(self, series: int) -> SignedStatement | None: ...
 
     async def after(self, series: int, number: int, limit: int) -> list[SignedStatement]:
@@ -142,6 +146,15 @@ class PostgresSealsStore:
                     *(old_id, new.id, new.public, new.sealed, new.made_ms),
                 )
             )
+
+    async def series(self) -> list[int]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(  # One step in the index for each: there are millions of statements.
+                "WITH RECURSIVE s (series) AS (SELECT min(series) FROM account_statements UNION ALL"
+                " SELECT (SELECT min(a.series) FROM account_statements a WHERE a.series > s.series) FROM s"
+                " WHERE s.series IS NOT NULL) SELECT series FROM s WHERE series IS NOT NULL"
+            )
+        return [row[0] for row in rows]
 
     async def newest(self, series: int) -> SignedStatement | None:
         async with self._reading() as connection:

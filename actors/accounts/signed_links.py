@@ -1,51 +1,68 @@
-"""Links of signed statements: for each account the newest one of its chain, from the files of roots.
+"""Links of signed statements: all that each account has in them, from the files of roots.
 
 Implements: decisions, "Signed roots"; money rule 6; threat 56. Not here: comparing with the ledger (recount.py), and
 reading a file with its checks (receipts/roots_file.py).
 """
 
+import json
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 
 from actors.accounts.checkpoint import CheckpointError
 from actors.accounts.facts import ChainLink
-from actors.receipts.roots_file import BrokenRoots, read_roots
+from actors.receipts.root_keys import ProvenKey, read_published
+from actors.receipts.roots_file import BrokenRoots, files_of, read_roots
 from actors.receipts.statements import unpack
 
 # An entry waits so long for its statement at most, while statements are made.
 SIGNED_WITHIN_MS = 60_000
 
 
-class SignedLinks:
-    """links: of each account that is in a statement. at_ms: time of the newest statement; 0: there is none."""
+_LINK = struct.Struct(">Q32s")
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        """paths: files of roots, or folders of them; those of all machines. Raises CheckpointError."""
-        self.links: dict[bytes, ChainLink] = {}
+
+class SignedLinks:
+    """at_ms: time of the newest statement; 0: there is none. Takes 40 bytes of memory for each account in each
+    statement: a leaf that another one covered would hide what a forged statement says."""
+
+    def __init__(self, paths: Iterable[Path], keys: Path | None = None) -> None:
+        """paths: files of roots, or folders of them; those of all machines. keys: the published keys, as they were
+        saved; None: the keys that the files name are believed. Raises CheckpointError."""
+        self._links: dict[bytes, bytearray] = {}
         self.statements = self.at_ms = 0
+        pinned = None if keys is None else read_keys(keys)
         try:
-            for path in paths:
-                files = sorted(path.glob("roots-*.jsonl")) if path.is_dir() else [path]
-                if not files:
-                    raise CheckpointError(f"{path} has no file of roots; name their folder, or the files")
-                for file in files:
-                    self._read(file)
+            for file in files_of(paths):
+                self._read(file, pinned)
         except (OSError, BrokenRoots) as error:
             raise CheckpointError(f"{error}; keep the file as it is, and give one that nobody has changed") from None
 
-    def of(self, pubkey: bytes) -> ChainLink:
-        """Its newest signed link, with the number 0 where it has none."""
-        return self.links.get(pubkey, ChainLink(0, b""))
+    def accounts(self) -> set[bytes]:
+        return set(self._links)
+
+    def of(self, pubkey: bytes) -> list[ChainLink]:
+        """Its signed links in the order of their numbers, each once."""
+        return sorted({ChainLink(*link) for link in _LINK.iter_unpack(self._links.get(pubkey, b""))})
 
     @property
     def signed_before_ms(self) -> int:
         """Every entry that is older stands in a statement."""
         return self.at_ms - SIGNED_WITHIN_MS
 
-    def _read(self, file: Path) -> None:
-        for written in read_roots(file):
+    def _read(self, file: Path, pinned: dict[str, ProvenKey] | None) -> None:
+        for written in read_roots(file, pinned):
             self.statements += 1
             self.at_ms = max(self.at_ms, written.statement.at_ms)
             for leaf in unpack(written.signed.leaves):
-                if leaf.last > self.of(leaf.pubkey).seq:
-                    self.links[leaf.pubkey] = ChainLink(leaf.last, leaf.head)
+                self._links.setdefault(leaf.pubkey, bytearray()).extend(_LINK.pack(leaf.last, leaf.head))
+
+
+def read_keys(path: Path) -> dict[str, ProvenKey]:
+    """The keys of a saved `/.well-known/ledger-keys.json`. Raises CheckpointError."""
+    try:
+        return read_published(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"the keys in {path} cannot be read ({error}); save /.well-known/ledger-keys.json"
+        ) from None

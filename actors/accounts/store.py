@@ -132,9 +132,7 @@ class AccountStore(StoreParts, Protocol):
         the ledger of all time: no clock decides what is found."""
         ...
 
-    async def find_batches(self, pubkey: bytes, numbers: Sequence[int]) -> list[Batch]:
-        """Batches of one account, spent ones too."""
-        ...
+    async def find_batches(self, pubkey: bytes, numbers: Sequence[int]) -> list[Batch]: ...  # Spent ones too.
 
     async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
         """Whose credits these transfers became, among all accounts; without those that became nobody's yet."""

@@ -7,15 +7,14 @@ comes to begins a file of its own, with the next statement; the audit reads any 
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from nacl.exceptions import BadSignatureError
-from nacl.signing import VerifyKey
 
-from actors.receipts.root_keys import RootKey
-from actors.receipts.statements import SignedStatement, Statement, parse, root_of
+from actors.receipts.checks import SeriesEnd, Unproven, checked, followed
+from actors.receipts.root_keys import ProvenKey, name_of
+from actors.receipts.statements import SignedStatement, Statement, parse
 
 _TAIL_BYTES = 64 << 20  # More than any line has.
 _AGAIN_MAX = 1_000
@@ -40,8 +39,8 @@ class RootsFile:
         self.path = folder / f"roots-{series}.jsonl"
         self._key_id = ""
 
-    def newest(self) -> int | None:
-        """The number of the newest statement; None: there is no file. A last line that is not whole, as a crash leaves
+    def newest(self) -> SeriesEnd | None:
+        """The newest statement; None: there is none. A last line that is not whole, as a crash leaves
         it, is cut off. Raises OSError, BrokenRoots."""
         if not self.path.exists():
             return None
@@ -55,10 +54,11 @@ class RootsFile:
             read = _decode(line, self.path)
             if read.statement:
                 self._key_id = read.key
-                return _statement(read, self.path).number
+                signed = _signed(read, self.path)
+                return SeriesEnd(_statement(read, self.path).number, signed.digest)
         return None
 
-    def append(self, key: RootKey, statements: Sequence[SignedStatement]) -> None:
+    def append(self, key: ProvenKey, statements: Sequence[SignedStatement]) -> None:
         """Write statements, all signed by this key, to the disk. Raises OSError."""
         lines = []
         if key.id != self._key_id:
@@ -79,12 +79,24 @@ class WrittenStatement(msgspec.Struct, frozen=True):
     signed: SignedStatement
 
 
-def read_roots(path: Path) -> Iterator[WrittenStatement]:
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files of roots: each of these, or of a folder all that it has. Raises BrokenRoots where one has none."""
+    for path in paths:
+        files = sorted(path.glob("roots-*.jsonl")) if path.is_dir() else [path]
+        if not files:
+            raise BrokenRoots(f"{path} has no file of roots; name their folder, or the files")
+        yield from files
+
+
+def read_roots(path: Path, pinned: Mapping[str, ProvenKey] | None = None) -> Iterator[WrittenStatement]:
     """The statements of one file in their order, each checked: its leaves have its root, its signature is by the key
     that the file names, and it follows the one before. One that comes again as it was, as by an owner that was just
-    replaced, is passed over. Raises OSError, BrokenRoots."""
-    keys: dict[str, VerifyKey] = {}
-    before: WrittenStatement | None = None
+    replaced, is passed over.
+
+    pinned: the keys that are believed, with their times, as they were published; None: those that the file names, each
+    until a little after the next one began. Raises OSError, BrokenRoots."""
+    keys = _FileKeys(pinned)
+    place: SeriesEnd | None = None
     recent: deque[bytes] = deque(maxlen=_AGAIN_MAX)
     with path.open("rb") as file:
         for raw in file:
@@ -92,28 +104,50 @@ def read_roots(path: Path) -> Iterator[WrittenStatement]:
                 return  # Not whole: the service was killed while it wrote.
             line = _decode(raw, path)
             if line.public_key:
-                keys[line.key] = VerifyKey(bytes.fromhex(line.public_key))
+                keys.name(line, path)
                 continue
-            statement = _statement(line, path)
-            signed = SignedStatement(
-                line.statement, line.key, bytes.fromhex(line.signature), bytes.fromhex(line.leaves)
-            )
+            signed = _signed(line, path)
             if signed.digest in recent:
                 continue
             recent.append(signed.digest)
-            if root_of(signed.leaves) != statement.root:
-                raise BrokenRoots(f"{path}: the accounts of statement {statement.number} are not those of its root")
             try:
-                keys[line.key].verify(signed.text.encode(), signed.signature)
-            except (KeyError, BadSignatureError, ValueError):
-                raise BrokenRoots(f"{path}: the signature of statement {statement.number} is not by its key") from None
-            if before is not None and (statement.number, statement.previous) != (
-                before.statement.number + 1,
-                before.signed.digest,
-            ):
-                raise BrokenRoots(f"{path}: statement {statement.number} does not follow the one before it")
-            before = WrittenStatement(statement, signed)
-            yield before
+                statement = checked(signed, keys.known)
+                keys.signs(signed.key_id, statement.at_ms)
+                before = place or SeriesEnd(statement.number - 1, None)
+                place = followed(before, statement.series, [signed])
+            except Unproven as error:
+                raise BrokenRoots(f"{path}: {error}") from None
+            yield WrittenStatement(statement, signed)
+
+
+class _FileKeys:
+    """The keys that a reader of a file believes."""
+
+    def __init__(self, pinned: Mapping[str, ProvenKey] | None) -> None:
+        self._is_pinned = pinned is not None
+        self.known = dict(pinned or {})
+        self._signs = ""
+
+    def name(self, line: _Line, path: Path) -> None:
+        """A line of the file names a key."""
+        try:
+            public = bytes.fromhex(line.public_key)
+        except ValueError:
+            public = b""
+        if name_of(public) != line.key:
+            raise BrokenRoots(f"{path}: key {line.key} has another public half")
+        if not self._is_pinned:
+            self.known.setdefault(line.key, ProvenKey(line.key, public, 0))
+        elif line.key not in self.known:
+            raise BrokenRoots(f"{path}: key {line.key} is not among the keys that you gave")
+
+    def signs(self, key_id: str, at_ms: int) -> None:
+        """A statement of this time is signed by it. The first one of another key retires the one before it."""
+        if self._is_pinned or key_id == self._signs or self.known[key_id].retired_ms is not None:
+            return  # An older key that still signs is within its time: `checked` has seen to that.
+        if self._signs:
+            self.known[self._signs] = self.known[self._signs]._replace(retired_ms=at_ms)
+        self._signs = key_id
 
 
 def _decode(line: bytes, path: Path) -> _Line:
@@ -121,6 +155,13 @@ def _decode(line: bytes, path: Path) -> _Line:
         return msgspec.json.decode(line, type=_Line)
     except (msgspec.DecodeError, ValueError) as error:
         raise BrokenRoots(f"{path}: a line is no statement ({error})") from None
+
+
+def _signed(line: _Line, path: Path) -> SignedStatement:
+    try:
+        return SignedStatement(line.statement, line.key, bytes.fromhex(line.signature), bytes.fromhex(line.leaves))
+    except ValueError:
+        raise BrokenRoots(f"{path}: a line has a signature or accounts that are no hexadecimal numbers") from None
 
 
 def _statement(line: _Line, path: Path) -> Statement:

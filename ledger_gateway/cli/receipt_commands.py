@@ -16,6 +16,7 @@ from ledger_gateway.receipts import (
     TYPES,
     Chain,
     NotProven,
+    PublishedKey,
     Receipt,
     check,
     check_continued,
@@ -139,14 +140,14 @@ async def verify(
     return None
 
 
-def _public_keys(published: Any) -> dict[str, bytes]:
+def _public_keys(published: Any) -> dict[str, PublishedKey]:
     try:
         return public_keys(published)
     except NotProven as error:
         raise Refused(str(error), f"give what GET {KEYS_PATH} answers, as it is.") from None
 
 
-def _checked(path: Path, document: Any, known: dict[str, bytes]) -> list[Receipt]:
+def _checked(path: Path, document: Any, known: dict[str, PublishedKey]) -> list[Receipt]:
     try:
         found = read_receipts(document)
         for receipt in found:

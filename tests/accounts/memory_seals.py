@@ -45,6 +45,10 @@ class MemorySeals:
         self._keys = [new, *(key._replace(retired_ms=key.retired_ms or new.made_ms) for key in self._keys)]
         return True
 
+    async def series(self) -> list[int]:
+        await asyncio.sleep(0)
+        return sorted({series for series, _ in self.statements})
+
     async def newest(self, series: int) -> SignedStatement | None:
         await asyncio.sleep(0)
         numbers = [number for there, number in self.statements if there == series]

@@ -51,11 +51,11 @@ async def test_no_more_is_read_than_was_asked_for(ledger: Ledger) -> None:
     await ledger.write(count=RECEIPTS_MAX + 20)
     commands = ledger.commands()
     for limit, most in ((2, 2), (RECEIPTS_MAX + 10, RECEIPTS_MAX)):
-        reply = await commands.answer(ReadReceipts(ALICE, LedgerFilter(), limit))
+        reply = await commands.answer(ReadReceipts(ALICE, LedgerFilter(with_facts=True), limit))
         assert reply.value is not None and len(reply.value) == most
     chain = await commands.answer(ReadChain(ALICE, (0, 0), 5))
     assert chain.value is not None and [one.entry.seq for one in chain.value] == [1, 2, 3, 4, 5]
-    nobody = await commands.answer(ReadReceipts(BOB, LedgerFilter(), 5))
+    nobody = await commands.answer(ReadReceipts(BOB, LedgerFilter(with_facts=True), 5))
     assert nobody.value == ()
 
 
@@ -64,18 +64,20 @@ async def test_a_reading_that_is_one_too_many_is_refused(ledger: Ledger) -> None
     waits = ledger.commands()
 
     async def never(pubkey: bytes) -> None:
-        refusals.append((await commands.answer(ReadReceipts(pubkey, LedgerFilter(), 1))).refusal)
+        refusals.append((await commands.answer(ReadReceipts(pubkey, LedgerFilter(with_facts=True), 1))).refusal)
 
     refusals = list[str | None]()
     commands = ReceiptCommands(ledger.store, LongReads(never))
     assert waits is not commands and READS_MAX == 2
-    reply = await commands.answer(ReadReceipts(ALICE, LedgerFilter(), 1))
+    reply = await commands.answer(ReadReceipts(ALICE, LedgerFilter(with_facts=True), 1))
     assert reply.value == () and Err.CONCURRENCY_LIMITED.name in refusals
 
 
 async def test_the_keys_are_told_to_everybody(ledger: Ledger) -> None:
-    assert (await ledger.commands().answer(ReadLedgerKeys())).value == {"keys": []}
+    sealing = ledger.sealing()
+    commands = ledger.commands(sealing)
+    assert (await commands.answer(ReadLedgerKeys())).value == {"keys": []}
     await ledger.write()
-    await ledger.sealing().finish()
-    keys = (await ledger.commands().answer(ReadLedgerKeys())).value
+    await sealing.finish()
+    keys = (await commands.answer(ReadLedgerKeys())).value
     assert keys is not None and "sealed" not in str(keys) and len(keys["keys"]) == 1

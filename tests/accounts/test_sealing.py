@@ -12,10 +12,14 @@ from actors.accounts import seals_store
 from actors.accounts.account import Account
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
-from actors.accounts.listings import NO_FILTER
+from actors.accounts.listings import LedgerFilter
 from actors.accounts.long_reads import LongReads
 from actors.accounts.receipt_commands import ReceiptCommands
-from actors.accounts.receipts import ReadChain, ReadReceipts, Receipt, RotateLedgerKey
+from actors.accounts.receipts import (
+    ReadChain,
+    ReadReceipts,
+    Receipt,
+)
 from actors.accounts.sealing import Sealing
 from actors.accounts.seals_store import Seal, Sealed
 from actors.accounts.store import AccountStore
@@ -26,6 +30,7 @@ from actors.gateway.pages.receipts import entry_body, receipt_body
 from actors.receipts.root_keys import KeySeal, published
 from actors.receipts.roots_file import RootsFile, read_roots
 from actors.receipts.statements import SignedStatement, parse, unpack
+from actors.telemetry.metrics import Metrics
 from actors.units import shard_of
 from ledger_gateway import receipts as verifier
 from tests.accounts import memory_seals
@@ -73,21 +78,23 @@ class Ledger:
         if told is not None:
             told.add(group.entries)
 
-    def sealing(self, index: int = 0, folder: Path | None = None, seal: KeySeal = SEAL) -> Sealing:
+    def sealing(
+        self, index: int = 0, folder: Path | None = None, seal: KeySeal = SEAL, metrics: Metrics | None = None
+    ) -> Sealing:
         clock = LedgerClock(ManualClock())
-        return Sealing(self.store.seals, clock, HeldShards(index, SHARDS), seal, folder)
+        return Sealing(self.store.seals, clock, HeldShards(index, SHARDS), seal, folder, metrics)
 
     async def receipts(self, pubkey: bytes = ALICE) -> list[Receipt]:
-        reply = await self.commands().answer(ReadReceipts(pubkey, NO_FILTER, 100))
+        reply = await self.commands().answer(ReadReceipts(pubkey, LedgerFilter(with_facts=True), 100))
         assert reply.value is not None, reply
         return list(reply.value)
 
-    def commands(self) -> ReceiptCommands:
-        return ReceiptCommands(self.store, LongReads(_written))
+    def commands(self, sealing: Sealing | None = None) -> ReceiptCommands:
+        return ReceiptCommands(self.store, LongReads(_written), sealing)
 
     async def check(self, pubkey: bytes = ALICE) -> list[verifier.Receipt]:
         """Every entry of the account has a receipt that holds."""
-        keys = verifier.public_keys(published(await self.store.seals.keys()))
+        keys = verifier.public_keys(published(SEAL.prove(await self.store.seals.keys()).keys))
         made = await self.receipts(pubkey)
         assert [one.entry.seq for one in made] == list(range(self.accounts[pubkey].seq, 0, -1))
         read = verifier.read_receipts({"receipts": [receipt_body(pubkey, one) for one in made]})
@@ -220,36 +227,6 @@ async def test_too_much_that_waits_is_read_from_the_ledger(ledger: Ledger, monke
         await ledger.write(count=6, told=sealing)
     await sealing.finish()
     await ledger.check()
-
-
-async def test_another_cluster_secret_signs_with_a_new_key(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
-    """Receipts of the old key still hold."""
-    await ledger.write()
-    await ledger.sealing().finish()
-    await ledger.write()
-    await ledger.sealing(seal=KeySeal(b"another")).finish()
-    assert len(await ledger.store.seals.keys()) == 2 and "cannot be opened" in caplog.text
-    await ledger.check()
-
-
-async def test_a_key_is_rotated_while_statements_are_made(ledger: Ledger, tmp_path: Path) -> None:
-    """By one of several owners; the others take it over, and the file has both keys."""
-    owners = [ledger.sealing(index, tmp_path) for index in range(2)]
-    for sealing in owners:
-        await ledger.write(told=sealing)
-        await sealing.finish()
-    commands = ReceiptCommands(ledger.store, LongReads(_written), owners[0])
-    told = (await commands.answer(RotateLedgerKey())).value
-    assert told is not None and [key["retired_at"] is None for key in told["keys"]] == [True, False]
-    for sealing in (*owners, ledger.sealing(1, tmp_path)):
-        await ledger.write(told=sealing)
-        await sealing.finish()
-    signed = [one.signed.key_id for one in read_roots(RootsFile(tmp_path, 0).path)]
-    assert signed == [told["keys"][1]["id"], told["keys"][0]["id"]]
-    assert len(list(read_roots(RootsFile(tmp_path, 1).path))) == 3
-    await ledger.check()
-    none = await ledger.commands().answer(RotateLedgerKey())
-    assert none.refusal is not None
 
 
 async def test_the_file_is_caught_up_when_it_can_be_written_again(

@@ -56,7 +56,9 @@ async def test_a_series_has_each_number_once(store: AccountStore) -> None:
     await store.seals.seal(*first)
     with pytest.raises(NumberTaken):
         await store.seals.seal(*signed(1, Seal(BOB, 1, 1, 1)))
-    assert await store.seals.seal(*signed(1, Seal(BOB, 1, 1, 1), series=1)) == []
+    assert await store.seals.series() == [0]
+    assert await store.seals.seal(*signed(1, Seal(BOB, 1, 1, 1), series=7)) == []
+    assert await store.seals.series() == [0, 7]
     second = signed(2, Seal(ALICE, 2, 2, 1))
     await store.seals.seal(*second)
     assert await store.seals.after(0, 0, 9) == [first[3], second[3]]

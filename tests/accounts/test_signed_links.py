@@ -12,6 +12,7 @@ from pathlib import Path
 import asyncpg
 import msgspec
 import pytest
+from nacl.signing import SigningKey
 
 from actors.accounts import audit, ledger
 from actors.accounts.checkpoint import CheckpointError, Checkpoints
@@ -21,12 +22,14 @@ from actors.accounts.seals_store import Sealed
 from actors.accounts.signed_links import SignedLinks
 from actors.accounts.store import PostgresAccountStore
 from actors.gateway.pages.receipts import entry_body
-from actors.receipts.roots_file import RootsFile
+from actors.receipts.root_keys import ProvenKey, name_of, published
+from actors.receipts.roots_file import RootsFile, read_roots
+from actors.receipts.statements import SignedStatement, Statement, leaf_of, root_of
 from actors.units import base58_text
 from ledger_gateway import receipts as verifier
 from tests.accounts.making import ALICE, BOB, START
 from tests.accounts.shards import SHARDS
-from tests.accounts.test_sealing import Ledger
+from tests.accounts.test_sealing import SEAL, Ledger
 from tests.databases import tamper
 
 Chains = dict[bytes, list[Entry]]
@@ -179,6 +182,36 @@ async def test_entries_that_no_statement_has_are_named_when_later_ones_are_signe
     async with postgres_pool.acquire() as connection:
         report = await audit.audit(connection, Checkpoints(signed=links))
     assert report.faults == [(base58_text(ALICE), "entry 14 is in no signed statement, and later ones are")]
+
+
+async def test_a_later_statement_hides_nothing_of_an_earlier_one(
+    postgres_pool: asyncpg.Pool, owner_url: str, tmp_path: Path
+) -> None:
+    """Somebody writes a chain anew, and has come to put a statement of it into the file, under a key of their own: the
+    leaves of before still contradict it, and with the published keys the file itself is refused."""
+    made = await signed(postgres_pool, tmp_path)
+    assert isinstance(made.store, PostgresAccountStore)
+    file, saved = RootsFile(tmp_path, 0), tmp_path / "ledger-keys.json"
+    saved.write_text(json.dumps(published(SEAL.prove(await made.store.seals.keys()).keys)))
+    assert SignedLinks([tmp_path], saved).statements == 2
+    await made.write(ALICE, 1)
+    await forge(postgres_pool, owner_url, made.store, whole_chain_made_anew)
+    *_, last = await made.store.seals.following(Sealed(ALICE, 0, 0), 99)
+    newest = list(read_roots(file.path))[-1]
+    leaves = leaf_of(ALICE, last.entry.seq, [last.hash]).packed()
+    text = Statement(0, 3, newest.statement.at_ms, newest.signed.digest, 1, 1, root_of(leaves)).text()
+    key = SigningKey(b"x" * 32)
+    public = bytes(key.verify_key)
+    forged = SignedStatement(text, name_of(public), key.sign(text.encode()).signature, leaves)
+    file.append(ProvenKey(name_of(public), public, 1), [forged])
+    report = await audited(postgres_pool, tmp_path)
+    wanted = "entry 8 has another hash than in a signed statement: the chain was written anew"
+    assert (base58_text(ALICE), wanted) in report.faults and report.statements == 3
+    with pytest.raises(CheckpointError, match="not among the keys that you gave"):
+        SignedLinks([tmp_path], saved)
+    saved.write_text("{}")
+    with pytest.raises(CheckpointError, match=r"save /\.well-known/ledger-keys\.json"):
+        SignedLinks([tmp_path], saved)
 
 
 def test_files_that_say_nothing_are_refused(tmp_path: Path) -> None:

@@ -7,6 +7,9 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from functools import partial
 from typing import Any
 
@@ -15,11 +18,21 @@ import pytest
 import websockets
 
 from bench.product import Product
-from ledger_gateway.receipts import Chain, Receipt, check, check_continued, digest_of, public_keys, read_receipts
+from ledger_gateway.receipts import (
+    Chain,
+    PublishedKey,
+    Receipt,
+    check,
+    check_continued,
+    digest_of,
+    public_keys,
+    read_receipts,
+)
 from tests.cluster.load import steady
 from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_faults import VICTIMS, eventually, load_while
 from tests.customers import Customer, request, rpc_body
+from tests.product import StaffedProduct
 
 _PER_SECOND = 100
 _SEALED_SECONDS = 60.0
@@ -31,7 +44,7 @@ def page(customer: Customer, path: str) -> Any:
     return answer.body
 
 
-def keys_of(product: Product) -> dict[str, bytes]:
+def keys_of(product: Product) -> dict[str, PublishedKey]:
     return public_keys(request(f"{product.http_url}/.well-known/ledger-keys.json", {}).body)
 
 
@@ -82,6 +95,30 @@ async def test_every_entry_is_proven_when_an_owner_was_killed(product: Product) 
         check_continued(first, later[0], chain)
     audit = await asyncio.to_thread(product.audit, with_roots=True)
     assert audit.returncode == 0 and "signed statements" in audit.stdout, audit.stdout + audit.stderr
+    await asyncio.to_thread(assert_memos_are_on_the_chain, product)
+
+
+def assert_memos_are_on_the_chain(product: StaffedProduct) -> None:
+    """The chain has one memo of the hour, with a statement of the files, and no second one after a kill of the
+    sender."""
+    told = json.loads(product.command("memos", "show", "--json"))
+    command = [sys.executable, "-m", "actors.memos.audit", "--payer", told["payer"], "--json", "--roots"]
+    command += [str(product.data_dir / "roots"), "--node-url", str(product.ready["node_url"])]
+
+    def audited() -> Any:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    assert eventually(lambda: audited()["memos"] > 0, _SEALED_SECONDS)
+    hour, before = time.time() // 3600, audited()
+    (pid,) = product.running("ray::MemoSender")
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: bool(set(product.running("ray::MemoSender")) - {pid}), _SEALED_SECONDS)
+    assert eventually(lambda: json.loads(product.command("memos", "show", "--json"))["lamports"] > 0, _SEALED_SECONDS)
+    after = audited()
+    assert after["series"] == before["series"] == 1 and (after == before or time.time() // 3600 > hour)
+    assert after["lamports"] == 5_600 * after["memos"]
 
 
 async def test_each_kind_of_charge_has_its_receipt(product: Product) -> None:

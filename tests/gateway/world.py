@@ -40,6 +40,7 @@ from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.replica import LinkTimeout
 from actors.identity.store import IdentityStore
+from actors.receipts.root_keys import KeySeal
 from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream.replies import Node
@@ -203,6 +204,7 @@ class World:
             "test",
             [VirtualShard(number) for number in range(VIRTUAL_SHARDS)],
             sleep=_for_ever,
+            seal=KeySeal(b"secret"),
         )
         self.accounts, self.metrics = InProcessAccounts(self.shard), Metrics()
         self.door: HttpDoor = HttpDoor(

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from nacl.signing import SigningKey
 
 from actors.accounts import ledger
 from actors.accounts.ledger import Entry
@@ -17,12 +18,25 @@ from actors.accounts.receipts import Receipt as MadeReceipt
 from actors.gateway.pages.receipts import receipt_body
 from actors.receipts.root_keys import KeySeal, published
 from actors.receipts.statements import AccountPaths, SignedStatement, Statement, leaf_of, root_of
-from ledger_gateway.receipts import Chain, NotProven, check, check_continued, digest_of, public_keys, read_receipts
+from ledger_gateway.receipts import (
+    Chain,
+    NotProven,
+    PublishedKey,
+    check,
+    check_continued,
+    digest_of,
+    public_keys,
+    read_receipts,
+)
 from tests.tidy.sources import ROOT
 
-SEAL = KeySeal(b"secret")
+SEAL, SIGNING = KeySeal(b"secret"), SigningKey(b"k" * 32)
 KEY = SEAL.make(b"k" * 32, b"n" * 12, 1_700_000_000_000)
-KEYS = published([KEY])
+# A later key signs by now; what this one signs is of the time before, or of little after it.
+RETIRED_MS = 1_700_000_060_000
+LATER = SEAL.make(b"l" * 32, b"m" * 12, RETIRED_MS, SEAL.prove([KEY]).keys)
+PROVEN = SEAL.prove([KEY, LATER]).keys
+KEYS = published(PROVEN)
 ACCOUNTS = [sha256(bytes([number])).digest() for number in range(5)]
 ENTRIES = [
     Entry(
@@ -49,13 +63,13 @@ def chain_of(pubkey: bytes) -> list[bytes]:
     return hashes
 
 
-def receipts(account: int = 2, first: int = 4) -> list[dict[str, Any]]:
-    """Of one statement with five accounts, of which each has its entries from `first` on in it."""
+def receipts(account: int = 2, first: int = 4, at_ms: int = 1_700_000_001_000) -> list[dict[str, Any]]:
+    """Of one statement with five accounts, of which each has its entries from `first` on in it; made at this time."""
     chains = {pubkey: chain_of(pubkey) for pubkey in ACCOUNTS}
     order = sorted(ACCOUNTS)
     packed = b"".join(leaf_of(pubkey, first, chains[pubkey][first:]).packed() for pubkey in order)
-    text = Statement(0, 7, 1_700_000_001_000, b"p" * 32, 5, 40, root_of(packed)).text()
-    signed = SignedStatement(text, KEY.id, SEAL.open(KEY).sign(text.encode()).signature, packed)
+    text = Statement(0, 7, at_ms, b"p" * 32, 5, 40, root_of(packed)).text()
+    signed = SignedStatement(text, KEY.id, SIGNING.sign(text.encode()).signature, packed)
     pubkey = order[account]
     leaf = leaf_of(pubkey, first, chains[pubkey][first:])
     made, paths = [], AccountPaths(packed, account, leaf, chains[pubkey][first:])
@@ -74,6 +88,24 @@ def other(value: Any) -> Any:
     if value and set(value) <= set("0123456789abcdef"):
         return value[:-1] + ("0" if value[-1] != "0" else "1")
     return value + "x"
+
+
+def signed_at(at_ms: int, *, with_entry: bool = False) -> Callable[[dict[str, Any]], None]:
+    """A whole receipt whose statement was signed at this time, and whose entry says so too."""
+
+    def change(receipt: dict[str, Any]) -> None:
+        if not with_entry:
+            return receipt.update(receipts(at_ms=at_ms)[2])
+        entry = msgspec.structs.replace(ENTRIES[0], at_ms=at_ms)
+        before = ledger.genesis(ACCOUNTS[0])
+        after = ledger.chain(before, entry)
+        leaf = leaf_of(ACCOUNTS[0], 1, [after])
+        text = Statement(0, 7, at_ms, b"p" * 32, 1, 1, root_of(leaf.packed())).text()
+        signed = SignedStatement(text, KEY.id, SIGNING.sign(text.encode()).signature, leaf.packed())
+        path = AccountPaths(leaf.packed(), 0, leaf, [after]).of(1)
+        return receipt.update(receipt_body(ACCOUNTS[0], MadeReceipt(entry, before, path, signed)))
+
+    return change
 
 
 def mutations() -> Iterator[tuple[str, Callable[[dict[str, Any]], None]]]:
@@ -100,6 +132,10 @@ def mutations() -> Iterator[tuple[str, Callable[[dict[str, Any]], None]]]:
         lambda one: one["entry"].update(method="getSlot,", description=one["entry"]["description"][1:]),
     )
     yield "another account's", lambda one: one.update({name: receipts(3)[2][name] for name in ("account", "head")})
+    yield "made before its key was", signed_at(RETIRED_MS - 10_000_000)
+    yield "made after its key was retired", signed_at(RETIRED_MS + 62_000)
+    yield "made after its key was retired, and so the entry", signed_at(RETIRED_MS + 62_000, with_entry=True)
+    yield "made before its entry", signed_at(1_700_000_000_001)
     yield "the receipt of the next entry", lambda one: one["entry"].update(receipts()[3]["entry"])
 
 
@@ -119,6 +155,14 @@ def test_every_entry_of_every_account_is_proven(account: int, first: int) -> Non
         assert held(receipt) == chain_of(sorted(ACCOUNTS)[account])[number]
 
 
+@pytest.mark.parametrize("at_ms", [1_700_000_000_011, RETIRED_MS, RETIRED_MS + 60_000])
+def test_a_retired_key_proves_what_it_signed_while_it_was_in_use(at_ms: int) -> None:
+    """And for a minute, within which every owner has taken the change over."""
+    assert PROVEN[1].retired_ms == RETIRED_MS and PROVEN[0].retired_ms is None
+    for receipt in receipts(at_ms=at_ms):
+        held(receipt)
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_no_changed_receipt_is_proven(name: str) -> None:
     receipt = receipts()[2]
@@ -136,7 +180,7 @@ def test_what_is_no_receipt_is_refused(document: Any) -> None:
 
 
 def test_a_key_that_is_not_published_proves_nothing() -> None:
-    for keys in ({}, {KEY.id: b"p" * 32}):
+    for keys in ({}, {KEY.id: PublishedKey(b"p" * 32, 0, None)}):
         with pytest.raises(NotProven):
             check(read_receipts(receipts()[0])[0], keys)
     for document in ({}, {"keys": [{"id": "x"}]}, None):

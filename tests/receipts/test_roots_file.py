@@ -1,21 +1,30 @@
 from pathlib import Path
 
 import pytest
+from nacl.signing import SigningKey
 
-from actors.receipts.root_keys import KeySeal, RootKey
+from actors.receipts.checks import SeriesEnd
+from actors.receipts.root_keys import KeySeal, ProvenKey
 from actors.receipts.roots_file import BrokenRoots, RootsFile, read_roots
 from actors.receipts.statements import NO_STATEMENT, SignedStatement, Statement, leaf_of, root_of
 
 SEAL = KeySeal(b"secret")
-KEY, LATER_KEY = (SEAL.make(name * 32, name * 12, 0) for name in (b"k", b"l"))
+FIRST_ROW = SEAL.make(b"k" * 32, b"k" * 12, 0)
+LATER_KEY, KEY = SEAL.prove([FIRST_ROW, SEAL.make(b"l" * 32, b"l" * 12, 4, SEAL.prove([FIRST_ROW]).keys)]).keys
+SEEDS = {KEY.id: b"k" * 32, LATER_KEY.id: b"l" * 32}
+PINNED = {KEY.id: KEY, LATER_KEY.id: LATER_KEY}
 
 
-def statements(count: int, key: RootKey = KEY, first: int = 1, previous: bytes = NO_STATEMENT) -> list[SignedStatement]:
+def statements(
+    count: int, key: ProvenKey = KEY, first: int = 1, previous: bytes = NO_STATEMENT, at_ms: int = 0
+) -> list[SignedStatement]:
+    """at_ms: of all of them; 0: their numbers."""
     made = []
     for number in range(first, first + count):
         leaves = leaf_of(b"a" * 32, number, [bytes([number]) * 32]).packed()
-        text = Statement(3, number, number, previous, 1, 1, root_of(leaves)).text()
-        made.append(SignedStatement(text, key.id, SEAL.open(key).sign(text.encode()).signature, leaves))
+        text = Statement(3, number, at_ms or number, previous, 1, 1, root_of(leaves)).text()
+        signature = SigningKey(SEEDS[key.id]).sign(text.encode()).signature
+        made.append(SignedStatement(text, key.id, signature, leaves))
         previous = made[-1].digest
     return made
 
@@ -29,10 +38,11 @@ def test_a_file_has_the_statements_in_their_order_with_their_keys(tmp_path: Path
     assert file.newest() is None
     file.append(KEY, made[:2])
     again = RootsFile(tmp_path / "new", 3)
-    assert again.newest() == 2
+    assert again.newest() == SeriesEnd(2, made[1].digest)
     again.append(KEY, made[2:])
     again.append(LATER_KEY, statements(1, LATER_KEY, 4, made[2].digest))
     assert numbers(file.path) == [1, 2, 3, 4]
+    assert [written.statement.number for written in read_roots(file.path, PINNED)] == [1, 2, 3, 4]
     assert file.path.read_text().count("public_key") == 2
 
 
@@ -43,7 +53,7 @@ def test_a_line_that_a_crash_cut_is_written_anew(tmp_path: Path) -> None:
     file.path.write_bytes(whole[:-9])
     assert numbers(file.path) == [1]
     again = RootsFile(tmp_path, 3)
-    assert again.newest() == 1
+    assert again.newest() == SeriesEnd(1, made[0].digest)
     again.append(KEY, made[1:])
     assert file.path.read_bytes() == whole
     file.path.write_bytes(whole[:20])
@@ -76,4 +86,35 @@ def test_a_statement_that_was_taken_out_is_noticed(tmp_path: Path) -> None:
     lines = file.path.read_text().splitlines()
     file.path.write_text("\n".join([lines[0], lines[1], lines[3]]) + "\n")
     with pytest.raises(BrokenRoots, match="does not follow"):
+        numbers(file.path)
+
+
+def test_a_key_that_was_not_published_proves_nothing(tmp_path: Path) -> None:
+    """The file's own line may be by somebody who could make the service write it."""
+    file = RootsFile(tmp_path, 3)
+    made = statements(2)
+    file.append(KEY, made)
+    file.append(LATER_KEY, statements(1, LATER_KEY, 3, made[1].digest))
+    with pytest.raises(BrokenRoots, match="not among the keys"):
+        list(read_roots(file.path, {KEY.id: KEY}))
+
+
+@pytest.mark.parametrize("pinned", [PINNED, None], ids=["published", "of the file"])
+def test_a_retired_key_signs_nothing_more(tmp_path: Path, pinned: dict[str, ProvenKey] | None) -> None:
+    """As whoever it leaked to would have it sign. A minute is for owners that take the change over."""
+    file, made = RootsFile(tmp_path, 3), statements(2)
+    made += statements(1, LATER_KEY, 3, made[1].digest, 4)
+    made += statements(1, KEY, 4, made[2].digest, 60_004)
+    for one in made:
+        file.append(PINNED[one.key_id], [one])
+    assert len(list(read_roots(file.path, pinned))) == 4
+    file.append(KEY, statements(1, KEY, 5, made[3].digest, 60_005))
+    with pytest.raises(BrokenRoots, match="statement 5 of series 3 is of a time at which its key"):
+        list(read_roots(file.path, pinned))
+
+
+def test_a_line_names_a_key_by_its_hash(tmp_path: Path) -> None:
+    file = RootsFile(tmp_path, 3)
+    file.append(KEY._replace(public=LATER_KEY.public), statements(1))
+    with pytest.raises(BrokenRoots, match="another public half"):
         numbers(file.path)

@@ -28,6 +28,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
             "documents",
             "fees",
             "lookups",
+            "memos",
             "sends",
             "status",
             "trades",
@@ -84,6 +85,8 @@ OPEN = {
         "named_keys",
         "operations",
         "outbox",
+        "proven_roots",
+        "signed_links",
         "receipts",
         "runway",
         "usage",
@@ -91,7 +94,7 @@ OPEN = {
     # What open streams pay with and are ended by, and the ports of what is paid for.
     "metering": {"meters", "minutes", "standing_watch"},
     # Trees, statements and keys: a format, and the file that has it.
-    "receipts": {"merkle", "root_keys", "roots_file", "statements"},
+    "receipts": {"checks", "merkle", "root_keys", "roots_file", "statements"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.

@@ -33,7 +33,7 @@ LIGHTHOUSE = Pubkey.from_string("L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95")  
 MEMOS = frozenset(
     map(
         Pubkey.from_string,
-        ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"),
+        (addresses.MEMO_PROGRAM, "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"),
     )
 )
 _UNIT_LIMIT, _UNIT_PRICE = 2, 3  # First bytes of compute-budget instructions.

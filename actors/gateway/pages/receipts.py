@@ -1,7 +1,7 @@
 """GET /account/receipts, /account/receipts/{id}, /account/consistency and /.well-known/ledger-keys.json.
 
 Implements: decisions, "Signed roots". A shell only where it waits for a statement: a receipt that is asked for right
-after its call is there within two seconds. What a receipt has, and how it is checked: docs/receipts.md.
+after its call is there within two seconds. What a receipt has, and how it is checked: accounts/README.md, "Receipts".
 """
 
 import asyncio

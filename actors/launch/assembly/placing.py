@@ -14,6 +14,7 @@ from actors.launch.assembly.deposit_watcher import open_accounts, open_node
 from actors.launch.assembly.sending import place_all_racers
 from actors.launch.assembly.streaming import needs_hub
 from actors.launch.assembly.webhooks import place_all_dispatchers
+from actors.memos.host import place_sender
 from actors.signals.host import place_classifiers
 from actors.streams.hub.host import place_hub
 
@@ -25,6 +26,7 @@ async def place_beside_owners(config: Config) -> None:
         place_all_dispatchers(config),
         asyncio.to_thread(place_classifiers, config, open_node),
         place_all_racers(config),
+        asyncio.to_thread(place_sender, config, open_node),
     ]
     if config.payments.deposit_wallet is not None:
         placing.append(asyncio.to_thread(place_watchers, config, open_accounts, open_node))

@@ -31,6 +31,7 @@ from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore,
 from actors.identity.store import RedisIdentityStore
 from actors.launch.assembly.deposit_watcher import watch_deposits
 from actors.launch.assembly.documents import discovery, with_documents
+from actors.launch.assembly.memos import watch_memos
 from actors.launch.assembly.payments import assemble_payments
 from actors.launch.assembly.placing import place_beside_owners
 from actors.launch.assembly.sending import assemble_sends
@@ -89,7 +90,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     nodes = Nodes(config.upstream, clock, current.probed, NodeClient if tracing is None else _traced_nodes(tracing))
     await asyncio.gather(nodes.probe(), accounts.connected())
     nodes.start()
-    deposits = await watch_deposits(config)
+    deposits, memos = await asyncio.gather(watch_deposits(config), watch_memos(config))
     sends, methods, close_sends = await assemble_sends(config, nodes, RedisSendMarks(redis_client))
     payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, meters, standing, replica_id, metrics, [signals.kind])
@@ -128,7 +129,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
     reporting = asyncio.create_task(_report(config, metrics))
     hosting.tune_gc()
-    optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
+    optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
     last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)

@@ -30,6 +30,7 @@ from actors.launch.local_run import (
     cluster,
     demo,
     leftovers,
+    memo_setup,
     sponsor_setup,
     start_checks,
     stores,
@@ -298,6 +299,7 @@ class _Run:
             assert started.upstream.node_url is not None
             asyncio.run(demo.fund(started.upstream.node_url, self._secrets.demo))
             asyncio.run(sponsor_setup.prepare_embedded(started))
+            asyncio.run(memo_setup.fund_embedded(started))
         return started
 
     def _install_front(self, run_folder: Path, config: Config) -> Path:

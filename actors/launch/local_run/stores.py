@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 import actors
 from actors.config import Config, ConfigError, environment_name
+from actors.launch.local_run.memo_setup import fund_embedded, with_memos
 from actors.launch.local_run.sponsor_setup import prepare_embedded, with_sponsor
 from actors.launch.local_run.start_checks import needed_ports, network_of, require_whole
 from actors.launch.local_run.tpu_identity import with_tpu_identity
@@ -101,7 +102,8 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
     if embedded_chain and trades.sol_usd_micro is None:  # Its SOL has no market, and no account with a price.
         trades = trades.model_copy(update={"sol_usd_micro": EMBEDDED_SOL_USD_MICRO})
     config = config.model_copy(update={"storage": storage, "payments": payments, "trades": trades})
-    return with_sponsor(with_tpu_identity(config), secrets_folder, secrets.sponsor.seed if embedded_chain else None)
+    config = with_memos(with_tpu_identity(config), secrets.memos.seed if embedded_chain else None)
+    return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
 
 
 def _devnode_grpc_port(config: Config) -> int:
@@ -154,4 +156,5 @@ def start_beside(config: Config) -> Config:
     started = start_missing(fill_local(config, load_or_make(folder), folder), data, supervisor)
     if config.upstream.node_url is None:
         asyncio.run(prepare_embedded(started))
+        asyncio.run(fund_embedded(started))
     return started

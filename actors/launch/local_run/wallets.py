@@ -4,6 +4,7 @@ Implements: the local run's deposit wallet, fee sponsor, demo wallet and cluster
 Not here: their use.
 """
 
+import hashlib
 import json
 import secrets
 from dataclasses import dataclass
@@ -46,6 +47,11 @@ class LocalSecrets:
     sponsor: Wallet
     demo: Wallet
     demo_api_key: str | None
+
+    @property
+    def memos(self) -> Wallet:
+        """Pays for memos on the embedded chain. It follows from another key of play money: older files have none."""
+        return Wallet(hashlib.sha256(b"ledger-gateway memos " + self.sponsor.seed).digest())
 
 
 def load_or_make(folder: Path) -> LocalSecrets:

@@ -31,6 +31,7 @@ from actors.launch.operator.account_commands import add_account_shortcuts, add_a
 from actors.launch.operator.backup_commands import add_backup
 from actors.launch.operator.cluster_commands import add_cluster
 from actors.launch.operator.ledger_key_commands import add_ledger_keys
+from actors.launch.operator.memo_commands import add_memos
 from actors.launch.operator.money_commands import add_deposits, add_referrals
 from actors.launch.operator.sponsor_commands import add_sponsor
 from actors.launch.operator.tables import is_for_a_terminal, print_table
@@ -91,6 +92,7 @@ def make_cli(parts: Parts) -> typer.Typer:
     add_deposits(cli)
     add_referrals(cli)
     add_ledger_keys(cli)
+    add_memos(cli)
     add_sponsor(cli)
     cli.command("audit")(audit.main)
     add_account_shortcuts(cli)

@@ -22,6 +22,7 @@ FIRST_LINES = MappingProxyType(
         "deposits": "Transfers to the deposit account, and their outcomes.",
         "referrals": "Referral codes and their bonus on deposits.",
         "ledger-key": "Keys that sign statements of the ledger.",
+        "memos": "Signed statements as memos on the chain.",
         "sponsor": "The key that pays network fees of x402 payments.",
         "backup": "Restored copies of the database: verify one before it goes into service.",
         "audit": "Recompute every balance and hash chain from the ledger.",

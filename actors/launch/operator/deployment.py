@@ -22,6 +22,7 @@ from actors.config import ENVIRONMENT_PREFIX, Config, ConfigError
 from actors.config_loader import load
 from actors.launch.front.installation import settings_that_differ
 from actors.launch.local_run.cluster import APPLICATION
+from actors.launch.local_run.memo_setup import with_memos
 from actors.launch.local_run.sponsor_setup import with_sponsor
 from actors.launch.local_run.start_checks import require_own_stores
 from actors.launch.local_run.stores import require_cluster_settings
@@ -46,7 +47,8 @@ def cluster_config(arguments: Mapping[str, str], environ: Mapping[str, str]) -> 
     """
     file, lines = arguments.get("config"), arguments.get("environment")
     current = environ if lines is None else _of_file(Path(lines), environ)
-    config = with_sponsor(with_tpu_identity(load(current, Path(file) if file else None).config), None, None)
+    loaded = load(current, Path(file) if file else None).config
+    config = with_sponsor(with_memos(with_tpu_identity(loaded), None), None, None)
     require_cluster_settings(config)
     _require_takeover(config, environ)
     asyncio.run(require_own_stores(config, _STORES_SECONDS))

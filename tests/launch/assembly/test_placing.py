@@ -14,7 +14,7 @@ WHOLE = Config(
     payments=PaymentsConfig(deposit_wallet="So11111111111111111111111111111111111111112"),
     upstream=UpstreamConfig(node_url="http://node.example", node_ws_url="ws://node.example"),
 )
-ALL = {"place_all_dispatchers", "place_classifiers", "place_all_racers", "place_watchers", "place_hub"}
+ALL = {"place_all_dispatchers", "place_classifiers", "place_all_racers", "place_watchers", "place_hub", "place_sender"}
 
 
 def placed_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
@@ -47,8 +47,9 @@ async def test_all_are_placed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_what_is_not_configured_is_not_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a wallet nobody pays in, and without a WebSocket of a node there are no streams."""
-    placed = placed_at_once(monkeypatch, 3)
+    """Without a wallet nobody pays in, without a WebSocket of a node there are no streams. The sender of memos is
+    ended where they are off."""
+    placed = placed_at_once(monkeypatch, 4)
     await placing.place_beside_owners(Config(upstream=UpstreamConfig(node_url="http://node.example")))
     assert set(placed) == ALL - {"place_watchers", "place_hub"}
 
