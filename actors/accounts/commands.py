@@ -23,6 +23,7 @@ from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, 
 from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
+from actors.accounts.fact_commands import FactCommands, TellFacts
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.hour_learning import HourLearning
 from actors.accounts.hourly_commands import ChangeHourlyLimit, HourlyCommands, ReadHourlyLimit
@@ -85,7 +86,7 @@ class Commands:
         self._receipts = ReceiptCommands(store, self._long_reads, sealing)
         self._named_keys = KeyCommands(activations, random_bytes)
         self._api_keys = ApiKeys(activations, store)
-        self._hourly_limits = HourlyCommands(activations, hours)
+        self._hourly_limits, self._facts = HourlyCommands(activations, hours), FactCommands(activations)
         self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
@@ -132,6 +133,8 @@ class Commands:
                 return await self._named_keys.answer(command)
             case ReadHourlyLimit() | ChangeHourlyLimit():
                 return await self._hourly_limits.answer(command)
+            case TellFacts():
+                return await self._facts.tell(command)
             case ReadReceipts() | ReadChain() | ReadBill() | ReadLedgerKeys() | RotateLedgerKey():
                 return await self._receipts.answer(command)
             case api.IssueKey(proof, ref_code):
