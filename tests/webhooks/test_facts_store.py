@@ -77,10 +77,10 @@ async def test_a_change_that_waits_gives_way_to_the_next_one(kept: Kept) -> None
     for least in (3, 4, 5):
         for name in ("wh_1", "wh_2"):
             assert await kept.webhooks.change(ALICE, name, Change(replace(SIGNALS, min_lamports=least)), NOW)
-    least = replace(SIGNALS, min_lamports=5)
+    newest = replace(SIGNALS, min_lamports=5)
     assert await kept.bodies() == [
         *(chosen(first), chosen(other)),
-        *(chosen(replace(first, filter=least)), chosen(replace(other, filter=least))),
+        *(chosen(replace(first, filter=newest)), chosen(replace(other, filter=newest))),
     ]
 
 
