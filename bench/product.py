@@ -292,11 +292,11 @@ class Product:
         return done.stdout
 
     def audit(self, with_roots: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run the audit. Exit code 0: every balance and every hash chain follows from the ledger. with_roots: and
+        """Run the audit. Exit code 0: every balance, hash chain and webhook follows from the ledger. with_roots: and
         agrees with the signed statements, which releases before 0.2.0 do not make."""
         roots = ("--roots", str(self.data_dir / "roots")) if with_roots else ()
         return subprocess.run(
-            [sys.executable, "-m", "actors.accounts.audit", "--data-dir", str(self.data_dir), *roots],
+            command("audit", "--data-dir", str(self.data_dir), *roots, root=self._root),
             cwd=self._root,
             env=environment(self._settings),
             capture_output=True,

@@ -6,7 +6,7 @@ serving instance. Memory stays flat: accounts, entries and batches are read as t
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from actors.accounts.audit_database import (
     AgainstOption,
     DataDirOption,
     KeyOption,
+    OrderedRows,
     PostgresUrlOption,
     RootsKeysOption,
     RootsOption,
@@ -44,6 +45,8 @@ from actors.accounts.stored import stored_head
 from actors.units import UNITS_PER_USDC, routing_bytes, usdc_text, virtual_shard
 
 _ROWS_AHEAD = 2_000
+# The audit of another context, whose rows are facts of accounts too: in the same snapshot, into the same report.
+FurtherAudit = Callable[[asyncpg.Connection, AuditReport], Awaitable[None]]
 _PAST_ALL = b"\xff" * 33  # Later than every public key.
 
 _KEYED = r"\|[0-9]{1,9}$"  # The end of a description that names its key (calls.with_key).
@@ -181,29 +184,9 @@ class LedgerReport(AuditReport):
     written: Path | None = None  # A new checkpoint.
 
 
-class _Rows:
-    """Rows of one ordered stream, taken account by account."""
-
-    def __init__(self, rows: AsyncIterator[Any]) -> None:
-        self._rows = rows
-        self._next: Any = None
-
-    async def advance(self) -> None:
-        self._next = await anext(self._rows, None)
-
-    async def of(self, pubkey: bytes, take: Callable[[Any], None]) -> list[bytes]:
-        """Call `take` with every row of this account. Returns the public keys of rows before it: without account."""
-        strays: list[bytes] = []
-        while self._next is not None and self._next["pubkey"] <= pubkey:
-            if self._next["pubkey"] == pubkey:
-                take(self._next)
-            elif not strays or strays[-1] != self._next["pubkey"]:
-                strays.append(self._next["pubkey"])
-            await self.advance()
-        return strays
-
-
-async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None = None) -> LedgerReport:
+async def audit(
+    connection: asyncpg.Connection, checkpoints: Checkpoints | None = None, further: Sequence[FurtherAudit] = ()
+) -> LedgerReport:
     """Recompute everything. The connection should have no statement timeout. Raises checkpoint.CheckpointError."""
     wanted = checkpoints or Checkpoints()
     report = LedgerReport(checkpoint_at=None if wanted.earlier is None else wanted.earlier.at)
@@ -212,7 +195,7 @@ async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None 
     now = await connection.fetchval("SELECT extract(epoch FROM now())::bigint")
     writer = None if wanted.later is None else CheckpointWriter(wanted.later, wanted.key, now)
     try:
-        await _audit(connection, wanted, writer, report)
+        await _audit(connection, wanted, writer, report, further)
         if writer is not None and report.faults_total == 0:
             writer.finish()
             report.written = wanted.later
@@ -223,13 +206,17 @@ async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None 
 
 
 async def _audit(
-    connection: asyncpg.Connection, wanted: Checkpoints, writer: CheckpointWriter | None, report: LedgerReport
+    connection: asyncpg.Connection,
+    wanted: Checkpoints,
+    writer: CheckpointWriter | None,
+    report: LedgerReport,
+    further: Sequence[FurtherAudit],
 ) -> None:
     earlier, signed = wanted.earlier, wanted.signed
     unseen = set() if signed is None else signed.accounts()
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         # In the order of the primary keys, so that the database streams instead of sorting.
-        entries = _Rows(
+        entries = OrderedRows(
             aiter(
                 connection.cursor(
                     "SELECT pubkey, seq, at_ms, type, amount, balance, operation_id, method, outcome, description,"
@@ -238,7 +225,7 @@ async def _audit(
                 )
             )
         )
-        batches = _Rows(
+        batches = OrderedRows(
             aiter(
                 connection.cursor(
                     "SELECT pubkey, id, remaining FROM credit_batches ORDER BY pubkey, id", prefetch=_ROWS_AHEAD
@@ -269,6 +256,8 @@ async def _audit(
         for what, query in _ACROSS.items():
             async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
                 report.add(row[0], f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}")
+        for each in further:
+            await each(connection, report)
 
 
 def _add_gone(pubkeys: list[bytes], report: LedgerReport) -> None:
@@ -300,7 +289,9 @@ async def _audit_deposits(connection: asyncpg.Connection, report: LedgerReport) 
         report.add("all", f"credits granted for deposits: {granted}, by what was received {report.earned}")
 
 
-async def _audit_account(row: Any, entries: _Rows, batches: _Rows, recount: Recount, report: LedgerReport) -> None:
+async def _audit_account(
+    row: Any, entries: OrderedRows, batches: OrderedRows, recount: Recount, report: LedgerReport
+) -> None:
     pubkey: bytes = row["pubkey"]
     left: dict[int, int] = {}
 
@@ -362,34 +353,48 @@ def document(report: LedgerReport) -> dict[str, Any]:
     return told | {"faults": report.faults}
 
 
-async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints) -> LedgerReport:
+async def run(
+    postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints, further: Sequence[FurtherAudit] = ()
+) -> LedgerReport:
     async with reading(postgres_url, data_dir, "ledger audit") as connection:
-        return await audit(connection, checkpoints)
+        return await audit(connection, checkpoints, further)
 
 
-def main(
-    postgres_url: PostgresUrlOption = None,
-    data_dir: DataDirOption = None,
-    later: Annotated[
-        Path | None, typer.Option("--checkpoint", help="Write the newest link of every chain here, signed.")
-    ] = None,
-    earlier: AgainstOption = None,
-    key: KeyOption = None,
-    roots: RootsOption = None,
-    roots_keys: RootsKeysOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
-    settings_dir: SettingsDirOption = None,
-    xdg_data_home: XdgOption = "",
-) -> None:
-    """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
-    console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
-    no_tables = "This database has no accounts yet: start the product once, or name another with --postgres-url."
-    with exit_where_unreadable(console, no_tables), open_checkpoints(earlier, later, key) as checkpoints:
-        checkpoints.signed = SignedLinks(roots, roots_keys) if roots else None
-        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
-    console.print_json(data=document(report)) if as_json else show(report, console)
-    report.exit()
+def command(*further: FurtherAudit) -> Callable[..., None]:
+    """Make the command that runs this audit, and further ones with it."""
+
+    def main(
+        postgres_url: PostgresUrlOption = None,
+        data_dir: DataDirOption = None,
+        later: Annotated[
+            Path | None, typer.Option("--checkpoint", help="Write the newest link of every chain here, signed.")
+        ] = None,
+        earlier: AgainstOption = None,
+        key: KeyOption = None,
+        roots: RootsOption = None,
+        roots_keys: RootsKeysOption = None,
+        as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
+        settings_dir: SettingsDirOption = None,
+        xdg_data_home: XdgOption = "",
+    ) -> None:
+        """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
+        console, folder = report_console(), folder_of(data_dir, settings_dir, xdg_data_home)
+        no_tables = "This database has no accounts yet: start the product once, or name another with --postgres-url."
+        with exit_where_unreadable(console, no_tables), open_checkpoints(earlier, later, key) as checkpoints:
+            url = None if data_dir is not None else postgres_url
+            files = roots or (_own_roots(folder) if url is None else [])
+            checkpoints.signed = SignedLinks(files, roots_keys) if files else None
+            report = asyncio.run(run(url, folder, checkpoints, further))
+        console.print_json(data=document(report)) if as_json else show(report, console)
+        report.exit()
+
+    return main
+
+
+def _own_roots(folder: Path) -> list[Path]:
+    """The files of signed statements of a local run, where the audited database is its own."""
+    return [folder / "roots"] if any((folder / "roots").glob("roots-*.jsonl")) else []
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    typer.run(command())

@@ -1,4 +1,4 @@
-"""Finds the database that an audit reads, as the product's settings name it.
+"""Finds the database that an audit reads, as the product's settings name it, and reads rows account by account.
 
 Implements: money rule 6 (the audit runs beside a serving instance or without one).
 Not here: what is read (audit.py).
@@ -6,10 +6,10 @@ Not here: what is read (audit.py).
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import asyncpg
 import typer
@@ -108,3 +108,25 @@ def _running_postgres(data_dir: Path) -> str | None:
         if len(lines) > 4:
             return postgres_url(postgres_roles.PRODUCT, passwords.product, lines[4].strip(), lines[3].strip())
     return None
+
+
+class OrderedRows:
+    """Rows of one ordered stream, taken account by account."""
+
+    def __init__(self, rows: AsyncIterator[Any]) -> None:
+        self._rows = rows
+        self._next: Any = None
+
+    async def advance(self) -> None:
+        self._next = await anext(self._rows, None)
+
+    async def of(self, pubkey: bytes, take: Callable[[Any], None]) -> list[bytes]:
+        """Call `take` with every row of this account. Returns the public keys of rows before it: without account."""
+        strays: list[bytes] = []
+        while self._next is not None and self._next["pubkey"] <= pubkey:
+            if self._next["pubkey"] == pubkey:
+                take(self._next)
+            elif not strays or strays[-1] != self._next["pubkey"]:
+                strays.append(self._next["pubkey"])
+            await self.advance()
+        return strays

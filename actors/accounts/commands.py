@@ -23,6 +23,7 @@ from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, 
 from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
+from actors.accounts.fact_commands import FactCommands, TellFacts
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.hourly_commands import ChangeHourlyLimit, HourlyCommands, ReadHourlyLimit
 from actors.accounts.key_commands import KeyCommands
@@ -90,7 +91,7 @@ class Commands:
         self._receipts = ReceiptCommands(store, self._long_reads, sealing)
         self._named_keys = KeyCommands(activations, random_bytes)
         self._api_keys = ApiKeys(activations, store)
-        self._hourly_limits = HourlyCommands(activations)
+        self._hourly_limits, self._facts = HourlyCommands(activations), FactCommands(activations)
         self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
@@ -137,6 +138,8 @@ class Commands:
                 return await self._named_keys.answer(command)
             case ReadHourlyLimit() | ChangeHourlyLimit():
                 return await self._hourly_limits.answer(command)
+            case TellFacts():
+                return await self._facts.tell(command)
             case ReadReceipts() | ReadChain() | ReadBill():
                 return await self._receipts.answer(command)
             case ReadLedgerKeys() | ShowLedgerKeys() | RotateLedgerKey() | AcceptLedgerKey():

@@ -34,6 +34,7 @@ class FactKind(StrEnum):
     REFERRAL = "referral"
     KEY = "key"  # A named key was made or changed.
     HOURLY_LIMIT = "hourly_limit"
+    WEBHOOK = "webhook"  # Of another context, which tells it by a command (fact_commands.py).
 
 
 def facts_of(event: Event) -> Sequence[tuple[FactKind, dict[str, Any]]]:

@@ -8,6 +8,58 @@ CREATE OR REPLACE FUNCTION webhooks_slice(owner bytea) RETURNS integer LANGUAGE 
     SELECT get_byte(sha256(owner), 0) % 64;
 $$;
 
+-- What its customer has chosen of a webhook, as a fact tells it; of the URL, which may hold a token, its hash.
+CREATE OR REPLACE FUNCTION webhooks_chosen(hook webhooks) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object(
+        'id', hook.id, 'url_hash', encode(sha256(convert_to(hook.url, 'UTF8')), 'hex'),
+        'filter_type', hook.filter_type, 'filter_value', hook.filter_value, 'subject', hook.subject,
+        'kinds', hook.kinds, 'wallets', hook.wallets, 'mint', hook.mint, 'programs', hook.programs,
+        'min_lamports', hook.min_lamports);
+$$;
+
+-- Have the registration of a webhook told to the ledger of its account.
+CREATE OR REPLACE FUNCTION webhooks_registered(hook text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO webhook_facts (pubkey, webhook_id, body)
+    SELECT w.pubkey, w.id, webhooks_chosen(w) FROM webhooks w WHERE w.id = hook;
+$$;
+
+-- Change a webhook as its customer asks: enable or disable it (NULL: neither), and narrow its filter. What is really
+-- changed of the filter is told to the ledger of the account, in place of a change that was not told yet. Gives the
+-- webhook, or nothing where there is none.
+CREATE OR REPLACE FUNCTION webhooks_change(
+    owner bytea, hook text, enable boolean, is_narrowed boolean, new_kinds text[], new_wallets text[], new_mint text,
+    new_programs text[], new_min_lamports numeric, now_ms bigint
+) RETURNS SETOF webhooks LANGUAGE plpgsql AS $$
+DECLARE
+    was webhooks;
+    now_is webhooks;
+BEGIN
+    SELECT w.* INTO was FROM webhooks w WHERE w.pubkey = owner AND w.status <> 'deleted' AND w.id = hook
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE webhooks w SET
+        kinds = CASE WHEN is_narrowed THEN new_kinds ELSE w.kinds END,
+        wallets = CASE WHEN is_narrowed THEN new_wallets ELSE w.wallets END,
+        mint = CASE WHEN is_narrowed THEN new_mint ELSE w.mint END,
+        programs = CASE WHEN is_narrowed THEN new_programs ELSE w.programs END,
+        min_lamports = CASE WHEN is_narrowed THEN new_min_lamports ELSE w.min_lamports END,
+        status = CASE enable WHEN true THEN 'active' WHEN false THEN 'disabled' ELSE w.status END,
+        disabled_reason = CASE enable WHEN true THEN NULL WHEN false THEN 'by its owner' ELSE w.disabled_reason END,
+        failing_since_ms = CASE WHEN enable THEN NULL ELSE w.failing_since_ms END,
+        rest_until_ms = CASE WHEN enable THEN 0 ELSE w.rest_until_ms END,
+        look_ms = CASE WHEN enable AND EXISTS (
+            SELECT FROM webhook_jobs j WHERE j.webhook_id = hook AND j.state <= 1) THEN now_ms ELSE w.look_ms END
+    WHERE w.id = hook RETURNING w.* INTO now_is;
+    IF webhooks_chosen(was) <> webhooks_chosen(now_is) THEN
+        DELETE FROM webhook_facts WHERE webhook_id = hook AND is_change;
+        INSERT INTO webhook_facts (pubkey, webhook_id, body, is_change)
+        VALUES (owner, hook, webhooks_chosen(now_is), true);
+    END IF;
+    RETURN NEXT now_is;
+END $$;
+
 -- Keep events that some webhook waits for, each once for its cause, and make a job for each webhook that matches. A
 -- webhook gets no more than jobs_max waiting jobs, and no more than paused_max while its account pays for nothing; events
 -- beyond are counted on it. Gives the number of jobs.
@@ -359,6 +411,8 @@ BEGIN
     END IF;
     UPDATE webhooks w SET previous_secrets = w.secret || secrets, previous_until_ms = until_ms || untils, secret = sealed
     WHERE w.id = hook;
+    INSERT INTO webhook_facts (pubkey, webhook_id, body)
+    VALUES (owner, hook, jsonb_build_object('id', hook, 'rotated_ms', now_ms));
     RETURN 0;
 END $$;
 
@@ -373,6 +427,8 @@ BEGIN
     UPDATE webhooks SET status = 'deleted', url = '', secret = '', previous_secrets = '{}', previous_until_ms = '{}',
         wallets = NULL, look_ms = NULL
     WHERE id = hook;
+    INSERT INTO webhook_facts (pubkey, webhook_id, body)
+    VALUES (owner, hook, jsonb_build_object('id', hook, 'deleted', true));
     DELETE FROM webhook_jobs WHERE webhook_id = hook AND state NOT IN (1, 5);
     PERFORM webhooks_bury(owner, now_ms);
     RETURN true;

@@ -33,6 +33,8 @@ from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import NotMine, WebhookCommand, slice_for
 from actors.webhooks.chain import ChainFollower
 from actors.webhooks.commands import WebhookCommands
+from actors.webhooks.fact_teller import FactTeller
+from actors.webhooks.facts_store import PostgresFacts
 from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
@@ -162,6 +164,7 @@ class WebhookDispatcherActor(ReportingActor):
         self._dispatcher.start()
         self._director = Director(DISPATCHERS, self._ownership, self._name, self._place)
         self._background.start(self._keeper.watch())
+        self._background.start(FactTeller(PostgresFacts(pool, self._held), owners).run())
         self._background.start(self._director.run())
 
     def _followers(

@@ -76,6 +76,7 @@ class PostgresWebhookStore:
                     *(found.kinds, found.wallets, found.mint, found.programs, found.min_lamports),
                     *(sealed, webhook.created_ms),
                 )
+                await connection.execute("SELECT webhooks_registered($1)", webhook.id)
         return True
 
     async def registered(self, pubkey: bytes) -> tuple[int, int]:
@@ -129,18 +130,7 @@ class PostgresWebhookStore:
         found = change.filter
         with away_as(WebhooksUnavailable):
             row = await self._pool.fetchrow(
-                "UPDATE webhooks SET kinds = CASE WHEN $4 THEN $5::text[] ELSE kinds END,"  # noqa: S608
-                " wallets = CASE WHEN $4 THEN $6::text[] ELSE wallets END, mint = CASE WHEN $4 THEN $7 ELSE mint END,"
-                " programs = CASE WHEN $4 THEN $8::text[] ELSE programs END,"
-                " min_lamports = CASE WHEN $4 THEN $9::numeric ELSE min_lamports END,"
-                " status = CASE $3::boolean WHEN true THEN 'active' WHEN false THEN 'disabled' ELSE status END,"
-                " disabled_reason = CASE $3::boolean WHEN true THEN NULL WHEN false THEN 'by its owner'"
-                " ELSE disabled_reason END,"
-                " failing_since_ms = CASE WHEN $3::boolean THEN NULL ELSE failing_since_ms END,"
-                " rest_until_ms = CASE WHEN $3::boolean THEN 0 ELSE rest_until_ms END,"
-                " look_ms = CASE WHEN $3::boolean AND EXISTS (SELECT FROM webhook_jobs j"
-                " WHERE j.webhook_id = webhooks.id AND j.state <= 1) THEN $10 ELSE look_ms END"
-                f" WHERE {_OWN} AND id = $2 RETURNING {_WEBHOOK}",
+                f"SELECT {_WEBHOOK} FROM webhooks_change($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",  # noqa: S608
                 *(pubkey, webhook_id, change.enable, found is not None),
                 *((None, None, None, None, 0) if found is None else found.narrowed),
                 now_ms,

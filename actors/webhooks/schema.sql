@@ -90,6 +90,19 @@ CREATE TABLE webhook_cursor (
     log_cursor text
 );
 
+-- Facts about webhooks that the ledgers of their accounts do not have yet; a dispatcher tells them to the owners of the
+-- accounts, and removes them. id: a later fact about a webhook has a higher one. is_change: only the newest change of a
+-- webhook waits.
+CREATE TABLE webhook_facts (
+    id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pubkey     bytea   NOT NULL,
+    webhook_id text    NOT NULL,
+    body       jsonb   NOT NULL CHECK (jsonb_typeof(body) = 'object'),
+    is_change  boolean NOT NULL DEFAULT false,
+    at_ms      bigint  NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+);
+CREATE INDEX webhook_facts_webhook_id ON webhook_facts (webhook_id);
+
 CREATE TYPE webhooks_event AS (
     cause       text,
     filter_type text,

@@ -118,7 +118,7 @@ async def test_a_settle_after_the_audit_began_does_not_disturb_it(postgres_pool:
 
 def command(*arguments: str, **environment: str) -> tuple[int, str]:
     app = typer.Typer()
-    app.command()(audit.main)
+    app.command()(audit.command())
     result = CliRunner().invoke(app, list(arguments), env={"DATABASE_URL": "", "COLUMNS": "30", **environment})
     return result.exit_code, result.output
 

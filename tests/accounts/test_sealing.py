@@ -135,11 +135,11 @@ async def test_entries_wait_for_company_unless_somebody_asks_for_them(ledger: Le
     await sealing.tick()
     await ledger.check(BOB)
     assert {one.statement for one in await ledger.receipts()} == {None}
-    await commands.answer(ReadReceipts(ALICE, NO_FILTER, 5))
+    await commands.answer(ReadReceipts(ALICE, LedgerFilter(with_facts=True), 5))
     await sealing.tick()
     await ledger.check()
     await ledger.write(count=2)  # Told to nobody, as by a group of unknown end.
-    await commands.answer(ReadReceipts(ALICE, NO_FILTER, 5))
+    await commands.answer(ReadReceipts(ALICE, LedgerFilter(with_facts=True), 5))
     await sealing.tick()
     await ledger.check()
 

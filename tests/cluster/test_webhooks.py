@@ -93,9 +93,20 @@ class Owner(Sender):
         found: dict[str, Any] = made.json()
         return found
 
+    def facts(self, webhook: str, count: int) -> list[dict[str, Any]]:
+        """Wait until the ledger has so many facts about a webhook; the oldest first."""
+        deadline, found = time.monotonic() + _ARRIVES_SECONDS, list[dict[str, Any]]()
+        while len(found) < count:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+            entries = self.ask("GET", "/account/ledger?type=fact&limit=500").json()["entries"]
+            found = [json.loads(each["description"]) for each in reversed(entries) if webhook in each["description"]]
+        return found
+
 
 def test_a_webhook_lives_through_the_front(product: Product, receiver: Receiver) -> None:
-    """Every method and path; a key that is rotated is told, signed; what the guard refuses is refused here too."""
+    """Every method and path; a key that is rotated is told, signed; what the guard refuses is refused here too. What
+    the owner chose is in its ledger, and the audit finds nothing else."""
     owner = Owner(product)
     made = owner.register(receiver, filter_type="lifecycle", lifecycle_events=["low_balance"])
     path = f"/webhooks/{made['id']}"
@@ -116,6 +127,11 @@ def test_a_webhook_lives_through_the_front(product: Product, receiver: Receiver)
     assert [each["id"] for each in listed] == [made["id"]]
     assert owner.ask("DELETE", path).status_code == 200
     assert owner.ask("GET", f"{path}/deliveries").status_code == 404
+    facts = owner.facts(made["id"], 3)
+    assert [each.get("kinds") for each in facts] == [["low_balance"], ["api_key.rotated"], None]
+    assert facts[0]["url_hash"] == hashlib.sha256(receiver.url.encode()).hexdigest() and facts[2]["deleted"] is True
+    audit = product.audit()
+    assert audit.returncode == 0, audit.stdout + audit.stderr
 
 
 def test_transactions_arrive_through_a_kill_of_the_dispatcher_and_are_billed_once(

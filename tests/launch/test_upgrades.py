@@ -26,6 +26,7 @@ from actors.storage.migration_files import MigrationKind
 from actors.storage.schema import read_layout
 from actors.storage.schema_plan import SchemaMismatch
 from actors.units import routing_bytes
+from actors.webhooks import audit as webhooks_audit
 from tests.accounts.shards import SHARDS, ask
 from tests.databases import as_role
 from tests.deposits.world import FakeChain, key_of
@@ -150,7 +151,7 @@ async def test_balances_are_exact_and_calls_go_on(owner_of_accounts: AccountShar
     try:
         rows = await connection.fetch("SELECT pubkey, balance FROM accounts")
         assert dict(map(tuple, rows)) == {key_of("alice"): 999_953, key_of("bob"): 207_955}  # type: ignore[arg-type]
-        ledger = await accounts_audit.audit(connection)
+        ledger = await accounts_audit.audit(connection, None, [webhooks_audit.audit])
         assert ledger.faults == [] and ledger.accounts == 2 and ledger.balance == 999_953 + 207_955
         deposits = await deposits_audit.audit(connection, chain_of_first_release())
         assert deposits.faults == [] and (deposits.transfers, deposits.credited) == (5, 12_080_000)
@@ -159,13 +160,13 @@ async def test_balances_are_exact_and_calls_go_on(owner_of_accounts: AccountShar
 
 
 async def test_what_waited_is_still_there(before: Catalog, postgres_url: str, owner_url: str) -> None:
-    """Races, webhooks with their deliveries, answers of Idempotency-Keys, signals."""
+    """Races, webhooks with their deliveries, answers of Idempotency-Keys, signals; a webhook's fact waits."""
     await migrate_all(settings_of(postgres_url, owner_url))
     connection = await asyncpg.connect(postgres_url)
     try:
         for table, rows in (
             *(("send_races", 2), ("send_tickets", 2), ("webhooks", 1), ("webhook_jobs", 1)),
-            *(("idempotency_keys", 1), ("signals", 1), ("referral_codes", 1), ("deposits", 7)),
+            *(("idempotency_keys", 1), ("signals", 1), ("referral_codes", 1), ("deposits", 7), ("webhook_facts", 1)),
         ):
             assert await connection.fetchval(f"SELECT count(*) FROM {table}") == rows, table
     finally:

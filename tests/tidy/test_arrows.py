@@ -71,12 +71,15 @@ OPEN = {
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.
-    # The vocabulary and limits of usage and listings, for their pages. Commands for work that no call waits for.
+    # The vocabulary and limits of usage and listings, for their pages. Commands for work that no call waits for, and
+    # for facts of other contexts; their comparison with rows.
     "accounts": {
         "audit_database",
         "audit_report",
         "bills",
         "checkpoint",
+        "fact_commands",
+        "facts",
         "hourly_commands",
         "hourly_limit",
         "key_requests",

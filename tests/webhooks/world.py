@@ -30,7 +30,7 @@ from tests.gateway.world import Wallet, World, a_world
 from .owned_webhooks import holding_all
 
 DAY_MS = 86_400_000
-NO_WEBHOOKS = "TRUNCATE webhooks, webhook_events, webhook_debts, webhook_cursor, account_events CASCADE"
+NO_WEBHOOKS = "TRUNCATE webhooks, webhook_events, webhook_debts, webhook_cursor, webhook_facts, account_events CASCADE"
 RULES = EgressRules(allow_loopback=True)
 
 

@@ -30,6 +30,7 @@ from actors.deposits import audit as deposits_audit
 from actors.launch.assembly.migrations import steps_of
 from actors.launch.local_run.screen import print_document
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
+from actors.webhooks import audit as webhooks_audit
 
 AFTER_RESTORE = "deploy/backups/after-restore.sql"
 _APPLICATION = "ledger-gateway backup verify"
@@ -125,7 +126,7 @@ async def _verify(postgres_url: str | None, data_dir: Path, wanted: Wanted) -> V
         state = await _state(url)
         # A checkpoint is read once from its beginning to its end, so each audit opens it for itself.
         with open_checkpoints(wanted.against, None, wanted.key) as checkpoints:
-            ledger = await ledger_audit.run(url, Path(), checkpoints)
+            ledger = await ledger_audit.run(url, Path(), checkpoints, [webhooks_audit.audit])
         with open_checkpoints(wanted.against, None, wanted.key) as checkpoints:
             deposits = await deposits_audit.run(url, Path(), wanted.node_url, wanted.start_slot, checkpoints.earlier)
     return Verified(state, ledger, deposits)

@@ -38,6 +38,7 @@ from actors.launch.operator.tables import is_for_a_terminal, print_table
 from actors.provider_config import BlockEngineConfig, NodeConfig, shown_url
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
+from actors.webhooks import audit as webhooks_audit
 
 _OWN_JSON = frozenset(("run", "audit"))  # `run` has --ready-file; `audit` prints its report by itself.
 
@@ -94,7 +95,7 @@ def make_cli(parts: Parts) -> typer.Typer:
     add_ledger_keys(cli)
     add_memos(cli)
     add_sponsor(cli)
-    cli.command("audit")(audit.main)
+    cli.command("audit")(audit.command(webhooks_audit.audit))
     add_account_shortcuts(cli)
     _add_json(cli)
     return cli

@@ -1,0 +1,66 @@
+"""Takes facts of other contexts into the ledger of an account.
+
+Implements: decisions, "One chain of facts"; money rule 6; threat 56. A shell: facts.py makes the entries. A reply
+arrives when they are durable. Facts of other kinds come from the events that make them true, never from here.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from actors.accounts.activations import Activations
+from actors.accounts.api import OfAccount, OwnerReply, refused
+from actors.accounts.facts import FactKind, fact_entry
+from actors.errors import Err
+
+BODIES_MAX = 16  # Of one command: reading and writing them holds the loop for less than 2 ms.
+# As JSON. A webhook that names 100 wallets and 100 programs has 10 kB.
+BODY_BYTES_MAX = 16_384
+_KINDS = (FactKind.WEBHOOK,)
+
+
+class TellFacts(OfAccount[int], frozen=True):
+    """Write facts of this kind, one entry each, in the order given. Value: how many were written.
+
+    bodies: JSON objects. Told again, a fact has a second entry: whoever tells it numbers its facts, so that the newest
+    is known. ACCOUNT_NOT_FOUND; INVALID_REQUEST: another kind, too many, or too large.
+    """
+
+    kind: str
+    bodies: tuple[Mapping[str, Any], ...]
+
+
+class FactCommands:
+    def __init__(self, activations: Activations) -> None:
+        self._activations = activations
+
+    async def tell(self, command: TellFacts) -> OwnerReply[Any]:
+        mistake = _mistake_in(command)
+        if mistake is not None:
+            return refused(Err.INVALID_REQUEST, mistake)
+        account = await self._activations.load(command.pubkey)
+        if account is None:
+            return refused(Err.ACCOUNT_NOT_FOUND)
+        self._activations.check_current(account)
+        # The turn: all entries of the command are in one group.
+        kind, now_ms = FactKind(command.kind), self._activations.moment().wall_ms
+        for body in command.bodies:
+            written = self._activations.record(account, fact_entry(account, kind, body, now_ms))
+        await asyncio.shield(written)
+        return OwnerReply(len(command.bodies))
+
+
+def _mistake_in(command: TellFacts) -> str | None:
+    if command.kind not in _KINDS:
+        return f"facts told from outside are of kind {', '.join(_KINDS)}"
+    if not 1 <= len(command.bodies) <= BODIES_MAX:
+        return f"tell 1 to {BODIES_MAX} facts at once"
+    for body in command.bodies:
+        text = msgspec.json.encode(body)
+        if len(text) > BODY_BYTES_MAX:
+            return f"a fact is at most {BODY_BYTES_MAX} bytes of JSON"
+        if rb"\u0000" in text:  # The audit reads bodies as jsonb, which cannot have it.
+            return "a fact has no character U+0000"
+    return None
