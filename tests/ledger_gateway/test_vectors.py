@@ -1,6 +1,7 @@
 """What clients in other languages are tested by is what this client makes and the gateway takes."""
 
 from actors.accounts.child_keys import read_child
+from ledger_gateway.webhooks import verify
 from tests.ledger_gateway import vectors
 
 
@@ -21,3 +22,9 @@ def test_the_gateway_takes_every_child_of_the_vectors() -> None:
         assert {
             name: list(v) if isinstance(v := getattr(last.limits, name), tuple) else v for name in child["limits"]
         } == (child["limits"])
+
+
+def test_the_python_client_takes_every_delivery_of_the_vectors() -> None:
+    webhook = vectors.vectors()["webhook"]
+    for headers in webhook["headers"]:
+        assert verify(headers, webhook["body"].encode(), webhook["secret"], webhook["now"]).event_id == "evt_1_2"
