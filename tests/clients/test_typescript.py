@@ -1,10 +1,15 @@
 """clients/typescript: it compiles, and its tests hold, against the running product where they need one."""
 
+import contextlib
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import httpx
 import pytest
 
 from bench.product import ROOT, Product
+from tests.browser import WAIT_SECONDS, Browser
 from tests.documents import typescript_methods
 from tests.ledger_gateway import test_receipts as made
 from tests.npm import PACKAGE, Npm
@@ -19,6 +25,27 @@ from tests.npm import PACKAGE, Npm
 CLIENT, VECTORS = ROOT / "clients" / "typescript", ROOT / "clients" / "vectors.json"
 _RUN_SECONDS = 180
 _EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```ts\n(?P<code>.*?)```", re.DOTALL)
+# What a page of another origin does with it.
+_IN_A_BROWSER = """
+const [url, apiKey, secret] = arguments, done = arguments[arguments.length - 1];
+(async () => {
+  const { check, Gateway, Keys, narrow, Session, Wallet } = await import("/dist/index.js");
+  const gateway = new Gateway(url, apiKey), wallet = await Wallet.fromText(secret), owner = new Gateway(url, wallet);
+  const slot = await gateway.call("getSlot"), operation = gateway.headers["x-receipt"];
+  const { pubkey } = await owner.account();
+  const session = new Gateway(url, new Session(wallet)), credits = (await session.account()).balance;
+  const keys = new Keys(owner), { key, api_key } = await keys.create("page", { credits_total: 100 });
+  const child = new Gateway(url, await narrow(api_key, "tab", { credits_total: 50 }));
+  let told = null;
+  for await (const event of child.subscribe("slotSubscribe")) { told = event.slot; break; }
+  const refused = await owner.stream().subscribe("slotSubscribe").catch((error) => error.message);
+  await keys.delete(key.id);
+  const published = await gateway.ledgerKeys();
+  for (const receipt of await gateway.receipt(operation)) await check(receipt, published);
+  const unpaid = await new Gateway(url).call("getSlot").catch((error) => error.howToPay);
+  return { slot, pubkey, credits, told, refused, unpaid, left: gateway.figures.creditsRemaining };
+})().then(done, (error) => done({ error: `${error.name}: ${error.message}` }));
+"""
 
 
 def _run(folder: Path, *command: str, **settings: str) -> str:
@@ -90,6 +117,38 @@ def test_its_own_tests_hold(product: Product, built: Path, name: str) -> None:
     told = _run(built, *_node(), "--test", "--test-reporter=tap", f"test/{name}.test.mjs", **settings)
     counts = dict(re.findall(r"^# (tests|pass|skipped|todo) (\d+)$", told, re.MULTILINE))
     assert int(counts["tests"]) >= 6 and counts["pass"] == counts["tests"], told
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def _site(folder: Path) -> Iterator[str]:
+    """The folder as a site; on this machine a page may sign, as over TLS elsewhere."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_page_of_another_origin_uses_it_as_it_is_built(product: Product, built: Path, browser: Browser) -> None:
+    """No bundler, no package: calls, signatures, a session, a child's socket, a receipt. What a browser cannot do is
+    refused with the reason."""
+    with _site(built) as site:
+        browser.driver.get(f"{site}/package.json")
+        browser.driver.set_script_timeout(WAIT_SECONDS)
+        told = browser.driver.execute_async_script(
+            _IN_A_BROWSER, product.http_url, product.api_key, str(product.ready["secret_key"])
+        )
+    assert "error" not in told, told
+    assert told["slot"] > 0 and told["told"] > 0 and told["credits"] > 0 and told["left"] > 0
+    assert told["pubkey"] == product.ready["pubkey"]
+    assert "use an API key or a named key" in told["refused"] and "USDC" in told["unpaid"]
 
 
 def test_every_test_file_is_run() -> None:

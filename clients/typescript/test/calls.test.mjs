@@ -55,6 +55,9 @@ test("a send without a key is never repeated, whatever became of it", async () =
       const batch = world([json([{ jsonrpc: "2.0", id: 0, ...JSON.parse(BUSY.body) }]), GOOD]);
       const [end] = await batch.gateway.batch([[method, "x"]]);
       assert.ok(end.error instanceof Unavailable && batch.asked.length === 1);
+      const whole = world([failure, GOOD]);
+      await assert.rejects(whole.gateway.batch([["getSlot"], [method, "x"]]));
+      assert.deepEqual([whole.asked.length, keyOf(whole.asked[0])], [1, undefined], "a batch has no key");
     }
 });
 
