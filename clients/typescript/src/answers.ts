@@ -112,6 +112,14 @@ export function retryAfterOf(value: unknown): number | null {
   return seconds >= 0 && seconds <= RETRY_AFTER_SECONDS_MAX ? seconds : null;
 }
 
+/** The seconds of Retry-After, or null. A proxy may send a date (RFC 9110, section 10.2.3): it counts from the date of the
+ * answer, as the clock of this machine may be another one. */
+export function askedWait(headers: Answer["headers"]): number | null {
+  const [until, sent] = [headers["retry-after"], headers.date].map((date) => Date.parse(date ?? "")) as [number, number];
+  const isDate = /[a-z]/i.test(headers["retry-after"] ?? "") && !Number.isNaN(until - sent);
+  return retryAfterOf(isDate ? Math.max(until - sent, 0) / 1000 : headers["retry-after"]);
+}
+
 /** The value as a JSON object. Throws BadAnswer. fields: those that must be there, each a whole number, a text or a list. */
 export function objectOf(
   value: unknown, fields: Readonly<Record<string, "whole" | "text" | "list">> = {}, http = 200,
@@ -143,7 +151,7 @@ function json(answer: Answer): any {
   }
   if (answer.status === 503) {
     // Of a proxy that has no replica to ask: nothing was carried out.
-    const retryAfter = retryAfterOf(answer.headers["retry-after"]);
+    const retryAfter = askedWait(answer.headers);
     throw errorOf({ constant: "", http: 503, told: "no replica of the gateway is ready", retryAfter });
   }
   throw new BadAnswer("the answer is not JSON", answer.status);
@@ -159,7 +167,7 @@ function refusal(value: unknown, answer: Answer): LedgerGatewayError {
   if (isGood(answer) && Object.keys(fields).length === 0)
     return new BadAnswer("the answer has neither a result nor an error", answer.status);
   if (!told && constant === undefined) return new BadAnswer("a refusal without a reason", answer.status);
-  const waits = [answer.headers["retry-after"], data.retry_after_secs].map(retryAfterOf).filter((wait) => wait !== null);
+  const waits = [askedWait(answer.headers), retryAfterOf(data.retry_after_secs)].filter((wait) => wait !== null);
   const id = fields.requestId || data.requestId;
   return errorOf({
     constant: text(constant),

@@ -31,6 +31,15 @@ test("a busy gateway is asked again when it said so", async () => {
   assert.equal(later.asked.length, 1, "who is told to wait longer than the policy allows hears it at once");
 });
 
+test("a date to wait for counts from the date of the answer", async () => {
+  const [sent, until] = ["Fri, 28 Nov 2025 16:00:00 GMT", "Fri, 28 Nov 2025 16:00:20 GMT"];
+  for (const [told, date, wait] of [[until, sent, 20], [sent, until, 5], [until, "now", 5], ["7", sent, 7]]) {
+    const { gateway, waits } = world([refused("SERVICE_TEMPORARILY_UNAVAILABLE", 503, { "Retry-After": told, Date: date }), GOOD]);
+    await gateway.call("getSlot");
+    assert.deepEqual(waits, [wait], told);
+  }
+});
+
 test("a send has a key by default and keeps it", async () => {
   for (const method of SENDS) {
     const { gateway, asked } = world([BUSY, LOST, GOOD]);
