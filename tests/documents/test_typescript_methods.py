@@ -1,6 +1,9 @@
 """The methods that clients/typescript knows are those of today's OpenRPC document."""
 
+import json
+
 from actors.documents import openrpc
+from actors.release import RELEASE
 
 from . import typescript_methods
 from .service import the_offer
@@ -37,3 +40,8 @@ def test_schemas_become_types() -> None:
     fields = {"a": {"type": "number", "description": "ends */ here"}, "b": {"type": "boolean"}}
     made = kind({"type": "object", "properties": fields, "required": ["a"]})
     assert made == "{\n  /** ends * / here */\n  a: number;\n  b?: boolean;\n}"
+
+
+def test_the_client_has_the_release_whose_methods_it_knows() -> None:
+    package = typescript_methods.PLACE.parents[1] / "package.json"
+    assert json.loads(package.read_text(encoding="utf-8"))["version"] == RELEASE

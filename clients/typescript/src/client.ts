@@ -25,7 +25,13 @@ const PAGE_MAX = 500;
 /** The parameters of a method: as the gateway's OpenRPC document has them; of a method that it does not have, any. */
 export type ParamsOf<M extends string> = M extends MethodName ? Methods[M] : readonly unknown[];
 /** One call of a batch or a quote: a method and its parameters. */
-export type Call = { [M in MethodName]: readonly [M, ...Methods[M]] }[MethodName] | readonly [string, ...unknown[]];
+export type Call = readonly [string, ...unknown[]];
+/** These calls, with the parameters that their methods have. */
+export type Checked<Calls extends readonly Call[]> = {
+  readonly [Place in keyof Calls]: Calls[Place] extends readonly [infer M extends MethodName, ...unknown[]]
+    ? readonly [M, ...Methods[M]]
+    : Calls[Place];
+};
 type Rest<P> = P extends readonly [] ? [params?: P, options?: CallOptions]
   : [] extends P ? [params?: P, options?: CallOptions] : [params: P, options?: CallOptions];
 type Query = Readonly<Record<string, unknown>>;
@@ -90,7 +96,9 @@ export class Gateway {
    *
    * They travel in batches of at most 100. Calls that the gateway refuses for a reason that passes are sent again; sends
    * are not, as a batch has no Idempotency-Key. */
-  async batch(calls: readonly Call[], options: { maxCredits?: number } = {}): Promise<BatchItem[]> {
+  async batch<const Calls extends readonly Call[]>(
+    calls: Calls & (Calls extends Checked<Calls> ? unknown : Checked<Calls>), options: { maxCredits?: number } = {},
+  ): Promise<BatchItem[]> {
     const ends: BatchItem[] = [];
     for (let first = 0; first < calls.length; first += BATCH_MAX)
       ends.push(...(await this.#batch(calls.slice(first, first + BATCH_MAX), options.maxCredits)));
@@ -106,7 +114,7 @@ export class Gateway {
   }
 
   /** What these calls would cost; free. */
-  async quote(calls: readonly Call[]): Promise<Quote> {
+  async quote<const Calls extends readonly Call[]>(calls: Calls & (Calls extends Checked<Calls> ? unknown : Checked<Calls>)): Promise<Quote> {
     const asked = calls.map((call, id) => request(id, call));
     const found = await this.document("POST", "/quote", asked.length === 1 ? asked[0] : asked);
     return { calls: [], ...objectOf(found, { credits: "whole" }) };

@@ -94,6 +94,7 @@ export class Stream implements Owner {
     if (this.#running === null) {
       this.#stop = new AbortController();
       this.#refused = null;
+      this.#fruitless = this.#inVain = 0;
       this.#first = new Promise((resolve, reject) => {
         this.#began = (error) => (error === undefined ? resolve() : reject(error));
       });
