@@ -8,6 +8,7 @@ Not here: sending (client.py), asking again (retries.py).
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -148,7 +149,7 @@ def _json(answer: Answer) -> Any:
     except (msgspec.DecodeError, RecursionError, ValueError):
         pass
     if answer.status == _UNAVAILABLE:  # Of a proxy that has no replica to ask: nothing was carried out.
-        after = retry_after_of(answer.headers.get("retry-after"))
+        after = asked_wait(answer.headers)
         raise Unavailable("", answer.status, "no replica of the gateway is ready", retry_after=after)
     raise BadAnswer("the answer is not JSON", answer.status)
 
@@ -166,7 +167,7 @@ def _refusal(value: Any, answer: Answer) -> LedgerGatewayError:
     if not told and not isinstance(constant, str):
         return BadAnswer("a refusal without a reason", answer.status)
     name = _text(constant) if isinstance(constant, str) else ""
-    waits = [retry_after_of(answer.headers.get("retry-after")), retry_after_of(data.get("retry_after_secs"))]
+    waits = [asked_wait(answer.headers), retry_after_of(data.get("retry_after_secs"))]
     told_waits = [wait for wait in waits if wait is not None]
     request_id = fields.get("requestId") or data.get("requestId")
     return class_of(name, answer.status)(
@@ -187,6 +188,17 @@ def retry_after_of(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return seconds if 0 <= seconds <= RETRY_AFTER_SECONDS_MAX else None
+
+
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of Retry-After, or None. A proxy may send a date (RFC 9110, section 10.2.3): it counts from
+    the date of the answer, as the clock of this machine may be another one."""
+    told = headers.get("retry-after")
+    try:
+        until, sent = parsedate_to_datetime(told or ""), parsedate_to_datetime(headers.get("date", ""))
+        return retry_after_of(max((until - sent).total_seconds(), 0.0))
+    except (ValueError, TypeError, OverflowError):
+        return retry_after_of(told)
 
 
 def decode(value: Any, kind: type[Any], answer: Answer) -> Any:

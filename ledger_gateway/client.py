@@ -107,12 +107,13 @@ class Gateway:
     ) -> Any:
         """Make one JSON-RPC call and return its result.
 
-        idempotency_key: of a call that moves money; the call is then carried out and charged once, however often it is
-        sent, and a send may be retried. max_credits: refuse the call, free, where it could cost more.
+        idempotency_key: of a call that moves money; it is then carried out and charged once, however often it is sent,
+        so it may be sent again. One is made where none is given. "": without one, for those who send more a day than
+        the gateway keeps keys (100,000). max_credits: refuse the call, free, where it could cost more.
         """
-        body = _encoded(_request(CALL_ID, (method, *params)))
-        headers = _call_headers(idempotency_key, max_credits)
-        again = repeatable(method, idempotency_key)
+        key = (new_idempotency_key() if idempotency_key is None and method in SENDS else idempotency_key) or None
+        body, headers = _encoded(_request(CALL_ID, (method, *params))), _call_headers(key, max_credits)
+        again = repeatable(method, key)
         return await self._transport.ask("POST", "/", result_of, body=body, headers=headers, repeatable=again)
 
     async def batch(self, calls: Sequence[Call], max_credits: int | None = None) -> list[BatchItem]:
@@ -129,11 +130,9 @@ class Gateway:
     async def send_and_confirm(
         self, transaction: str, options: Mapping[str, Any] | None = None, idempotency_key: str | None = None
     ) -> dict[str, Any]:
-        """Send a signed transaction (base64) and return its outcome. A key is made where none is given, so that the
-        request can be retried without a second charge."""
+        """Send a signed transaction (base64) and return its outcome. idempotency_key: as of `call`."""
         params = [transaction] if options is None else [transaction, dict(options)]
-        key = idempotency_key or new_idempotency_key()
-        found: dict[str, Any] = await self.call("sendAndConfirm", *params, idempotency_key=key)
+        found: dict[str, Any] = await self.call("sendAndConfirm", *params, idempotency_key=idempotency_key)
         return found
 
     async def quote(self, calls: Sequence[Call]) -> Quote:

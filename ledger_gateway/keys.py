@@ -27,6 +27,7 @@ from ledger_gateway.retries import Repeatable
 
 _ANSWER = Answer(200, {}, b"")
 _PREFIX, _PLAIN_BYTES, _ROUTING_BYTES, _KEY_BYTES = "srpc_live_", 32, 8, 32
+_LIMITS_BYTES_MAX = 1_000  # Of one child: the gateway refuses longer ones.
 _ROOT, _BLOCK = b"ledger-gateway key root\0", b"ledger-gateway key block\0"
 
 
@@ -87,7 +88,8 @@ def narrow(api_key: str, name: str = "child", *, seed: bytes | None = None, **li
     limits too, and what it spends counts for them. limits: as of `Keys.create`; expires_at in Unix seconds.
 
     The gateway learns of it by its first call, which counts as two requests. seed: 32 secret bytes; by default fresh
-    ones. Raises BadCredential for an account's own key in a form that cannot be narrowed.
+    ones. Raises BadCredential for an account's own key in a form that cannot be narrowed, and for limits that are too
+    long.
     """
     raw = _decoded(api_key)
     if len(raw) == _PLAIN_BYTES:
@@ -98,6 +100,8 @@ def narrow(api_key: str, name: str = "child", *, seed: bytes | None = None, **li
         chain = raw[:-_KEY_BYTES]
     child = SigningKey.generate() if seed is None else SigningKey(seed)
     told = json.dumps({"name": name, **limits}, separators=(",", ":")).encode()
+    if len(told) > _LIMITS_BYTES_MAX:
+        raise BadCredential(f"the limits of a key are at most {_LIMITS_BYTES_MAX} bytes, these are {len(told)}")
     public = bytes(child.verify_key)
     signature = parent.sign(_BLOCK + bytes(parent.verify_key) + public + told).signature
     made = chain + len(told).to_bytes(2, "big") + told + public + signature + bytes(child)

@@ -9,6 +9,7 @@ closes it with 1013, and the break is told as any other.
 
 import asyncio
 import contextlib
+import itertools
 import json
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from ledger_gateway.answers import Answer, decode, document_of, item_of, plain, refusal_of
 from ledger_gateway.credentials import Session
-from ledger_gateway.errors import BadAnswer, Denied, LedgerGatewayError, PaymentNeeded, Unreachable
+from ledger_gateway.errors import BadAnswer, Denied, GatewayError, LedgerGatewayError, PaymentNeeded, Unreachable
 from ledger_gateway.retries import Repeatable
 from ledger_gateway.signals import SignalPage
 from ledger_gateway.subscriptions import LOST, NativeSubscription, SignalSubscription, Subscription
@@ -111,7 +112,19 @@ class Stream:
         return subscription
 
     async def _make(self, socket: ClientConnection, subscription: Subscription[Any]) -> None:
-        await self._ask(socket, subscription.method, subscription.params, subscription)
+        """Make a subscription. Asked again where the refusal passes by itself: a refused subscription is free."""
+        for attempts in itertools.count(1):
+            try:
+                await self._ask(socket, subscription.method, subscription.params, subscription)
+                return
+            except GatewayError as error:
+                jitter = self._transport.jitter()
+                wait = self._transport.retry.wait_seconds(error, attempts, Repeatable.CHARGED, jitter)
+                if wait is None:
+                    raise
+            await self._transport.sleep(wait)
+            if self._socket is not socket:
+                raise self._refused or Unreachable(LOST, was_sent=False)
 
     async def _ask(
         self, socket: ClientConnection, method: str, params: list[Any], subscription: Subscription[Any] | None
@@ -138,15 +151,17 @@ class Stream:
         error: LedgerGatewayError | None = None
         try:
             while True:
-                await self._connected()
-                await self._transport.sleep(self._wait())
+                asked = await self._connected()
+                await self._transport.sleep(max(self._wait(), asked))
         except LedgerGatewayError as failed:
             error = failed
         finally:
             self._finish(error)
 
-    async def _connected(self) -> None:
-        """Open one connection, make the subscriptions, and read until it ends. Raises for what no repetition mends."""
+    async def _connected(self) -> float:
+        """Open one connection, make the subscriptions, and read until it ends. Raises for what no repetition mends.
+
+        Returns how many seconds the gateway asked to wait before the next one."""
         try:
             socket = await self._open()
         except LedgerGatewayError as error:
@@ -155,14 +170,14 @@ class Stream:
             if wait is None:
                 raise
             self._fruitless += 1
-            return
+            return getattr(error, "retry_after", None) or 0.0
         self.connections += 1
         self._socket, began = socket, asyncio.get_running_loop().time()
-        reading = asyncio.create_task(self._read(socket))
+        reading, making = asyncio.create_task(self._read(socket)), asyncio.create_task(self._make_again(socket))
         reason: LedgerGatewayError = Unreachable(LOST, was_sent=True)
         try:
-            await self._make_again(socket)
-            if self._first is not None and not self._first.done():
+            await asyncio.wait((reading, making), return_when=asyncio.FIRST_COMPLETED)
+            if making.done() and self._first is not None and not self._first.done():
                 self._first.set_result(None)
             await asyncio.shield(reading)
         except ConnectionClosed as closed:
@@ -176,13 +191,15 @@ class Stream:
             raise
         finally:
             self._socket = None
-            reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ConnectionClosed, LedgerGatewayError):
-                await reading
+            for task in (making, reading):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ConnectionClosed, LedgerGatewayError):
+                    await task
             await socket.close()
             self._lose(reason)
         for subscription in list(self._subscriptions):
             await subscription.broke()
+        return 0.0
 
     async def _make_again(self, socket: ClientConnection) -> None:
         for subscription in list(self._subscriptions):

@@ -23,7 +23,7 @@ _OUT_OF_REACH = ("NewConnectionError", "Temporary failure in name resolution", "
 
 def pytest_configure(config: pytest.Config) -> None:
     # Not `pytest_plugins`: pytest takes that from the outermost conftest only.
-    for plugin in ("tests.product", "tests.npm"):
+    for plugin in ("tests.product", "tests.browser", "tests.npm"):
         if not config.pluginmanager.has_plugin(plugin):
             config.pluginmanager.import_plugin(plugin)
 

@@ -12,6 +12,7 @@ from actors.gateway.calls import replies
 from ledger_gateway.answers import (
     RETRY_AFTER_SECONDS_MAX,
     Answer,
+    asked_wait,
     document_of,
     figures_of,
     items_of,
@@ -158,6 +159,39 @@ def test_an_answer_without_an_id_and_a_call_with_two_replies_are_none() -> None:
 def test_a_wait_is_sane_or_none(value: Any) -> None:
     """Retry-After of a hostile server never makes a client wait for ever, or less than nothing."""
     found = retry_after_of(value)
+    assert found is None or 0 <= found <= RETRY_AFTER_SECONDS_MAX
+
+
+DATES = ("Fri, 28 Nov 2025 16:00:00 GMT", "Fri, 28 Nov 2025 16:00:30 GMT", "Sat, 29 Nov 2025 16:00:31 GMT")
+
+
+@pytest.mark.parametrize(
+    ("told", "sent", "wait"),
+    [
+        (DATES[1], DATES[0], 30.0),
+        (DATES[0], DATES[1], 0.0),
+        (DATES[2], DATES[0], None),
+        (DATES[1], None, None),
+        (DATES[1], "now", None),
+        ("7", DATES[0], 7.0),
+        (None, DATES[0], None),
+    ],
+)
+def test_a_date_to_wait_for_counts_from_the_date_of_the_answer(
+    told: str | None, sent: str | None, wait: float | None
+) -> None:
+    """Whatever this machine's clock says; a date that has passed is now, one beyond a day none."""
+    headers = {name: value for name, value in (("retry-after", told), ("date", sent)) if value is not None}
+    assert asked_wait(headers) == wait
+    body = b'{"error":{"code":"SERVICE_TEMPORARILY_UNAVAILABLE","message":"x"}}'
+    for answer in (Answer(503, headers, body), Answer(503, headers, b"busy")):
+        error = refusal_of(answer)
+        assert isinstance(error, Unavailable) and error.retry_after == wait
+
+
+@given(told=st.text() | st.sampled_from(DATES), sent=st.text() | st.sampled_from(DATES))
+def test_no_header_of_a_server_breaks_the_reading_of_a_wait(told: str, sent: str) -> None:
+    found = asked_wait({"retry-after": told, "date": sent})
     assert found is None or 0 <= found <= RETRY_AFTER_SECONDS_MAX
 
 

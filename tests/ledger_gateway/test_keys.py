@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger_gateway import Denied
+from ledger_gateway import BadCredential, Denied
 from ledger_gateway.errors import BadRequest
-from ledger_gateway.keys import Keys
+from ledger_gateway.keys import Keys, narrow
 from tests.gateway.pages.test_keys import Pages
 from tests.ledger_gateway.world import a_gateway
 
@@ -32,3 +32,12 @@ async def test_a_wallet_makes_a_key_that_stays_in_its_budget() -> None:
             assert (await keys.delete(new.key.id)).status == "deleted" and await keys.listed() == []
             with pytest.raises(BadRequest):
                 await keys.create("bot", methods=["everything"])
+
+
+def test_limits_that_the_gateway_would_refuse_for_their_length_make_no_key() -> None:
+    """Whoever gets the key would learn it by AUTH_FAILED alone."""
+    named = "srpc_live_" + "A" * 43
+    with pytest.raises(BadCredential, match="at most 1000 bytes"):
+        narrow(named, "task", addresses=["203.0.113.0/24"] * 60)
+    with pytest.raises(BadCredential, match="named key"):
+        narrow("another key", "task")

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Response
 
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
@@ -192,3 +196,48 @@ async def test_an_answer_that_comes_too_late_does_not_end_the_stream(monkeypatch
                 await stream.subscribe(ROOTS)
             monkeypatch.setattr(stream_module, "_ANSWER_SECONDS", 20.0)
             assert (await stream.subscribe(ROOTS)).id == 2
+
+
+def _busy(connection: ServerConnection, number: int) -> Response | None:
+    """A handshake that is refused for seven seconds, the first time."""
+    if number > 1:
+        return None
+    return Response(503, "busy", Headers({"Retry-After": "7", "Content-Length": "0"}), b"")
+
+
+async def _reply(connection: ServerConnection, **end: Any) -> None:
+    number = json.loads(await connection.recv())["id"]
+    await connection.send(json.dumps({"jsonrpc": "2.0", "id": number, **end}))
+
+
+async def test_a_break_waits_as_long_as_it_is_told_and_no_subscription_is_lost() -> None:
+    """A handshake that names a time is made again after it; a connection that ends while a subscription is being made
+    does not hold the next one up; a subscription that is refused for a reason that passes is asked for again."""
+    waits, handshakes, sockets = Waits(), itertools.count(1), itertools.count(1)
+    limited = {"code": -32005, "message": "x", "data": {"source": "gateway", "constant": "RATE_LIMITED"}}
+    limited["data"]["retry_after_secs"] = 3  # type: ignore[index]
+
+    async def serving(connection: ServerConnection) -> None:
+        turn = next(sockets)
+        if turn == 2:
+            await connection.recv()  # Gone before it answers.
+        else:
+            if turn == 3:
+                await _reply(connection, error=limited)
+            await _reply(connection, result=turn)
+        if turn < 3:
+            await connection.close(1012)
+        told = {"subscription": turn, "result": 9}
+        with contextlib.suppress(ConnectionClosed):
+            await connection.send(json.dumps({"jsonrpc": "2.0", "method": "rootNotification", "params": told}))
+        await connection.wait_closed()
+
+    async with serve(
+        serving, "127.0.0.1", 0, process_request=lambda connection, _: _busy(connection, next(handshakes))
+    ) as server:
+        url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        async with Gateway(url, "key", sleep=waits, jitter=lambda: 0.0) as gateway, gateway.stream() as stream:
+            events = aiter(await stream.subscribe(ROOTS))
+            lost = "the connection was lost"
+            assert [await _next(events) for _ in range(3)] == [*[Gap(None, None, lost)] * 2, Notification(9, 9)]
+    assert waits.seconds[0] == 7.0 and 3.0 in waits.seconds

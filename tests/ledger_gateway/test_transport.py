@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import socket
 from typing import Any
 
@@ -11,7 +12,7 @@ from ledger_gateway import transport
 from ledger_gateway.client import Gateway
 from ledger_gateway.credentials import Session
 from ledger_gateway.errors import BadAnswer, Denied, LedgerGatewayError, PaymentNeeded, Unavailable, Unreachable
-from ledger_gateway.retries import RetryPolicy
+from ledger_gateway.retries import SENDS, RetryPolicy
 from ledger_gateway.transport import checked_url
 
 from .world import Waits, a_gateway, http, raw_server
@@ -36,15 +37,15 @@ def test_a_url_that_cannot_be_one_is_refused_without_repeating_it(url: str) -> N
 
 
 async def test_a_dead_server_is_tried_a_few_times() -> None:
-    """Nothing was sent, so trying again is harmless; sends are not tried again even so."""
+    """Nothing was sent, so trying again is harmless; sends without a key are not tried again even so."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    for method, tries in (("getSlot", 4), ("sendTransaction", 1)):
+    for method, key, tries in (("getSlot", None, 4), ("sendTransaction", None, 4), ("sendTransaction", "", 1)):
         waits = Waits()
         async with client(url, waits) as gateway:
             with pytest.raises(Unreachable) as failed:
-                await gateway.call(method, "x")
+                await gateway.call(method, "x", idempotency_key=key)
         assert not failed.value.was_sent and len(waits.seconds) == tries - 1
 
 
@@ -67,8 +68,21 @@ async def test_a_busy_gateway_is_asked_again_when_it_said_so() -> None:
     assert len(heads) == 3 and waits.seconds == [7.0, 14.0]
     async with raw_server(BUSY) as (url, heads), client(url, Waits()) as gateway:
         with pytest.raises(Unavailable):
-            await gateway.call("sendTransaction", "x")
-    assert len(heads) == 1
+            await gateway.call("sendTransaction", "x", idempotency_key="")
+    assert len(heads) == 1 and b"idempotency-key" not in heads[0].lower()
+
+
+@pytest.mark.parametrize("method", sorted(SENDS))
+async def test_a_send_has_a_key_by_default_and_keeps_it(method: str) -> None:
+    """Whether it was refused or its answer was lost: the second request has the key of the first, and each call its
+    own; what moves no money has none."""
+    async with raw_server(BUSY, b"", GOOD) as (url, heads), client(url, Waits()) as gateway:
+        for _ in range(2):
+            assert await gateway.call(method, "x") == 5
+        await gateway.call("getSlot")
+    keys = [re.search(rb"idempotency-key: (\S+)", head, re.IGNORECASE) for head in heads]
+    used = [found[1] if found else None for found in keys]
+    assert len(used) == 5 and used[0] == used[1] == used[2] != used[3] and used[3] is not None and used[4] is None
 
 
 @pytest.mark.parametrize("status", [402, 401, 403, 400, 301])
@@ -132,7 +146,7 @@ async def test_a_revoked_session_does_not_repeat_a_send() -> None:
             await gateway.account()
             await served.world.http.post("/auth/logout", headers={"authorization": f"Bearer {session.token}"})
             with pytest.raises(Denied):
-                await gateway.call("sendTransaction", "x")
+                await gateway.call("sendTransaction", "x", idempotency_key="")
             assert session.token is None
             assert (await gateway.account()).balance == 100
 

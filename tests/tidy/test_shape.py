@@ -39,6 +39,8 @@ TEXTS = (
     "**/*.proto",
     "**/*.ipynb",
     "**/*.js",
+    "**/*.mjs",
+    "**/*.ts",
 )
 
 
@@ -145,7 +147,7 @@ def test_the_top_level_is_what_it_should_be() -> None:
         "Makefile",
         "LICENSE",
     }
-    wanted |= {"actors", "devnode", "deploy", "docs", "ledger_gateway", "tests", "notebooks", "bench"}
+    wanted |= {"actors", "devnode", "deploy", "docs", "ledger_gateway", "clients", "tests", "notebooks", "bench"}
     ignored = {"build"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - ignored
     assert {name for name in found if not name.endswith(".egg-info")} <= wanted
