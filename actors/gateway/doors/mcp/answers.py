@@ -25,6 +25,7 @@ from actors.release import RELEASE
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 STRUCTURED_BYTES_MAX = 64 << 10  # A result is in the text already; a large one is not repeated.
+TEXT_ONLY = "textOnly"
 RECEIPT_META = "x402/payment-response"
 CREDITS_META = "ledger-gateway/credits"
 SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": RELEASE}
@@ -77,14 +78,21 @@ def _tool_result(answer: NodeAnswer, meta: list[bytes], dialect: Dialect) -> byt
         text,
         b"}]",
     ]
-    if not failed and len(value) <= STRUCTURED_BYTES_MAX:
-        # The older revisions take objects alone. The output schemas of all revisions say so, as lists are cached.
-        parts += (b',"structuredContent":', value if value[:1] == b"{" else b'{"result":%b}' % value)
+    if not failed:
+        parts += (b',"structuredContent":', _structured(value))
     parts.append(b',"isError":true' if failed else b',"isError":false')
     if dialect.is_modern:
         meta = [*meta, _SERVER_META]
     parts.append(b',"_meta":{%b}' % b",".join(meta))
     return b"".join((*parts, b"}"))
+
+
+def _structured(value: bytes) -> bytes:
+    """A tool with an output schema has to give structured content: of a large value it says that the text has it."""
+    if len(value) > STRUCTURED_BYTES_MAX:
+        return b'{"%b":true,"bytes":%d}' % (TEXT_ONLY.encode(), len(value))
+    # The older revisions take objects alone. The output schemas of all revisions say so, as lists are cached.
+    return value if value[:1] == b"{" else b'{"result":%b}' % value
 
 
 def receipt_of(headers: HeaderList) -> bytes:

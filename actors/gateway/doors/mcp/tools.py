@@ -12,11 +12,11 @@ import orjson
 
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
-from actors.gateway.doors.mcp.answers import SERVER
+from actors.gateway.doors.mcp.answers import SERVER, TEXT_ONLY
 from actors.gateway.doors.mcp.eras import LATEST_OLDER, MODERN, OLDER
 from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
-from actors.methods.forms import params_schema
+from actors.methods.forms import Schema, params_schema
 from actors.methods.prices import MethodClass
 
 GENERIC_TOOL = "rpc"
@@ -30,6 +30,12 @@ _INSTRUCTIONS = (
     "call before it is made. The tools by the price of a call:"
 )
 _CAPABILITIES = {"tools": {"listChanged": False}}
+# The last two are of a call that was refused, with `isError`.
+_IN_PLACE_OF_A_RESULT = (
+    {"title": "too large: the text has it", "properties": {TEXT_ONLY: {"const": True}}, "required": [TEXT_ONLY]},
+    {"title": "refused", "required": ["error"]},
+    {"title": "terms of payment, x402", "required": ["x402Version", "accepts"]},
+)
 LIST_TTL_MS = 300_000  # Tools and prices change with a deployment.
 
 
@@ -97,6 +103,7 @@ def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
         "title": plan.method,
         "description": f"{document.summary} Costs {price}.",
         "inputSchema": schema,
+        "outputSchema": output_schema(document.result),
         "annotations": {
             "title": plan.method,
             "readOnlyHint": not changes,
@@ -113,6 +120,26 @@ def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
     }
 
 
+def output_schema(result: Schema) -> dict[str, Any]:
+    """Return the schema of `structuredContent` of a tool whose method has this schema of results.
+
+    It is an object in every revision: a value that is none is in `result`. Clients hold every structured content
+    against the schema, so what comes in place of a result is admitted, too.
+    """
+    given = result.get("type")
+    if given is None:
+        return {"type": "object"}
+    kinds = given if isinstance(given, list) else [given]
+    forms: list[dict[str, Any]] = []
+    if "object" in kinds:
+        forms.append({**result, "type": "object"})
+    others = [kind for kind in kinds if kind != "object"]
+    if others:
+        value = {"type": others[0]} if "object" in kinds else dict(result)
+        forms.append({"properties": {"result": value}, "required": ["result"]})
+    return {"type": "object", "anyOf": [*forms, *_IN_PLACE_OF_A_RESULT]}
+
+
 def _generic(methods: Iterable[str]) -> dict[str, Any]:
     return {
         "name": GENERIC_TOOL,
@@ -127,5 +154,6 @@ def _generic(methods: Iterable[str]) -> dict[str, Any]:
             "required": ["method"],
             "additionalProperties": False,
         },
+        "outputSchema": output_schema({}),
         "annotations": {"title": "Any JSON-RPC method", "readOnlyHint": False, "openWorldHint": True},
     }

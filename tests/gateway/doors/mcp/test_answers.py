@@ -34,9 +34,3 @@ def test_an_error_of_the_node_is_a_result_that_the_model_sees() -> None:
         "message": "Slot 5 was skipped",
         "data": {"a": 1},
     }
-
-
-def test_a_large_result_is_not_sent_twice() -> None:
-    value = orjson.dumps({"x": "y" * mcp_answers.STRUCTURED_BYTES_MAX})
-    result = told(replies.made(value))["result"]
-    assert result["content"][0]["text"] == value.decode() and "structuredContent" not in result
