@@ -3,10 +3,10 @@
 Implements: Model Context Protocol 2025-03-26 to 2026-07-28, server/tools ("Tool Result", "Error Handling") and basic
 ("Error Codes"); decisions, "MCP credentials" and "MCP revisions"; x402 transport over MCP. Pure.
 
-An error of the node is a result with `isError`, so that the model sees it. In the older revisions a refusal of this
-service is a JSON-RPC error with the HTTP status that the same call has at POST /; unfit arguments are a result from
-2025-11-25 on. In 2026-07-28 every refusal of a call is a result, which an agent can act on, but for those of the
-credential; and codes of our own are outside JSON-RPC's range, as that revision asks.
+An error of the node is a result with `isError`, so that the model sees it, with a sentence on what to change. In the
+older revisions a refusal of this service is a JSON-RPC error with the HTTP status that the same call has at POST /;
+unfit arguments are a result from 2025-11-25 on. In 2026-07-28 every refusal of a call is a result, which an agent can
+act on, but for those of the credential; and codes of our own are outside JSON-RPC's range, as that revision asks.
 """
 
 import base64
@@ -20,6 +20,7 @@ from actors.gateway.calls import replies
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response, Terms
+from actors.gateway.doors.mcp.advice import of_node_error
 from actors.gateway.doors.mcp.eras import ENVELOPE_ERRORS, MODERN, OLDEST, Dialect
 from actors.release import RELEASE
 from actors.upstream.replies import AnswerKind, NodeAnswer
@@ -76,8 +77,11 @@ def _tool_result(answer: NodeAnswer, meta: list[bytes], dialect: Dialect) -> byt
         b'{"resultType":"complete",' if dialect.is_modern else b"{",
         b'"content":[{"type":"text","text":',
         text,
-        b"}]",
+        b"}",
     ]
+    if failed:  # Beside the node's own error, which stays the JSON that it is.
+        parts += (b',{"type":"text","text":', orjson.dumps(of_node_error(value)), b"}")
+    parts.append(b"]")
     if not failed:
         parts += (b',"structuredContent":', _structured(value))
     parts.append(b',"isError":true' if failed else b',"isError":false')
@@ -149,7 +153,8 @@ def refused_result(
     else:
         error = _error_of(refusal, request_id, dialect)
         hint = refusal.hint or refusal.err.row.hint
-        text = ". ".join(part for part in (refusal.message, hint) if part)
+        pause = "" if wait is None else f"Wait {wait} s before the next call"
+        text = ". ".join(part for part in (refusal.message, hint, pause) if part)
         body = _failed(text, orjson.dumps({"error": error}), dialect, left)
     return Response(200, result(raw_id, body), headers, refused=(refusal.err.name,), is_free=True)
 

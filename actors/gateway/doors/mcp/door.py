@@ -31,8 +31,8 @@ from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
 from actors.gateway.calls.replies import Response, Terms
 from actors.gateway.calls.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
+from actors.gateway.doors.mcp import advice, eras
 from actors.gateway.doors.mcp import answers as mcp_answers
-from actors.gateway.doors.mcp import eras
 from actors.gateway.doors.mcp import messages as mcp_messages
 from actors.gateway.doors.mcp import tools as mcp_tools
 from actors.gateway.doors.mcp.eras import OLDEST, Dialect
@@ -72,6 +72,7 @@ class McpDoor:
         self._keyed = keyed
         self._plans = plans
         self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
+        self._examples = mcp_tools.examples(plans)
         self._instructions = mcp_tools.instructions(plans, pricing)
         self._discovered = mcp_tools.discover_result(self._instructions)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
@@ -194,9 +195,10 @@ class McpDoor:
     ) -> Response:
         """A refusal that a model can act on is a result, where the revision has it so."""
         more = refusal if isinstance(refusal, RefusedCaller) else None
-        if not mcp_answers.is_result(refusal, dialect, asked.names_tool) or (more is not None and more.told_to_wait):
+        if not mcp_answers.is_result(refusal, dialect, bool(asked.tool)) or (more is not None and more.told_to_wait):
             return self._refused(request, refusal, raw_id, dialect)
         terms = self._terms_of(request, refusal)
+        refusal = advice.advised(refusal, self._examples.get(asked.tool, ""))
         left = left if more is None or more.credits_remaining is None else more.credits_remaining
         response = mcp_answers.refused_result(refusal, raw_id, request.id, terms, dialect, left)
         return self._with_more(response, more)

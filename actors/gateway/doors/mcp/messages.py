@@ -39,13 +39,13 @@ class ToolCall(msgspec.Struct, frozen=True):
     """A tools/call.
 
     payment: of x402, as the PAYMENT-SIGNATURE header has it; empty where there is none. max_credits: as X-Max-Credits
-    has it. names_tool: it is a call of a tool that exists, so that a refusal is the tool's.
+    has it. tool: the name of the tool; empty where there is none of this name, so that a refusal is not the tool's.
     """
 
     call: Call | BadCall
     payment: bytes = b""
     max_credits: bytes | None = None
-    names_tool: bool = True
+    tool: str = ""
 
 
 class BadEnvelope(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ def _batch(body: bytes, values: Sequence[Any], dialect: Dialect, tools: Collecti
             messages[index] = BadCall(message.id, _INITIALIZE_IN_BATCH)
         elif isinstance(message, Free) and message.method == "tools/list":
             lists += 1
-            if lists > 1:  # All are equal, and 100 of them would be 5 MB for a request of 5 kB.
+            if lists > 1:  # All are equal, and 100 of them would be 9 MB for a request of 5 kB.
                 messages[index] = BadCall(message.id, _ONE_LIST)
     return messages
 
@@ -206,11 +206,11 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
     if arguments is not None and type(arguments) is not dict:
         return _no_call(raw_id, '"arguments" must be an object', payment)
     max_credits = None if ceiling is None else str(ceiling).encode()
-    return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits)
+    return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name)
 
 
 def _no_call(raw_id: bytes, detail: str, payment: bytes = b"") -> ToolCall:
-    return ToolCall(_refused(raw_id, detail), payment, names_tool=False)
+    return ToolCall(_refused(raw_id, detail), payment)
 
 
 def _call(raw_id: bytes, raw: bytes, name: str, arguments: dict[str, Any]) -> Call | BadCall:

@@ -5,6 +5,7 @@ Implements: interface, "MCP"; decisions, "MCP tool names" and "MCP revisions"; M
 methods' documents.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,10 +17,11 @@ from actors.gateway.doors.mcp.answers import SERVER, TEXT_ONLY
 from actors.gateway.doors.mcp.eras import LATEST_OLDER, MODERN, OLDER
 from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
-from actors.methods.forms import Schema, params_schema
+from actors.methods.forms import MethodDocument, Schema, params_schema
 from actors.methods.prices import MethodClass
 
 GENERIC_TOOL = "rpc"
+GENERIC_EXAMPLE = '{"method": "getBalance", "params": ["So11111111111111111111111111111111111111112"]}'
 
 _CHANGING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
 _PARAMS = "parameters of the method, in order, as JSON-RPC takes them"
@@ -83,6 +85,23 @@ def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
     return orjson.dumps({"tools": [*tools, _generic(sorted(plans))], "ttlMs": LIST_TTL_MS, "cacheScope": "public"})
 
 
+def example_of(document: MethodDocument) -> str:
+    """Return JSON of the arguments of a call that is taken, once what stands between < and > is filled in."""
+    if document.example is None:
+        return f'{{"params": {document.sketch}}}'
+    return json.dumps({"params": list(document.example)} if document.example else {})
+
+
+def examples(plans: Iterable[str]) -> dict[str, str]:
+    """Return the example of each tool, by its name."""
+    return {name: example_of(DOCUMENTS[name]) for name in plans} | {GENERIC_TOOL: GENERIC_EXAMPLE}
+
+
+def _description(what: str, when: str, price: str, example: str) -> str:
+    """A line each: what the tool does, when to use it, its price, and arguments that it takes."""
+    return f"{what}\n{when}\n{price}\nExample of arguments: {example}"
+
+
 def _price(name: str, pricing: PricingConfig) -> tuple[str, int | None]:
     words, most = entries.price_of(catalog.METHODS[name], pricing)
     return "no credits" if most == 0 else words, most
@@ -101,7 +120,7 @@ def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
     return {
         "name": plan.method,
         "title": plan.method,
-        "description": f"{document.summary} Costs {price}.",
+        "description": _description(document.summary, document.when, f"Costs {price}.", example_of(document)),
         "inputSchema": schema,
         "outputSchema": output_schema(document.result),
         "annotations": {
@@ -144,7 +163,12 @@ def _generic(methods: Iterable[str]) -> dict[str, Any]:
     return {
         "name": GENERIC_TOOL,
         "title": "Any JSON-RPC method",
-        "description": "Calls any JSON-RPC method of this service, at the price of that method.",
+        "description": _description(
+            "Calls any JSON-RPC method of this service.",
+            "Use it when your host shows you few tools; a method's own tool says what its parameters are.",
+            "Costs what the method costs.",
+            GENERIC_EXAMPLE,
+        ),
         "inputSchema": {
             "type": "object",
             "properties": {
