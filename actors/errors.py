@@ -53,6 +53,10 @@ class Err(Enum):
         "the budget of this API key is used up",
         hint="a budget of the day begins anew at 00:00 UTC; the account's wallet can change a key's budgets",
     )
+    # Of calls over MCP that a person is asked about.
+    CONFIRMATION_DECLINED = ErrorRow(
+        200, -32013, "the call was not confirmed", hint="do not make it again unless your user asks for it"
+    )
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")

@@ -115,6 +115,7 @@ class HttpDoor:
             config.pricing,
             (parts.public_url, *gateway.mcp_origins),
             gateway.mcp_refusals_as_200,
+            parts.confirming,
         )
         self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
         self._quote = QuoteDoor(authenticator, self._pipeline, errors, clock, parts.offered, config.pricing)

@@ -99,6 +99,12 @@ def _structured(value: bytes) -> bytes:
     return value if value[:1] == b"{" else b'{"result":%b}' % value
 
 
+def input_required(raw_id: bytes, input_requests: Mapping[str, Any], state: str, left: int | None) -> bytes:
+    """The response to a call that a person has to confirm first; of the newer revision alone."""
+    asked = orjson.dumps({"resultType": "input_required", "inputRequests": input_requests, "requestState": state})
+    return result(raw_id, b'%b,"_meta":{%b,%b}}' % (asked[:-1], _credits(0, left), _SERVER_META))
+
+
 def receipt_of(headers: HeaderList) -> bytes:
     """The JSON of the payment's receipt among these headers; empty where there is none."""
     for name, value in headers:

@@ -31,10 +31,11 @@ from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
 from actors.gateway.calls.replies import Response, Terms
 from actors.gateway.calls.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
-from actors.gateway.doors.mcp import advice, eras
+from actors.gateway.doors.mcp import advice, confirmations, eras
 from actors.gateway.doors.mcp import answers as mcp_answers
 from actors.gateway.doors.mcp import messages as mcp_messages
 from actors.gateway.doors.mcp import tools as mcp_tools
+from actors.gateway.doors.mcp.confirming import CallConfirmations, Cleared, ConfirmationQuestion
 from actors.gateway.doors.mcp.eras import OLDEST, Dialect
 from actors.gateway.doors.mcp.messages import BadEnvelope, Free, Ignored, Message, Parsed, ToolCall
 from actors.gateway.doors.rpc import KEY_OF_BATCH
@@ -67,9 +68,10 @@ class McpDoor:
         pricing: PricingConfig,
         origins: Collection[str],
         always_200: bool,
+        confirming: CallConfirmations,
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
-        self._keyed = keyed
+        self._keyed, self._confirming = keyed, confirming
         self._plans = plans
         self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
         self._examples = mcp_tools.examples(plans)
@@ -170,12 +172,58 @@ class McpDoor:
     async def _call(self, request: Request, asked: ToolCall, dialect: Dialect) -> Response:
         call = one_within_limit(asked.call, request.max_credits, self._plans)
         call = one_within_limit(call, asked.max_credits, self._plans)
+        wanted = self._confirming.wants(asked, call)
+        cleared = Cleared(call, request.key)
+        pays = bool(asked.payment) and self._authenticator.takes_payments
+        if wanted is not None and pays:
+            end = self._confirming.of_payment(request, asked, wanted)
+            if not isinstance(end, Cleared):
+                return self._unconfirmed(request, end, call.id, asked, dialect)
+            cleared = end
         caller = await self._caller(request, call, asked.payment)
         if isinstance(caller, Refusal):
             return self._refused_call(request, caller, call.id, asked, dialect)
+        if wanted is not None and not pays:
+            told = await self._confirming.of_account(request, caller.proof, asked, wanted)
+            if not isinstance(told, Cleared):
+                return self._unconfirmed(request, told, call.id, asked, dialect)
+            cleared = told
+        return await self._cleared(request, asked, cleared, caller, dialect)
+
+    def _unconfirmed(
+        self,
+        request: Request,
+        end: ConfirmationQuestion | Replies | Refusal,
+        raw_id: bytes,
+        asked: ToolCall,
+        dialect: Dialect,
+    ) -> Response:
+        """The question whether a call may run, or why it may not."""
+        if isinstance(end, ConfirmationQuestion):
+            left = None if end.figures is None else end.figures.credits_remaining
+            body = mcp_answers.input_required(raw_id, end.input_requests, end.state, left)
+            too_many = self._authenticator.free_answer(request, len(body)) if end.figures is None else None
+            if too_many is not None:
+                return self._refused(request, too_many, raw_id, dialect)
+            return self._with_headers(Response(200, body, [], is_free=True), Replies((), None, end.figures, left), ())
+        if isinstance(end, Refusal):  # Of a payment that was not taken: nobody is proven.
+            end = Replies((), self._authenticator.count_refusals((end.err,), request.client) or end, None)
+        done = end
+        refusal = done.refusal or done.items[0].refusal
+        assert refusal is not None
+        if refusal is confirmations.FOREIGN_STATE:  # Of the protocol, and not of the tool.
+            response = self._refused(request, refusal, raw_id, dialect)
+        else:
+            response = self._refused_call(request, refusal, raw_id, asked, dialect, done.credits_remaining)
+        return self._with_headers(response, done, ())
+
+    async def _cleared(
+        self, request: Request, asked: ToolCall, cleared: Cleared, caller: Caller, dialect: Dialect
+    ) -> Response:
+        call, proof = cleared.call, cleared.proof or caller.proof
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max, self._plans)
-        done = await self._run(request, self._keyed.single(caller.proof, call, request.key, request.client))
+        done = await self._run(request, self._keyed.single(proof, call, cleared.key, request.client))
         refusal = done.refusal or done.items[0].refusal
         if refusal is not None:
             response = self._refused_call(request, refusal, call.id, asked, dialect, done.credits_remaining)

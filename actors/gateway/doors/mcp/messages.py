@@ -17,7 +17,7 @@ import orjson
 from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
-from actors.gateway.doors.mcp import eras
+from actors.gateway.doors.mcp import confirmations, eras
 from actors.gateway.doors.mcp.eras import Dialect
 from actors.gateway.doors.mcp.tools import GENERIC_TOOL
 from actors.methods.values import shown
@@ -40,12 +40,16 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     payment: of x402, as the PAYMENT-SIGNATURE header has it; empty where there is none. max_credits: as X-Max-Credits
     has it. tool: the name of the tool; empty where there is none of this name, so that a refusal is not the tool's.
+    can_confirm: the client can ask its user for a confirmation. state, responses: what it brings back then.
     """
 
     call: Call | BadCall
     payment: bytes = b""
     max_credits: bytes | None = None
     tool: str = ""
+    can_confirm: bool = False
+    state: str | None = None
+    responses: dict[str, Any] = {}
 
 
 class BadEnvelope(msgspec.Struct, frozen=True):
@@ -175,6 +179,8 @@ def _read(
         return Free(raw_id, method, params or {})
     if method == "tools/call":
         asked = _tool_call(raw_id, bytes(envelope.params), params or {}, tools)
+        if dialect.is_modern and not isinstance(asked.call, BadCall):
+            asked = _with_confirmation(asked, params or {})
         ambiguous = None if isinstance(asked.call, BadCall) else jsonrpc.ambiguity(raw, value)
         return asked if ambiguous is None else BadCall(_NO_ID, ambiguous)
     unknown = Refusal(Err.METHOD_NOT_FOUND, shown(method))
@@ -207,6 +213,18 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
         return _no_call(raw_id, '"arguments" must be an object', payment)
     max_credits = None if ceiling is None else str(ceiling).encode()
     return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name)
+
+
+def _with_confirmation(asked: ToolCall, params: Mapping[str, Any]) -> ToolCall:
+    """The call with what the client says of confirmations. Its envelope has been checked."""
+    state, responses = params.get("requestState"), params.get("inputResponses")
+    if state is not None and type(state) is not str:
+        return _no_call(asked.call.id, '"requestState" must be the string that an earlier result had')
+    if responses is not None and type(responses) is not dict:
+        return _no_call(asked.call.id, '"inputResponses" must be an object')
+    if not confirmations.can_ask(params["_meta"][eras.CAPABILITIES_META]):
+        return asked
+    return msgspec.structs.replace(asked, can_confirm=True, state=state, responses=responses or {})
 
 
 def _no_call(raw_id: bytes, detail: str, payment: bytes = b"") -> ToolCall:
