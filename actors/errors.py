@@ -72,6 +72,9 @@ class Err(Enum):
     MCP_VERSION_UNSUPPORTED = ErrorRow(
         400, -32022, "this version of the protocol is not served", hint="ask server/discover for those that are"
     )
+    MCP_CAPABILITY_MISSING = ErrorRow(
+        400, -32021, "the client has not declared a capability that this needs", hint="declare what data names"
+    )
     # Of subscriptions on a socket. The interface gives the code and the message, which ends with both figures.
     SUBSCRIPTION_LIMIT = ErrorRow(
         200, -32000, "Subscription limit reached", hint="unsubscribe, or subscribe on another connection"

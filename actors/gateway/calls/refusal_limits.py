@@ -42,7 +42,7 @@ COUNTED = frozenset(
         *(Err.INVALID_REQUEST, Err.INVALID_PARAMS, Err.INSUFFICIENT_CREDITS, Err.PAYMENT_REQUIRED),
         *(Err.MAX_CREDITS_EXCEEDED, Err.KEY_BUDGET_EXCEEDED, Err.SUBSCRIPTION_LIMIT),
         *(Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED, Err.AUTH_FAILED, Err.NONCE_REUSED),
-        *(Err.MCP_HEADER_MISMATCH, Err.MCP_VERSION_UNSUPPORTED),
+        *(Err.MCP_HEADER_MISMATCH, Err.MCP_VERSION_UNSUPPORTED, Err.MCP_CAPABILITY_MISSING),
     )
 )
 # One of an account's API keys must not use up the limit for its others, and all together have one.

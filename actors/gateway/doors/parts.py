@@ -19,6 +19,7 @@ from actors.gateway.calls.proven_callers import ProvenCallers
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.calls.replies import ErrorReplies
 from actors.gateway.doors.mcp.confirming import CallConfirmations
+from actors.gateway.doors.mcp.long_sends import LongSends
 from actors.gateway.doors.websocket.door import StreamService
 from actors.gateway.pages.routes import DepositConfirmer, StatusPages
 from actors.gateway.payments.authentication import Authenticator
@@ -78,6 +79,7 @@ class DoorParts:
     pipeline: Pipeline
     keyed: IdempotentCalls
     confirming: CallConfirmations
+    long_sends: LongSends
 
 
 def public_url_of(config: Config) -> str:
@@ -126,5 +128,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
     callers = ProvenCallers(dependencies.accounts, pipeline)
     confirming = CallConfirmations(secret, callers, keyed, clock, offered, config.pricing, randomness)
     return DoorParts(
-        public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed, confirming
+        *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed),
+        confirming,
+        LongSends(secret, callers, pipeline, keyed, clock, randomness),
     )

@@ -20,10 +20,12 @@ from actors.gateway.calls import replies
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response, Terms
+from actors.gateway.doors.mcp import tasks
 from actors.gateway.doors.mcp.advice import of_node_error
 from actors.gateway.doors.mcp.eras import ENVELOPE_ERRORS, MODERN, OLDEST, Dialect
+from actors.gateway.doors.mcp.tasks import Task
 from actors.release import RELEASE
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, NodeAnswer, made
 
 STRUCTURED_BYTES_MAX = 64 << 10  # A result is in the text already; a large one is not repeated.
 TEXT_ONLY = "textOnly"
@@ -103,6 +105,30 @@ def input_required(raw_id: bytes, input_requests: Mapping[str, Any], state: str,
     """The response to a call that a person has to confirm first; of the newer revision alone."""
     asked = orjson.dumps({"resultType": "input_required", "inputRequests": input_requests, "requestState": state})
     return result(raw_id, b'%b,"_meta":{%b,%b}}' % (asked[:-1], _credits(0, left), _SERVER_META))
+
+
+def task_created(raw_id: bytes, task: Task, left: int | None) -> bytes:
+    """The response to a call that goes on as a task. Nothing is charged until it has ended."""
+    return _result_of_task(raw_id, {"resultType": "task", **tasks.created(task)}, left)
+
+
+def task_told(raw_id: bytes, task: Task, status: Mapping[str, Any], now: int, left: int | None) -> bytes:
+    """The response to tasks/get. status: the result of getSendStatus."""
+    fields = {"resultType": "complete", **tasks.fields_of(task, status, now)}
+    if tasks.is_over(task, status, now):
+        body = orjson.dumps(tasks.outcome_of(status))
+        meta = [_credits(int(status["charged_credits"]), left)]
+        fields["result"] = orjson.Fragment(_tool_result(made(body), meta, MODERN))
+    return _result_of_task(raw_id, fields, left)
+
+
+def acknowledged(raw_id: bytes, left: int | None) -> bytes:
+    """The response to tasks/update and tasks/cancel."""
+    return _result_of_task(raw_id, {"resultType": "complete"}, left)
+
+
+def _result_of_task(raw_id: bytes, fields: Mapping[str, Any], left: int | None) -> bytes:
+    return result(raw_id, b'%b,"_meta":{%b,%b}}' % (orjson.dumps(fields)[:-1], _credits(0, left), _SERVER_META))
 
 
 def receipt_of(headers: HeaderList) -> bytes:

@@ -15,6 +15,7 @@ from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
 from actors.gateway.doors.mcp.answers import SERVER, TEXT_ONLY
 from actors.gateway.doors.mcp.eras import LATEST_OLDER, MODERN, OLDER
+from actors.gateway.doors.mcp.tasks import EXTENSION
 from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
 from actors.methods.forms import MethodDocument, Schema, params_schema
@@ -62,12 +63,13 @@ def initialize_result(requested: Any, instructions: str) -> bytes:
     )
 
 
-def discover_result(instructions: str) -> bytes:
+def discover_result(instructions: str, has_tasks: bool) -> bytes:
     """The result of `server/discover`: the newer revisions alone, as older ones are agreed on by `initialize`."""
+    extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if has_tasks else {}
     return orjson.dumps(
         {
             "supportedVersions": [MODERN.version],
-            "capabilities": _CAPABILITIES,
+            "capabilities": _CAPABILITIES | extensions,
             "instructions": instructions,
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "public",
