@@ -16,7 +16,7 @@ class ProvenCallers:
     def __init__(self, accounts: AccountsClient, pipeline: Pipeline) -> None:
         self._accounts, self._pipeline = accounts, pipeline
 
-    async def prove(self, proof: Proof, client: Client | None) -> HoldReply | Replies:
+    async def proven(self, proof: Proof, client: Client | None) -> HoldReply | Replies:
         """Prove a credential, and use its nonce. The reply names the account, and `payer` pays for it in the rest of
         the request. Replies: a refusal, which is counted."""
         found: list[HoldReply] = []

@@ -24,10 +24,10 @@ async def test_a_proof_names_the_account_and_its_nonce_is_used() -> None:
     async with a_world() as world:
         wallet, callers = await world.customer(100), callers_of(world)
         signed = WalletProof(wallet.pubkey, "n1", world.clock.now())
-        held = await callers.prove(signed, None)
+        held = await callers.proven(signed, None)
         assert isinstance(held, HoldReply) and held.pubkey == wallet.pubkey
         assert held.payer == ProvenProof(wallet.pubkey)
-        again = await callers.prove(signed, None)
+        again = await callers.proven(signed, None)
         assert isinstance(again, Replies) and again.refusal is not None and again.refusal.err is Err.NONCE_REUSED
         assert await world.balance(wallet) == 100
 
@@ -36,11 +36,11 @@ async def test_an_unknown_key_and_an_owner_who_is_away_are_refusals() -> None:
     async with a_world() as world:
         wallet, callers = await world.customer(100), callers_of(world)
         key = parse_api_key(wallet.api_key)
-        assert key is not None and isinstance(await callers.prove(key, None), HoldReply)
-        wrong = await callers.prove(ProvenProof(bytes(32)), None)
+        assert key is not None and isinstance(await callers.proven(key, None), HoldReply)
+        wrong = await callers.proven(ProvenProof(bytes(32)), None)
         assert isinstance(wrong, Replies) and wrong.refusal is not None
         world.accounts.down = True
-        gone = await callers.prove(key, None)
+        gone = await callers.proven(key, None)
         assert isinstance(gone, Replies) and gone.refusal is not None
         assert gone.refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
 
@@ -50,7 +50,7 @@ async def test_a_free_answer_takes_a_rate_unit_and_only_who_could_pay_gets_it() 
         callers = callers_of(world)
         rich, poor = await world.customer(100), await world.customer(24)
         for wallet, wanted in ((rich, None), (rich, None), (rich, Err.RATE_LIMITED), (poor, Err.INSUFFICIENT_CREDITS)):
-            held = await callers.prove(ProvenProof(wallet.pubkey), None)
+            held = await callers.proven(ProvenProof(wallet.pubkey), None)
             assert isinstance(held, HoldReply)
             told = await callers.unpaid(block(), held, None)
             if wanted is None:

@@ -75,7 +75,7 @@ class CallConfirmations:
         self, request: Request, proof: Proof, asked: ToolCall, call: AdmittedCall
     ) -> Cleared | ConfirmationQuestion | Replies:
         """By the credential of an account. Replies: a refusal."""
-        held = await self._callers.prove(proof, request.client)
+        held = await self._callers.proven(proof, request.client)
         if isinstance(held, Replies):
             return held
         account = held.pubkey + held.key.to_bytes(4, "big")

@@ -113,7 +113,7 @@ class LongSends:
     async def _proven(self, proof: Proof, client: Client | None) -> ProvenProof | Replies:
         if isinstance(proof, ProvenProof):
             return proof
-        held = await self._callers.prove(proof, client)
+        held = await self._callers.proven(proof, client)
         return held.payer if isinstance(held, HoldReply) else held
 
     async def _status(self, payer: ProvenProof, task: Task, client: Client | None) -> Replies | TaskState:
