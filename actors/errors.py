@@ -53,6 +53,10 @@ class Err(Enum):
         "the budget of this API key is used up",
         hint="a budget of the day begins anew at 00:00 UTC; the account's wallet can change a key's budgets",
     )
+    # Of calls over MCP that a person is asked about.
+    CONFIRMATION_DECLINED = ErrorRow(
+        200, -32013, "the call was not confirmed", hint="do not make it again unless your user asks for it"
+    )
     # Of the hourly limit. A payment would not lift it, and a retry is in vain until the hour ends.
     HOURLY_LIMIT_EXCEEDED = ErrorRow(
         403,
@@ -75,6 +79,9 @@ class Err(Enum):
     MCP_HEADER_MISMATCH = ErrorRow(400, -32020, "the headers and the body of the message differ")
     MCP_VERSION_UNSUPPORTED = ErrorRow(
         400, -32022, "this version of the protocol is not served", hint="ask server/discover for those that are"
+    )
+    MCP_CAPABILITY_MISSING = ErrorRow(
+        400, -32021, "the client has not declared a capability that this needs", hint="declare what data names"
     )
     # Of subscriptions on a socket. The interface gives the code and the message, which ends with both figures.
     SUBSCRIPTION_LIMIT = ErrorRow(

@@ -1,7 +1,7 @@
 """The OpenRPC document of every JSON-RPC method that can be called.
 
 Implements: interface, "Method classes and credits". Pure: made from the catalog and the methods'
-documents. The results of nodes are passed through, so their schemas admit anything.
+documents. The results of nodes are passed through, so their schemas admit more than is known of them.
 """
 
 from typing import Any
@@ -60,7 +60,7 @@ def _method(method: Method) -> dict[str, Any]:
             }
             for parameter in described.parameters
         ],
-        "result": {"name": "result", "schema": {}},
+        "result": {"name": "result", "schema": dict(described.result)},
         "errors": [{"$ref": f"#/components/errors/{err.name}"} for err in _ERRORS],
         "x-credits-max": method.credits_max,
         "x-timeout-ms": row.timeout_ms,

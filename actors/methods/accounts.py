@@ -7,9 +7,9 @@ them. Pure.
 from typing import Any
 
 from actors.addresses import TOKEN_PROGRAMS
-from actors.methods import forms
+from actors.methods import forms, results
 from actors.methods.entries import MethodRow, Question, appended, node, replaced
-from actors.methods.forms import Form, an_object, checks_of, config, list_of, needed, up_to
+from actors.methods.forms import Form, Schema, an_object, checks_of, config, list_of, needed, up_to
 from actors.methods.prices import MethodClass
 from actors.methods.values import InvalidError, at, at_most, fields, one_of, pubkey
 
@@ -46,11 +46,13 @@ def _token_accounts_by_owner(arguments: list[Any], raw: bytes) -> bytes:
     return raw
 
 
-def _of_key(name: str, summary: str, **options: Form) -> MethodRow:
+def _of_key(name: str, summary: str, when: str, result: Schema, **options: Form) -> MethodRow:
     return node(
         name,
         MethodClass.READ_CHEAP,
         summary,
+        when,
+        result,
         forms.KEY,
         config(**(options or forms.CONTEXT)),
         example=(forms.EXAMPLE_KEY,),
@@ -58,14 +60,37 @@ def _of_key(name: str, summary: str, **options: Form) -> MethodRow:
 
 
 METHODS = (
-    _of_key("getAccountInfo", "Returns one account: lamports, owner, data.", **forms.ACCOUNT),
-    _of_key("getBalance", "Returns the lamports of one account."),
-    _of_key("getTokenAccountBalance", "Returns the balance of one token account."),
-    _of_key("getTokenSupply", "Returns the supply of one token."),
+    _of_key(
+        "getAccountInfo",
+        "Returns one account: lamports, owner, data.",
+        "Use it to read what an address holds, or whether it exists: `value` is null where it does not.",
+        results.ACCOUNT,
+        **forms.ACCOUNT,
+    ),
+    _of_key(
+        "getBalance",
+        "Returns the lamports of one account.",
+        "Use it for the SOL of a wallet; 1 SOL is 1,000,000,000 lamports. For tokens use getTokenAccountsByOwner.",
+        results.BALANCE,
+    ),
+    _of_key(
+        "getTokenAccountBalance",
+        "Returns the balance of one token account.",
+        "Use it when you have the address of a token account, not of its owner.",
+        results.TOKEN_AMOUNT,
+    ),
+    _of_key(
+        "getTokenSupply",
+        "Returns the supply of one token.",
+        "Use it when you have a token's mint, and want its supply or its decimals.",
+        results.TOKEN_AMOUNT,
+    ),
     node(
         "getMultipleAccounts",
         MethodClass.READ_CHEAP,
         "Returns up to 100 accounts, null where there is none.",
+        "Use it instead of several getAccountInfo: it costs as much as one.",
+        results.ACCOUNTS,
         needed("pubkeys", list_of(forms.PUBKEY, _ACCOUNTS_MAX)),
         config(**forms.ACCOUNT),
         example=([forms.EXAMPLE_KEY],),
@@ -74,6 +99,8 @@ METHODS = (
         "getTokenAccountsByOwner",
         MethodClass.READ_HEAVY,
         "Returns the token accounts of one owner, by mint or by token program.",
+        "Use it to find a wallet's token accounts with their balances; ask with encoding jsonParsed to read them.",
+        results.TOKEN_ACCOUNTS,
         needed("owner", forms.PUBKEY),
         needed("filter", an_object("either the mint or the token program", mint=forms.PUBKEY, programId=forms.PUBKEY)),
         config(**forms.ACCOUNT),
@@ -84,6 +111,8 @@ METHODS = (
         "getMinimumBalanceForRentExemption",
         MethodClass.READ_CHEAP,
         "Returns the lamports that an account of this many bytes needs.",
+        "Use it before you create an account; a token account has 165 bytes.",
+        results.LAMPORTS,
         needed("data_length", up_to(_ACCOUNT_BYTES_MAX)),
         config(commitment=forms.COMMITMENT),
         example=(165,),
@@ -92,12 +121,16 @@ METHODS = (
         "getStakeMinimumDelegation",
         MethodClass.READ_CHEAP,
         "Returns the least stake that can be delegated, in lamports.",
+        "Use it before you delegate stake.",
+        results.at_slot(results.LAMPORTS),
         config(**forms.CONTEXT),
     ),
     node(
         "getVoteAccounts",
         MethodClass.READ_CHEAP,
         "Returns the validators' vote accounts, current and delinquent.",
+        "Use it to compare validators by stake and commission.",
+        results.VOTE_ACCOUNTS,
         config(
             commitment=forms.COMMITMENT,
             votePubkey=forms.PUBKEY,

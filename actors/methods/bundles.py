@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from actors.methods import forms
+from actors.methods import forms, results
 from actors.methods.entries import Question, encoded, node, own
 from actors.methods.forms import Parameter, an_object, documented, list_of, needed
 from actors.methods.prices import Availability, MethodClass
@@ -153,18 +153,24 @@ METHODS = (
         "simulateBundle",
         MethodClass.READ_HEAVY,
         "Executes up to 20 transactions in order without sending them.",
+        "Use it before sendBundle.",
+        results.BUNDLE_SIMULATION,
         needed("bundle", an_object("the bundle", ("transactions",), transactions=list_of(forms.STRING, SIMULATED_MAX))),
         Parameter("configuration", an_object("options of the node")),
         example=None,
+        sketch='[{"transactions": ["<signed transaction in base64>", "<another>"]}]',
         rule=_bundle,
     ),
     own(
         "sendBundle",
         MethodClass.SEND_BUNDLE,
         "Sends up to 5 signed transactions, one of which tips, to the block engine as one bundle.",
+        "Use it when transactions must all land, in order, in one block, or not at all.",
+        results.BUNDLE_ID,
         needed("transactions", list_of(documented(type="string", description="signed transaction"), TRANSACTIONS_MAX)),
         Parameter("options", an_object("options", encoding=forms.TRANSACTION_ENCODING)),
         example=None,
+        sketch='[["<signed transaction in base64>", "<another, which pays the tip>"], {"encoding": "base64"}]',
         rule=send_bundle,
         availability=Availability.RELAY,
     ),

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from actors.config import PricingConfig
-from actors.methods.forms import VERSION_KEY, MethodDocument, Parameter
+from actors.methods.forms import VERSION_KEY, MethodDocument, Parameter, Schema
 from actors.methods.prices import CLASSES, Availability, MethodClass
 from actors.methods.values import Check, InvalidError, at, at_most, fields
 from actors.units import Credits
@@ -54,13 +54,19 @@ def node(
     name: str,
     method_class: MethodClass,
     summary: str,
+    when: str,
+    result: Schema,
     *parameters: Parameter,
     example: tuple[Any, ...] | None = (),
+    sketch: str = "",
     rule: Rule | None = None,
 ) -> MethodRow:
-    """A method that the node answers. rule: None where the forms of the parameters are the whole rule."""
+    """A method that the node answers. rule: None where the forms of the parameters are the whole rule.
+
+    when, result, sketch: as MethodDocument has them.
+    """
     priced = CLASSES[method_class]
-    document = MethodDocument(summary, parameters, example)
+    document = MethodDocument(summary, parameters, example, when, result, sketch)
     checks = rule or takes(parameters)
     return MethodRow(name, method_class, Availability.NODE, priced.credits, priced.timeout_ms, document, checks)
 
@@ -69,9 +75,12 @@ def own(
     name: str,
     method_class: MethodClass,
     summary: str,
+    when: str,
+    result: Schema,
     *parameters: Parameter,
     rule: Rule,
     example: tuple[Any, ...] | None = (),
+    sketch: str = "",
     availability: Availability = Availability.COMPOSED,
     for_caller: bool = False,
     credits: Credits | None = None,
@@ -79,7 +88,7 @@ def own(
     """A method that the product itself answers, or has the block engine answer. credits: None: its class's."""
     priced = CLASSES[method_class]
     price = priced.credits if credits is None else credits
-    document = MethodDocument(summary, parameters, example)
+    document = MethodDocument(summary, parameters, example, when, result, sketch)
     return MethodRow(name, method_class, availability, price, priced.timeout_ms, document, rule, for_caller)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from solders.message import from_bytes_versioned
 
-from actors.methods import forms
+from actors.methods import forms, results
 from actors.methods.entries import Question, encoded, node, own
 from actors.methods.forms import Form, Parameter, an_object, choice, config, documented, list_of, needed
 from actors.methods.prices import MethodClass
@@ -141,6 +141,8 @@ METHODS = (
         "getFeeForMessage",
         MethodClass.READ_CHEAP,
         "Returns the fee of a message in lamports.",
+        "Use it before you sign: it is what the chain will charge, without the price of this service.",
+        results.MESSAGE_FEE,
         needed("message", Form(_message, {"type": "string", "description": "message in base64"})),
         config(**forms.CONTEXT),
         example=(_EXAMPLE_MESSAGE,),
@@ -149,6 +151,8 @@ METHODS = (
         "getRecentPrioritizationFees",
         MethodClass.READ_CHEAP,
         "Returns the priority fees of recent slots.",
+        "Use it for the raw figures; suggestPriorityFee makes one figure of them.",
+        results.RECENT_FEES,
         Parameter("pubkeys", _ACCOUNTS),
         example=([],),
     ),
@@ -156,6 +160,8 @@ METHODS = (
         "suggestPriorityFee",
         MethodClass.READ_MEDIUM,
         "Suggests a priority fee in micro-lamports for one compute unit.",
+        "Use it before you build a transaction, with the accounts that it writes to.",
+        results.SUGGESTED_FEE,
         Parameter(
             "request",
             documented(
@@ -173,6 +179,8 @@ METHODS = (
         "getPriorityFeeEstimate",
         MethodClass.READ_CHEAP,
         "Estimates a priority fee for accounts, or for a transaction.",
+        "Use it as suggestPriorityFee, where a program expects this form.",
+        results.FEE_ESTIMATE,
         Parameter(
             "request",
             an_object(

@@ -5,7 +5,7 @@ Pure. A schema admits every value that its check admits, and may admit more.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from actors.addresses import WRAPPED_SOL_MINT
@@ -35,11 +35,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class MethodDocument:
-    """summary: one sentence. example: parameters that pass the method's checks; None: they would need a signature."""
+    """summary, when: what the method does, and when to use it, a sentence each. example: parameters that pass the
+    method's checks; None: they would need a signature. sketch: then, JSON of parameters with words in place of what is
+    signed. result: the schema of what it answers."""
 
     summary: str
     parameters: tuple[Parameter, ...] = ()
     example: tuple[Any, ...] | None = ()
+    when: str = ""
+    result: Schema = field(default_factory=dict)
+    sketch: str = ""
 
     @property
     def required(self) -> int:

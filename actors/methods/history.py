@@ -6,7 +6,7 @@ Implements: interface, "getTransactionHistory" and JSON-RPC gateway rule 5; deci
 
 from typing import Any
 
-from actors.methods import forms
+from actors.methods import forms, results
 from actors.methods.entries import Question, encoded, node, own, with_version
 from actors.methods.forms import Parameter, an_object, checks_of, config, documented, list_of, needed, up_to
 from actors.methods.prices import MethodClass
@@ -89,6 +89,8 @@ METHODS = (
         "getSignatureStatuses",
         MethodClass.READ_CHEAP,
         "Returns what became of up to 256 transactions.",
+        "Use it to learn whether transactions landed; set searchTransactionHistory for those older than minutes.",
+        results.STATUSES,
         needed("signatures", list_of(forms.SIGNATURE, _STATUSES_MAX)),
         config(searchTransactionHistory=forms.BOOLEAN),
         example=([forms.EXAMPLE_SIGNATURE],),
@@ -97,6 +99,8 @@ METHODS = (
         "getSignaturesForAddress",
         MethodClass.READ_MEDIUM,
         "Lists the transactions of an address, newest first.",
+        "Use it to list what an address took part in; getTransactionHistory explains each.",
+        results.SIGNATURES,
         forms.KEY,
         config(**forms.LATER, limit=up_to(_SIGNATURES_LIMIT_MAX, 1), before=forms.SIGNATURE, until=forms.SIGNATURE),
         example=(forms.EXAMPLE_KEY, {"limit": 10}),
@@ -105,6 +109,8 @@ METHODS = (
         "getTransaction",
         MethodClass.READ_MEDIUM,
         "Returns one confirmed transaction.",
+        "Use it to read a transaction with its logs and its error; null: it is not there at this commitment.",
+        results.TRANSACTION,
         needed("signature", forms.SIGNATURE),
         config(**forms.TRANSACTIONS),
         example=(forms.EXAMPLE_SIGNATURE,),
@@ -114,6 +120,8 @@ METHODS = (
         "getTransactionHistory",
         MethodClass.READ_HEAVY,
         "Lists the transactions of an address with transfers, programs and a sentence about each.",
+        "Use it to explain to a person what a wallet did.",
+        results.HISTORY,
         needed("address", forms.PUBKEY),
         Parameter("options", an_object("page of the history", (), **_HISTORY)),
         example=(forms.EXAMPLE_KEY, {"limit": 5}),
@@ -123,6 +131,8 @@ METHODS = (
         "getAssetsByOwner",
         MethodClass.READ_HEAVY,
         "Lists the tokens of one owner, as of finalized where no commitment is given.",
+        "Use it to list all tokens of a wallet at once, with amounts and token accounts.",
+        results.ASSETS,
         needed(
             "owner",
             documented(description="public key in base58, or an object with ownerAddress, page, limit and commitment"),

@@ -7,7 +7,7 @@ Implements: interface, sendSmartTransaction and sendAndConfirm (verified before 
 import base64
 from typing import Any
 
-from actors.methods import forms
+from actors.methods import forms, results
 from actors.methods.entries import Question, encoded, node, own
 from actors.methods.forms import Parameter, an_object, checks_of, config, documented, needed
 from actors.methods.prices import MethodClass
@@ -152,27 +152,36 @@ METHODS = (
         "sendTransaction",
         MethodClass.SEND,
         "Sends a signed transaction to the chain, and returns its signature at once.",
+        "Use it when you will look for the outcome yourself, by getSignatureStatuses; else use sendAndConfirm.",
+        results.SIGNATURE,
         forms.SIGNED,
         config(encoding=forms.TRANSACTION_ENCODING, **_SEND),
         example=None,
+        sketch='["<signed transaction in base64>", {"encoding": "base64"}]',
         rule=_send,
     ),
     own(
         "sendSmartTransaction",
         MethodClass.SEND,
         "Sends a signed transaction, on request after a simulation, and returns its signature.",
+        "Use it to have a transaction tried before it is sent: with simulate true one that would fail is not sent.",
+        results.SIGNATURE,
         forms.SIGNED,
         Parameter("options", an_object("options", (), **_SMART)),
         example=None,
+        sketch='["<signed transaction in base64>", {"simulate": true}]',
         rule=_smart_send,
     ),
     own(
         "sendAndConfirm",
         MethodClass.SEND_AND_CONFIRM,
         "Sends a signed transaction over every path at once, and returns when its outcome is known.",
+        "Use it to land a transaction and know its outcome; if status is unknown, ask getSendStatus; sign no other.",
+        results.OUTCOME,
         forms.SIGNED,
         Parameter("options", an_object("options", (), **_CONFIRM)),
         example=None,
+        sketch='["<signed transaction in base64>"]',
         rule=_send_and_confirm,
         for_caller=True,
     ),
@@ -180,6 +189,8 @@ METHODS = (
         "getSendStatus",
         MethodClass.SEND_STATUS,
         "Returns the outcome of an earlier sendAndConfirm of the same account.",
+        "Use it when a sendAndConfirm did not answer, or answered with status unknown.",
+        results.SEND_STATUS,
         needed("signature", forms.SIGNATURE),
         example=(forms.EXAMPLE_SIGNATURE,),
         rule=_send_status,
@@ -189,9 +200,12 @@ METHODS = (
         "simulateTransaction",
         MethodClass.READ_MEDIUM,
         "Executes a transaction without sending it.",
+        "Use it to see whether a transaction would succeed, and why not; replaceRecentBlockhash spares a fresh one.",
+        results.SIMULATION,
         needed("transaction", documented(type="string", description="transaction in base64 or base58")),
         config(**forms.CONTEXT, encoding=forms.TRANSACTION_ENCODING, **_SIMULATE),
         example=None,
+        sketch='["<transaction in base64>", {"encoding": "base64", "replaceRecentBlockhash": true}]',
         rule=_simulate,
     ),
 )

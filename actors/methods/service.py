@@ -1,6 +1,7 @@
 """Methods of the service itself, and those that it lists and does not offer. Implements: interface, "Method classes
 and credits". Pure data."""
 
+from actors.methods import results
 from actors.methods.entries import own, refused, takes
 from actors.methods.prices import Availability, MethodClass
 
@@ -10,7 +11,14 @@ getProgramAccounts getSupply getStakeActivation getTokenLargestAccounts getToken
 """
 
 METHODS = (
-    own("rpc.discover", MethodClass.DISCOVERY, "Returns the OpenRPC document of this service.", rule=takes(())),
+    own(
+        "rpc.discover",
+        MethodClass.DISCOVERY,
+        "Returns the OpenRPC document of this service.",
+        "Use it to read the parameters of every method; it is large.",
+        results.OPENRPC,
+        rule=takes(()),
+    ),
     *refused(_ARCHIVE, MethodClass.ARCHIVE_HISTORY, Availability.ARCHIVE),
     *refused(_DENIED, MethodClass.DENIED, Availability.DENIED),
     *refused("requestAirdrop", MethodClass.DENIED, Availability.FORBIDDEN),

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from actors.methods import forms
+from actors.methods import forms, results
 from actors.methods.entries import Question, encoded, own
 from actors.methods.forms import Form, Parameter, an_object, checks_of, documented, needed, up_to
 from actors.methods.prices import MethodClass
@@ -128,6 +128,8 @@ METHODS = (
         "executeSnipe",
         MethodClass.TRADE_BUILD,
         "Builds an unsigned transaction that buys a token on its bonding curve.",
+        "Use it while a token trades on its bonding curve; have the wallet sign the transaction, then send it.",
+        results.BUY,
         _request("the purchase", "amount_sol", documented(type=["number", "string"], description="budget in SOL")),
         example=({"mint": forms.EXAMPLE_KEY, "amount_sol": 0.1},),
         rule=_snipe,
@@ -137,6 +139,8 @@ METHODS = (
         "executeSell",
         MethodClass.TRADE_BUILD,
         "Builds an unsigned transaction that sells a token on its bonding curve.",
+        "Use it while a token trades on its bonding curve; have the wallet sign the transaction, then send it.",
+        results.SALE,
         _request(
             "the sale",
             "token_amount",

@@ -1,13 +1,23 @@
 """Official MCP clients, unmodified, at the MCP endpoint: each era of the protocol, and the Inspector's command line."""
 
+import base64
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+from solders.transaction import VersionedTransaction
 
 from bench.product import Product
 from tests.clients.test_x402 import NETWORK, Payer
+from tests.customers import Customer
 from tests.npm import Npm
 
 _CALLS = Path(__file__).parent / "mcp_calls.py"
@@ -75,3 +85,34 @@ def test_an_agent_without_an_account_pays_for_its_call(product: Product, npm: Np
     assert again["isError"], "the payment is used up"
     account = payer.ask("GET", "/account/info").body
     assert (account["pubkey"], account["balance"]) == (payer.pubkey, 9_999)
+
+
+@pytest.mark.parametrize("says", ["yes", "no"])
+def test_the_sdk_asks_its_user_before_a_send(product: Product, python_of_mcp: Path, says: str) -> None:
+    """By the callback of its newest version, which also holds results against output schemas. The bill: 50
+    credits for a send that landed, and nothing without the user's yes."""
+    customer = Customer(product)
+    customer.grant(1_000)
+    wallet, node_url = Keypair.from_seed(bytes(customer.wallet.key)), str(product.ready["node_url"])
+    fund = {"pubkey": str(wallet.pubkey()), "lamports": 10**9, "usdc_base_units": 0}
+    assert httpx.post(f"{node_url}/admin/fund", json=fund, timeout=90).json()["ok"]
+    recent = _asked(node_url, "getLatestBlockhash", {"commitment": "confirmed"})["value"]["blockhash"]
+    give = TransferParams(from_pubkey=wallet.pubkey(), to_pubkey=Pubkey.new_unique(), lamports=5_000_000)
+    message = MessageV0.try_compile(wallet.pubkey(), [transfer(give)], [], Hash.from_string(recent))
+    transaction = base64.b64encode(bytes(VersionedTransaction(message, [wallet]))).decode()
+    settings = {"GATEWAY_URL": product.http_url, "API_KEY": customer.api_key, "TRANSACTION": transaction, "SAYS": says}
+    command = [str(python_of_mcp), str(_CALLS.with_name("mcp_confirm.py"))]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    (question,) = found["questions"]
+    assert str(wallet.pubkey()) in question and "50 credits" in question
+    assert found["sent"]["failed"] is (says == "no") and found["large"]["textOnly"] is True
+    if says == "yes":
+        assert found["sent"]["structured"]["status"] == "confirmed"
+    assert customer.balance == 1_000 - (50 if says == "yes" else 0)
+
+
+def _asked(node_url: str, method: str, *params: Any) -> Any:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+    return httpx.post(node_url, json=asked, timeout=90).json()["result"]

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from jsonschema import Draft202012Validator
 from solders.keypair import Keypair
 
 from actors.config import PricingConfig
-from actors.methods.catalog import METHODS
+from actors.methods.catalog import DOCUMENTS, METHODS
 from actors.methods.entries import MethodRow
 from actors.methods.prices import BULK, RELAY, Availability, MethodClass
 
 from . import composed, trades
-from .both import Both
+from .both import Both, Said
 from .cases import Asked, Case, cases
 from .people import Somebody
 
@@ -76,8 +77,17 @@ def _from_node(both: Both, row: MethodRow, case: Case) -> Row:
             wrong.append(f"gateway {compared.gateway.body[:500]!r}, node {compared.node.body[:500]!r}")
         if compared.gateway.charged != price:
             wrong.append(f"charged {charged} instead of {price}")
+        wrong += _unfit(row.name, compared.gateway)
     errors = [_error(both, row.name, asked, price, case.free, wrong) for asked in case.bad]
     return Row(row.name, (str(price), result, charged, "; ".join(errors) or "-"), tuple(wrong))
+
+
+def _unfit(method: str, said: Said) -> list[str]:
+    """Why a result does not fit the schema that the documents and the MCP tool of the method have."""
+    if said.error is not None:
+        return []
+    validator = Draft202012Validator(dict(DOCUMENTS[method].result))
+    return [f"result: {fault.json_path} {fault.message}"[:300] for fault in validator.iter_errors(said.value["result"])]
 
 
 def _error(both: Both, method: str, asked: Asked, price: int, free: frozenset[int], wrong: list[str]) -> str:

@@ -103,6 +103,7 @@ class IdempotentCalls:
     ) -> None:
         self._pipeline, self._accounts, self._store, self._clock = pipeline, accounts, store, clock
         self._keys_max, self._metrics = keys_max, metrics
+        self.keeps = store is not None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def drain(self) -> None:

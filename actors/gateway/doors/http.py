@@ -43,6 +43,7 @@ from actors.gateway.doors import relay as door_relay
 from actors.gateway.doors import rpc as door_rpc
 from actors.gateway.doors.bulk import BulkDoor
 from actors.gateway.doors.mcp import door as door_mcp
+from actors.gateway.doors.mcp import transport as mcp_transport
 from actors.gateway.doors.mcp.door import McpDoor
 from actors.gateway.doors.parts import Dependencies, shared_parts
 from actors.gateway.doors.quote import QuoteDoor
@@ -115,6 +116,8 @@ class HttpDoor:
             config.pricing,
             (parts.public_url, *gateway.mcp_origins),
             gateway.mcp_refusals_as_200,
+            parts.confirming,
+            parts.long_sends,
         )
         self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
         self._quote = QuoteDoor(authenticator, self._pipeline, errors, clock, parts.offered, config.pricing)
@@ -210,7 +213,7 @@ class HttpDoor:
         served_as = "GET" if method == "HEAD" else method  # Its price too: the same work is done for it.
         if served_as not in serves:
             if path == door_mcp.PATH:
-                return door_mcp.only_post(request.id)
+                return mcp_transport.only_post(request.id)
             # RFC 9110, "405 Method Not Allowed": with the methods that there are.
             allowed = sorted({*serves, "OPTIONS", *(("HEAD",) if "GET" in serves else ())})
             other_method = Refusal(Err.WRONG_HTTP_METHOD, f"it answers to {', '.join(serves)}")

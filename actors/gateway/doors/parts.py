@@ -15,8 +15,11 @@ from actors.gateway.calls.address_limits import AddressLimits, address_of
 from actors.gateway.calls.admission import Plan, plans
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.pipeline import Pipeline
+from actors.gateway.calls.proven_callers import ProvenCallers
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.calls.replies import ErrorReplies
+from actors.gateway.doors.mcp.confirming import CallConfirmations
+from actors.gateway.doors.mcp.long_sends import LongSends
 from actors.gateway.doors.websocket.door import StreamService
 from actors.gateway.pages.routes import DepositConfirmer, StatusPages
 from actors.gateway.payments.authentication import Authenticator
@@ -75,6 +78,8 @@ class DoorParts:
     offered: Mapping[str, Plan]
     pipeline: Pipeline
     keyed: IdempotentCalls
+    confirming: CallConfirmations
+    long_sends: LongSends
 
 
 def public_url_of(config: Config) -> str:
@@ -120,6 +125,10 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         gateway.idempotency_keys_max,
         metrics,
     )
+    callers = ProvenCallers(dependencies.accounts, pipeline)
+    confirming = CallConfirmations(secret, callers, keyed, clock, offered, config.pricing, randomness)
     return DoorParts(
-        public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed
+        *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed),
+        confirming,
+        LongSends(secret, callers, pipeline, keyed, clock, randomness),
     )

@@ -94,7 +94,8 @@ class RelayDoor:
         request.headers, key_in_url = _with_key(request)
         call = self._admit(request, path)
         raw_id = None if path.field else call.id
-        pays = request.pays and self._authenticator.takes_payments
+        # A HEAD has nothing to deliver (RFC 9110, 9.3.2): a payment that comes with it is not settled.
+        pays = request.pays and self._authenticator.takes_payments and request.method != "HEAD"
         if pays and isinstance(call, AdmittedCall):  # Else the request costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
@@ -158,7 +159,9 @@ def _answered(reply: Reply, field: bytes, raw_id: bytes) -> Response:
         return response
     assert answer.kind is AnswerKind.RESULT, answer.kind  # The racer makes it of what the engine told.
     charges = () if reply.charge is None else (reply.charge,)
-    return Response(200, b'{"ok":true,"%b":%b}' % (field, answer.value()), [], charges, is_free=not charges)
+    # Whoever stores it on the way would give it to the next caller for nothing (RFC 9111).
+    stored = [headers.NO_STORE]
+    return Response(200, b'{"ok":true,"%b":%b}' % (field, answer.value()), stored, charges, is_free=not charges)
 
 
 def _bundle_only(query: bytes) -> bool:

@@ -6,6 +6,7 @@ from actors.gateway.doors.relay import PATHS
 from actors.methods.prices import RELAY
 from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode
+from tests.gateway.payment_doubles import Desk, header_v2
 from tests.gateway.world import a_world, call, constant
 
 POSTS = [path.decode() for path, row in PATHS.items() if row.verb == "POST"]
@@ -66,14 +67,16 @@ async def test_without_a_block_engine_nothing_is_sold():
 
 
 async def test_a_head_answers_like_a_get_without_a_body_and_costs_as_much():
-    """The block engine is asked for it as well; without credentials, credits or an engine it is refused as a GET is."""
+    """The block engine is asked for it as well; without credentials, credits or an engine it is refused as a GET is.
+    Neither is for a cache that others share."""
     async with a_world(ScriptedNode(lambda *_: replies.made(b"[]")), relay=True) as world:
         for path in (path for path, row in PATHS.items() if row.verb == "GET"):
             wallet = await world.customer(2)
             key = {"x-api-key": wallet.api_key}
             got, head = [await world.http.request(verb, path.decode(), headers=key) for verb in ("GET", "HEAD")]
             assert got.status_code == head.status_code == 200 and head.headers["x-credits-remaining"] == "0"
-            told = ("content-type", "content-length", "x-credits-cost", "x-ratelimit-limit")
+            assert "no-store" in got.headers["cache-control"]
+            told = ("content-type", "content-length", "x-credits-cost", "x-ratelimit-limit", "cache-control")
             assert [head.headers[name] for name in told] == [got.headers[name] for name in told]
             assert [credits for _, credits in await world.debits(wallet)] == [1, 1]
             assert (await world.http.head(path.decode(), headers=key)).status_code == 402
@@ -81,3 +84,31 @@ async def test_a_head_answers_like_a_get_without_a_body_and_costs_as_much():
     async with a_world() as world:
         wallet = await world.customer(2)
         assert (await world.http.head("/relay/tipFloor", headers={"x-api-key": wallet.api_key})).status_code == 404
+
+
+async def test_a_payment_that_comes_with_a_head_is_not_settled():
+    """x402 conformance, R16 and R17: a HEAD delivers nothing, so it is told the terms, and the payment is still good
+    for a GET, whose answer is for no shared cache."""
+    desk = Desk()
+    async with a_world(ScriptedNode(lambda *_: replies.made(b"[]")), desk=desk, relay=True) as world:
+        desk.world, desk.payer = world, await world.customer(account=False)
+        paid = {"payment-signature": header_v2()}
+        for path in ("/relay/getTipAccounts", "/relay/tipFloor"):
+            desk.paid.clear()
+            head = await world.http.head(path, headers=paid)
+            assert head.status_code == 402 and "payment-required" in head.headers
+            assert "payment-response" not in head.headers and desk.paid == []
+            got = await world.http.get(path, headers=paid)
+            assert got.status_code == 200 and "payment-response" in got.headers and len(desk.paid) == 1
+            assert "no-store" in got.headers["cache-control"]
+
+
+@pytest.mark.parametrize("value", ["", "!", "e30=", "bm8ganNvbg==", "eyJ4NDAyVmVyc2lvbiI6Mn0=", "A" * 9_000])
+async def test_a_malformed_payment_is_the_clients_fault(value):
+    """x402 conformance, R24: 400 or 402, and nothing is settled."""
+    desk = Desk()
+    async with a_world(desk=desk, relay=True) as world:
+        for verb in ("GET", "HEAD"):
+            told = await world.http.request(verb, "/relay/tipFloor", headers={"payment-signature": value})
+            assert told.status_code in (400, 402), told.text
+        assert desk.paid == []

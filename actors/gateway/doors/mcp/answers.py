@@ -3,10 +3,10 @@
 Implements: Model Context Protocol 2025-03-26 to 2026-07-28, server/tools ("Tool Result", "Error Handling") and basic
 ("Error Codes"); decisions, "MCP credentials" and "MCP revisions"; x402 transport over MCP. Pure.
 
-An error of the node is a result with `isError`, so that the model sees it. In the older revisions a refusal of this
-service is a JSON-RPC error with the HTTP status that the same call has at POST /; unfit arguments are a result from
-2025-11-25 on. In 2026-07-28 every refusal of a call is a result, which an agent can act on, but for those of the
-credential; and codes of our own are outside JSON-RPC's range, as that revision asks.
+An error of the node is a result with `isError`, so that the model sees it, with a sentence on what to change. In the
+older revisions a refusal of this service is a JSON-RPC error with the HTTP status that the same call has at POST /;
+unfit arguments are a result from 2025-11-25 on. In 2026-07-28 every refusal of a call is a result, which an agent can
+act on, but for those of the credential; and codes of our own are outside JSON-RPC's range, as that revision asks.
 """
 
 import base64
@@ -20,11 +20,15 @@ from actors.gateway.calls import replies
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response, Terms
+from actors.gateway.doors.mcp import tasks
+from actors.gateway.doors.mcp.advice import of_node_error
 from actors.gateway.doors.mcp.eras import ENVELOPE_ERRORS, MODERN, OLDEST, Dialect
+from actors.gateway.doors.mcp.tasks import Task
 from actors.release import RELEASE
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, NodeAnswer, made
 
 STRUCTURED_BYTES_MAX = 64 << 10  # A result is in the text already; a large one is not repeated.
+TEXT_ONLY = "textOnly"
 RECEIPT_META = "x402/payment-response"
 CREDITS_META = "ledger-gateway/credits"
 SERVER = {"name": "ledger-gateway", "title": "Ledger Gateway", "version": RELEASE}
@@ -75,16 +79,56 @@ def _tool_result(answer: NodeAnswer, meta: list[bytes], dialect: Dialect) -> byt
         b'{"resultType":"complete",' if dialect.is_modern else b"{",
         b'"content":[{"type":"text","text":',
         text,
-        b"}]",
+        b"}",
     ]
-    if not failed and len(value) <= STRUCTURED_BYTES_MAX:
-        # The older revisions take objects alone. The output schemas of all revisions say so, as lists are cached.
-        parts += (b',"structuredContent":', value if value[:1] == b"{" else b'{"result":%b}' % value)
+    if failed:  # Beside the node's own error, which stays the JSON that it is.
+        parts += (b',{"type":"text","text":', orjson.dumps(of_node_error(value)), b"}")
+    parts.append(b"]")
+    if not failed:
+        parts += (b',"structuredContent":', _structured(value))
     parts.append(b',"isError":true' if failed else b',"isError":false')
     if dialect.is_modern:
         meta = [*meta, _SERVER_META]
     parts.append(b',"_meta":{%b}' % b",".join(meta))
     return b"".join((*parts, b"}"))
+
+
+def _structured(value: bytes) -> bytes:
+    """A tool with an output schema has to give structured content: of a large value it says that the text has it."""
+    if len(value) > STRUCTURED_BYTES_MAX:
+        return b'{"%b":true,"bytes":%d}' % (TEXT_ONLY.encode(), len(value))
+    # The older revisions take objects alone. The output schemas of all revisions say so, as lists are cached.
+    return value if value[:1] == b"{" else b'{"result":%b}' % value
+
+
+def input_required(raw_id: bytes, input_requests: Mapping[str, Any], state: str, left: int | None) -> bytes:
+    """The response to a call that a person has to confirm first; of the newer revision alone."""
+    asked = orjson.dumps({"resultType": "input_required", "inputRequests": input_requests, "requestState": state})
+    return result(raw_id, b'%b,"_meta":{%b,%b}}' % (asked[:-1], _credits(0, left), _SERVER_META))
+
+
+def task_created(raw_id: bytes, task: Task, left: int | None) -> bytes:
+    """The response to a call that goes on as a task. Nothing is charged until it has ended."""
+    return _result_of_task(raw_id, {"resultType": "task", **tasks.created(task)}, left)
+
+
+def task_told(raw_id: bytes, task: Task, status: Mapping[str, Any], now: int, left: int | None) -> bytes:
+    """The response to tasks/get. status: the result of getSendStatus."""
+    fields = {"resultType": "complete", **tasks.fields_of(task, status, now)}
+    if tasks.is_over(task, status, now):
+        body = orjson.dumps(tasks.outcome_of(status))
+        meta = [_credits(int(status["charged_credits"]), left)]
+        fields["result"] = orjson.Fragment(_tool_result(made(body), meta, MODERN))
+    return _result_of_task(raw_id, fields, left)
+
+
+def acknowledged(raw_id: bytes, left: int | None) -> bytes:
+    """The response to tasks/update and tasks/cancel."""
+    return _result_of_task(raw_id, {"resultType": "complete"}, left)
+
+
+def _result_of_task(raw_id: bytes, fields: Mapping[str, Any], left: int | None) -> bytes:
+    return result(raw_id, b'%b,"_meta":{%b,%b}}' % (orjson.dumps(fields)[:-1], _credits(0, left), _SERVER_META))
 
 
 def receipt_of(headers: HeaderList) -> bytes:
@@ -141,7 +185,8 @@ def refused_result(
     else:
         error = _error_of(refusal, request_id, dialect)
         hint = refusal.hint or refusal.err.row.hint
-        text = ". ".join(part for part in (refusal.message, hint) if part)
+        pause = "" if wait is None else f"Wait {wait} s before the next call"
+        text = ". ".join(part for part in (refusal.message, hint, pause) if part)
         body = _failed(text, orjson.dumps({"error": error}), dialect, left)
     return Response(200, result(raw_id, body), headers, refused=(refusal.err.name,), is_free=True)
 

@@ -10,13 +10,13 @@ same headers.
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from actors.clock import Clock
 from actors.config import PricingConfig
-from actors.errors import Err, Refusal
+from actors.errors import Refusal
 from actors.gateway.calls import headers, replies
 from actors.gateway.calls.admission import Plan
 from actors.gateway.calls.answers import served_by, tell_cost
@@ -31,26 +31,22 @@ from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
 from actors.gateway.calls.replies import Response, Terms
 from actors.gateway.calls.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
+from actors.gateway.doors.mcp import advice, confirmations, transport
 from actors.gateway.doors.mcp import answers as mcp_answers
-from actors.gateway.doors.mcp import eras
 from actors.gateway.doors.mcp import messages as mcp_messages
 from actors.gateway.doors.mcp import tools as mcp_tools
+from actors.gateway.doors.mcp.confirming import CallConfirmations, Cleared, ConfirmationQuestion
 from actors.gateway.doors.mcp.eras import OLDEST, Dialect
-from actors.gateway.doors.mcp.messages import BadEnvelope, Free, Ignored, Message, Parsed, ToolCall
+from actors.gateway.doors.mcp.long_sends import LongSends, TaskState
+from actors.gateway.doors.mcp.messages import BadEnvelope, Free, Ignored, Message, Parsed, TaskCall, ToolCall
 from actors.gateway.doors.rpc import KEY_OF_BATCH
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.terms import TermsByPath
 from actors.gateway.payments.x402 import refused_for_free, within
 
 PATH = b"/mcp"
-_ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no sessions: POST a message to it")
-_FOREIGN_ORIGIN = Refusal(Err.METHOD_NOT_ALLOWED, "pages of this origin may not use the MCP endpoint of this service")
-_NOT_JSON_TYPE = Refusal(Err.INVALID_REQUEST, "the Content-Type must be application/json")
-_ONLY_STREAMS = Refusal(Err.INVALID_REQUEST, "answers are application/json, which the Accept header does not take")
+_End = TypeVar("_End")
 _LARGE_BYTES = 1 << 20  # Above, answers are encoded in a thread: that would hold up the event loop for milliseconds.
-
-_READ = frozenset((b"origin", b"accept", b"content-type", *eras.HEADERS))
-_ACCEPTED = (b"application/json", b"application/*", b"*/*")
 
 
 class McpDoor:
@@ -67,13 +63,16 @@ class McpDoor:
         pricing: PricingConfig,
         origins: Collection[str],
         always_200: bool,
+        confirming: CallConfirmations,
+        long_sends: LongSends,
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
-        self._keyed = keyed
+        self._keyed, self._confirming, self._long_sends = keyed, confirming, long_sends
         self._plans = plans
         self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
+        self._examples = mcp_tools.examples(plans)
         self._instructions = mcp_tools.instructions(plans, pricing)
-        self._discovered = mcp_tools.discover_result(self._instructions)
+        self._discovered = mcp_tools.discover_result(self._instructions, long_sends.are_offered)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
 
@@ -81,9 +80,11 @@ class McpDoor:
         """Answer a POST on PATH. Raises ClientLeftError where the request came by way of ASGI."""
         sent: dict[bytes, bytes] = {}
         for name, value in request.headers:
-            if name in _READ:  # Two lines of one name are one list: no foreign origin is hidden behind another one.
+            if (
+                name in transport.READ
+            ):  # Two lines of one name are one list: no foreign origin is hidden behind another one.
                 sent[name] = sent[name] + b", " + value if name in sent else value
-        unfit = self._unfit(sent, request.id)
+        unfit = transport.unfit(sent, self._origins, request.id)
         if unfit is not None:
             return unfit
         limit = None if request.max_credits is None else parse_limit(request.max_credits)
@@ -123,6 +124,8 @@ class McpDoor:
                 return mcp_answers.envelope_error(refusal, raw_id, request.id, http, data)
             case ToolCall():
                 return await self._call(request, message, dialect)
+            case TaskCall():
+                return await self._task(request, message, dialect)
 
     async def _parsed_in_turn(self, request: Request, parse: Callable[[], Parsed]) -> Parsed | Refusal:
         """Read a large body when its turn comes. Whose it is decides for whom it counts; it is proven later."""
@@ -142,19 +145,6 @@ class McpDoor:
         errs = [message.refusal.err for message in refused]
         return self._authenticator.count_refusals(errs, request.client, cost_of(body_bytes=len(request.body)))
 
-    def _unfit(self, sent: Mapping[bytes, bytes], request_id: str) -> Response | None:
-        """The answer to a request that this endpoint cannot take, whatever its body is."""
-        origin = sent.get(b"origin")
-        # A page elsewhere could reach a service on its reader's own machine by a name that changes its address.
-        if origin is not None and origin.decode("latin-1").lower() not in self._origins:
-            return replies.plain(_FOREIGN_ORIGIN, request_id)
-        if sent.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            return replies.plain(_NOT_JSON_TYPE, request_id, http=415)
-        accept = sent.get(b"accept")
-        if accept is not None and not any(kind in accept.lower() for kind in _ACCEPTED):
-            return replies.plain(_ONLY_STREAMS, request_id, http=406)
-        return None
-
     def _free(self, asked: Free, dialect: Dialect = OLDEST) -> bytes:
         if asked.method == "initialize":
             agreed = mcp_tools.initialize_result(asked.params.get("protocolVersion"), self._instructions)
@@ -169,12 +159,66 @@ class McpDoor:
     async def _call(self, request: Request, asked: ToolCall, dialect: Dialect) -> Response:
         call = one_within_limit(asked.call, request.max_credits, self._plans)
         call = one_within_limit(call, asked.max_credits, self._plans)
+        wanted = self._confirming.wants(asked, call)
+        cleared = Cleared(call, request.key)
+        pays = bool(asked.payment) and self._authenticator.takes_payments
+        if wanted is not None and pays:
+            end = self._confirming.of_payment(request, asked, wanted)
+            if not isinstance(end, Cleared):
+                return self._unconfirmed(request, end, call.id, asked, dialect)
+            cleared = end
         caller = await self._caller(request, call, asked.payment)
         if isinstance(caller, Refusal):
             return self._refused_call(request, caller, call.id, asked, dialect)
+        if wanted is not None and not pays:
+            told = await self._confirming.of_account(request, caller.proof, asked, wanted)
+            if not isinstance(told, Cleared):
+                return self._unconfirmed(request, told, call.id, asked, dialect)
+            cleared = told
+        return await self._cleared(request, asked, cleared, caller, dialect)
+
+    def _unconfirmed(
+        self,
+        request: Request,
+        end: ConfirmationQuestion | Replies | Refusal,
+        raw_id: bytes,
+        asked: ToolCall,
+        dialect: Dialect,
+    ) -> Response:
+        """The question whether a call may run, or why it may not."""
+        if isinstance(end, ConfirmationQuestion):
+            left = None if end.figures is None else end.figures.credits_remaining
+            body = mcp_answers.input_required(raw_id, end.input_requests, end.state, left)
+            too_many = self._authenticator.free_answer(request, len(body)) if end.figures is None else None
+            if too_many is not None:
+                return self._refused(request, too_many, raw_id, dialect)
+            return self._with_headers(Response(200, body, [], is_free=True), Replies((), None, end.figures, left), ())
+        if isinstance(end, Refusal):  # Of a payment that was not taken: nobody is proven.
+            end = Replies((), self._authenticator.count_refusals((end.err,), request.client) or end, None)
+        done = end
+        refusal = done.refusal or done.items[0].refusal
+        assert refusal is not None
+        if refusal is confirmations.FOREIGN_STATE:  # Of the protocol, and not of the tool.
+            response = self._refused(request, refusal, raw_id, dialect)
+        else:
+            response = self._refused_call(request, refusal, raw_id, asked, dialect, done.credits_remaining)
+        return self._with_headers(response, done, ())
+
+    async def _cleared(
+        self, request: Request, asked: ToolCall, cleared: Cleared, caller: Caller, dialect: Dialect
+    ) -> Response:
+        call, proof = cleared.call, cleared.proof or caller.proof
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max, self._plans)
-        done = await self._run(request, self._keyed.single(caller.proof, call, request.key, request.client))
+        going_on = self._long_sends.may_go_on(call) if asked.takes_tasks else None
+        if going_on is None:
+            done = await self._run(request, self._keyed.single(proof, call, cleared.key, request.client))
+        else:
+            end = await self._run(request, self._long_sends.run(proof, going_on, cleared.key, request.client))
+            if isinstance(end, TaskState):
+                body = mcp_answers.task_created(call.id, end.task, end.done.credits_remaining)
+                return self._with_headers(Response(200, body, []), end.done, caller.headers)
+            done = end
         refusal = done.refusal or done.items[0].refusal
         if refusal is not None:
             response = self._refused_call(request, refusal, call.id, asked, dialect, done.credits_remaining)
@@ -182,6 +226,24 @@ class McpDoor:
             receipt = mcp_answers.receipt_of(list(caller.headers))
             response = await self._answered(request, done.items[0], receipt, dialect)
         return self._with_headers(response, done, caller.headers)
+
+    async def _task(self, request: Request, asked: TaskCall, dialect: Dialect) -> Response:
+        """The answer to a message about a task. Nothing of it is charged."""
+        caller = self._authenticator.authenticate(request)
+        if isinstance(caller, Refusal):
+            return self._refused(request, caller, asked.id, dialect)
+        end = await self._run(request, self._long_sends.answer(caller.proof, asked, request.client))
+        if isinstance(end, Replies):
+            refusal = end.refusal or end.items[0].refusal
+            assert refusal is not None
+            return self._with_headers(self._refused(request, refusal, asked.id, dialect), end, ())
+        left = end.done.credits_remaining
+        if asked.method == "tasks/get":
+            assert end.status is not None, "only a call begins a task"
+            body = mcp_answers.task_told(asked.id, end.task, end.status, self._clock.now(), left)
+        else:
+            body = mcp_answers.acknowledged(asked.id, left)
+        return self._with_headers(Response(200, body, [], is_free=True), end.done, ())
 
     def _refused_call(
         self,
@@ -194,9 +256,10 @@ class McpDoor:
     ) -> Response:
         """A refusal that a model can act on is a result, where the revision has it so."""
         more = refusal if isinstance(refusal, RefusedCaller) else None
-        if not mcp_answers.is_result(refusal, dialect, asked.names_tool) or (more is not None and more.told_to_wait):
+        if not mcp_answers.is_result(refusal, dialect, bool(asked.tool)) or (more is not None and more.told_to_wait):
             return self._refused(request, refusal, raw_id, dialect)
         terms = self._terms_of(request, refusal)
+        refusal = advice.advised(refusal, self._examples.get(asked.tool, ""))
         left = left if more is None or more.credits_remaining is None else more.credits_remaining
         response = mcp_answers.refused_result(refusal, raw_id, request.id, terms, dialect, left)
         return self._with_more(response, more)
@@ -317,7 +380,7 @@ class McpDoor:
             raise
 
     @staticmethod
-    async def _run(request: Request, work: Coroutine[Any, Any, Replies]) -> Replies:
+    async def _run(request: Request, work: Coroutine[Any, Any, _End]) -> _End:
         client = request.client
         return await (unless_disconnected(client, work) if type(client) is AsgiClient else work)
 
@@ -328,13 +391,6 @@ class McpDoor:
             response.headers.append(headers.REPEATED)
         response.headers += added
         return response
-
-
-def only_post(request_id: str) -> Response:
-    """The answer to every other method: the protocol wants 405, after which clients go on without a stream."""
-    response = replies.plain(_ONLY_POST, request_id, http=405)
-    response.headers.append((b"allow", b"POST"))
-    return response
 
 
 def _first_refusal(free: Replies) -> Refusal:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.errors import Err, Refusal
+from actors.gateway.doors.mcp.tasks import TASK_METHODS
 from actors.methods.values import shown
 
 
@@ -37,10 +38,15 @@ MODERN: Final = Dialect("2026-07-28", is_modern=True, tells_unfit=True)
 VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
 HEADERS: Final = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # The parameter of Mcp-Name.
+# The parameter of Mcp-Name.
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
+    TASK_METHODS, "taskId"
+)
 _ENCODED = (b"=?base64?", b"?=")
 # The three of the protocol's own codes that a server may send, and JSON-RPC's.
-ENVELOPE_ERRORS: Final = frozenset((Err.MCP_HEADER_MISMATCH, Err.MCP_VERSION_UNSUPPORTED, Err.INVALID_PARAMS))
+ENVELOPE_ERRORS: Final = frozenset(
+    (Err.MCP_HEADER_MISMATCH, Err.MCP_VERSION_UNSUPPORTED, Err.MCP_CAPABILITY_MISSING, Err.INVALID_PARAMS)
+)
 
 
 def dialect_of(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Dialect:

@@ -17,7 +17,7 @@ import orjson
 from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
-from actors.gateway.doors.mcp import eras
+from actors.gateway.doors.mcp import confirmations, eras, tasks
 from actors.gateway.doors.mcp.eras import Dialect
 from actors.gateway.doors.mcp.tools import GENERIC_TOOL
 from actors.methods.values import shown
@@ -39,13 +39,27 @@ class ToolCall(msgspec.Struct, frozen=True):
     """A tools/call.
 
     payment: of x402, as the PAYMENT-SIGNATURE header has it; empty where there is none. max_credits: as X-Max-Credits
-    has it. names_tool: it is a call of a tool that exists, so that a refusal is the tool's.
+    has it. tool: the name of the tool; empty where there is none of this name, so that a refusal is not the tool's.
+    can_confirm: the client can ask its user for a confirmation. state, responses: what it brings back then.
+    takes_tasks: the answer may be a task.
     """
 
     call: Call | BadCall
     payment: bytes = b""
     max_credits: bytes | None = None
-    names_tool: bool = True
+    tool: str = ""
+    can_confirm: bool = False
+    state: str | None = None
+    responses: dict[str, Any] = {}
+    takes_tasks: bool = False
+
+
+class TaskCall(msgspec.Struct, frozen=True):
+    """A message about a task, of tasks.TASK_METHODS."""
+
+    id: bytes
+    method: str
+    task_id: str
 
 
 class BadEnvelope(msgspec.Struct, frozen=True):
@@ -61,7 +75,7 @@ class Ignored(msgspec.Struct, frozen=True):
     """A notification, or a response of the client."""
 
 
-Message = Free | ToolCall | BadCall | BadEnvelope | Ignored
+Message = Free | ToolCall | TaskCall | BadCall | BadEnvelope | Ignored
 FREE_METHODS = frozenset(("initialize", "ping", "tools/list"))
 MODERN_FREE_METHODS = frozenset(("server/discover", "tools/list"))
 
@@ -140,7 +154,7 @@ def _batch(body: bytes, values: Sequence[Any], dialect: Dialect, tools: Collecti
             messages[index] = BadCall(message.id, _INITIALIZE_IN_BATCH)
         elif isinstance(message, Free) and message.method == "tools/list":
             lists += 1
-            if lists > 1:  # All are equal, and 100 of them would be 5 MB for a request of 5 kB.
+            if lists > 1:  # All are equal, and 100 of them would be 9 MB for a request of 5 kB.
                 messages[index] = BadCall(message.id, _ONE_LIST)
     return messages
 
@@ -175,8 +189,12 @@ def _read(
         return Free(raw_id, method, params or {})
     if method == "tools/call":
         asked = _tool_call(raw_id, bytes(envelope.params), params or {}, tools)
+        if dialect.is_modern and not isinstance(asked.call, BadCall):
+            asked = _with_capabilities(asked, params or {})
         ambiguous = None if isinstance(asked.call, BadCall) else jsonrpc.ambiguity(raw, value)
         return asked if ambiguous is None else BadCall(_NO_ID, ambiguous)
+    if dialect.is_modern and method in tasks.TASK_METHODS:
+        return _task_call(raw_id, method, params or {})
     unknown = Refusal(Err.METHOD_NOT_FOUND, shown(method))
     return BadEnvelope(raw_id, unknown, 404) if dialect.is_modern else BadCall(raw_id, unknown)
 
@@ -206,11 +224,37 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
     if arguments is not None and type(arguments) is not dict:
         return _no_call(raw_id, '"arguments" must be an object', payment)
     max_credits = None if ceiling is None else str(ceiling).encode()
-    return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits)
+    return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name)
+
+
+def _task_call(raw_id: bytes, method: str, params: Mapping[str, Any]) -> TaskCall | BadEnvelope | BadCall:
+    """A message about a task. Its envelope has been checked."""
+    if not tasks.takes_tasks(params["_meta"][eras.CAPABILITIES_META]):
+        return BadEnvelope(raw_id, Refusal(Err.MCP_CAPABILITY_MISSING, tasks.EXTENSION), data=tasks.REQUIRED)
+    task_id = params.get("taskId")
+    if type(task_id) is not str:
+        return _refused(raw_id, '"taskId" must be the string that an earlier result had')
+    if method == "tasks/update" and type(params.get("inputResponses")) is not dict:
+        return _refused(raw_id, '"inputResponses" must be an object')
+    return TaskCall(raw_id, method, task_id)
+
+
+def _with_capabilities(asked: ToolCall, params: Mapping[str, Any]) -> ToolCall:
+    """The call with what its client can do, and with its confirmation. Its envelope has been checked."""
+    state, responses = params.get("requestState"), params.get("inputResponses")
+    if state is not None and type(state) is not str:
+        return _no_call(asked.call.id, '"requestState" must be the string that an earlier result had')
+    if responses is not None and type(responses) is not dict:
+        return _no_call(asked.call.id, '"inputResponses" must be an object')
+    capabilities = params["_meta"][eras.CAPABILITIES_META]
+    asked = msgspec.structs.replace(asked, takes_tasks=tasks.takes_tasks(capabilities))
+    if not confirmations.can_ask(capabilities):
+        return asked
+    return msgspec.structs.replace(asked, can_confirm=True, state=state, responses=responses or {})
 
 
 def _no_call(raw_id: bytes, detail: str, payment: bytes = b"") -> ToolCall:
-    return ToolCall(_refused(raw_id, detail), payment, names_tool=False)
+    return ToolCall(_refused(raw_id, detail), payment)
 
 
 def _call(raw_id: bytes, raw: bytes, name: str, arguments: dict[str, Any]) -> Call | BadCall:

@@ -5,6 +5,7 @@ Implements: interface, "MCP"; decisions, "MCP tool names" and "MCP revisions"; M
 methods' documents.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,14 +13,16 @@ import orjson
 
 from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
-from actors.gateway.doors.mcp.answers import SERVER
+from actors.gateway.doors.mcp.answers import SERVER, TEXT_ONLY
 from actors.gateway.doors.mcp.eras import LATEST_OLDER, MODERN, OLDER
+from actors.gateway.doors.mcp.tasks import EXTENSION
 from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
-from actors.methods.forms import params_schema
+from actors.methods.forms import MethodDocument, Schema, params_schema
 from actors.methods.prices import MethodClass
 
 GENERIC_TOOL = "rpc"
+GENERIC_EXAMPLE = '{"method": "getBalance", "params": ["So11111111111111111111111111111111111111112"]}'
 
 _CHANGING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
 _PARAMS = "parameters of the method, in order, as JSON-RPC takes them"
@@ -30,6 +33,12 @@ _INSTRUCTIONS = (
     "call before it is made. The tools by the price of a call:"
 )
 _CAPABILITIES = {"tools": {"listChanged": False}}
+# The last two are of a call that was refused, with `isError`.
+_IN_PLACE_OF_A_RESULT = (
+    {"title": "too large: the text has it", "properties": {TEXT_ONLY: {"const": True}}, "required": [TEXT_ONLY]},
+    {"title": "refused", "required": ["error"]},
+    {"title": "terms of payment, x402", "required": ["x402Version", "accepts"]},
+)
 LIST_TTL_MS = 300_000  # Tools and prices change with a deployment.
 
 
@@ -54,12 +63,13 @@ def initialize_result(requested: Any, instructions: str) -> bytes:
     )
 
 
-def discover_result(instructions: str) -> bytes:
+def discover_result(instructions: str, has_tasks: bool) -> bytes:
     """The result of `server/discover`: the newer revisions alone, as older ones are agreed on by `initialize`."""
+    extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if has_tasks else {}
     return orjson.dumps(
         {
             "supportedVersions": [MODERN.version],
-            "capabilities": _CAPABILITIES,
+            "capabilities": _CAPABILITIES | extensions,
             "instructions": instructions,
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "public",
@@ -75,6 +85,23 @@ def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
     """
     tools = [_tool(plans[name], pricing) for name in sorted(plans)]
     return orjson.dumps({"tools": [*tools, _generic(sorted(plans))], "ttlMs": LIST_TTL_MS, "cacheScope": "public"})
+
+
+def example_of(document: MethodDocument) -> str:
+    """Return JSON of the arguments of a call that is taken, once what stands between < and > is filled in."""
+    if document.example is None:
+        return f'{{"params": {document.sketch}}}'
+    return json.dumps({"params": list(document.example)} if document.example else {})
+
+
+def examples(plans: Iterable[str]) -> dict[str, str]:
+    """Return the example of each tool, by its name."""
+    return {name: example_of(DOCUMENTS[name]) for name in plans} | {GENERIC_TOOL: GENERIC_EXAMPLE}
+
+
+def _description(what: str, when: str, price: str, example: str) -> str:
+    """A line each: what the tool does, when to use it, its price, and arguments that it takes."""
+    return f"{what}\n{when}\n{price}\nExample of arguments: {example}"
 
 
 def _price(name: str, pricing: PricingConfig) -> tuple[str, int | None]:
@@ -95,8 +122,9 @@ def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
     return {
         "name": plan.method,
         "title": plan.method,
-        "description": f"{document.summary} Costs {price}.",
+        "description": _description(document.summary, document.when, f"Costs {price}.", example_of(document)),
         "inputSchema": schema,
+        "outputSchema": output_schema(document.result),
         "annotations": {
             "title": plan.method,
             "readOnlyHint": not changes,
@@ -113,11 +141,36 @@ def _tool(plan: Plan, pricing: PricingConfig) -> dict[str, Any]:
     }
 
 
+def output_schema(result: Schema) -> dict[str, Any]:
+    """Return the schema of `structuredContent` of a tool whose method has this schema of results.
+
+    It is an object in every revision: a value that is none is in `result`. Clients hold every structured content
+    against the schema, so what comes in place of a result is admitted, too.
+    """
+    given = result.get("type")
+    if given is None:
+        return {"type": "object"}
+    kinds = given if isinstance(given, list) else [given]
+    forms: list[dict[str, Any]] = []
+    if "object" in kinds:
+        forms.append({**result, "type": "object"})
+    others = [kind for kind in kinds if kind != "object"]
+    if others:
+        value = {"type": others[0]} if "object" in kinds else dict(result)
+        forms.append({"properties": {"result": value}, "required": ["result"]})
+    return {"type": "object", "anyOf": [*forms, *_IN_PLACE_OF_A_RESULT]}
+
+
 def _generic(methods: Iterable[str]) -> dict[str, Any]:
     return {
         "name": GENERIC_TOOL,
         "title": "Any JSON-RPC method",
-        "description": "Calls any JSON-RPC method of this service, at the price of that method.",
+        "description": _description(
+            "Calls any JSON-RPC method of this service.",
+            "Use it when your host shows you few tools; a method's own tool says what its parameters are.",
+            "Costs what the method costs.",
+            GENERIC_EXAMPLE,
+        ),
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -127,5 +180,6 @@ def _generic(methods: Iterable[str]) -> dict[str, Any]:
             "required": ["method"],
             "additionalProperties": False,
         },
+        "outputSchema": output_schema({}),
         "annotations": {"title": "Any JSON-RPC method", "readOnlyHint": False, "openWorldHint": True},
     }

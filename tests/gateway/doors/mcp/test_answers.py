@@ -3,6 +3,7 @@
 import orjson
 
 from actors.gateway.calls.outcomes import Reply
+from actors.gateway.doors.mcp import advice
 from actors.gateway.doors.mcp import answers as mcp_answers
 from actors.upstream import replies
 
@@ -26,7 +27,7 @@ def test_a_result_is_text_and_structured_content() -> None:
 
 
 def test_an_error_of_the_node_is_a_result_that_the_model_sees() -> None:
-    """Its code, message and data are the text."""
+    """Its code, message and data are the text; a second one says what to change."""
     result = told(replies.made_error(-32009, "Slot 5 was skipped", b'{"a":1}'))["result"]
     assert result["isError"] is True and "structuredContent" not in result
     assert orjson.loads(result["content"][0]["text"]) == {
@@ -34,9 +35,4 @@ def test_an_error_of_the_node_is_a_result_that_the_model_sees() -> None:
         "message": "Slot 5 was skipped",
         "data": {"a": 1},
     }
-
-
-def test_a_large_result_is_not_sent_twice() -> None:
-    value = orjson.dumps({"x": "y" * mcp_answers.STRUCTURED_BYTES_MAX})
-    result = told(replies.made(value))["result"]
-    assert result["content"][0]["text"] == value.decode() and "structuredContent" not in result
+    assert result["content"][1] == {"type": "text", "text": advice.of_node_error(b'{"code":-32009}')}

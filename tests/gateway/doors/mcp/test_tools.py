@@ -23,12 +23,25 @@ def test_each_callable_method_is_a_tool_and_one_takes_any() -> None:
     for name in PLANS:
         words, most = price_of(METHODS[name], PRICING)
         assert tools[name]["_meta"]["ledger-gateway/credits_max"] == most
-        assert tools[name]["description"].endswith(f" Costs {words}." if most != 0 else " Costs no credits.")
+        told = tools[name]["description"].split("\n")
+        assert told[2] == (f"Costs {words}." if most != 0 else "Costs no credits."), name
     # Of a price that only a quote can tell, no smaller one is told.
     for name in ("executeSnipe", "executeSell"):
         assert "25 credits and" in tools[name]["description"] and "of the trade's SOL" in tools[name]["description"]
     assert not tools["getBalance"]["annotations"]["destructiveHint"]
     assert tools["sendTransaction"]["annotations"]["destructiveHint"]
+
+
+def test_each_tool_says_what_when_for_how_much_and_with_which_arguments() -> None:
+    """A model chooses by these lines alone: none may be missing, and the example is taken by the tool's own schema."""
+    for tool in orjson.loads(mcp_tools.list_result(PLANS, PRICING))["tools"]:
+        what, when, price, example = tool["description"].split("\n")
+        assert what.endswith(".") and when.startswith("Use it ") and price.startswith("Costs "), tool["name"]
+        label, _, arguments = example.partition(": ")
+        assert label == "Example of arguments"
+        Draft202012Validator(tool["inputSchema"]).validate(orjson.loads(arguments))
+        assert mcp_tools.examples(PLANS)[tool["name"]] == arguments
+        assert len(tool["description"]) < 700, "the list is read by a model, whose context it takes"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,111 @@
+"""Has a person confirm the calls that send or trade, where the client can ask its user.
+
+Implements: Model Context Protocol 2026-07-28, basic/patterns/mrtr; decisions, "MCP confirmations"; money rule 1.
+A shell: confirmations.py decides. The owner proves the credential before anybody is asked; a payment is settled after
+that, and until then its bytes stand for the account.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from actors.calls import Figures, Proof
+from actors.clock import Clock
+from actors.config import PricingConfig
+from actors.errors import Refusal
+from actors.gateway.calls.admission import AdmittedCall, Plan
+from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.jsonrpc import BadCall, Call
+from actors.gateway.calls.large_requests import admitted
+from actors.gateway.calls.outcomes import Replies
+from actors.gateway.calls.proven_callers import ProvenCallers
+from actors.gateway.calls.requests import Request
+from actors.gateway.doors.mcp import confirmations
+from actors.gateway.doors.mcp.confirmations import NONCE_BYTES, Confirmed, States, Unasked
+from actors.gateway.doors.mcp.messages import ToolCall
+from actors.methods import entries
+from actors.methods.catalog import METHODS
+
+
+class ConfirmationQuestion(msgspec.Struct, frozen=True):
+    """What the client's user is to be asked. figures: of the account, after it; None: not known."""
+
+    input_requests: dict[str, Any]
+    state: str
+    figures: Figures | None = None
+
+
+class Cleared(msgspec.Struct, frozen=True):
+    """The call may run. proof: of the account that confirmed it; None: it pays by a payment that is not settled yet.
+    key: under which it runs, once."""
+
+    call: AdmittedCall | BadCall | Call
+    key: bytes | None
+    proof: Proof | None = None
+
+
+class CallConfirmations:
+    """randomness: so many random bytes."""
+
+    def __init__(
+        self,
+        cluster_secret: bytes,
+        callers: ProvenCallers,
+        keyed: IdempotentCalls,
+        clock: Clock,
+        plans: Mapping[str, Plan],
+        pricing: PricingConfig,
+        randomness: Callable[[int], bytes],
+    ) -> None:
+        self._states, self._callers, self._keyed, self._clock = States(cluster_secret), callers, keyed, clock
+        self._plans, self._pricing, self._randomness = plans, pricing, randomness
+
+    def wants(self, asked: ToolCall, call: Call | BadCall) -> AdmittedCall | None:
+        """The call, where a person is to confirm it. One that is refused for its parameters is asked to nobody."""
+        if not asked.can_confirm or isinstance(call, BadCall) or call.method not in self._plans:
+            return None
+        if METHODS[call.method].method_class not in confirmations.CLASSES:
+            return None
+        end = admitted(call, self._plans)
+        return end if isinstance(end, AdmittedCall) else None
+
+    async def of_account(
+        self, request: Request, proof: Proof, asked: ToolCall, call: AdmittedCall
+    ) -> Cleared | ConfirmationQuestion | Replies:
+        """By the credential of an account. Replies: a refusal."""
+        held = await self._callers.proven(proof, request.client)
+        if isinstance(held, Replies):
+            return held
+        account = held.pubkey + held.key.to_bytes(4, "big")
+        subject = confirmations.subject_of(account, call, request.key)
+        verdict = self._states.decide(asked.state, asked.responses, subject, self._clock.now())
+        if isinstance(verdict, Confirmed):
+            return Cleared(call, request.key or self._key_of(verdict), held.payer)
+        if isinstance(verdict, Refusal):
+            return self._callers.refused(call, verdict, held, request.client)
+        figures = await self._callers.unpaid(call, held, request.client)
+        return figures if isinstance(figures, Replies) else self._question(call, subject, figures)
+
+    def of_payment(
+        self, request: Request, asked: ToolCall, call: AdmittedCall
+    ) -> Cleared | ConfirmationQuestion | Refusal:
+        """By an x402 payment, which has not been settled."""
+        subject = confirmations.subject_of(b"x402" + hashlib.sha256(asked.payment).digest(), call, request.key)
+        verdict = self._states.decide(asked.state, asked.responses, subject, self._clock.now())
+        match verdict:
+            case Confirmed():
+                return Cleared(call, request.key or self._key_of(verdict))
+            case Unasked():
+                return self._question(call, subject, None)
+        return verdict
+
+    def _key_of(self, confirmed: Confirmed) -> bytes | None:
+        """One confirmation runs its call once, as far as keys can be stored here."""
+        return b"mcp-confirmed-" + confirmed.nonce.hex().encode() if self._keyed.keeps else None
+
+    def _question(self, call: AdmittedCall, subject: bytes, figures: Figures | None) -> ConfirmationQuestion:
+        price, _ = entries.price_of(METHODS[call.plan.method], self._pricing)
+        state = self._states.make(subject, self._clock.now(), self._randomness(NONCE_BYTES))
+        return ConfirmationQuestion(confirmations.input_requests(call, price), state, figures)
