@@ -113,6 +113,7 @@ class Metrics:
             "send_landing_seconds", "Races that landed, from the request to the confirmation.", _SECONDS_BUCKETS
         )
         self.webhook_attempts = self._tally("webhook_attempts", "Requests to webhooks, by result.", "result")
+        self.calls_not_logged = self._tally("calls_not_logged", "Calls that are in no log: no room, or no store.")
         self.store_failures = self._tally("store_failures", "Group commits that the database failed.")
         self.call_seconds = self._spread(
             "call_seconds", "Admitted calls, from the hold to the settled answer.", _SECONDS_BUCKETS
