@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 from bench.product import Product
 from tests.browser import Browser
@@ -102,6 +103,35 @@ def test_a_customer_sees_a_call_arrive_and_keeps_the_key_to_the_tab(product: Pro
     assert browser.driver.execute_script("return JSON.stringify([{...sessionStorage}, {...localStorage}])") == "[{},{}]"
     assert customer.api_key not in browser.driver.page_source
     assert [entry for entry in browser.complaints() if "401" not in entry] == []
+
+
+def test_the_log_shows_calls_as_they_are_made_and_finds_one_by_its_request_id(
+    product: Product, browser: Browser
+) -> None:
+    """Refused and free ones too; paused it stands still; another account sees none of it."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    sign_in(browser, customer)
+    browser.click("a[href='#log']")
+    browser.until("#log-rows", "No calls in the last 24 hours")
+    customer.call("getSlot")
+    assert "answered" in browser.until("#log-rows", "getSlot")
+    refused = customer.call("getBalance", HOSTILE)
+    request_id = refused.headers["X-Request-Id"]
+    assert "invalid params" in browser.until("#log-rows", request_id) and HOSTILE not in browser.text("#log-rows")
+    browser.write("#log-request", request_id)
+    WebDriverWait(browser.driver, 60, 0.1).until(lambda _: "getSlot" not in browser.text("#log-rows"))
+    assert "getBalance" in browser.text("#log-rows")
+    browser.find("#log-request").send_keys(Keys.BACKSPACE * 64)
+    browser.until("#log-rows", "getSlot")
+    browser.find("#log-outcome").send_keys("Answered")
+    WebDriverWait(browser.driver, 60, 0.1).until(lambda _: "invalid params" not in browser.text("#log-rows"))
+    browser.click("#log-pause")
+    assert browser.text("#log-state") == "Paused"
+    sign_in(browser, Customer(product))
+    browser.click("a[href='#log']")
+    browser.until("#log-rows", "No calls in the last 24 hours")
+    assert browser.complaints() == []
 
 
 def test_a_call_is_built_priced_made_and_shown_as_a_program(product: Product, browser: Browser) -> None:
@@ -255,6 +285,7 @@ def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product,
             ("usage", "getSlot"),
             ("ledger", "getSlot"),
             ("calls", "getBalance"),
+            ("log", "getSlot"),
             ("keys", "No named keys yet"),
             ("webhooks", "New"),
             ("signals", "Signals"),

@@ -1,10 +1,11 @@
 // The page as a whole: who is signed in, which view is shown, what is repeated.
 
-const VIEWS = ["usage", "ledger", "calls", "keys", "webhooks", "signals", "service"];
+const VIEWS = ["usage", "ledger", "calls", "log", "keys", "webhooks", "signals", "service"];
 const repeated = {
   health: new Repeated(15, refreshHealth),
   usage: new Repeated(10, refreshUsage),
   ledger: new Repeated(20, refreshLedger),
+  log: new Repeated(4, refreshLog),
   keys: new Repeated(15, refreshKeys),
   webhooks: new Repeated(20, refreshWebhooks),
   signals: new Repeated(8, refreshSignals),
@@ -26,7 +27,7 @@ function noticeBalance(account) {
 
 function route(focus = false) {
   const wanted = location.hash.slice(1);
-  const isAccount = (name) => ["usage", "ledger", "calls", "keys", "webhooks"].includes(name);
+  const isAccount = (name) => ["usage", "ledger", "calls", "log", "keys", "webhooks"].includes(name);
   const view = VIEWS.includes(wanted) ? wanted : session.key ? "usage" : "sign-in";
   const shown = isAccount(view) && !session.key ? "sign-in" : view;
   for (const node of document.querySelectorAll(".view")) node.hidden = node.id !== shown;
@@ -45,7 +46,7 @@ function route(focus = false) {
   if (shown === "webhooks" && !known.prices) refreshService();
   if (shown === "calls") showCalls();
   if (shown === "sign-in") showPayStep();
-  for (const about of ["usage", "ledger", "calls", "keys", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
+  for (const about of ["usage", "ledger", "calls", "log", "keys", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
   if (shown === "sign-in") { $("sign-in").hidden = false; if (focus) $("key").focus(); } else if (focus) { window.scrollTo(0, 0); $("main").focus({ preventScroll: true }); }
 }
 
@@ -88,6 +89,7 @@ function signOut(message = "") {
   remember(null);
   stopLive();
   forgetKeys();
+  forgetLog();
   Object.assign(chosenUse, { last: null, drawn: null, account: null, facts: null, batches: null, pay: null, chart: null });
   Object.assign(hooks, { open: null, log: null, shown: null });
   ledgerPlace.offset = 0;
@@ -113,6 +115,12 @@ $("call-method").addEventListener("change", showMethod);
 $("call-params").addEventListener("input", showProgram);
 $("call-price").addEventListener("click", priceCall);
 $("call-form").addEventListener("submit", runCall);
+$("log-outcome").replaceChildren(...OUTCOMES.map(([value, name]) => h("option", { value }, name)));
+$("log-outcome").addEventListener("change", filterLog);
+for (const id of ["log-request", "log-method"]) $(id).addEventListener("input", filterLogSoon);
+$("log-filter").addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(callLog.timer); filterLog(); });
+$("log-pause").addEventListener("click", pauseLog);
+$("log-older").addEventListener("click", olderCalls);
 choices("key-range-choices", Object.entries(RANGES).map(([value, range]) => [value, range.name]), "day", (value) => { keyRing.range = value; repeated.keys.now(); });
 $("new-named-key").addEventListener("click", () => $("key-form").hidden || keyRing.edited ? openKeyForm(null) : (closeKeyForm(), $("new-named-key").focus()));
 $("key-cancel").addEventListener("click", () => { closeKeyForm(); $("new-named-key").focus(); });
