@@ -53,6 +53,7 @@ async def test_an_account_finds_a_call_by_the_request_id_of_its_answer(log: Log)
         await log.world.rpc(wallet, call("getBalance", "secret-parameter")),
         await log.world.rpc(wallet, call("getBlock", 5)),
         await log.world.rpc(wallet, call("secret-method")),
+        await log.world.rpc(wallet, call("getSlot"), **{"x-max-credits": "0"}),
     ]
     calls = (await log.read(key_of(wallet)))["calls"]
     told = [(one["method"], one["outcome"], one["credits"], one["key"]) for one in reversed(calls)]
@@ -61,6 +62,7 @@ async def test_an_account_finds_a_call_by_the_request_id_of_its_answer(log: Log)
         ("getBalance", "INVALID_PARAMS", 0, None),
         ("getBlock", "INSUFFICIENT_CREDITS", 0, None),
         (None, "METHOD_NOT_FOUND", 0, None),
+        ("getSlot", "MAX_CREDITS_EXCEEDED", 0, None),
     ]
     assert "secret" not in str(calls) and all(one["ms"] >= 0 and one["at"].endswith("Z") for one in calls)
     for answer, wanted in zip(answers, reversed(calls), strict=True):
