@@ -13,6 +13,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from bench.product import Product
 from tests.browser import Browser
+from tests.cluster.test_sends import Sender, signature
 from tests.customers import Customer, request, rpc_body
 from tests.signals import chain_calls
 
@@ -131,6 +132,28 @@ def test_the_log_shows_calls_as_they_are_made_and_finds_one_by_its_request_id(
     sign_in(browser, Customer(product))
     browser.click("a[href='#log']")
     browser.until("#log-rows", "No calls in the last 24 hours")
+    assert browser.complaints() == []
+
+
+def test_a_send_is_a_timeline_of_its_legs(product: Product, browser: Browser) -> None:
+    """From the list of charged sends; a signature that was not sent here, and one that is none, are told apart."""
+    sender = Sender(product)
+    transaction = sender.payment()
+    sender.race(transaction)
+    landed = sender.until(transaction, "confirmed")
+    sign_in(browser, sender.customer)
+    browser.click("a[href='#sends']")
+    browser.until("#send-timeline", "No send is open")
+    browser.write("#send-signature", "no signature" + Keys.ENTER)
+    browser.until("#send-error", "base58")
+    browser.write("#send-signature", "5" * 87 + Keys.ENTER)
+    browser.until("#send-timeline", "No send of this signature")
+    browser.until("#send-rows", signature(transaction)[:8])
+    browser.click("#send-rows button")
+    shown = browser.until("#send-timeline", "Leaders by QUIC")
+    assert f"{landed['landing_time_ms']:,} ms" in shown and f"{landed['slot']:,}" in shown and "confirmed" in shown
+    assert browser.driver.find_elements("css selector", "#send-timeline svg .leg-taken")
+    assert browser.driver.find_elements("css selector", "#send-timeline svg .leg-landed")
     assert browser.complaints() == []
 
 
@@ -286,6 +309,7 @@ def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product,
             ("ledger", "getSlot"),
             ("calls", "getBalance"),
             ("log", "getSlot"),
+            ("sends", "No send is open"),
             ("keys", "No named keys yet"),
             ("webhooks", "New"),
             ("signals", "Signals"),

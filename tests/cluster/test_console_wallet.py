@@ -146,7 +146,7 @@ def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, schem
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     with a_wallet(browser, product):
         browser.driver.execute_script(axe)
-        for view in ("sign-in", "usage", "ledger", "calls", "log", "keys", "webhooks", "signals", "service"):
+        for view in ("sign-in", "usage", "ledger", "calls", "log", "sends", "keys", "webhooks", "signals", "service"):
             if view == "usage":
                 browser.click("#wallets button")
                 browser.until("#ask-title", "Open an account?")
