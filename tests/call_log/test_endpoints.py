@@ -101,6 +101,7 @@ async def test_a_call_without_a_good_credential_is_in_nobodys_log(log: Log) -> N
     for headers in ({"x-api-key": "srpc_live_nobody"}, {"x-api-key": almost}, {}):
         answer = await log.world.http.post("/", json=call("getSlot"), headers=headers)
         assert answer.status_code in (401, 402)
+    assert log.writer.recent.take() == []
     assert (await log.read(key_of(wallet)))["calls"] == []
     assert (await log.world.http.get("/account/calls")).status_code == 402
 
