@@ -27,7 +27,8 @@ _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(LoggedCall)
 # KEYS: the accounts that have credits and those that have none, each by the time of their last call; what an account
 # takes, its calls and ACCOUNT_WEIGHT; the sum of that; the id of its newest call. ARGV: now, for how long, calls of an
 # account, room for all, prefix of the lists, ACCOUNT_WEIGHT; then for each account its name, 1 where it has credits,
-# the number of its calls, and they. Ids go on counting where an account was dropped, as they begin with the time.
+# the number of its calls, and they. Ids go on counting where an account was dropped, as they begin with the time. Loops
+# are bounded, as nothing else is done in Redis meanwhile: each makes more room than the calls of this script take.
 _APPEND = """
 local now, kept, prefix, weight = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5], tonumber(ARGV[6])
 local total = tonumber(redis.call('GET', KEYS[4]) or '0')
@@ -69,8 +70,8 @@ for each = 1, 2 do
   for _, account in ipairs(silent) do drop(KEYS[each], account) end
 end
 for each = 2, 1, -1 do
-  while total > tonumber(ARGV[4]) do
-    local oldest = redis.call('ZRANGE', KEYS[each], 0, 0)[1]
+  for _ = 1, 2 * accounts + 200 do
+    local oldest = total > tonumber(ARGV[4]) and redis.call('ZRANGE', KEYS[each], 0, 0)[1]
     if not oldest then break end
     drop(KEYS[each], oldest)
   end
