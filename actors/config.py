@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors import addresses
-from actors.provider_config import BlockEngineConfig, Branch, NodeConfig
+from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
@@ -101,6 +101,8 @@ class GatewayConfig(Branch):
     scale_down_seconds: float = Field(600.0, ge=0, le=86_400, description="for so long it asks for fewer")
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
     idempotency_keys_max: int = Field(100_000, ge=1, description="Idempotency-Keys of an account in 24 hours")
+    logged_calls_of_account_max: int = Field(10_000, ge=10, le=1_000_000, description="calls in the log of an account")
+    logged_calls_max: int = Field(2_000_000, ge=0, description="calls in all logs together; 0: no log of calls is kept")
     calls_in_flight_max: int = Field(4_096, ge=1, description="calls in flight of a replica; further ones get 503")
     hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="time limit for the hold of a call")
     account_refusals_per_second: int = Field(500, ge=1, description="refused calls of an account, per replica")
@@ -113,9 +115,11 @@ class GatewayConfig(Branch):
     address_handshakes_per_second: int = Field(300, ge=1, description="the same of a client address; more get 429")
 
     @model_validator(mode="after")
-    def _has_a_range_of_replicas(self) -> "GatewayConfig":
+    def _has_ranges(self) -> "GatewayConfig":
         if self.replicas_max is not None and self.replicas_max < (self.replicas or 1):
             raise ValueError(f"replicas_max, {self.replicas_max}, is below replicas, {self.replicas}")
+        if 0 < self.logged_calls_max < 2 * self.logged_calls_of_account_max:
+            raise ValueError("logged_calls_max is below twice logged_calls_of_account_max")
         return self
 
 
@@ -362,15 +366,6 @@ class TelemetryConfig(Branch):
     traces_per_second_max: int = Field(20, ge=1, le=10_000, description="traces that a replica begins in a second")
     metrics_host: str = Field("127.0.0.1", description="address that GET /metrics listens on; keep it private")
     metrics_port: int | None = Field(None, ge=0, le=65_535, description="port of GET /metrics; 0: none")
-
-
-class MemosConfig(Branch):
-    enabled: bool = Field(False, description="send the newest signed statement of each series to the chain, every hour")
-    key: SecretStr | None = Field(None, description="secret key that signs and pays for them, and does nothing else")
-    key_file: Path | None = Field(None, description="encrypted file with the key, made by `memos new-key`")
-    passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
-    unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
-    low_lamports: int = Field(10_000_000, ge=0, description="with less on the key, the log says so")
 
 
 class Config(Branch):

@@ -1,8 +1,9 @@
-"""Settings of other operators' servers: nodes and block engines, whose URLs may be keys; and the form of all settings.
+"""Settings of nodes and block engines, whose URLs may be keys, and of memos on the chain; the form of all settings.
 
 Implements: style, "Configuration". Not here: the tree (config.py), reading values (config_loader.py).
 """
 
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -66,3 +67,12 @@ def is_url(text: str, schemes: tuple[str, ...]) -> bool:
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
     except ValueError:
         return False
+
+
+class MemosConfig(Branch):
+    enabled: bool = Field(False, description="send the newest signed statement of each series to the chain, every hour")
+    key: SecretStr | None = Field(None, description="secret key that signs and pays for them, and does nothing else")
+    key_file: Path | None = Field(None, description="encrypted file with the key, made by `memos new-key`")
+    passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
+    unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
+    low_lamports: int = Field(10_000_000, ge=0, description="with less on the key, the log says so")

@@ -22,6 +22,7 @@ SCENARIOS = {
     "blocks": ("blocks", "main", "answers of 1 MB and 10 MB, direct and through the product"),
     "node-calls": ("node_calls", "main", "processor time of one read to a node, layer by layer"),
     "refused-bodies": ("refused_bodies", "main", "how long the worst request bodies hold an event loop"),
+    "call-log": ("call_log", "main", "the log of calls: on the path of an answer, in the background, in Redis"),
     "devnode": ("devnode", "main", "the embedded chain alone: reads, sends, slots, memory, TPU"),
     "deposits": ("deposits", "main", "a backlog of deposits until the last credit is durable"),
     "usage": ("usage", "main", "the query of GET /account/usage on ten million ledger entries"),

@@ -90,6 +90,21 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     key: int | None = None
 
 
+class LoggedCall(msgspec.Struct, frozen=True):
+    """One call of the last day (GET /account/calls). id: a place in the log. at: when it ended, ISO 8601, UTC. outcome:
+    `result`, `node_error`, or a constant of the error table. ms: from the whole request to the answer. credits: posted
+    by then. method: None: it named none that the service knows. key: id of the named key that paid."""
+
+    id: str
+    at: str
+    method: str | None
+    outcome: str
+    ms: float
+    credits: int
+    request_id: str
+    key: int | None = None
+
+
 class UsageEntry(msgspec.Struct, frozen=True):
     """One charged call of GET /account/history."""
 

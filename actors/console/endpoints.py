@@ -11,7 +11,8 @@ from actors.pages import Page, PageAnswer, PageRequest
 PATH = "/console"
 # In this order, as they share one module: each uses what stands above it.
 _SCRIPTS = (
-    *("text", "gateway", "chart", "usage", "ledger", "calls", "webhooks", "signals", "service", "wallet", "console"),
+    *("text", "gateway", "chart", "usage", "ledger", "calls", "log", "sends", "webhooks", "signals", "service"),
+    *("wallet", "keys", "console"),
 )
 
 

@@ -222,6 +222,17 @@ _ACCOUNT = (
         other_type="text/csv",
     ),
     _account(
+        "GET /account/calls",
+        "Lists the calls of the last day, newest first, refused and free ones too; a named key sees its own.",
+        "LoggedCalls",
+        query=(
+            ("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}),
+            ("before", _PLACE),
+            *((name, STRING) for name in ("request_id", "method", "outcome")),
+            ("key", {"type": "integer", "minimum": 0}),
+        ),
+    ),
+    _account(
         "GET /account/receipts",
         "Proves entries of the ledger, newest first, by signed statements.",
         "Receipts",

@@ -207,6 +207,21 @@ _ACCOUNT: dict[str, Schema] = {
             )
         ),
     ),
+    "LoggedCalls": record(
+        calls=list_of(
+            record(
+                id=STRING,
+                at=MOMENT,
+                method={"type": ["string", "null"]},
+                outcome=STRING,
+                ms={"type": "number"},
+                credits=COUNT,
+                request_id=STRING,
+                key=or_null(COUNT),
+            )
+        ),
+        next_before={"type": ["string", "null"]},
+    ),
     "History": record(entries=list_of(record(method=STRING, credits=INTEGER, timestamp=MOMENT))),
     "Usage": record(
         {"from": MOMENT},

@@ -14,10 +14,10 @@ from solders.keypair import Keypair
 
 from actors.accounts.proven_roots import ProvenRoot, RootsUnavailable
 from actors.background import Background
-from actors.config import MemosConfig
 from actors.memos.chain import MemoChain
 from actors.memos.core import CHARGED_MAX, Memo, MemoStep, Root, fee_lamports, make_transaction, next_step
 from actors.memos.store import MemoStore, MemosUnavailable
+from actors.provider_config import MemosConfig
 from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 

@@ -121,7 +121,8 @@ def status_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
         )
     changed = [race.started_at_ms, race.window_at_ms, race.ended_at_ms]
     changed += [report.submitted_ms for report in result.reports if report.submitted_ms is not None]
-    return result_body(result, signature_text) | {"updated_at": max(changed) // 1000, "legs": legs}
+    times = {"started_at_ms": race.started_at_ms, "ended_at_ms": race.ended_at_ms or None}
+    return result_body(result, signature_text) | {"updated_at": max(changed) // 1000, **times, "legs": legs}
 
 
 def _error(race: Race, status: str) -> str | None:

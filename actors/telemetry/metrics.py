@@ -115,6 +115,7 @@ class Metrics:
         self.webhook_attempts = self._tally("webhook_attempts", "Requests to webhooks, by result.", "result")
         self.root_memos = self._tally("root_memos", "Memos of signed statements on the chain, by result.", "result")
         self.root_memo_lamports = self._tally("root_memo_lamports", "Lamports that the chain charged for memos.")
+        self.calls_not_logged = self._tally("calls_not_logged", "Calls that are in no log: no room, or no store.")
         self.store_failures = self._tally("store_failures", "Group commits that the database failed.")
         self.call_seconds = self._spread(
             "call_seconds", "Admitted calls, from the hold to the settled answer.", _SECONDS_BUCKETS

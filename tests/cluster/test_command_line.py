@@ -105,7 +105,11 @@ def test_a_customer_gets_from_nothing_to_a_confirmed_send(product: Product, term
     rows = {row["method"]: row["credits"] for row in terminal.json("usage", "--by", "method", **own)["rows"]}
     assert rows["sendAndConfirm"] >= 50 and "sendAndConfirm," in terminal.run("usage", "--csv", **own).stdout
     assert terminal.json("runway", **own)["hours_left"] > 0
-    shown = [terminal.run(*words, **own).stdout for words in (("balance",), ("usage",), ("runway",), ("status",))]
+    logged = {(row["method"], row["outcome"], row["credits"]) for row in terminal.json("calls", **own)}
+    wanted = ("getBalance", "result", 1), ("sendAndConfirm", "result", 50), ("getBlock", "MAX_CREDITS_EXCEEDED", 0)
+    assert logged >= set(wanted)
+    words = ("balance", "usage", "runway", "status", "calls")
+    shown = [terminal.run(word, **own).stdout for word in words]
     assert max(len(line) for text in shown for line in text.splitlines()) <= 80
 
 

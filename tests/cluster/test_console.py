@@ -9,9 +9,11 @@ from urllib.parse import quote
 
 import pytest
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 from bench.product import Product
 from tests.browser import Browser
+from tests.cluster.test_sends import Sender, signature
 from tests.customers import Customer, request, rpc_body
 from tests.signals import chain_calls
 
@@ -102,6 +104,57 @@ def test_a_customer_sees_a_call_arrive_and_keeps_the_key_to_the_tab(product: Pro
     assert browser.driver.execute_script("return JSON.stringify([{...sessionStorage}, {...localStorage}])") == "[{},{}]"
     assert customer.api_key not in browser.driver.page_source
     assert [entry for entry in browser.complaints() if "401" not in entry] == []
+
+
+def test_the_log_shows_calls_as_they_are_made_and_finds_one_by_its_request_id(
+    product: Product, browser: Browser
+) -> None:
+    """Refused and free ones too; paused it stands still; another account sees none of it."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    sign_in(browser, customer)
+    browser.click("a[href='#log']")
+    browser.until("#log-rows", "No calls in the last 24 hours")
+    customer.call("getSlot")
+    assert "answered" in browser.until("#log-rows", "getSlot")
+    refused = customer.call("getBalance", HOSTILE)
+    request_id = refused.headers["X-Request-Id"]
+    assert "invalid params" in browser.until("#log-rows", request_id) and HOSTILE not in browser.text("#log-rows")
+    browser.write("#log-request", request_id)
+    WebDriverWait(browser.driver, 60, 0.1).until(lambda _: "getSlot" not in browser.text("#log-rows"))
+    assert "getBalance" in browser.text("#log-rows")
+    browser.find("#log-request").send_keys(Keys.BACKSPACE * 64)
+    browser.until("#log-rows", "getSlot")
+    browser.find("#log-outcome").send_keys("Answered")
+    WebDriverWait(browser.driver, 60, 0.1).until(lambda _: "invalid params" not in browser.text("#log-rows"))
+    browser.click("#log-pause")
+    assert browser.text("#log-state") == "Paused"
+    sign_in(browser, Customer(product))
+    browser.click("a[href='#log']")
+    browser.until("#log-rows", "No calls in the last 24 hours")
+    assert browser.complaints() == []
+
+
+def test_a_send_is_a_timeline_of_its_legs(product: Product, browser: Browser) -> None:
+    """From the list of charged sends; a signature that was not sent here, and one that is none, are told apart."""
+    sender = Sender(product)
+    transaction = sender.payment()
+    sender.race(transaction)
+    landed = sender.until(transaction, "confirmed")
+    sign_in(browser, sender.customer)
+    browser.click("a[href='#sends']")
+    browser.until("#send-timeline", "No send is open")
+    browser.write("#send-signature", "no signature" + Keys.ENTER)
+    browser.until("#send-error", "base58")
+    browser.write("#send-signature", "5" * 87 + Keys.ENTER)
+    browser.until("#send-timeline", "No send of this signature")
+    browser.until("#send-rows", signature(transaction)[:8])
+    browser.click("#send-rows button")
+    shown = browser.until("#send-timeline", "Leaders by QUIC")
+    assert f"{landed['landing_time_ms']:,} ms" in shown and f"{landed['slot']:,}" in shown and "confirmed" in shown
+    assert browser.driver.find_elements("css selector", "#send-timeline svg .leg-taken")
+    assert browser.driver.find_elements("css selector", "#send-timeline svg .leg-landed")
+    assert browser.complaints() == []
 
 
 def test_a_call_is_built_priced_made_and_shown_as_a_program(product: Product, browser: Browser) -> None:
@@ -255,6 +308,9 @@ def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product,
             ("usage", "getSlot"),
             ("ledger", "getSlot"),
             ("calls", "getBalance"),
+            ("log", "getSlot"),
+            ("sends", "No send is open"),
+            ("keys", "No named keys yet"),
             ("webhooks", "New"),
             ("signals", "Signals"),
             ("service", "WebSocket subscriptions"),

@@ -10,7 +10,7 @@ from solders.keypair import Keypair
 
 from bench.product import Product
 from tests.browser import Browser
-from tests.customers import request
+from tests.customers import request, rpc_body
 from tests.npm import Npm
 
 _WALLET = Path(__file__).parents[1] / "fake_wallet.js"
@@ -76,6 +76,67 @@ def test_a_wallet_opens_its_account_pays_in_and_signs_out(product: Product, brow
         assert [entry for entry in browser.complaints() if not any(c in entry for c in ("401", "402", "404"))] == []
 
 
+def test_the_wallet_makes_freezes_rotates_and_deletes_named_keys(product: Product, browser: Browser) -> None:
+    """A key with a budget that works at once, its figures and its use, and every change by the wallet's signature
+    alone: a page without the wallet can look and change nothing, and a wallet of somebody else is not taken."""
+    with a_wallet(browser, product) as keypair:
+        browser.click("#wallets button")
+        browser.until("#ask-title", "Open an account?")
+        browser.click("#ask-yes")
+        own = browser.until("#key-made code", "srpc_live_")
+        product.operator("grant", str(keypair.pubkey()), "1000", "--reason", "test")
+        browser.click("a[href='#keys']")
+        browser.until("#key-rows", "No named keys yet")
+        browser.click("#new-named-key")
+        assert browser.focused() == "key-name"
+        browser.write("#key-name", "agent")
+        browser.write("#key-a-day", "3")
+        browser.click("#key-groups input[value=READ_CHEAP]")
+        browser.driver.execute_script("window.walletMode = 'rewrites'")
+        browser.click("#key-save")
+        browser.until("#key-form-error", "another text than the one that was asked for")
+        assert browser.text("#key-rows").startswith("No named keys yet")
+        browser.driver.execute_script("window.walletMode = 'good'")
+        browser.click("#key-save")
+        browser.until("#named-key-made", "shown once")
+        signed = browser.driver.execute_script("return window.walletAsked.at(-1)")
+        assert signed.startswith("ledger-svc:v2:POST:/account/keys:")
+        key = browser.text("#named-key-made code")
+        url = f"{product.http_url}/"
+        spent = [request(url, {"X-Api-Key": key}, rpc_body("getSlot")).status for _ in range(4)]
+        assert spent == [200, 200, 200, 403]
+        browser.until("#key-rows", "Today 3 of 3")
+        assert "agent" in browser.until("#key-use table", "getSlot")
+
+        browser.click("[data-focus^='Rotate key']")
+        browser.until("#ask-name", "The key that is used now")
+        browser.find("#ask-choice").send_keys("works for one hour")
+        browser.click("#ask-yes")
+        browser.until("#keys-said", "has a new key")
+        browser.until("#key-rows", "before the last rotation works until")
+        assert browser.text("#named-key-made code") != key
+        browser.click("[data-focus^='Freeze key']")
+        browser.until("#key-rows", "frozen")
+        assert request(url, {"X-Api-Key": key}, rpc_body("getSlot")).status == 401
+
+        browser.driver.execute_script("sessionStorage.setItem('ledger-gateway-key', arguments[0])", own)
+        browser.driver.refresh()  # With a key, and no wallet connected.
+        browser.until("#key-wallet", "Only your wallet makes and changes keys")
+        browser.until("#key-rows", "agent")
+        assert not browser.find("#new-named-key").is_displayed()
+        assert browser.driver.find_elements("css selector", "[data-focus^='Delete key']") == []
+        browser.driver.execute_script("window.walletMode = 'lies'")
+        browser.click("#key-wallet button")
+        browser.until("#key-wallet-error", "choose that account in the wallet")
+        browser.driver.execute_script("window.walletMode = 'good'")
+        browser.click("#key-wallet button")
+        browser.click("[data-focus^='Delete key']")
+        browser.click("#ask-yes")
+        browser.until("#key-rows", "No named keys yet")
+        assert key not in browser.driver.page_source
+        assert [entry for entry in browser.complaints() if "404" not in entry] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, scheme: str) -> None:
     """Every view of a person who is signed in with a wallet, by axe-core's rules of WCAG and of good practice."""
@@ -85,7 +146,7 @@ def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, schem
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     with a_wallet(browser, product):
         browser.driver.execute_script(axe)
-        for view in ("sign-in", "usage", "ledger", "calls", "webhooks", "signals", "service"):
+        for view in ("sign-in", "usage", "ledger", "calls", "log", "sends", "keys", "webhooks", "signals", "service"):
             if view == "usage":
                 browser.click("#wallets button")
                 browser.until("#ask-title", "Open an account?")
@@ -94,6 +155,8 @@ def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, schem
             elif view != "sign-in":
                 browser.click(f"a[href='#{view}']")
             browser.until(f"#{view}", "")
+            if view == "keys":
+                browser.click("#new-named-key")
             findings = browser.driver.execute_async_script(
                 f"axe.run().then(told => arguments[0](told.violations.map(one => {{ {found} }})))"
             )

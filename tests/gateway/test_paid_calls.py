@@ -55,7 +55,7 @@ def test_a_list_is_bought_whole_or_not():
     """Threat 51: its price is that of all its entries."""
     listed = door_bulk.admit(b'{"owners":["11111111111111111111111111111111"]}', ROW)
     assert within([listed], 5) == [listed]
-    assert within([listed], 4) == [jsonrpc.BadCall(jsonrpc.NO_ID, NOT_BOUGHT)]
+    assert within([listed], 4) == [jsonrpc.BadCall(jsonrpc.NO_ID, NOT_BOUGHT, method=ROW.name)]
 
 
 def test_what_is_not_offered_here_is_refused_and_what_is_costs_its_price_here():

@@ -224,6 +224,7 @@ class World:
                 pages=settings.get("pages", ()),
                 relay=settings.get("relay", False),
                 idempotency=settings.get("idempotency"),
+                recent=settings.get("recent"),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

@@ -9,10 +9,11 @@ from pydantic import SecretStr
 from actors.accounts.sealing import Sealing
 from actors.accounts.store import PostgresAccountStore
 from actors.actor_settings import part_of
-from actors.config import Config, MemosConfig, StorageConfig
+from actors.config import Config, StorageConfig
 from actors.deposits.x402.sponsor_key import key_text
 from actors.memos import host
 from actors.memos.host import MemoSenderActor
+from actors.provider_config import MemosConfig
 from actors.receipts.root_keys import KeySeal
 from actors.telemetry import logs
 from tests.accounts.conftest import empty_database

@@ -7,11 +7,11 @@ from typing import Any
 from solders.keypair import Keypair
 
 from actors.accounts.proven_roots import ProvenRoot
-from actors.config import MemosConfig
 from actors.memos.actor import MemoSender
 from actors.memos.chain import MemoChain
 from actors.memos.core import Memo, Root
 from actors.memos.store import Latest, MemosUnavailable
+from actors.provider_config import MemosConfig
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import NodeAnswer
 from tests.devnode.local_node import LocalNode

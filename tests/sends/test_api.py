@@ -62,6 +62,7 @@ def test_each_state_has_its_word(race: object, over: bool, status: str, charged:
 def test_the_status_tells_what_each_leg_did() -> None:
     body = status_body(RaceResult(LANDED, a_ticket(charged=2), SENT, False), "sig")
     assert body["updated_at"] == (NOW + 900) // 1000 and body["charged_credits"] == 2
+    assert (body["started_at_ms"], body["ended_at_ms"]) == (NOW, NOW + 900)
     assert list(body["legs"]) == ["local_rpc", "jito", "tpu_quic"]
     assert body["legs"]["jito"] == [
         {"broadcast": 1, "submitted_at_ms": NOW + 2, "acknowledged_at_ms": None, "error": "-32097: Rate limit"}

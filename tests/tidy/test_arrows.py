@@ -17,7 +17,17 @@ SHARED = (
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("methods",),  # The vocabulary of JSON-RPC methods: what there is, what it costs, which parameters it takes.
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
-    ("identity", "idempotency", "ownership", "receipts", "upstream", "hotlink", "geyser_proto", "launch_programs"),
+    (
+        "identity",
+        "idempotency",
+        "call_log",
+        "ownership",
+        "receipts",
+        "upstream",
+        "hotlink",
+        "geyser_proto",
+        "launch_programs",
+    ),
     ("accounts",),
     ("metering",),
     (
@@ -64,6 +74,8 @@ OPEN = {
     "identity": {"client_addresses", "challenge", "credentials", "endpoints", "signatures", "store", "wallet"},
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
+    # The calls of this process, which the gateway notes.
+    "call_log": {"core"},
     # Holders of slices, their even spread and their moves, for every kind of actor that scales.
     "ownership": {"director", "held", "keeper", "moves", "pulses", "silence", "spread", "spreading", "store", "team"},
     # What a node's answer means, and the state that health is told from.

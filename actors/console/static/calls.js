@@ -79,6 +79,9 @@ async function runCall(event) {
   if (!stillSignedIn(answer)) return;
   const error = answer.body?.error, result = error ?? answer.body?.result;
   const text = result === undefined ? answer.message : JSON.stringify(result, null, 1);
-  const facts = [["Came after", `${count(took)} ms`], ["Cost", answer.headers ? many(Number(answer.headers.get("x-credits-cost") ?? 0), "credit") : undefined], ["Left", answer.headers?.get("x-credits-remaining") ? count(Number(answer.headers.get("x-credits-remaining"))) : undefined], ["Request", answer.headers?.get("x-request-id") ?? undefined]];
+  const facts = [["Came after", `${count(took)} ms`], ["Cost", answer.headers ? many(Number(answer.headers.get("x-credits-cost") ?? 0), "credit") : undefined], ["Left", answer.headers?.get("x-credits-remaining") ? count(Number(answer.headers.get("x-credits-remaining"))) : undefined], ["Request", requestLink(answer.headers?.get("x-request-id"))]];
   show("call-answer", h("h3", null, error ? "Error" : answer.ok ? "Result" : "No result"), h("pre", { class: "program", tabindex: "0" }, text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}\n… ${count(text.length - SHOWN_CHARACTERS)} characters more` : text), pairs(facts));
 }
+
+// A link to this request in the log.
+const requestLink = (id) => id ? h("button", { type: "button", class: "link mono", title: "Show it in the log", click: () => { $("log-filter").reset(); $("log-request").value = id; filterLog(); location.hash = "#log"; } }, id) : undefined;

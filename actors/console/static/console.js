@@ -1,10 +1,13 @@
 // The page as a whole: who is signed in, which view is shown, what is repeated.
 
-const VIEWS = ["usage", "ledger", "calls", "webhooks", "signals", "service"];
+const VIEWS = ["usage", "ledger", "calls", "log", "sends", "keys", "webhooks", "signals", "service"];
 const repeated = {
   health: new Repeated(15, refreshHealth),
   usage: new Repeated(10, refreshUsage),
   ledger: new Repeated(20, refreshLedger),
+  log: new Repeated(4, refreshLog),
+  sends: new Repeated(8, refreshSends),
+  keys: new Repeated(15, refreshKeys),
   webhooks: new Repeated(20, refreshWebhooks),
   signals: new Repeated(8, refreshSignals),
   service: new Repeated(30, refreshService),
@@ -25,7 +28,7 @@ function noticeBalance(account) {
 
 function route(focus = false) {
   const wanted = location.hash.slice(1);
-  const isAccount = (name) => ["usage", "ledger", "calls", "webhooks"].includes(name);
+  const isAccount = (name) => ["usage", "ledger", "calls", "log", "sends", "keys", "webhooks"].includes(name);
   const view = VIEWS.includes(wanted) ? wanted : session.key ? "usage" : "sign-in";
   const shown = isAccount(view) && !session.key ? "sign-in" : view;
   for (const node of document.querySelectorAll(".view")) node.hidden = node.id !== shown;
@@ -44,7 +47,7 @@ function route(focus = false) {
   if (shown === "webhooks" && !known.prices) refreshService();
   if (shown === "calls") showCalls();
   if (shown === "sign-in") showPayStep();
-  for (const about of ["usage", "ledger", "calls", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
+  for (const about of ["usage", "ledger", "calls", "log", "sends", "keys", "webhooks", "signals", "prices", "download"]) if (about !== shown) trouble(about, "");
   if (shown === "sign-in") { $("sign-in").hidden = false; if (focus) $("key").focus(); } else if (focus) { window.scrollTo(0, 0); $("main").focus({ preventScroll: true }); }
 }
 
@@ -86,6 +89,9 @@ function signOut(message = "") {
   session.key = null;
   remember(null);
   stopLive();
+  forgetKeys();
+  forgetLog();
+  forgetSends();
   Object.assign(chosenUse, { last: null, drawn: null, account: null, facts: null, batches: null, pay: null, chart: null });
   Object.assign(hooks, { open: null, log: null, shown: null });
   ledgerPlace.offset = 0;
@@ -93,7 +99,7 @@ function signOut(message = "") {
   $("secret").hidden = true;
   $("webhook-form").reset();
   $("webhook-form").hidden = true;
-  for (const about of ["account", "standing", "stream", "wallet"]) trouble(about, "");
+  for (const about of ["account", "standing", "stream", "wallet", "key use"]) trouble(about, "");
   history.replaceState(null, "", location.pathname);
   route(true);
   $("key-error").textContent = message;
@@ -111,6 +117,18 @@ $("call-method").addEventListener("change", showMethod);
 $("call-params").addEventListener("input", showProgram);
 $("call-price").addEventListener("click", priceCall);
 $("call-form").addEventListener("submit", runCall);
+$("log-outcome").replaceChildren(...OUTCOMES.map(([value, name]) => h("option", { value }, name)));
+$("log-outcome").addEventListener("change", filterLog);
+for (const id of ["log-request", "log-method"]) $(id).addEventListener("input", filterLogSoon);
+$("log-filter").addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(callLog.timer); filterLog(); });
+$("log-pause").addEventListener("click", pauseLog);
+$("log-older").addEventListener("click", olderCalls);
+$("send-form").addEventListener("submit", findSend);
+choices("key-range-choices", Object.entries(RANGES).map(([value, range]) => [value, range.name]), "day", (value) => { keyRing.range = value; repeated.keys.now(); });
+$("new-named-key").addEventListener("click", () => $("key-form").hidden || keyRing.edited ? openKeyForm(null) : (closeKeyForm(), $("new-named-key").focus()));
+$("key-cancel").addEventListener("click", () => { closeKeyForm(); $("new-named-key").focus(); });
+$("key-form").addEventListener("keydown", (event) => { if (event.key === "Escape") { closeKeyForm(); $("new-named-key").focus(); } });
+$("key-form").addEventListener("submit", saveKey);
 $("newer").addEventListener("click", () => turnLedger(-1));
 $("older").addEventListener("click", () => turnLedger(1));
 $("new-webhook").addEventListener("click", () => showHookForm($("webhook-form").hidden));
@@ -121,11 +139,12 @@ $("webhook-form").addEventListener("submit", createHook);
 $("live").addEventListener("click", () => seen.live ? stopLive() : (trouble("stream", ""), startLive()));
 $("price-filter").addEventListener("input", showPriceRows);
 window.addEventListener("hashchange", () => route(true));
-window.addEventListener("resize", () => { if (chosenUse.last && !$("usage").hidden) showUse(); });
+window.addEventListener("resize", () => { if (chosenUse.last && !$("usage").hidden) showUse(); if (sends.status?.legs && !$("sends").hidden) showSend(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) for (const work of Object.values(repeated)) work.now(); });
 
 session.key = remembered();
 findWallets();
+showSendStart();
 $("sign-in").hidden = true;
 route();
 if (!$("service").hidden || !$("sign-in").hidden) showPublicFacts();

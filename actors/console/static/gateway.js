@@ -110,14 +110,21 @@ async function events(path, last, signal, opened, told) {
 }
 
 // Asks before something that cannot be undone. Gives true when it is confirmed.
-function confirmed(title, text, yes) {
+const confirmed = async (title, text, yes) => await chosenIn(title, text, yes) !== null;
+
+// The same with a choice. name, options: of the choice, as [value, text]; none: there is nothing to choose. Gives the
+// chosen value, or null where it was not confirmed.
+function chosenIn(title, text, yes, name = "", options = []) {
+  $("ask-field").hidden = !options.length;
+  $("ask-name").textContent = name;
+  $("ask-choice").replaceChildren(...options.map(([value, each]) => h("option", { value }, each)));
   $("ask-title").textContent = title;
   $("ask-text").textContent = text;
   $("ask-yes").textContent = yes;
   const dialog = $("ask");
   return new Promise((done) => {
-    let answer = false;
-    $("ask-yes").onclick = () => { answer = true; dialog.close(); };
+    let answer = null;
+    $("ask-yes").onclick = () => { answer = $("ask-choice").value; dialog.close(); };
     $("ask-no").onclick = () => dialog.close();
     dialog.onclose = () => done(answer);
     dialog.showModal();

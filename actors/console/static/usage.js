@@ -8,10 +8,10 @@ const RANGES = {
 };
 const chosenUse = { range: "day", measure: "credits", last: null, drawn: null, account: null, pay: null, chart: null };
 
-function usagePath(range, format = "json") {
+function usagePath(range, format = "json", by = `method,${range.by}`) {
   const size = range.by === "hour" ? HOUR : DAY;
   const end = Math.floor(Date.now() / size + 1) * size;
-  return `/account/usage?by=method,${range.by}&from=${(end - range.columns * size) / 1000}&to=${end / 1000}&format=${format}`;
+  return `/account/usage?by=${by}&from=${(end - range.columns * size) / 1000}&to=${end / 1000}&format=${format}`;
 }
 
 async function refreshUsage() {

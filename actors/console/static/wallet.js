@@ -75,6 +75,7 @@ function findWallets() {
 }
 
 function showWallets() {
+  if (session.key) showKeyWallet();
   if (!crypto.subtle) { show("wallets", h("p", { class: "help" }, "Wallets can sign in over https, or on this machine itself.")); return; }
   if (!found.wallets.length) { show("wallets", h("p", { class: "help" }, "No wallet was found in this browser. Install one, or sign in with an API key.")); return; }
   show("wallets", ...found.wallets.map((wallet) => h("button", { type: "button", class: "primary", click: () => signInByWallet(wallet) }, `Sign in with ${String(wallet.name).slice(0, 40)}`)));
@@ -139,13 +140,20 @@ async function openAccount() {
   showKey(key);
 }
 
+// The answer to a request that the wallet signs, in place of a key or a session. body: undefined where there is none.
+async function askSigned(method, path, body) {
+  const { wallet, account, address } = found.chosen, sent = body === undefined ? "" : JSON.stringify(body);
+  const at = String(Math.floor(Date.now() / 1000)), nonce = base58(crypto.getRandomValues(new Uint8Array(16)));
+  const digest = [...await sha256(inText.encode(sent))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const signature = await signedText(wallet, account, `ledger-svc:v2:${method}:${path}:${at}:${nonce}:${digest}`);
+  const answer = await ask(path, { method, key: null, body, more: { "x-pubkey": address, "x-signature": signature, "x-timestamp": at, "x-nonce": nonce } });
+  if (answer.status === 401) answer.message = `the signature was not accepted: ${answer.body?.error?.message ?? "sign sooner, and look at this machine's clock"}`;
+  return answer;
+}
+
 // An API key by the wallet's signature of the request. The key before it ends at once.
 async function newKey() {
-  const { wallet, account, address } = found.chosen, path = "/account/api-key", body = "{}";
-  const at = String(Math.floor(Date.now() / 1000)), nonce = base58(crypto.getRandomValues(new Uint8Array(16)));
-  const digest = [...await sha256(inText.encode(body))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  const signature = await signedText(wallet, account, `ledger-svc:v2:POST:${path}:${at}:${nonce}:${digest}`);
-  const answer = await ask(path, { method: "POST", key: null, body: {}, more: { "x-pubkey": address, "x-signature": signature, "x-timestamp": at, "x-nonce": nonce } });
+  const answer = await askSigned("POST", "/account/api-key", {});
   if (!answer.ok) throw new Error(answer.message);
   return answer.body.api_key;
 }

@@ -15,7 +15,16 @@ import asyncio
 from collections.abc import Callable
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
-from actors.calls import ChargeReply, ChargeRequest, HoldReply, HoldRequest, Proof, SettleReply, SettleRequest
+from actors.calls import (
+    ChargeReply,
+    ChargeRequest,
+    HoldReply,
+    HoldRequest,
+    Proof,
+    ProvenProof,
+    SettleReply,
+    SettleRequest,
+)
 from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall
@@ -84,7 +93,8 @@ class AskedAhead:
         found = await self._charge(ChargeRequest(hold, settle), client)
         if found is None:
             reply = outcomes.not_recorded(admitted.id)
-            return Replies((self._count_end(reply, settle, None, began),), None, known.figures)
+            ended = self._count_end(reply, settle, None, began)
+            return Replies((ended,), None, known.figures, payer=ProvenProof(known.pubkey, known.key))
         held = found.held
         if held.refusal is not None:
             return whole(held)
@@ -92,7 +102,7 @@ class AskedAhead:
             return outcomes.one_not_held(admitted, held)
         reply = outcomes.settled_reply(admitted.id, answer, ending, settle, found.settled, held)
         self._count_end(reply, settle, found.settled, began)
-        return Replies((reply,), None, held.figures, reply.credits_remaining)
+        return Replies((reply,), None, held.figures, reply.credits_remaining, held.payer)
 
     async def _charge(self, request: ChargeRequest, client: Client | None) -> ChargeReply | None:
         """Hold and settle. None: what became of it stays unknown."""

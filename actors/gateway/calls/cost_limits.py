@@ -68,7 +68,10 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
     left = credits - sum(ceilings)
     if left < 0:
         over = Refusal(Err.MAX_CREDITS_EXCEEDED, f"{sum(ceilings)} credits, and {credits} are allowed")
-        return [call if isinstance(call, BadCall) else BadCall(call.id, over, _work(call)) for call in calls]
+        return [
+            call if isinstance(call, BadCall) else BadCall(call.id, over, _work(call), _known(call, plans))
+            for call in calls
+        ]
     limited: list[_One | BadCall] = []
     for call, ceiling in zip(calls, ceilings, strict=True):
         plan = plans.get(call.method) if isinstance(call, Call) else getattr(call, "plan", None)
@@ -78,6 +81,11 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
         else:
             limited.append(call)
     return limited
+
+
+def _known(call: Call | AdmittedCall, plans: Mapping[str, Plan]) -> str:
+    name = call.method if isinstance(call, Call) else call.plan.method
+    return name if isinstance(call, AdmittedCall) or name in plans else ""
 
 
 def _work(call: Call | AdmittedCall) -> int:

@@ -121,7 +121,7 @@ class IdempotentCalls:
         if isinstance(admitted, BadCall) or not admitted.plan.takes_key:
             return await self._pipeline.single(proof, admitted, client)
         work = self._pipeline.limited(proof, client, 1, lambda: self._single(proof, admitted, key, client))
-        return await asyncio.shield(self._in_background(work))
+        return await asyncio.shield(self._in_background(self._pipeline.notes.noting(work, (admitted,))))
 
     async def page(
         self,
@@ -376,7 +376,7 @@ def _free(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
 
 def _unrecorded(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
     """Without a figure of credits: the owner could not tell what became of the charge."""
-    return Replies((Reply(admitted.id, None, refusal),), None, held.figures)
+    return Replies((Reply(admitted.id, None, refusal),), None, held.figures, payer=held.payer)
 
 
 def _answered(
@@ -396,4 +396,4 @@ def _replies(reply: Reply, held: HoldReply, settled: SettleReply | None) -> Repl
     assert held.figures is not None
     told = held.figures.credits_remaining if settled is None else settled.credits_remaining
     reply.credits_remaining = told
-    return Replies((reply,), None, held.figures, told)
+    return Replies((reply,), None, held.figures, told, held.payer)

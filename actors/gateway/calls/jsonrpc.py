@@ -57,12 +57,14 @@ class Call(msgspec.Struct, frozen=True):
 class BadCall(msgspec.Struct, frozen=True):
     """A refused item of a batch, which has its own error object, or a body that is refused whole.
 
-    cost: of the work on it, in units of one ordinary refused call (calls/refused_work.py).
+    cost: of the work on it, in units of one ordinary refused call (calls/refused_work.py). method: the one that it
+    names, where this service knows it.
     """
 
     id: bytes
     refusal: Refusal
     cost: int = 0
+    method: str = ""
 
 
 class _Envelope(msgspec.Struct):

@@ -111,7 +111,10 @@ def admitted(call: AnyCall, plans: Mapping[str, Plan]) -> AdmittedCall | BadCall
     if type(call) is not Call:
         return call  # type: ignore[return-value]
     end = admit(call, plans)
-    return BadCall(call.id, end, cost_of_call(call.method, call.params)) if isinstance(end, Refusal) else end
+    if not isinstance(end, Refusal):
+        return end
+    known = call.method if end.err is not Err.METHOD_NOT_FOUND else ""
+    return BadCall(call.id, end, cost_of_call(call.method, call.params), known)
 
 
 def cost_of_work(work: Sequence[AnyCall], done: Replies) -> int:

@@ -167,7 +167,7 @@ class Replies(msgspec.Struct):
     refusal: Refusal | None
     figures: Figures | None
     credits_remaining: int | None = None
-    payer: ProvenProof | None = None  # The account or named key that pays for a batch, if calls of it were granted.
+    payer: ProvenProof | None = None  # The account or named key that was proven, as far as its owner told.
     repeated: bool = False  # The answer was kept from an earlier request (calls/idempotent.py).
 
     def errs(self) -> list[Err]:
@@ -181,7 +181,12 @@ def whole(held: HoldReply) -> Replies:
     assert held.refusal is not None
     err = Err[held.refusal]
     remaining = None if held.figures is None else held.figures.credits_remaining
-    return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
+    return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining, payer_of(held))
+
+
+def payer_of(held: HoldReply) -> ProvenProof | None:
+    """Who pays, where the owner has confirmed the credential; else it tells no figures."""
+    return None if held.figures is None else held.payer
 
 
 def not_held(verdict: str, ceiling: int, credits_remaining: int) -> Refusal:
@@ -198,7 +203,7 @@ def one_not_held(admitted: AdmittedCall, held: HoldReply) -> Replies:
     verdict, remaining = held.verdicts[0], held.figures.credits_remaining
     assert verdict is not None
     reply = Reply(admitted.id, None, not_held(verdict, admitted.plan.ceiling, remaining))
-    return Replies((reply,), None, held.figures, remaining)
+    return Replies((reply,), None, held.figures, remaining, held.payer)
 
 
 def settle_of(

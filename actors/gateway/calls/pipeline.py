@@ -35,6 +35,7 @@ from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import PLANS, AdmittedCall, Plan
 from actors.gateway.calls.asked_ahead import AskedAhead
 from actors.gateway.calls.batches import BatchRun, Granted
+from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.cancelled_requests import CancelledRequests
 from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.jsonrpc import BadCall
@@ -71,6 +72,7 @@ class Pipeline:
         plans: Mapping[str, Plan] = PLANS,
         callers: Mapping[str, CallerHandler] | None = None,
         quotes: Mapping[str, QuoteHandler] | None = None,
+        notes: CallNotes | None = None,
     ) -> None:
         assert len(replica_id) == REPLICA_ID_BYTES, len(replica_id)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
@@ -78,13 +80,11 @@ class Pipeline:
         self._deferred_prefix = lasting_prefix(replica_id)  # For holds that another process ends.
         self.plans, self._callers = plans, callers or {}
         self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations)
-        self._operations = 0
-        self._messages = 0  # Counts messages to owners, to know the newest figure of an account's credits.
-        self._in_flight = 0
-        self._in_flight_max = in_flight_max
+        self._operations, self._messages = 0, 0  # Messages to owners, to know an account's newest figures.
+        self._in_flight, self._in_flight_max = 0, in_flight_max
         self._unproven = UnprovenCalls(in_flight_max // SHARE, limits)
         self.large = LargeRequests()
-        self._metrics = metrics or Metrics()
+        self._metrics, self.notes = metrics or Metrics(), notes or CallNotes(None, clock)
         self._cancelled = CancelledRequests(accounts, clock, self._metrics)
         self._ahead = AskedAhead(accounts, node, clock, self._cancelled, self._ended)
 
@@ -93,16 +93,18 @@ class Pipeline:
 
         call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
-        end = admitted(call, self.plans)
+        began, end = self._clock.monotonic(), admitted(call, self.plans)
         if isinstance(end, BadCall):
             return await self.refuse(proof, end, client)
         if end.plan.quoted and end.answer is None:
             return await self.batch(proof, [end], client)
-        return await self.limited(proof, client, 1, lambda: self._single(proof, end, client))
+        done = await self.limited(proof, client, 1, lambda: self._single(proof, end, client))
+        return self.notes.noted(done, (end,), began)
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
         """Refuse one call, and count it. cost: of the work on it (calls/refused_work.py). As `single` does."""
-        done = await self.limited(proof, client, 1, lambda: self._refuse(proof, [Reply(call.id, None, call.refusal)]))
+        work = self.limited(proof, client, 1, lambda: self._refuse(proof, [Reply(call.id, None, call.refusal)]))
+        done = await self.notes.noting(work, (call,))
         return self.counted(proof, client, done, (BadCall(call.id, call.refusal, max(cost, call.cost)),))
 
     async def _single(self, proof: Proof, admitted: AdmittedCall, client: Client | None) -> Replies:
@@ -120,17 +122,18 @@ class Pipeline:
         self._limits.confirmed(proof, held)
         self._ahead.learn(proof, held)
         reply = await self._carry_out(admitted, operation, held, held_at, client)
-        return Replies((reply,), None, held.figures, reply.credits_remaining)
+        return Replies((reply,), None, held.figures, reply.credits_remaining, held.payer)
 
     async def batch(self, proof: Proof, calls: Sequence[AnyCall], client: Client | None = None) -> Replies:
         """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
+        began = self._clock.monotonic()
         ends = await self.large.admitted(lambda: self._limits.name_of(proof, client), calls, self.plans)
         if isinstance(ends, Refusal):
             return Replies((), ends, None)
         verdicts = [end if isinstance(end, AdmittedCall) else end.refusal for end in ends]
         count = max(1, sum(isinstance(verdict, AdmittedCall) for verdict in verdicts))
         done = await self.limited(proof, client, count, lambda: self._run(proof, ends, verdicts, client))
-        return self.counted(proof, client, done, ends)
+        return self.notes.noted(self.counted(proof, client, done, ends), ends, began)
 
     async def confirm(self, proof: Proof, client: Client | None) -> Proof | Replies:
         """Have the owner confirm a credential that is new here, before a large request is read. Replies: a refusal."""
@@ -197,20 +200,20 @@ class Pipeline:
         self, proof: Proof, calls: Sequence[AnyCall], verdicts: Sequence[QuotedEnd], client: Client | None
     ) -> Replies:
         """Run a batch: first the calls that find their own price are answered, then all that cost are held and run."""
-        proven, figures = proof, None
+        proven, figures, payer = proof, None, None
         if any(map(is_quoted, verdicts)):
             held, verdicts = await self.quoted.price(proof, verdicts)
             if held.refusal is not None:
                 return whole(held)
             self._limits.confirmed(proof, held)
-            proven, figures = held.payer, held.figures
+            proven, figures, payer = held.payer, held.figures, held.payer
         pairs = zip(calls, verdicts, strict=True)
         ends = [end if isinstance(end, AdmittedCall) else ended(call.id, end) for call, end in pairs]
         refused = [end for end in ends if isinstance(end, Reply)]
         if len(refused) == len(ends):
             if figures is None:
                 return await self._refuse(proof, refused)
-            return Replies(refused, None, figures, figures.credits_remaining)
+            return Replies(refused, None, figures, figures.credits_remaining, payer)
         admitted = [end for end in ends if isinstance(end, AdmittedCall)]
         done = await self._carry_out_parts(proven, admitted, client)
         if done.refusal is None:
@@ -244,7 +247,8 @@ class Pipeline:
         if held.refusal is not None and held.refusal != _OWNER_GONE.err.name:
             return whole(held)
         figures = held.figures
-        return Replies(refused, None, figures, None if figures is None else figures.credits_remaining)
+        left = None if figures is None else figures.credits_remaining
+        return Replies(refused, None, figures, left, outcomes.payer_of(held))
 
     async def _hold(self, request: HoldRequest) -> HoldReply:
         try:
@@ -271,7 +275,8 @@ class Pipeline:
         later = iter(rest.items or [Reply(one.id, None, rest.refusal) for one in theirs])
         first = iter(done.items)
         items = [next(later if one.plan.deferred else first) for one in admitted]
-        return Replies(items, None, rest.figures or done.figures, (rest if rest.figures else done).credits_remaining)
+        left = (rest if rest.figures else done).credits_remaining
+        return Replies(items, None, rest.figures or done.figures, left, done.payer)
 
     async def _carry_out_all(
         self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None, deferred: bool = False

@@ -78,7 +78,7 @@ def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
     admitted = admit(request.body, row)
     if isinstance(admitted, Refusal):
         cost = cost_of(body_bytes=len(request.body), brackets=jsonrpc.brackets_of(request.body))
-        return jsonrpc.BadCall(jsonrpc.NO_ID, admitted, cost)
+        return jsonrpc.BadCall(jsonrpc.NO_ID, admitted, cost, row.name)
     return one_within_limit(admitted, request.max_credits)
 
 

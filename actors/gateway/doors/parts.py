@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.accounts.api import AccountsClient
+from actors.call_log.core import RecentCalls
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock
 from actors.config import Config
 from actors.gateway.calls.address_limits import AddressLimits, address_of
 from actors.gateway.calls.admission import Plan, plans
+from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.proven_callers import ProvenCallers
@@ -61,6 +63,7 @@ class Dependencies:
     streams: StreamService | None = None  # None: no WebSocket is offered.
     idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
     leaving: Leaving | None = None  # Ends the streams of this process when it leaves.
+    recent: RecentCalls | None = None  # Is told each call; None: no log of calls is kept.
     relay: bool = False  # Whether the node answers the methods of prices.RELAY.
 
 
@@ -116,6 +119,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         offered,
         dependencies.callers,
         dependencies.quotes,
+        CallNotes(dependencies.recent, clock),
     )
     keyed = IdempotentCalls(
         pipeline,

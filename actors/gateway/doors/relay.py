@@ -143,7 +143,7 @@ def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
     try:
         params = bundles.RULES[call.method](call.arguments, _bundle_only(request.query))
     except InvalidError as fault:
-        return BadCall(call.id, Refusal(Err.INVALID_PARAMS, str(fault)))
+        return BadCall(call.id, Refusal(Err.INVALID_PARAMS, str(fault)), 0, _PLANS[call.method].method)
     return AdmittedCall(call.id, _PLANS[call.method], params)
 
 

@@ -205,8 +205,8 @@ def within(
     for call in calls:
         verdict = admit(call, plans) if isinstance(call, Call) else call
         price = _price(verdict)
-        if price > credits:
-            bought.append(BadCall(call.id, NOT_BOUGHT))
+        if isinstance(verdict, AdmittedCall) and price > credits:
+            bought.append(BadCall(call.id, NOT_BOUGHT, method=verdict.plan.method))
         elif isinstance(verdict, AdmittedCall) and verdict.plan.quoted:
             bought.append(msgspec.structs.replace(call, credits_max=credits))
             credits = 0

@@ -10,12 +10,17 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from redis.asyncio import Redis
+
 from actors import hosting
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.placing import place_owners
+from actors.call_log.endpoints import CallLogPages
+from actors.call_log.store import RedisCallLogStore
+from actors.call_log.writer import CallLogWriter
 from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import Clock, SystemClock
-from actors.config import Config, TelemetryConfig
+from actors.config import Config, GatewayConfig, TelemetryConfig, TradesConfig
 from actors.console.endpoints import ConsolePage
 from actors.fees.endpoints import FeeMethods
 from actors.free_memory import FreeMemory
@@ -85,7 +90,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     _, webhook_pages, close_webhooks = await assemble_webhooks(config)
     meters, standing = _open_meters(accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
-    served = with_documents(config, [*webhook_pages, *signals.pages, *_own_pages(accounts)])
+    log, log_pages = _open_log(config.gateway, redis_client, clock, metrics)
+    served = with_documents(config, [*webhook_pages, *signals.pages, *_own_pages(accounts), *log_pages])
     current = CurrentHealth(config.upstream)
     nodes = Nodes(config.upstream, clock, current.probed, NodeClient if tracing is None else _traced_nodes(tracing))
     await asyncio.gather(nodes.probe(), accounts.connected())
@@ -95,13 +101,11 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, meters, standing, replica_id, metrics, [signals.kind])
     yellowstone = assemble_yellowstone(config, accounts, streaming, meters, clock, metrics)
-    sol_price = SolPriceFeed(nodes, config.trades, clock)
-    sol_price.start()
+    sol_price = _open_sol_price(nodes, config.trades, clock)
     sponsor = payments.recovery if payments else None
     told = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
     pages = LivePages(config, clock, current, told, _offered(config, served))
     await pages.start(metrics)
-    # ids_from_serve: Serve's wrapper gives each request an id, after gateway/doors/serve_layer.py removed the client's.
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
         config,
@@ -121,6 +125,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         idempotency=keys,
         relay=bool(config.sends.engines),
         leaving=leaving,
+        recent=log.recent if log else None,
         streams=streaming.sockets,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
@@ -132,8 +137,26 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
+    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+
+
+def _open_sol_price(nodes: Nodes, config: TradesConfig, clock: Clock) -> SolPriceFeed:
+    price = SolPriceFeed(nodes, config, clock)
+    price.start()
+    return price
+
+
+def _open_log(
+    config: GatewayConfig, client: Redis, clock: Clock, metrics: Metrics
+) -> tuple[CallLogWriter | None, list[Page]]:
+    """Return what keeps the log of calls, if one is kept, and its page."""
+    if not config.logged_calls_max:
+        return None, []
+    store = RedisCallLogStore(client, config.logged_calls_of_account_max, config.logged_calls_max)
+    log = CallLogWriter(store, clock, metrics)
+    log.start()
+    return log, CallLogPages(store, clock).pages()
 
 
 def _own_pages(accounts: ShardedAccounts) -> list[Page]:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from actors.config import Config, MemosConfig
+from actors.config import Config
 from actors.launch.assembly.deposit_watcher import open_node
 from actors.launch.assembly.memos import watch_memos
+from actors.provider_config import MemosConfig
 
 
 async def test_nothing_is_sent_to_the_chain_unless_the_settings_say_so() -> None:

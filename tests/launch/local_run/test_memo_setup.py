@@ -9,11 +9,12 @@ import pytest
 from pydantic import SecretStr
 from solders.keypair import Keypair
 
-from actors.config import Config, ConfigError, MemosConfig, UpstreamConfig
+from actors.config import Config, ConfigError, UpstreamConfig
 from actors.deposits.x402.sponsor_key import key_text
 from actors.launch.local_run import memo_setup
 from actors.launch.local_run.sponsor_setup import Chain
 from actors.launch.local_run.wallets import load_or_make
+from actors.provider_config import MemosConfig
 from tests.devnode.conftest import StartDevnode, start_devnode  # noqa: F401 - a fixture.
 
 SEED, OTHER = bytes(range(32)), b"o" * 32

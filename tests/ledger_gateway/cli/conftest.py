@@ -12,10 +12,15 @@ from typing import Any
 
 import pytest
 
+from actors.call_log.endpoints import CallLogPages
+from actors.call_log.writer import CallLogWriter
+from actors.clock import ManualClock
+from actors.telemetry.metrics import Metrics
 from ledger_gateway.cli import deposit_command, shell
 from ledger_gateway.cli.app import make_group
 from ledger_gateway.cli.arguments import KEY_VARIABLE, KEYPAIR_VARIABLE, PROFILE_VARIABLE, URL_VARIABLE
 from ledger_gateway.client import Gateway
+from tests.call_log.memory_store import MemoryCallLogStore
 from tests.gateway.pages.test_bills import Pages as BillsPages
 from tests.gateway.pages.test_hourly_limit import Pages as LimitPages
 from tests.gateway.pages.test_keys import Pages as KeysPages
@@ -42,8 +47,8 @@ class Done:
 class Site:
     """A served world, and its loop."""
 
-    def __init__(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
-        self.served, self._loop = served, loop
+    def __init__(self, served: Served, log: CallLogWriter, loop: asyncio.AbstractEventLoop) -> None:
+        self.served, self.log, self._loop = served, log, loop
         self.keep_time()  # Credits of the clock's own beginning would have expired by now.
 
     def run(self, work: Any) -> Any:
@@ -66,15 +71,16 @@ def site() -> Iterator[Site]:
 
     async def serve() -> None:
         pages, bills, keys, limits = Pages(), BillsPages(), KeysPages(), LimitPages()
-        identity = {"address_requests_per_minute": 1_000_000}
-        async with a_gateway(
-            identity=identity, pages=[*pages.pages(), *bills.pages(), *keys.pages(), *limits.pages()]
-        ) as served:
+        store, clock = MemoryCallLogStore(), ManualClock()
+        log = CallLogWriter(store, clock, Metrics())
+        own = [one for each in (pages, bills, keys, limits, CallLogPages(store, clock)) for one in each.pages()]
+        settings = {"identity": {"address_requests_per_minute": 1_000_000}, "clock": clock, "recent": log.recent}
+        async with a_gateway(pages=own, **settings) as served:
             pages.open(served.world)
             bills.open(served.world)
             keys.open(served.world)
             limits.open(served.world)
-            begun.append(Site(served, loop))
+            begun.append(Site(served, log, loop))
             ready.set()
             await ending.wait()
 

@@ -1,0 +1,79 @@
+"""The calls that ended in this process since the last look, each with what its account may see of it later.
+
+Implements: decisions, "Log of calls". Pure. On the path of every answer: one look-up of the account, and tuples
+which hold no parameter, no answer and no object of the call. Not here: who is told to note (gateway), and
+where the calls are kept (store.py).
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+WAITING_MAX = 8_192  # Of all accounts, until they are written: a second of a replica at full load.
+WAITING_OF_ACCOUNT_MAX = (
+    500  # With at most one batch more; So that the flood of one account leaves room for the others.
+)
+RESULT, NODE_ERROR = "result", "node_error"  # Outcomes of answered calls; those of others are names of the error table.
+
+
+class LoggedCall(msgspec.Struct, frozen=True, array_like=True):
+    """at_ms: when it ended, Unix time. outcome: RESULT, NODE_ERROR or a constant of the error table. micros: from the
+    whole request to the answer. credits: posted when it was answered. key: number of the named key that paid; 0: none.
+    method: of the catalog; empty: the call named none that is in it."""
+
+    at_ms: int
+    method: str
+    outcome: str
+    micros: int
+    credits: int
+    request_id: str
+    key: int = 0
+
+
+class CallsOfAccount(NamedTuple):
+    """Calls to be written, oldest first. has_credits: whether the account had credits left, or paid one of them."""
+
+    pubkey: bytes
+    calls: tuple[LoggedCall, ...]
+    has_credits: bool
+
+
+# Of its request: key, seconds that it took, monotonic second of its end, request id, whether the account had credits
+# left; then method, outcome and credits of the call. Plain tuples: of all forms they cost the least.
+Noted: TypeAlias = tuple[tuple[int, float, float, str, bool], str, str, int]
+
+
+class RecentCalls:
+    """left_out: calls that found no room; whoever reads it sets it back."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[bytes, list[Noted]] = {}
+        self._room = WAITING_MAX
+        self.left_out = 0
+
+    def room_of(self, pubkey: bytes, count: int) -> list[Noted] | None:
+        """Take room for so many calls of an account: the list that they are to be appended to. None: there is none."""
+        waiting = self._waiting.get(pubkey)
+        if waiting is None:
+            waiting = self._waiting[pubkey] = []
+        if self._room < count or len(waiting) >= WAITING_OF_ACCOUNT_MAX:
+            self.left_out += count
+            return None
+        self._room -= count
+        return waiting
+
+    def take(self) -> list[tuple[bytes, list[Noted]]]:
+        """Give the noted calls away, by account; `of_account` makes of them what is kept."""
+        taken, self._waiting, self._room = self._waiting, {}, WAITING_MAX
+        return [(pubkey, noted) for pubkey, noted in taken.items() if noted]
+
+
+def of_account(pubkey: bytes, noted: list[Noted], now: float, now_ms: int) -> CallsOfAccount:
+    """now: monotonic seconds, of the same moment as now_ms."""
+    calls = tuple(
+        LoggedCall(
+            now_ms - round((now - ended_at) * 1000), method, outcome, round(seconds * 1e6), credits, request, key
+        )
+        for (key, seconds, ended_at, request, _), method, outcome, credits in noted
+    )
+    return CallsOfAccount(pubkey, calls, any(shared[4] or credits > 0 for shared, _, _, credits in noted))
