@@ -150,7 +150,7 @@ _BY_CONSTANT: dict[str, type[GatewayError]] = {
     **dict.fromkeys(("RATE_LIMITED", "CONCURRENCY_LIMITED", "SUBSCRIPTION_LIMIT"), LimitReached),
     **dict.fromkeys(("BACKEND_UNAVAILABLE", "UPSTREAM_ERROR", "SERVICE_TEMPORARILY_UNAVAILABLE"), Unavailable),
     **dict.fromkeys(("TIMEOUT", "INTERNAL_ERROR"), Unavailable),
-    **dict.fromkeys(("AUTH_FAILED", "METHOD_NOT_ALLOWED", "NONCE_REUSED"), Denied),
+    **dict.fromkeys(("AUTH_FAILED", "METHOD_NOT_ALLOWED", "NONCE_REUSED", "CONFIRMATION_DECLINED"), Denied),
     **dict.fromkeys(("INVALID_REQUEST", "INVALID_PARAMS", "METHOD_NOT_FOUND", "SERVICE_PROFILE_DISABLED"), BadRequest),
     **dict.fromkeys(("MAX_CREDITS_EXCEEDED", "SIMULATION_FAILED"), BadRequest),
     **dict.fromkeys(("ACCOUNT_NOT_FOUND", "NOT_FOUND", "DEPOSIT_NOT_FOUND", "DEPOSIT_NOT_FINAL"), NotFound),

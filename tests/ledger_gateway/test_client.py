@@ -62,8 +62,8 @@ async def test_a_call_with_each_credential() -> None:
             assert [entry.type for entry in await gateway.ledger(limit=2)] == ["debit", "debit"]
             debits = [entry async for entry in gateway.ledger_entries(type="debit", from_="2023-01-01")]
             assert [(entry.method, entry.outcome, entry.number) for entry in debits] == [
-                ("getSlot", "answered", 3),
-                ("getSlot", "answered", 2),
+                ("getSlot", "answered", 6),
+                ("getSlot", "answered", 5),
             ]
             with pytest.raises(PaymentNeeded) as told:
                 await stranger.call("getSlot")

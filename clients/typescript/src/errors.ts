@@ -166,7 +166,7 @@ const KINDS: readonly (readonly [Kind, readonly string[], readonly number[]])[] 
     ["BACKEND_UNAVAILABLE", "UPSTREAM_ERROR", "SERVICE_TEMPORARILY_UNAVAILABLE", "TIMEOUT", "INTERNAL_ERROR"],
     [],
   ],
-  [Denied, ["AUTH_FAILED", "METHOD_NOT_ALLOWED", "NONCE_REUSED"], [401, 403]],
+  [Denied, ["AUTH_FAILED", "METHOD_NOT_ALLOWED", "NONCE_REUSED", "CONFIRMATION_DECLINED"], [401, 403]],
   [
     BadRequest,
     [

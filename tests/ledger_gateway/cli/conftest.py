@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import base58
 import pytest
 
+from actors.accounts.api import AdjustCredits
 from actors.call_log.endpoints import CallLogPages
 from actors.call_log.writer import CallLogWriter
 from actors.clock import ManualClock
@@ -58,6 +60,10 @@ class Site:
         """Set the gateway's clock: commands sign with the real time."""
         clock = self.served.world.clock
         clock.advance(max(0, int(time.time()) - clock.now()))
+
+    def grant(self, pubkey: str, credits: int) -> None:
+        answer = self.run(self.served.world.shard.ask(AdjustCredits(base58.b58decode(pubkey), credits, "test", pubkey)))
+        assert answer.refusal is None, answer
 
     def key(self, credits: int) -> str:
         return str(self.run(self.served.world.customer(credits)).api_key)

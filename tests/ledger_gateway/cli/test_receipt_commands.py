@@ -25,7 +25,7 @@ def test_from_a_call_to_its_proof(cli: Callable[..., Done], site: Site, tmp_path
     assert max(map(len, held.out.splitlines())) <= 80
     assert cli("receipts", "--out", str(file), key=key).code == 1
     every = cli("receipts", "--json", key=key)
-    assert [receipt["entry"]["number"] for receipt in every.json["receipts"]] == [2, 1]
+    assert [receipt["entry"]["number"] for receipt in every.json["receipts"]] == [5, 4, 3, 2, 1]
     assert cli("receipts", "0" * 32, key=key).code == 1
 
 
