@@ -68,7 +68,7 @@ class SigningKeys:
         """Read all keys."""
         rows = await self._store.keys()
         if rows != self._rows:
-            self._rows, self._proven = rows, self._seal.prove(rows)
+            self._rows, self._proven = rows, self._seal.proven(rows)
             self._known = {key.id: key for key in self._proven.keys}
             self._tell_unproven()
         return self._proven

@@ -79,7 +79,7 @@ class KeySeal:
         box = seed + msgspec.msgpack.encode(named)
         return RootKey(name, public, nonce + self._cipher.encrypt(nonce, box, _bound(name, now_ms)), now_ms)
 
-    def prove(self, rows: Sequence[RootKey]) -> ProvenKeys:
+    def proven(self, rows: Sequence[RootKey]) -> ProvenKeys:
         """Return the keys that these rows prove."""
         own: list[_Opened] = []
         for row in rows:

@@ -94,7 +94,7 @@ class Ledger:
 
     async def check(self, pubkey: bytes = ALICE) -> list[verifier.Receipt]:
         """Every entry of the account has a receipt that holds."""
-        keys = verifier.public_keys(published(SEAL.prove(await self.store.seals.keys()).keys))
+        keys = verifier.public_keys(published(SEAL.proven(await self.store.seals.keys()).keys))
         made = await self.receipts(pubkey)
         assert [one.entry.seq for one in made] == list(range(self.accounts[pubkey].seq, 0, -1))
         read = verifier.read_receipts({"receipts": [receipt_body(pubkey, one) for one in made]})

@@ -192,7 +192,7 @@ async def test_a_later_statement_hides_nothing_of_an_earlier_one(
     made = await signed(postgres_pool, tmp_path)
     assert isinstance(made.store, PostgresAccountStore)
     file, saved = RootsFile(tmp_path, 0), tmp_path / "ledger-keys.json"
-    saved.write_text(json.dumps(published(SEAL.prove(await made.store.seals.keys()).keys)))
+    saved.write_text(json.dumps(published(SEAL.proven(await made.store.seals.keys()).keys)))
     assert SignedLinks([tmp_path], saved).statements == 2
     await made.write(ALICE, 1)
     await forge(postgres_pool, owner_url, made.store, whole_chain_made_anew)

@@ -34,8 +34,8 @@ SEAL, SIGNING = KeySeal(b"secret"), SigningKey(b"k" * 32)
 KEY = SEAL.make(b"k" * 32, b"n" * 12, 1_700_000_000_000)
 # A later key signs by now; what this one signs is of the time before, or of little after it.
 RETIRED_MS = 1_700_000_060_000
-LATER = SEAL.make(b"l" * 32, b"m" * 12, RETIRED_MS, SEAL.prove([KEY]).keys)
-PROVEN = SEAL.prove([KEY, LATER]).keys
+LATER = SEAL.make(b"l" * 32, b"m" * 12, RETIRED_MS, SEAL.proven([KEY]).keys)
+PROVEN = SEAL.proven([KEY, LATER]).keys
 KEYS = published(PROVEN)
 ACCOUNTS = [sha256(bytes([number])).digest() for number in range(5)]
 ENTRIES = [

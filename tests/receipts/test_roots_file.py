@@ -10,7 +10,7 @@ from actors.receipts.statements import NO_STATEMENT, SignedStatement, Statement,
 
 SEAL = KeySeal(b"secret")
 FIRST_ROW = SEAL.make(b"k" * 32, b"k" * 12, 0)
-LATER_KEY, KEY = SEAL.prove([FIRST_ROW, SEAL.make(b"l" * 32, b"l" * 12, 4, SEAL.prove([FIRST_ROW]).keys)]).keys
+LATER_KEY, KEY = SEAL.proven([FIRST_ROW, SEAL.make(b"l" * 32, b"l" * 12, 4, SEAL.proven([FIRST_ROW]).keys)]).keys
 SEEDS = {KEY.id: b"k" * 32, LATER_KEY.id: b"l" * 32}
 PINNED = {KEY.id: KEY, LATER_KEY.id: LATER_KEY}
 
