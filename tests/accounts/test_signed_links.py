@@ -86,7 +86,20 @@ def newest_entries_removed(chains: Chains) -> None:
     del chains[ALICE][7:]
 
 
+def deposit_invented(chains: Chains) -> None:
+    """Among the entries of before, with all that a true one leaves behind."""
+    at_ms = chains[ALICE][3].at_ms
+    told = {"operation": (b"d" * 64 + bytes(4)).hex(), "base_units": 50_000, "credits_per_usdc": 100_000}
+    told |= {"credits": 5_000, "bonus": 0, "slot": 7, "at_ms": at_ms, "assigned": False}
+    operation = bytes.fromhex(str(told["operation"]))
+    chains[ALICE][3:3] = [
+        Entry(0, at_ms, int(EntryType.DEPOSIT), 5_000, 0, operation, "", 0, "", "1:5000"),
+        Entry(0, at_ms, int(EntryType.FACT), 0, 0, b"", "deposit", 0, json.dumps(told), ""),
+    ]
+
+
 FORGERIES: list[Callable[[Chains], None]] = [
+    deposit_invented,
     debit_removed,
     debit_made_smaller,
     debit_of_another,
@@ -125,6 +138,14 @@ async def forge(
                 f" {balance}, '\\x{entry.operation.hex()}', '{entry.method}', '{entry.description}', '{entry.parcels}',"
                 f" '\\x{head.hex()}')"
             )
+            if (entry.type, entry.method) == (EntryType.FACT, "deposit"):
+                columns = "base_units, credits_per_usdc, credits, bonus, slot, at_ms, assigned"
+                row = f"jsonb_populate_record(NULL::account_deposits, '{entry.description}'::jsonb - 'operation')"
+                statements += [
+                    f"INSERT INTO account_deposits (operation, pubkey, {columns}) SELECT"
+                    f" decode('{entry.description}'::jsonb ->> 'operation', 'hex'), {hexed}, {columns} FROM {row}",
+                    f"UPDATE accounts SET last_deposit = '{entry.description}' WHERE pubkey = {hexed}",
+                ]
             if entry.type == EntryType.DEBIT:
                 statements.append(f"INSERT INTO account_debits VALUES ('\\x{entry.operation.hex()}', {at_ms})")
         statements += [
