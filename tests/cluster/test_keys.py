@@ -188,7 +188,7 @@ async def test_a_budget_is_spent_to_the_last_credit_and_never_further(product: P
 
 @pytest.mark.kills
 async def test_an_hour_costs_at_most_what_the_wallet_allows(product: Product) -> None:
-    """500 calls at once by two keys for a limit of 300: exactly so many are answered, and none by the next owner.
+    """By two keys at once, for a limit of 300: exactly so many are answered, and none by the next owner.
 
     Rule: decisions, "Hourly limit".
     """
@@ -201,9 +201,9 @@ async def test_an_hour_costs_at_most_what_the_wallet_allows(product: Product) ->
     assert managed(customer, "PATCH", "/account/hourly-limit", {"credits_an_hour": 300})["credits_an_hour"] == 300
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         url, own = f"{product.http_url}/", customer.key_headers | {"Content-Type": "application/json"}
-        calls = (one_call(session, url, own if number % 2 else named, seen) for number in range(AT_ONCE))
-        await asyncio.gather(*calls)
-    assert seen.answered == 300 and set(seen.kinds) <= {"200", "403", "429"}, seen.kinds
+        while seen.kinds["403"] < AT_ONCE and seen.kinds.total() < 10 * AT_ONCE:
+            await asyncio.gather(*(one_call(session, url, own if number % 2 else named, seen) for number in range(100)))
+    assert seen.answered == 300 and seen.kinds["403"] >= AT_ONCE, seen.kinds
     assert await asyncio.to_thread(eventually, lambda: sum(spent_by_key(customer).values()) == 300, _BACK_SECONDS)
     os.kill(product.running(VICTIMS["shard"])[0], signal.SIGKILL)
 

@@ -102,7 +102,7 @@ test("the account's pages add up, and its receipts hold offline", { skip }, asyn
   assert.ok((await gateway.history(1))[0].credits >= 0);
   const entries = [];
   for await (const entry of gateway.ledgerEntries()) entries.push(entry);
-  assert.deepEqual(entries.map(({ number }) => number), entries.map((_, place) => entries.length - place));
+  assert.ok(entries.every(({ number }, place) => place === 0 || number < entries[place - 1].number), "newest first, each once");
   assert.equal(entries.reduce((sum, { amount }) => sum + amount, 0), entries[0].balance);
   const published = await gateway.ledgerKeys(), [later] = await gateway.receipt(operation);
   assert.equal(later.entry.method, "getBlockHeight");
