@@ -123,7 +123,7 @@ def _judge_items(
             hour_left -= ceiling
             units += 1
     judged = tuple(verdicts)
-    stopped = hour_left < UNLIMITED and _HOUR in judged
+    stopped = _HOUR in judged
     answer = None
     if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
         answer = judged if units or len(account.answers) < ANSWERS_MAX else None

@@ -42,6 +42,7 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.signed_links import SignedLinks
 from actors.accounts.stored import stored_head
+from actors.receipts import roots_file
 from actors.units import UNITS_PER_USDC, routing_bytes, usdc_text, virtual_shard
 
 _ROWS_AHEAD = 2_000
@@ -393,7 +394,7 @@ def command(*further: FurtherAudit) -> Callable[..., None]:
 
 def _own_roots(folder: Path) -> list[Path]:
     """The files of signed statements of a local run, where the audited database is its own."""
-    return [folder / "roots"] if any((folder / "roots").glob("roots-*.jsonl")) else []
+    return [folder / "roots"] if any((folder / "roots").glob(roots_file.FILES)) else []
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def decide_adoption(account: Account, child: ChildKey, proof: KeyProof, moment: 
     if not fresh and last.key_hash == proof.key_hash:
         return Adoption()
     if not fresh and last.key_hash != last.block:
-        return _BAD_TEXT  # It has another text.
+        return _BAD_TEXT  # This block was presented with another text before.
     if not may_use(above, proof, now) or not may_sign(root, child.root, now):
         return _NOT_NOW
     if not keys.has_room(root, len(fresh)):

@@ -207,9 +207,11 @@ def _still_presented(account: Account, proof: Proof, moment: Moment) -> Path | N
 
 
 def account_state(account: Account, moment: Moment | None = None) -> api.AccountState:
-    """moment: of an asker that knows what a runway is."""
-    hourly = account.hourly
-    is_known = moment is not None and hourly.learnt is not None
+    """moment: now, where the asker wants to know what the account has spent of late."""
+    hourly, in_day, hour_credits = account.hourly, None, None
+    if moment is not None and hourly.learnt is not None:
+        in_day = hourly.learnt.in_day
+        hour_credits = hourly.spent(account.total_consumed, moment.wall_ms // HOUR_MS)
     return api.AccountState(
         account.pubkey,
         account.purse.balance,
@@ -220,6 +222,6 @@ def account_state(account: Account, moment: Moment | None = None) -> api.Account
         account.concurrency_limit,
         account.last_deposit,
         tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
-        hourly.learnt.in_day if is_known and hourly.learnt is not None else None,
-        hourly.spent(account.total_consumed, moment.wall_ms // HOUR_MS) if is_known and moment is not None else None,
+        in_day,
+        hour_credits,
     )

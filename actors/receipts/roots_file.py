@@ -32,6 +32,9 @@ class _Line(msgspec.Struct, omit_defaults=True):
     public_key: str = ""  # Of a line that names a key.
 
 
+FILES = "roots-*.jsonl"  # In a folder: one for each series.
+
+
 class RootsFile:
     """Of one series. Blocking: to be used in a thread."""
 
@@ -82,7 +85,7 @@ class WrittenStatement(msgspec.Struct, frozen=True):
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
     """The files of roots: each of these, or of a folder all that it has. Raises BrokenRoots where one has none."""
     for path in paths:
-        files = sorted(path.glob("roots-*.jsonl")) if path.is_dir() else [path]
+        files = sorted(path.glob(FILES)) if path.is_dir() else [path]
         if not files:
             raise BrokenRoots(f"{path} has no file of roots; name their folder, or the files")
         yield from files
