@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts import audit_facts
-from actors.accounts.account import MarkKind
 from actors.accounts.audit_database import (
     AgainstOption,
     DataDirOption,
@@ -33,141 +32,21 @@ from actors.accounts.audit_database import (
     reading,
     report_console,
 )
-from actors.accounts.audit_facts import OTHER_LAST_DEPOSITS
+from actors.accounts.audit_queries import ACROSS
 from actors.accounts.audit_report import AuditReport, exit_where_unreadable
 from actors.accounts.checkpoint import Checkpoints, CheckpointWriter, open_checkpoints
-from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.signed_links import SignedLinks
 from actors.accounts.stored import stored_head
 from actors.receipts import roots_file
-from actors.units import UNITS_PER_USDC, routing_bytes, usdc_text, virtual_shard
+from actors.units import routing_bytes, usdc_text, virtual_shard
 
 _ROWS_AHEAD = 2_000
 # The audit of another context, whose rows are facts of accounts too: in the same snapshot, into the same report.
 FurtherAudit = Callable[[asyncpg.Connection, AuditReport], Awaitable[None]]
 _PAST_ALL = b"\xff" * 33  # Later than every public key.
-
-_KEYED = r"\|[0-9]{1,9}$"  # The end of a description that names its key (calls.with_key).
-_KEY = r"substring(description FROM '\|([0-9]{1,9})$')::integer"
-
-
-def _other_usage(table: str, *, of_keys: bool = False) -> str:
-    """The query for the hours of a table of usage that the ledger does not bear out."""
-    key, keyed, same_key, columns = "", "", "", "1, 2, 3"
-    if of_keys:
-        key, keyed, same_key = f", {_KEY} AS key", f" AND l.description ~ '{_KEYED}'", " AND r.key = u.key"
-        columns = "1, 2, 3, 4"
-    return (
-        f"SELECT COALESCE(u.pubkey, r.pubkey), COALESCE(u.hour, r.hour) FROM {table} u FULL JOIN ("  # noqa: S608
-        f"SELECT l.pubkey, (CASE l.type WHEN {EntryType.DEBIT:d} THEN l.at_ms ELSE d.at_ms END / 3600000)::integer"
-        f" AS hour, l.method{key}, sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END) AS calls,"
-        " -sum(l.amount) AS credits FROM ledger l"
-        " JOIN account_usage_marks m ON m.pubkey = l.pubkey AND (l.at_ms, l.seq) <= (m.at_ms, m.seq)"
-        f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
-        f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}){keyed} GROUP BY {columns}"
-        f") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method{same_key}"
-        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
-    )
-
-
-# Faults that one pass over an account's entries finds only if it keeps them all; the database sorts instead.
-_ACROSS = {
-    "an operation is debited more than once": (
-        f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.DEBIT:d}"  # noqa: S608 - constants.
-        " GROUP BY pubkey, operation_id HAVING count(*) > 1"
-    ),
-    "a debit could be made again: its mark is missing or differs": (
-        "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
-        f" WHERE l.type = {EntryType.DEBIT:d} AND NOT EXISTS (SELECT FROM account_debits d"
-        " WHERE d.operation = l.operation_id AND d.at_ms = l.at_ms)"
-    ),
-    "an operation is marked as debited, and the ledger does not have it": (
-        "SELECT ''::bytea, d.operation FROM account_debits d WHERE NOT EXISTS (SELECT FROM ledger l"  # noqa: S608
-        f" WHERE l.at_ms = d.at_ms AND l.operation_id = d.operation AND l.type = {EntryType.DEBIT:d})"
-    ),
-    "an operation is refunded more than once": (
-        f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.REFUND:d}"  # noqa: S608
-        " GROUP BY pubkey, operation_id HAVING count(*) > 1"
-    ),
-    "a refund does not give back what was debited": (
-        f"SELECT r.pubkey, r.operation_id FROM ledger r WHERE r.type = {EntryType.REFUND:d} AND NOT EXISTS ("  # noqa: S608
-        f"SELECT FROM ledger d WHERE d.pubkey = r.pubkey AND d.type = {EntryType.DEBIT:d}"
-        " AND d.operation_id = r.operation_id AND d.amount = -r.amount)"
-    ),
-    "a refund or adjustment could be made again: its mark is missing or differs": (
-        "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
-        f" WHERE l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d}) AND NOT EXISTS ("
-        "SELECT FROM account_operations o WHERE o.pubkey = l.pubkey AND o.operation = l.operation_id"
-        f" AND o.amount = l.amount AND o.kind = CASE l.type WHEN {EntryType.REFUND:d} THEN {MarkKind.REFUND:d}"
-        f" ELSE {MarkKind.ADJUST:d} END)"
-    ),
-    "an operation is marked as refunded or adjusted, and the ledger does not have it": (
-        f"SELECT o.pubkey, o.operation FROM account_operations o WHERE o.kind <> {MarkKind.VOID:d}"  # noqa: S608
-        " AND NOT EXISTS (SELECT FROM ledger l WHERE l.pubkey = o.pubkey AND l.operation_id = o.operation"
-        f" AND l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d}))"
-    ),
-    "a deposit or bonus is not what was received: its transfer is missing or earned other credits": (
-        "SELECT l.pubkey, l.operation_id FROM ledger l LEFT JOIN account_deposits d"  # noqa: S608
-        " ON d.operation = l.operation_id AND d.pubkey = l.pubkey AND NOT d.assigned"
-        f" WHERE (l.type = {EntryType.DEPOSIT:d} AND l.amount IS DISTINCT FROM d.credits)"
-        f" OR (l.type = {EntryType.BONUS:d} AND l.amount IS DISTINCT FROM d.bonus)"
-    ),
-    "a transfer was assigned that is not among those received": (
-        "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
-        f" WHERE l.type = {EntryType.ADJUSTMENT:d} AND length(l.operation_id) = {len(ASSIGN) + DEPOSIT_OPERATION_BYTES}"
-        f" AND substr(l.operation_id, 1, {len(ASSIGN)}) = '\\x{ASSIGN.hex()}' AND NOT EXISTS ("
-        f"SELECT FROM account_deposits d WHERE d.operation = substr(l.operation_id, {len(ASSIGN) + 1})"
-        " AND d.pubkey = l.pubkey AND d.assigned)"
-    ),
-    "a transfer was credited, and the ledger does not have it once": (
-        "SELECT d.pubkey, d.operation FROM account_deposits d LEFT JOIN ledger l ON l.pubkey = d.pubkey"  # noqa: S608
-        " AND ((NOT d.assigned AND l.operation_id = d.operation"
-        f" AND l.type IN ({EntryType.DEPOSIT:d}, {EntryType.BONUS:d}))"
-        f" OR (d.assigned AND l.operation_id = '\\x{ASSIGN.hex()}'::bytea || d.operation"
-        f" AND l.type = {EntryType.ADJUSTMENT:d}))"
-        " GROUP BY d.pubkey, d.operation, d.credits, d.bonus"
-        " HAVING COALESCE(sum(l.amount), 0) <> d.credits + d.bonus OR count(l.seq) <> 1 + (d.bonus > 0)::integer"
-    ),
-    "a transfer earned other credits than its amount at the rate of its day": (
-        "SELECT pubkey, operation FROM account_deposits"  # noqa: S608
-        f" WHERE credits::numeric <> div(base_units::numeric * credits_per_usdc, {UNITS_PER_USDC})"
-    ),
-    "a payment was taken back, and the ledger does not have it": (
-        "SELECT d.pubkey, d.operation FROM account_deposits d LEFT JOIN ledger l ON l.pubkey = d.pubkey"  # noqa: S608
-        f" AND l.operation_id = '\\x{RETURN.hex()}'::bytea || d.operation AND l.type = {EntryType.ADJUSTMENT:d}"
-        " WHERE d.returned_ms IS NOT NULL"
-        " AND (l.amount IS DISTINCT FROM -d.taken OR d.taken + d.uncollected <> d.credits + d.bonus)"
-    ),
-    "an operation is debited although it was voided before": (
-        "SELECT l.pubkey, l.operation_id FROM ledger l JOIN account_operations o"  # noqa: S608
-        f" ON o.pubkey = l.pubkey AND o.operation = l.operation_id AND o.kind = {MarkKind.VOID:d}"
-        f" WHERE l.type = {EntryType.DEBIT:d}"
-    ),
-    "the last deposit that it shows is not one of its newest": OTHER_LAST_DEPOSITS,
-    "the usage of an hour (since 1970) is not what the ledger says": _other_usage("account_usage"),
-    "a named key has spent other credits than the ledger says": (
-        "WITH RECURSIVE up AS (SELECT pubkey, number, number AS payer, parent FROM account_keys UNION ALL"  # noqa: S608
-        " SELECT u.pubkey, k.number, u.payer, k.parent FROM up u JOIN account_keys k"
-        " ON k.pubkey = u.pubkey AND k.number = u.parent), paid AS (SELECT pubkey,"
-        f" {_KEY} AS payer, -sum(amount) AS total FROM ledger WHERE type IN"
-        f" ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) AND description ~ '{_KEYED}' GROUP BY 1, 2), due AS ("
-        "SELECT paid.pubkey, COALESCE(up.number, paid.payer) AS number, sum(paid.total) AS total FROM paid LEFT JOIN up"
-        " ON up.pubkey = paid.pubkey AND up.payer = paid.payer GROUP BY 1, 2)"
-        " SELECT COALESCE(s.pubkey, due.pubkey), COALESCE(s.number, due.number) FROM account_key_spending s"
-        " FULL JOIN due ON due.pubkey = s.pubkey AND due.number = s.number"
-        " WHERE COALESCE(s.total, 0) <> COALESCE(due.total, 0)"
-    ),
-    "the usage of a named key in an hour (since 1970) is not what the ledger says": _other_usage(
-        "account_key_usage", of_keys=True
-    ),
-    "the usage is marked as counted up to an entry that is not there": (
-        "SELECT m.pubkey, m.seq FROM account_usage_marks m WHERE m.seq > 0 AND NOT EXISTS (SELECT FROM ledger l"
-        " WHERE l.pubkey = m.pubkey AND l.at_ms = m.at_ms AND l.seq = m.seq)"
-    ),
-}
 
 
 @dataclass(slots=True)
@@ -254,7 +133,7 @@ async def _audit(
             report.add(pubkey, "a signed statement has this account, and it is gone")
         await _audit_facts(connection, {} if earlier is None else earlier.shards, writer, report)
         await _audit_deposits(connection, report)
-        for what, query in _ACROSS.items():
+        for what, query in ACROSS.items():
             async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
                 report.add(row[0], f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}")
         for each in further:
@@ -278,7 +157,7 @@ async def _audit_facts(
 
 
 async def _audit_deposits(connection: asyncpg.Connection, report: LedgerReport) -> None:
-    """Credits granted equal USDC received times the rate; _ACROSS has the same for each single transfer."""
+    """Credits granted equal USDC received times the rate; ACROSS has the same for each single transfer."""
     row = await connection.fetchrow(
         "SELECT COALESCE(sum(base_units), 0)::bigint, COALESCE(sum(credits), 0)::bigint,"
         " COALESCE(sum(credits) FILTER (WHERE assigned), 0)::bigint FROM account_deposits"

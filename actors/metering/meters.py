@@ -144,7 +144,7 @@ class Meter:
             refusal = _refusal_of(reply)
             left = reply.figures.credits_remaining if reply.figures is not None else 0
             if refusal is not None and refusal.err in _LACKS and 0 < left < credits:
-                credits, operation = left, meters.next_allowance()
+                credits, operation = (left + 1) // 2, meters.next_allowance()  # The rest stays free for calls.
                 reply = await meters.ask(operation, self.payer, self.name, credits)
                 refusal = _refusal_of(reply)
         except OwnerUnavailable:

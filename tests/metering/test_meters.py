@@ -82,6 +82,17 @@ async def test_the_last_credits_are_spent_and_then_the_stream_ends(clock: Manual
     assert owner.available == 0
 
 
+async def test_streams_leave_the_last_credits_to_calls(clock: ManualClock) -> None:
+    """A part that would take all that is left takes half of it, so calls beside an open stream are answered."""
+    owner = OneAccount(11)
+    meters = Meters(owner, clock, REPLICA)
+    stream = Stream(meters.open(ProvenProof(PUBKEY), NAME))
+    assert await stream.spend(1) == 1
+    assert owner.available == 5
+    stream.meter.leave(stream)
+    await meters.stop()
+
+
 @pytest.mark.parametrize("refusal", [None, Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, Err.CONCURRENCY_LIMITED.name])
 async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock, refusal: str | None) -> None:
     """Money rule 9: nothing is delivered on trust; when the owner is back, the stream goes on. None: no answer."""
