@@ -2,14 +2,15 @@
 
 The other commit is a git worktree in a temporary folder, and runs in this virtual environment. Both products run at the
 same time before one node with constant answers; each round loads both, in turn the one and the other first, so that a
-machine that changes its speed changes both. A ratio is of two steps of one round. Everything is removed at the end.
+machine that changes its speed changes both. A ratio is of two steps of one round. Two products of one commit may differ
+by a few parts in a hundred, for as long as they live: more than one pair is started for a difference as small as that.
+Everything is removed at the end.
 """
 
 import statistics
 import subprocess
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +18,10 @@ from typing import Annotated, Any
 import typer
 
 from bench import scenario, systems
-from bench.calls import Row, counted, step
+from bench.calls import Exactness, Row, counted, step
 from bench.product import ROOT
 from bench.scenario import console
+from bench.systems import System
 
 THIS, OTHER = "this tree", "other commit"
 
@@ -43,24 +45,31 @@ def _git(repository: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def compared(rows: dict[str, list[Row]]) -> dict[str, Any]:
-    """Compare the steps of both at one number of connections; equal places in the lists are of one round.
+def compared(pairs: list[dict[str, list[Row]]]) -> dict[str, Any]:
+    """Compare the steps of both at one number of connections, of each pair of products; equal places in the lists are
+    of one round.
 
-    ratio: this tree by the other commit, the median over the rounds; scatter: half of the distance between quartiles.
+    ratio: this tree by the other commit, the median over the rounds of a pair, and of these over the pairs; scatter:
+    half of the distance between quartiles, of the pairs where there are several, else of the rounds.
     """
     found: dict[str, Any] = {}
     for name in (THIS, OTHER):
-        steps = rows[name]
+        steps = [row for pair in pairs for row in pair[name]]
         found[f"{name}, calls/s"] = statistics.median(row.load.per_second for row in steps)
         found[f"{name}, CPU µs a call"] = statistics.median(row.cpu_us_per_call for row in steps)
         found[f"{name}, errors"] = sum(row.load.errors for row in steps)
-    pairs = list(zip(rows[THIS], rows[OTHER], strict=True))
-    ratios = {
-        "calls/s": [ours.load.per_second / theirs.load.per_second for ours, theirs in pairs],
-        "CPU": [ours.cpu_us_per_call / theirs.cpu_us_per_call for ours, theirs in pairs],
+    figures: dict[str, Callable[[Row], float]] = {
+        "calls/s": lambda row: row.load.per_second,
+        "CPU": lambda row: row.cpu_us_per_call,
     }
-    for name, values in ratios.items():
-        found[f"ratio of {name}"], found[f"scatter of {name}"] = statistics.median(values), scatter(values)
+    for name, figure in figures.items():
+        rounds = [
+            [figure(ours) / figure(theirs) for ours, theirs in zip(pair[THIS], pair[OTHER], strict=True)]
+            for pair in pairs
+        ]
+        medians = [statistics.median(ratios) for ratios in rounds]
+        found[f"ratio of {name}"] = statistics.median(medians)
+        found[f"scatter of {name}"] = scatter(medians if len(pairs) > 1 else rounds[0])
     return found
 
 
@@ -77,32 +86,44 @@ def main(
     seconds: scenario.Seconds = 3.0,
     rounds: scenario.Rounds = 5,
     counted_calls: Annotated[int, typer.Option(min=1, help="Calls of the run that is counted exactly.")] = 5_000,
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs of products, in turn the one and the other first.")] = 1,
 ) -> dict[str, Any]:
-    """Compare billed calls of this tree, as its files are now, with another commit; takes about four minutes."""
+    """Compare billed calls of this tree, as its files are now, with another commit; a pair takes about four minutes."""
     numbers, other = scenario.counts(connections), _git(ROOT, "rev-parse", "--short", f"{with_}^{{commit}}")
-    rows: dict[int, dict[str, list[Row]]] = {number: defaultdict(list) for number in numbers}
-    with (
-        worktree(other) as tree,
-        systems.upstream() as node,
-        systems.gateway(node.url) as ours,
-        systems.gateway(node.url, root=tree) as theirs,
-    ):
-        both = [replace(ours, name=THIS), replace(theirs, name=OTHER)]
-        for number in range(rounds):
-            for count in numbers:
-                for system in both if number % 2 else reversed(both):
-                    rows[count][system.name].append(step(system, count, seconds, 0.5))
-        exact = {system.name: counted(system, counted_calls) for system in both}
+    rows: dict[int, list[dict[str, list[Row]]]] = {number: [] for number in numbers}
+    exact: list[Exactness] = []
+    with worktree(other) as tree, systems.upstream() as node:
+        for pair in range(pairs):
+            with _both(node.url, tree, pair % 2 == 1) as both:
+                for count in numbers:
+                    rows[count].append({THIS: [], OTHER: []})
+                for number in range(rounds):
+                    for count in numbers:
+                        for system in both if number % 2 else reversed(both):
+                            rows[count][-1][system.name].append(step(system, count, seconds, 0.5))
+                exact += [counted(system, counted_calls) for system in both]
     found = {count: compared(rows[count]) for count in numbers}
     names = list(next(iter(found.values())))
     table = ((name, *(f"{found[count][name]:,.{3 if 'of' in name else 0}f}" for count in numbers)) for name in names)
-    title = f"{THIS} beside {other}, medians of {rounds} rounds of {seconds:g} s"
+    title = f"{THIS} beside {other}, medians of {pairs} x {rounds} rounds of {seconds:g} s"
     scenario.show(title, ("connections", *map(str, numbers)), table)
-    for name, run in exact.items():
+    for run in exact:
         audit = "balances" if run.audit_balances else "DOES NOT BALANCE"
-        console.print(f"{name}: {run.answered:,} counted calls, credits off by {run.off_by}, the audit {audit}")
-    off_by = {name: run.off_by for name, run in exact.items()}
+        console.print(f"{run.system}: {run.answered:,} counted calls, credits off by {run.off_by}, the audit {audit}")
+    off_by = {name: sum(abs(run.off_by) for run in exact if run.system == name) for name in (THIS, OTHER)}
     figures = {"other": other, "connections": found, "credits_off_by": off_by}
-    if any(off_by.values()) or not all(run.audit_balances for run in exact.values()):
+    if any(off_by.values()) or not all(run.audit_balances for run in exact):
         raise scenario.Wrong("credits are off, or an audit does not balance", figures)
     return figures
+
+
+@contextmanager
+def _both(node_url: str, tree: Path, other_first: bool) -> Iterator[list[System]]:
+    """Start this tree's product and the other one's; which is started first may matter for as long as they live."""
+    roots = {THIS: ROOT, OTHER: tree}
+    with ExitStack() as started:
+        made = {
+            name: started.enter_context(systems.gateway(node_url, root=roots[name]))
+            for name in (reversed(roots) if other_first else roots)
+        }
+        yield [replace(made[name], name=name) for name in roots]

@@ -16,9 +16,12 @@ def row(per_second: int, cpu_seconds: float = 1.0) -> Row:
 
 def test_a_ratio_is_of_two_steps_of_one_round() -> None:
     """A machine that becomes slower between two rounds changes no ratio."""
-    found = compared({THIS: [row(200), row(100), row(20)], OTHER: [row(100), row(50), row(10)]})
+    one = {THIS: [row(200), row(100), row(20)], OTHER: [row(100), row(50), row(10)]}
+    found = compared([one])
     assert (found["ratio of calls/s"], found["scatter of calls/s"]) == (2.0, 0.0)
     assert (found["ratio of CPU"], found["this tree, calls/s"]) == (0.5, 100)
+    found = compared([one, {THIS: [row(30)], OTHER: [row(10)]}, {THIS: [row(40), row(80)], OTHER: [row(10), row(20)]}])
+    assert (found["ratio of calls/s"], found["scatter of calls/s"]) == (3.0, 0.5), "of pairs, not of their rounds"
     assert scatter([1.0]) == 0.0 and scatter([1.0, 2.0, 3.0]) == 0.5
 
 
