@@ -25,6 +25,9 @@ _NOT_OURS = Refusal(
     Err.AUTH_FAILED,
     "the signed text is not the one that this service asked for: it names another site, account or time",
 )
+_ELSEWHERE = Refusal(
+    Err.AUTH_FAILED, "the text was signed for the page of this service, and it was sent by a page of another origin"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,13 @@ def parse_verify_request(body: bytes) -> VerifyRequest | Refusal:
     return VerifyRequest(pubkey, fields["challenge"], fields["signature"])
 
 
-def check_verify_request(request: VerifyRequest, secret: bytes, now: int, seconds: int, origin: str) -> bytes | Refusal:
-    """Return the id of a valid and signed challenge, which the owner must still take. The cheap check comes first."""
+def check_verify_request(
+    request: VerifyRequest, secret: bytes, now: int, seconds: int, origin: str, sent_by: str | None = None
+) -> bytes | Refusal:
+    """Return the id of a valid and signed challenge, which the owner must still take. The cheap check comes first.
+
+    origin: of this service. sent_by: the Origin header; None: no browser sent it, or one that says nothing.
+    """
     challenge_id = check_challenge(secret, request.issued, request.pubkey, now, seconds)
     if challenge_id is None:
         return _NOT_LIVE
@@ -79,6 +87,8 @@ def check_verify_request(request: VerifyRequest, secret: bytes, now: int, second
         asked_for = sign_in_fields(origin, base58_text(request.pubkey), request.issued, seconds)
         if request.challenge != sign_in_text(asked_for):
             return _NOT_OURS
+        if sent_by is not None and sent_by.lower() != origin.lower():
+            return _ELSEWHERE
     if not verify_challenge_signature(request.pubkey, request.challenge, request.signature):
         return _NOT_SIGNED
     return challenge_id

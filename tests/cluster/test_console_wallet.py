@@ -1,5 +1,7 @@
 """Wallets in the console, in a real browser against the whole product, with a wallet that does what a test says."""
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,12 +10,33 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from actors.config import IdentityConfig
+from actors.identity.challenge import new_challenge
+from actors.identity.endpoints import sign_in_reply
 from bench.product import Product
 from tests.browser import Browser
+from tests.cluster.test_webhooks import Receiver, receiver
 from tests.customers import request, rpc_body
 from tests.npm import Npm
 
+__all__ = ["receiver"]  # A fixture.
+
 _WALLET = Path(__file__).parents[1] / "fake_wallet.js"
+# Each replaces fetch in the page: keeps what would be sent to verify; answers a challenge as told.
+_KEEPS_WHAT_IS_SENT = """const ordinary = window.fetch;
+window.fetch = (url, options) => {
+  if (!String(url).endsWith("/auth/verify")) return ordinary(url, options);
+  window.sent = options.body;
+  return Promise.reject(new Error("Not sent"));
+};"""
+_ASKED_LONG_AGO = """const ordinary = window.fetch, answer = arguments[0];
+const headers = { "Content-Type": "application/json" };
+window.fetch = (url, options) =>
+  String(url).endsWith("/auth/challenge") ? Promise.resolve(new Response(answer, { headers })) : ordinary(url, options);
+"""
+_SENDS = """const [body, done] = arguments;
+fetch("/auth/verify", { method: "POST", headers: { "Content-Type": "application/json" }, body })
+  .then(async (answer) => done([answer.status, (await answer.json()).token]), (error) => done([String(error)]));"""
 
 
 @contextmanager
@@ -38,10 +61,11 @@ def fund(product: Product, pubkey: str, usdc_base_units: int) -> None:
     assert httpx.post(f"{product.ready['node_url']}/admin/fund", json=asked, timeout=90).json()["ok"]
 
 
-@pytest.mark.parametrize("mode", ["good", "plain"])
-def test_a_wallet_opens_its_account_pays_in_and_signs_out(product: Product, browser: Browser, mode: str) -> None:
-    """From a wallet that was never seen here to credits that a program can spend. plain: it signs messages alone."""
-    with a_wallet(browser, product, mode) as keypair:
+def test_a_wallet_pays_in_calls_looks_up_replays_and_signs_out(
+    product: Product, browser: Browser, receiver: Receiver
+) -> None:
+    """From a wallet that was never seen here to credits that a program can spend, and all that its owner then does."""
+    with a_wallet(browser, product) as keypair:
         browser.click("#wallets button")
         browser.until("#ask-title", "Open an account?")
         browser.click("#ask-yes")
@@ -49,31 +73,79 @@ def test_a_wallet_opens_its_account_pays_in_and_signs_out(product: Product, brow
         asked = browser.driver.execute_script("return window.walletAsked")
         host = product.http_url.partition("//")[2]
         assert asked[0].startswith(f"{host} wants you to sign in with your Solana account:\n{keypair.pubkey()}\n")
-        if mode == "good":
-            fund(product, str(keypair.pubkey()), 2_000_000)
-            browser.driver.execute_script("window.walletMode = 'refuses'")
-            browser.click("#pay-button")
-            assert "1 USDC" in browser.until("#ask-text", str(keypair.pubkey())[:6])
-            browser.click("#ask-yes")
-            browser.until("#pay-said", "Not paid: User rejected the request")
-            browser.driver.execute_script("window.walletMode = 'good'")
-            browser.click("#pay-button")
-            browser.click("#ask-yes")
-            browser.until("#pay-said", "100,000 credits now")
-            browser.until("#facts", "100,000")
+
+        browser.click("a[href='#webhooks']")
+        browser.click("#new-webhook")
+        browser.write("#hook-url", receiver.url)
+        browser.click("#webhook-form button[type=submit]")
+        browser.until("#secret", "whsec_")
+
+        browser.click("a[href='#usage']")
+        fund(product, str(keypair.pubkey()), 2_000_000)
+        browser.driver.execute_script("window.walletMode = 'refuses'")
+        browser.click("#pay-button")
+        assert "1 USDC" in browser.until("#ask-text", str(keypair.pubkey())[:6])
+        browser.click("#ask-yes")
+        browser.until("#pay-said", "Not paid: User rejected the request")
+        browser.driver.execute_script("window.walletMode = 'good'")
+        browser.click("#pay-button")
+        browser.click("#ask-yes")
+        browser.until("#pay-said", "100,000 credits now")
+        browser.until("#facts", "100,000")
         account = request(f"{product.http_url}/account/info", {"X-Api-Key": key}).body
-        assert (account["pubkey"], account["balance"]) == (str(keypair.pubkey()), 100_000 if mode == "good" else 0)
+        assert (account["pubkey"], account["balance"]) == (str(keypair.pubkey()), 100_000)
+
+        browser.click("a[href='#calls']")
+        browser.until("#call-about", "Costs 1 credit")
+        browser.click("#call-run")
+        assert "99,999" in browser.until("#call-answer", "Result")
+        browser.click("a[href='#log']")
+        browser.until("#log-rows", "getBalance")
+
+        receiver.until(1)
+        credited = receiver.event_id("deposit.credited")
+        browser.click("a[href='#webhooks']")
+        browser.click("#webhook-rows button[data-focus^=Deliveries]")
+        browser.click(f"[aria-label='Send event {credited} again']")
+        browser.until("#webhook-said", "1 event will be sent again")
+        receiver.until_again(credited)
+
         browser.click("#sign-out")
         browser.until("#wallets", "Sign in with Test Wallet")
-        browser.click("#wallets button")  # An account by now: no question is asked.
-        browser.until("#facts", "Balance")
-        held = browser.driver.execute_script("return sessionStorage.getItem('ledger-gateway-key')")
-        assert held.startswith("Bearer ")
-        browser.click("#sign-out")
-        browser.until("#wallets", "Sign in with Test Wallet")
-        ended = request(f"{product.http_url}/account/info", {"Authorization": held})
-        assert ended.status == 401, "signing out ends the session"
         assert [entry for entry in browser.complaints() if not any(c in entry for c in ("401", "402", "404"))] == []
+
+
+def test_another_origin_can_use_no_signature_made_here(product: Product, browser: Browser) -> None:
+    """By a wallet that signs messages alone. The signature is live, and the same browser has it at another origin of
+    the same service: it opens nothing there, and still does here, once. Signing out ends the session."""
+    with a_wallet(browser, product, "plain"):
+        browser.click("#wallets button")
+        browser.until("#ask-title", "Open an account?")
+        browser.click("#ask-yes")
+        browser.until("#key-made code", "srpc_live_")
+        browser.click("#sign-out")
+        browser.until("#wallets", "Sign in with Test Wallet")
+        browser.driver.execute_script(_KEEPS_WHAT_IS_SENT)
+        browser.click("#wallets button")  # An account by now: no question is asked.
+        browser.until("#wallet-error", "Not signed in")
+        sent = browser.driver.execute_script("return window.sent")
+        elsewhere = product.http_url.replace("127.0.0.1", "localhost")
+        browser.driver.get(f"{elsewhere}/")
+        browser.until("#wallets", "Sign in with Test Wallet")
+        assert browser.driver.execute_async_script(_SENDS, sent)[0] == 401
+        browser.click("#wallets button")
+        browser.until("#wallet-error", f"this page is open at {elsewhere.partition('//')[2]}; wallets sign in at")
+        assert browser.driver.execute_script("return window.walletAsked.length") == 0
+        browser.driver.get(f"{product.http_url}/")
+        status, session = browser.driver.execute_async_script(_SENDS, sent)
+        assert status == 200 and browser.driver.execute_async_script(_SENDS, sent)[0] == 401
+        browser.driver.execute_script("sessionStorage.setItem('ledger-gateway-key', arguments[0])", f"Bearer {session}")
+        browser.driver.refresh()
+        browser.until("#facts", "Balance")
+        browser.click("#sign-out")
+        browser.until("#wallets", "Sign in with Test Wallet")
+        ended = request(f"{product.http_url}/account/info", {"Authorization": f"Bearer {session}"})
+        assert ended.status == 401, "signing out ends the session"
 
 
 def test_the_wallet_makes_freezes_rotates_and_deletes_named_keys(product: Product, browser: Browser) -> None:
@@ -169,13 +241,25 @@ def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, schem
         ("refuses", "User rejected the request"),
         ("lies", "not by this wallet"),
         ("rewrites", "another text than the one that was asked for"),
+        ("late", "it came too late"),
     ],
 )
 def test_a_wallet_that_does_not_do_what_it_was_asked_signs_nobody_in(
     product: Product, browser: Browser, mode: str, said: str
 ) -> None:
-    with a_wallet(browser, product, mode):
+    """late: the wallet signs when the challenge, which this service issued, has expired by a second."""
+    with a_wallet(browser, product, mode) as keypair:
+        if mode == "late":
+            browser.driver.execute_script(_ASKED_LONG_AGO, _expired_challenge(product, bytes(keypair.pubkey())))
         browser.click("#wallets button")
         browser.until("#wallet-error", said)
         assert browser.driver.execute_script("return sessionStorage.length") == 0
         browser.until("#wallets", "Sign in with Test Wallet")
+
+
+def _expired_challenge(product: Product, pubkey: bytes) -> str:
+    """The body of POST /auth/challenge as this service gave it one lifetime of a challenge ago."""
+    secret = json.loads((product.data_dir / "secrets" / "local.json").read_text())["cluster_secret"]
+    seconds = IdentityConfig().challenge_seconds
+    text = new_challenge(secret.encode(), pubkey, int(time.time()) - seconds, bytes(4))
+    return json.dumps(sign_in_reply(text, seconds, pubkey, product.http_url))

@@ -59,6 +59,19 @@ class Receiver:
             time.sleep(0.1)
         return self.bodies()
 
+    def event_id(self, event: str) -> str:
+        """The id of the first delivery of this event."""
+        return next(
+            headers["X-Webhook-Event-Id"] for headers, body in self.delivered if json.loads(body)["event"] == event
+        )
+
+    def until_again(self, event_id: str) -> None:
+        """Wait until this event has come twice."""
+        deadline = time.monotonic() + _ARRIVES_SECONDS
+        while [headers["X-Webhook-Event-Id"] for headers, _ in self.delivered].count(event_id) < 2:
+            assert time.monotonic() < deadline, self.bodies()
+            time.sleep(0.1)
+
     def until_signed(self, *signatures: str) -> None:
         """Wait until the transactions with these signatures were told."""
         deadline = time.monotonic() + _ARRIVES_SECONDS

@@ -107,6 +107,10 @@ def test_a_wallet_signs_a_text_that_names_the_site() -> None:
     assert isinstance(request, endpoints.VerifyRequest) and request.issued == challenge
     burnt = endpoints.check_verify_request(request, SECRET, NOW + 299, 300, ORIGIN)
     assert burnt == check_challenge(SECRET, challenge, wallet().pubkey, NOW, 300), "each challenge is good once"
+    assert endpoints.check_verify_request(request, SECRET, NOW, 300, ORIGIN, ORIGIN.upper()) == burnt
+    for other in ("https://evil.example", "null", "", ORIGIN + ".evil.example", ORIGIN.replace("https", "http")):
+        sent = endpoints.check_verify_request(request, SECRET, NOW, 300, ORIGIN, other)
+        assert_refused(sent, Err.AUTH_FAILED, "another origin")
 
 
 @pytest.mark.parametrize(

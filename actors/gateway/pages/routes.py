@@ -247,7 +247,8 @@ class Routes:
             return asked
         seconds = self._identity.challenge_seconds
         now = self._clock.now()
-        challenge_id = endpoints.check_verify_request(asked, self._secret, now, seconds, self._origin)
+        sent_by = next((value.decode("latin-1") for name, value in request.headers if name == b"origin"), None)
+        challenge_id = endpoints.check_verify_request(asked, self._secret, now, seconds, self._origin, sent_by)
         if isinstance(challenge_id, Refusal):
             return challenge_id
         issued_at = challenge.issued_at(asked.issued)
