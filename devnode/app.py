@@ -100,7 +100,9 @@ class Devnode:
             if settings.seed is not None and past.salt != seeded_salt(settings.seed):
                 logger.warning("--seed is ignored: the chain in %s has another seed", settings.data_dir)
             if settings.dumps != Dumps():
-                logger.warning("--account and --program are ignored: the chain in %s exists", settings.data_dir)
+                logger.warning(
+                    "--account, --accounts and --program are ignored: the chain in %s exists", settings.data_dir
+                )
             keys = chain_keys(past.seed, past.salt, settings.leaders)
             chain = Chain.restored(past, now, settings.root_depth)
             for pubkey, account in leader_accounts(keys):  # An earlier run may have had fewer leaders.
@@ -110,7 +112,7 @@ class Devnode:
             seed = settings.seed or 0
             salt = secrets.token_bytes(SALT_BYTES) if settings.seed is None else seeded_salt(seed)
             keys = chain_keys(seed, salt, settings.leaders)
-            loaded = load(settings.dumps.accounts, settings.dumps.programs)
+            loaded = load(settings.dumps.accounts, settings.dumps.programs, settings.dumps.folders)
             self._journal.begin(seed, salt)
             accounts = [*genesis_accounts(keys), *(launch_accounts() if settings.launch_programs else [])]
             chain = self._new_chain(Birth(salt, overlaid(accounts, loaded), now))
