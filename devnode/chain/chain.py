@@ -9,7 +9,6 @@ disk (journal/journal.py), JSON (rpc/).
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum, unique
 
 from solders.account import Account
 from solders.hash import Hash
@@ -33,6 +32,7 @@ from devnode.chain.genesis import FIRST_SLOT
 from devnode.chain.indexes import AccountIndexes
 from devnode.chain.open_block import BlockSpace, OpenBlock, SlotClock, SpaceLimits
 from devnode.chain.recent_blocks import FeeCache, PerformanceSampler, StatusCache
+from devnode.chain.submissions import Dropped, Gate, Source, SubmitResult, Unsound
 from devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
@@ -48,44 +48,11 @@ from devnode.records.blockhashes import (
     stored_value,
 )
 from devnode.records.commitment import Commitment, Sealed, SlotLevels
-from devnode.records.records import TransactionMeta, TransactionRecord
+from devnode.records.records import TransactionRecord
 
 SLOT_HASHES_KEPT = 512
 ROOT_DEPTH = 32
 DEAD_BLOCK = "invalid block: made so by fault injection"
-
-
-@unique
-class Source(Enum):
-    """Which door a transaction came through."""
-
-    RPC = "rpc"
-    FAUCET = "faucet"
-    BUNDLE = "bundle"
-    TPU = "tpu"
-    CROWD = "crowd"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A gate dropped the transaction, as a lossy network would; the sender gets no error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unsound:
-    """A program refused a transaction that may land only if it succeeds. No fee was charged, no block has it."""
-
-    meta: TransactionMeta
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The transaction waits for a leader's turn or for room in a block. It may land later, or expire."""
-
-
-SubmitResult = TransactionRecord | Refused | Malformed | Dropped | Waiting
-# Called before each submitted transaction; False drops it. Fault injection uses gates.
-Gate = Callable[[Decoded, Source], bool]
 
 
 @dataclass(frozen=True, slots=True)

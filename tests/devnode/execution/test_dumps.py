@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
     """A folder that is missing or empty is refused: an account that a test waits for would be absent without a word."""
     with pytest.raises(DumpError, match="No such file"):
         load(folders=(tmp_path / "none",))
-    with pytest.raises(DumpError, match="no .json file in it"):
+    with pytest.raises(DumpError, match=r"no \.json file in it"):
         load(folders=(tmp_path,))
     first, second = written(tmp_path, dump(), "a.json"), written(tmp_path, dump(), "b.json")
     with pytest.raises(DumpError, match=f"{second}: {ADDRESS} is given twice, first by --accounts {first}"):
