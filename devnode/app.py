@@ -26,10 +26,10 @@ from actors.http_server.exchange import Doorway
 from devnode.admin import admin_routes
 from devnode.block_engine.endpoints import block_engine_routes
 from devnode.block_engine.engine import BlockEngine
-from devnode.chain.chain import Birth, Chain
+from devnode.chain.chain import Chain
 from devnode.chain.crowd import CrowdSettings
 from devnode.chain.faucet import Faucet
-from devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, leader_accounts, seeded_salt
+from devnode.chain.genesis import SALT_BYTES, Birth, chain_keys, genesis_accounts, leader_accounts, seeded_salt
 from devnode.chain.open_block import SpaceLimits
 from devnode.chain.pacemaker import Pacemaker
 from devnode.execution.dumps import load, overlaid
@@ -86,6 +86,7 @@ class Devnode:
             opened.callback(self.node.archive.close)
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
+        self.node.pacemaker = self.pacemaker
         self._hub = PubsubHub(self.node)
         self._signature_checks = SignatureChecks()
         self._tpus = [TpuDoor(self.node, self._clock, leader=leader) for leader in range(settings.leaders)]

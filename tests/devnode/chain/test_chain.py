@@ -18,7 +18,7 @@ from devnode.chain.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from devnode.chain.chain import ForkEnd
+from devnode.chain.open_block import ForkEnd
 from devnode.chain.submissions import Dropped, Source, Unsound
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.encoding.wire import Malformed
