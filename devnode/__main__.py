@@ -70,6 +70,7 @@ def serve(
     faults: flags.FaultsFile = None,
     launch_programs: flags.LaunchPrograms = True,
     account: flags.AccountFiles = None,
+    accounts: flags.AccountFolders = None,
     program: flags.ProgramFiles = None,
 ) -> None:
     if context.invoked_subcommand is not None:
@@ -104,7 +105,7 @@ def _settings(data_dir: Path, given: dict[str, Any]) -> Settings:
             replay_slots=given["grpc_replay_slots"],
             limits=_limits_in(given["grpc_limits"]),
         ),
-        dumps=Dumps(tuple(given["account"] or ()), tuple(given["program"] or ())),
+        dumps=Dumps(tuple(given["account"] or ()), tuple(given["program"] or ()), tuple(given["accounts"] or ())),
     )
 
 
@@ -149,7 +150,7 @@ def _run(settings: Settings, reset: bool) -> None:
     try:
         if reset:
             # Check the files first: after an error the old chain must still exist.
-            load(settings.dumps.accounts, settings.dumps.programs)
+            load(settings.dumps.accounts, settings.dumps.programs, settings.dumps.folders)
             wipe(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())

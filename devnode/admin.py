@@ -8,16 +8,20 @@ Implements, for callers on this machine:
   events that it must be read as. A market goes on with the next call of the same seed;
 - GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
 - POST /admin/faults/once: faults that happen a single time, at once or with the next seal;
+- POST /admin/warp `{slot, unix_time}`: jumps to a later slot, a later time, or both;
+- POST /admin/snapshot `{name}`: takes a snapshot of all accounts; GET lists them; DELETE `?id=` forgets one;
+- POST /admin/snapshot/restore `{id}`: returns to a snapshot;
 - GET /admin/crowd: shows the settings of the crowd; POST changes those in its body (null resets one);
 - GET /admin/subscriptions: the open connections and subscriptions of each kind of stream;
 - GET /admin/arrivals: the broadcasts that reached the node, oldest first; `?after=NUMBER` continues a listing.
 Refuses other machines, and bodies without the content type JSON. A web page in a local browser cannot send this
 content type without a CORS permission, and verbs other than GET and POST need the permission as well.
-Not here: launching (market/coins.py), the market (market/market.py).
+Not here: launching (market/coins.py), the market (market/market.py), what a jump and a return to a snapshot are
+(chain/pacemaker.py, chain/snapshots.py).
 """
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs
@@ -28,6 +32,8 @@ from solders.pubkey import Pubkey
 from devnode.block_engine.endpoints import ENGINE_METHODS
 from devnode.chain.crowd import CrowdError, with_changes
 from devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
+from devnode.chain.pacemaker import WarpError
+from devnode.chain.snapshots import NAME_CHARACTERS_MAX, Snapshot, SnapshotError
 from devnode.faults.plan import FaultPlan, PlanError, changed, read_once
 from devnode.market.coins import LaunchError, Wanted, launch_coin
 from devnode.market.market import Market, MarketError
@@ -41,8 +47,9 @@ SEED_MAX = 2**63 - 1
 _FIELDS = {"kind": str, "quote": str, "name": str, "symbol": str, "uri": str, "trades": int}
 
 
-Action = Callable[[Node, dict[str, Any]], Reply]
+Action = Callable[[Node, dict[str, Any]], Reply | Awaitable[Reply]]
 ARRIVALS_SHOWN_MAX = 10_000
+_ID_DIGITS_MAX = 18
 
 
 def admin_routes(node: Node) -> dict[tuple[str, str], Route]:
@@ -58,7 +65,7 @@ def refuse_unknown_methods(plan: FaultPlan) -> FaultPlan:
 
 
 def _guarded(node: Node, action: Action) -> Route:
-    def route(scope: Scope, body: bytes) -> Reply:
+    def route(scope: Scope, body: bytes) -> Reply | Awaitable[Reply]:
         client = scope.get("client")
         if client is None or not ipaddress.ip_address(client[0]).is_loopback:
             return _refusal(403, "admin calls are accepted from this machine only")
@@ -67,8 +74,10 @@ def _guarded(node: Node, action: Action) -> Route:
             return fields
         try:
             return action(node, fields)
-        except (PlanError, CrowdError) as error:
+        except (PlanError, CrowdError, _BadFields) as error:
             return _refusal(400, str(error))
+        except SnapshotError as error:
+            return _refusal(409, str(error))
         except (FaucetError, LaunchError, MarketError) as error:
             return _refusal(500, str(error))
 
@@ -183,6 +192,79 @@ def _change_crowd(node: Node, fields: dict[str, Any]) -> Reply:
     return _show_crowd(node, fields)
 
 
+class _BadFields(Exception):
+    """A field that an action does not take; the text names it."""
+
+
+def _warp(node: Node, fields: dict[str, Any]) -> Awaitable[Reply]:
+    slot, unix_time = _whole(fields, "slot"), _whole(fields, "unix_time")
+    _only(fields, "slot", "unix_time")
+    return _warped(node, slot, unix_time)
+
+
+async def _warped(node: Node, slot: int | None, unix_time: int | None) -> Reply:
+    assert node.pacemaker is not None, "a node that answers HTTP has a pacemaker"
+    try:
+        await node.pacemaker.warp(slot, unix_time)
+    except WarpError as error:
+        return _refusal(400, str(error))
+    chain = node.chain
+    building = chain.levels.building
+    return _answer(slot=building.slot, block_height=building.height, unix_time=chain.opened_unix_time)
+
+
+def _take_snapshot(node: Node, fields: dict[str, Any]) -> Reply:
+    _only(fields, "name")
+    name = fields.get("name")
+    if name is not None and not (isinstance(name, str) and 0 < len(name) <= NAME_CHARACTERS_MAX):
+        raise _BadFields(f"name: wanted a text of 1 to {NAME_CHARACTERS_MAX} characters")
+    chain = node.chain
+    taken = chain.snapshots.take(chain.levels.building.slot, chain.opened_unix_time, name)
+    return _answer(snapshot=taken.as_json())
+
+
+def _list_snapshots(node: Node, fields: dict[str, Any]) -> Reply:
+    kept = node.chain.snapshots
+    return _answer(snapshots=[one.as_json() for one in kept.listed()], kept_bytes=kept.kept_bytes)
+
+
+def _delete_snapshot(node: Node, fields: dict[str, Any]) -> Reply:
+    gone = _snapshot_of(node, fields)
+    node.chain.snapshots.delete(gone.number)
+    return _answer(snapshot=gone.as_json())
+
+
+def _restore_snapshot(node: Node, fields: dict[str, Any]) -> Reply:
+    """Return to a snapshot. A market remembers coins that may be gone now, so no market goes on."""
+    snapshot = _snapshot_of(node, fields)
+    written = node.chain.return_to(snapshot.number)
+    node.markets.clear()
+    return _answer(snapshot=snapshot.as_json(), slot=node.faults.slot, accounts_written=written)
+
+
+def _snapshot_of(node: Node, fields: dict[str, Any]) -> Snapshot:
+    """The snapshot that the field `id` names; in a query it is text."""
+    _only(fields, "id")
+    wanted = fields.get("id")
+    if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= _ID_DIGITS_MAX:
+        wanted = int(wanted)
+    if isinstance(wanted, bool) or not isinstance(wanted, int):
+        raise _BadFields("id: wanted the number of a snapshot")
+    return node.chain.snapshots.get(wanted)
+
+
+def _whole(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise _BadFields(f"{name}: wanted a whole number")
+    return value
+
+
+def _only(fields: dict[str, Any], *names: str) -> None:
+    if unknown := fields.keys() - set(names):
+        raise _BadFields(f"{min(unknown)}: unknown; wanted {', '.join(names)}")
+
+
 def _subscriptions(node: Node, fields: dict[str, Any]) -> Reply:
     open_streams = {stream.value: connections.counts() for stream, connections in node.faults.streams.items()}
     return _answer(slot=node.faults.slot, **open_streams)
@@ -217,6 +299,11 @@ _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/faults"): _change_faults,
     ("DELETE", "/admin/faults"): _clear_faults,
     ("POST", "/admin/faults/once"): _fault_once,
+    ("POST", "/admin/warp"): _warp,
+    ("POST", "/admin/snapshot"): _take_snapshot,
+    ("GET", "/admin/snapshot"): _list_snapshots,
+    ("DELETE", "/admin/snapshot"): _delete_snapshot,
+    ("POST", "/admin/snapshot/restore"): _restore_snapshot,
     ("GET", "/admin/crowd"): _show_crowd,
     ("POST", "/admin/crowd"): _change_crowd,
     ("GET", "/admin/subscriptions"): _subscriptions,

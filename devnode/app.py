@@ -26,10 +26,10 @@ from actors.http_server.exchange import Doorway
 from devnode.admin import admin_routes
 from devnode.block_engine.endpoints import block_engine_routes
 from devnode.block_engine.engine import BlockEngine
-from devnode.chain.chain import Birth, Chain
+from devnode.chain.chain import Chain
 from devnode.chain.crowd import CrowdSettings
 from devnode.chain.faucet import Faucet
-from devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, leader_accounts, seeded_salt
+from devnode.chain.genesis import SALT_BYTES, Birth, chain_keys, genesis_accounts, leader_accounts, seeded_salt
 from devnode.chain.open_block import SpaceLimits
 from devnode.chain.pacemaker import Pacemaker
 from devnode.execution.dumps import load, overlaid
@@ -86,6 +86,7 @@ class Devnode:
             opened.callback(self.node.archive.close)
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
+        self.node.pacemaker = self.pacemaker
         self._hub = PubsubHub(self.node)
         self._signature_checks = SignatureChecks()
         self._tpus = [TpuDoor(self.node, self._clock, leader=leader) for leader in range(settings.leaders)]
@@ -100,7 +101,9 @@ class Devnode:
             if settings.seed is not None and past.salt != seeded_salt(settings.seed):
                 logger.warning("--seed is ignored: the chain in %s has another seed", settings.data_dir)
             if settings.dumps != Dumps():
-                logger.warning("--account and --program are ignored: the chain in %s exists", settings.data_dir)
+                logger.warning(
+                    "--account, --accounts and --program are ignored: the chain in %s exists", settings.data_dir
+                )
             keys = chain_keys(past.seed, past.salt, settings.leaders)
             chain = Chain.restored(past, now, settings.root_depth)
             for pubkey, account in leader_accounts(keys):  # An earlier run may have had fewer leaders.
@@ -110,7 +113,7 @@ class Devnode:
             seed = settings.seed or 0
             salt = secrets.token_bytes(SALT_BYTES) if settings.seed is None else seeded_salt(seed)
             keys = chain_keys(seed, salt, settings.leaders)
-            loaded = load(settings.dumps.accounts, settings.dumps.programs)
+            loaded = load(settings.dumps.accounts, settings.dumps.programs, settings.dumps.folders)
             self._journal.begin(seed, salt)
             accounts = [*genesis_accounts(keys), *(launch_accounts() if settings.launch_programs else [])]
             chain = self._new_chain(Birth(salt, overlaid(accounts, loaded), now))

@@ -79,6 +79,15 @@ AccountFiles = Annotated[
     list[Path] | None,
     typer.Option("--account", help="Account of a new chain: output of `solana account --output json`. Repeatable."),
 ]
+AccountFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--accounts",
+        "--account-dir",
+        metavar="DIR",
+        help="Folder whose .json files are accounts of a new chain, each as --account takes it. Repeatable.",
+    ),
+]
 ProgramFiles = Annotated[
     list[str] | None,
     typer.Option(

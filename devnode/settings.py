@@ -24,6 +24,7 @@ class Dumps:
 
     accounts: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()  # ADDRESS=FILE.
+    folders: tuple[Path, ...] = ()  # Of files with accounts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

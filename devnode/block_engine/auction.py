@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, BundleRefusal, offered_tip_lamports
-from devnode.chain.chain import Chain, Source
+from devnode.chain.chain import Chain
 from devnode.chain.open_block import counted_units
 from devnode.chain.simulation import rehearsing
+from devnode.chain.submissions import Source
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, TIP_ACCOUNTS
 from devnode.encoding.transaction_errors import error_text
 from devnode.encoding.wire import Decoded

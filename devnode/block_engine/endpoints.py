@@ -9,7 +9,7 @@ Not here: bundles after they are accepted (engine.py), the limit's setting (faul
 """
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
@@ -89,7 +89,7 @@ def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:
 def _guarded(engine: BlockEngine, rates: RateLimit, route: Route) -> Route:
     """The route behind the engine's outage and its rate limit, which are settings of the fault plan."""
 
-    def guarded(scope: Scope, body: bytes) -> Reply:
+    def guarded(scope: Scope, body: bytes) -> Reply | Awaitable[Reply]:
         faults = engine.node.faults.plan.engine
         if faults.down:
             return Reply(503, b"no healthy upstream\n", b"text/plain")

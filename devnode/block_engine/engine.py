@@ -17,8 +17,8 @@ from actors.clock import Clock
 from devnode.block_engine.auction import Failed, Rehearsed, TipWindow, is_alive, land, refusal, rehearse, tip_of
 from devnode.block_engine.bundles import NEEDS_TIP, TIP_LAMPORTS_MIN, Bundle, BundleRefusal, locks_tip_account
 from devnode.chain.bus import Lagged, SlotSealed
-from devnode.chain.chain import Dropped, Source
 from devnode.chain.intake import Arrival
+from devnode.chain.submissions import Dropped, Source
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused

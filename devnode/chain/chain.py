@@ -8,8 +8,6 @@ disk (journal/journal.py), JSON (rpc/).
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import Enum, unique
 
 from solders.account import Account
 from solders.hash import Hash
@@ -29,10 +27,12 @@ from devnode.chain.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from devnode.chain.genesis import FIRST_SLOT
+from devnode.chain.genesis import FIRST_SLOT, Birth
 from devnode.chain.indexes import AccountIndexes
-from devnode.chain.open_block import BlockSpace, OpenBlock, SlotClock, SpaceLimits
+from devnode.chain.open_block import BlockSpace, ForkEnd, OpenBlock, SlotClock, SpaceLimits
 from devnode.chain.recent_blocks import FeeCache, PerformanceSampler, StatusCache
+from devnode.chain.snapshots import Snapshots
+from devnode.chain.submissions import Dropped, Gate, Source, SubmitResult, Unsound
 from devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
@@ -46,63 +46,14 @@ from devnode.records.blockhashes import (
     durable_nonce,
     next_blockhash,
     stored_value,
+    with_value,
 )
 from devnode.records.commitment import Commitment, Sealed, SlotLevels
-from devnode.records.records import TransactionMeta, TransactionRecord
+from devnode.records.records import TransactionRecord
 
 SLOT_HASHES_KEPT = 512
 ROOT_DEPTH = 32
 DEAD_BLOCK = "invalid block: made so by fault injection"
-
-
-@unique
-class Source(Enum):
-    """Which door a transaction came through."""
-
-    RPC = "rpc"
-    FAUCET = "faucet"
-    BUNDLE = "bundle"
-    TPU = "tpu"
-    CROWD = "crowd"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A gate dropped the transaction, as a lossy network would; the sender gets no error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unsound:
-    """A program refused a transaction that may land only if it succeeds. No fee was charged, no block has it."""
-
-    meta: TransactionMeta
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The transaction waits for a leader's turn or for room in a block. It may land later, or expire."""
-
-
-SubmitResult = TransactionRecord | Refused | Malformed | Dropped | Waiting
-# Called before each submitted transaction; False drops it. Fault injection uses gates.
-Gate = Callable[[Decoded, Source], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class ForkEnd:
-    """Abandons a fork after the seal: all blocks from `first_slot` on are undone. None of them may be confirmed."""
-
-    first_slot: int
-    is_dead: bool = False  # The block being sealed is itself invalid; otherwise it is a valid block on a lost fork.
-
-
-@dataclass(frozen=True, slots=True)
-class Birth:
-    """The initial state of a new chain."""
-
-    salt: bytes
-    accounts: list[tuple[Pubkey, Account]]
-    unix_time: int
 
 
 class Chain:
@@ -122,6 +73,7 @@ class Chain:
         self.transaction_count = 0
         self.gates: list[Gate] = []
         self.before_seal: list[Callable[[], None]] = []
+        self.snapshots = Snapshots()
         self.salt = salt
         self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
         self.space = BlockSpace(self.limits)
@@ -268,8 +220,8 @@ class Chain:
             self.bus.publish(TransactionLanded(record))
         return record
 
-    def place(self, pubkey: Pubkey, account: Account) -> None:
-        """Set an account without a transaction, at the operator's request."""
+    def place(self, pubkey: Pubkey, account: Account | None) -> None:
+        """Set an account without a transaction, at the operator's request; None removes it."""
         self._write((Write(pubkey, self.vm.account(pubkey), account),), None)
         self.vm.put(pubkey, account)
 
@@ -278,10 +230,24 @@ class Chain:
         for write in writes:
             pubkey, before, after = write.pubkey, write.before, write.after
             self.history.note(slot, pubkey, before)
+            if self.snapshots:
+                self.snapshots.note(pubkey, before)
             self.indexes.update(pubkey, before, after)
             self._write_version += 1
             if wanted:
                 self.bus.publish(AccountWritten(slot, pubkey, after, self._write_version, record))
+
+    def return_to(self, snapshot: int) -> int:
+        """Write every account that differs from the snapshot, in the slot being built; returns their number.
+
+        A nonce account that differs gets a new value: its old one would let a landed transaction land again.
+        Raises SnapshotError."""
+        differing = self.snapshots.differing(snapshot, self.vm.account)
+        # Programs last: the VM compiles a program when it is set, and reads other accounts for it.
+        for pubkey, account in sorted(differing, key=lambda entry: entry[1] is not None and entry[1].executable):
+            is_nonce = account is not None and stored_value(account) is not None
+            self.place(pubkey, with_value(account, self._next_nonce) if account is not None and is_nonce else account)
+        return len(differing)
 
     # Reading.
 
@@ -312,7 +278,14 @@ class Chain:
 
     # Slots.
 
-    def seal(self, unix_time: int, now_seconds: float, skip: int = 0, fork_end: ForkEnd | None = None) -> SealedSlot:
+    def seal(
+        self,
+        unix_time: int,
+        now_seconds: float,
+        skip: int = 0,
+        fork_end: ForkEnd | None = None,
+        tells_skipped: bool = True,
+    ) -> SealedSlot:
         """End the slot being built and open the next one, `skip` slots later than usual.
 
         The caller makes the result durable and then calls `mark_durable`; until then the slot is only processed, and
@@ -333,10 +306,21 @@ class Chain:
         self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
         if fork_end is not None:
             self._take_back(fork_end.first_slot)
-        for slot in range(building.slot + 1, building.slot + 1 + skip):
-            self.bus.publish(SlotSkipped(slot))
+        if tells_skipped and self.bus.wants(SlotSkipped):
+            for slot in range(building.slot + 1, building.slot + 1 + skip):
+                self.bus.publish(SlotSkipped(slot))
         self._open_slot(max(unix_time, block.unix_time))
         return SealedSlot(block, accounts, self.transaction_count)
+
+    def warp(self, slot: int, unix_time: int, now_seconds: float) -> SealedSlot:
+        """End the slot being built and open a later one, as if a block had been built in every slot between them.
+
+        The block being sealed takes the height that the last of those blocks would have, so blockhashes expire as they
+        would have, and its own, the newest, can be used. Slots between are not announced: they have no blocks."""
+        between = slot - self.levels.building.slot - 1
+        assert between >= 0, (slot, self.levels.building)
+        self.levels.pass_heights(between)
+        return self.seal(unix_time, now_seconds, between, tells_skipped=False)
 
     def mark_durable(self, slot: int) -> None:
         """Confirm a slot that the journal has written, and finalize slots that are deep enough."""
@@ -354,7 +338,10 @@ class Chain:
         restored = self.history.abandon(first_slot)
         # Programs last: the VM compiles a program when it is set, and reads other accounts for it.
         for pubkey, account in sorted(restored.items(), key=lambda entry: entry[1] is not None and entry[1].executable):
-            self.indexes.update(pubkey, self.vm.account(pubkey), account)
+            present = self.vm.account(pubkey)
+            if self.snapshots and pubkey != SYSVAR_CLOCK:
+                self.snapshots.note(pubkey, present)
+            self.indexes.update(pubkey, present, account)
             self.vm.put(pubkey, account)
         restored.pop(SYSVAR_CLOCK, None)  # The slot that opens next sets it.
         self.transaction_count -= self.statuses.abandon(first_slot)

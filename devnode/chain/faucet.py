@@ -15,7 +15,8 @@ from solders.system_program import TransferParams, transfer
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Waiting
+from devnode.chain.chain import Chain
+from devnode.chain.submissions import Dropped, Source, SubmitResult, Waiting
 from devnode.encoding.addresses import (
     ASSOCIATED_TOKEN_PROGRAM,
     LAMPORTS_PER_SOL,

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
-from devnode.chain.chain import Chain, Source
+from devnode.chain.chain import Chain
+from devnode.chain.submissions import Source
 from devnode.encoding.wire import Decoded
 from devnode.faults import plan as faults_plan
 from devnode.faults.plan import (

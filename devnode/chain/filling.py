@@ -16,8 +16,9 @@ from typing import Protocol
 import msgspec
 from solders.signature import Signature
 
-from devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Waiting
+from devnode.chain.chain import Chain
 from devnode.chain.open_block import counted_units
+from devnode.chain.submissions import Dropped, Source, SubmitResult, Waiting
 from devnode.encoding.wire import Decoded
 from devnode.execution.execution import Refused, load_keys
 from devnode.execution.fees import compute_budget

@@ -44,6 +44,15 @@ _NO_PRIOR_VOTERS = bytes(32 * 48) + (31).to_bytes(8, "little") + b"\x01"
 
 
 @dataclass(frozen=True, slots=True)
+class Birth:
+    """The initial state of a new chain."""
+
+    salt: bytes
+    accounts: list[tuple[Pubkey, Account]]
+    unix_time: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderKeys:
     identity: Keypair
     vote: Keypair

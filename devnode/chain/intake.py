@@ -21,9 +21,10 @@ from solders.signature import Signature
 
 from actors.clock import Clock
 from devnode.chain.bus import SlotsAbandoned
-from devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Unsound, Waiting
+from devnode.chain.chain import Chain
 from devnode.chain.faults import Faults
 from devnode.chain.filling import BlockFilling
+from devnode.chain.submissions import Dropped, Source, SubmitResult, Unsound, Waiting
 from devnode.encoding.wire import Decoded, Malformed
 from devnode.execution.execution import Refused
 from devnode.faults.plan import Late, Lost

@@ -92,6 +92,14 @@ class BlockSpace:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ForkEnd:
+    """Abandons a fork after the seal: all blocks from `first_slot` on are undone. None of them may be confirmed."""
+
+    first_slot: int
+    is_dead: bool = False  # The block being sealed is itself invalid; otherwise it is a valid block on a lost fork.
+
+
 @dataclass(slots=True)
 class OpenBlock:
     parent_slot: int

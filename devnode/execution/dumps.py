@@ -1,4 +1,4 @@
-"""Reads the files of `--account FILE` and `--program ADDRESS=FILE`.
+"""Reads the files of `--account FILE`, `--accounts DIR` and `--program ADDRESS=FILE`.
 
 Implements: the JSON that `solana account --output json` writes, and program files (ELF) at a given address. All of
 them are loaded into a separate VM first, so that a chain never starts with unusable files. Changes nothing.
@@ -22,6 +22,8 @@ from devnode.execution.vm import NotLoadable, Vm
 
 LOADER = Pubkey.from_string("BPFLoader2111111111111111111111111111111111")  # The code is in the program's account.
 DATA_BYTES_MAX = 10 * 1024 * 1024  # Solana's limit for one account.
+FILES_MAX = 20_000  # Of all folders; each is read and its account kept in memory.
+_BASE58_CHARACTERS_MAX = 20_000  # Decoding takes time that grows with the square of the length.
 _PROGRAM_DATA_KEY = slice(4, 36)
 
 
@@ -29,17 +31,20 @@ class DumpError(Exception):
     """A file that cannot be used; the text names it and says why."""
 
 
-def load(accounts: Iterable[Path] = (), programs: Iterable[str] = ()) -> list[tuple[Pubkey, Account]]:
+def load(
+    accounts: Iterable[Path] = (), programs: Iterable[str] = (), folders: Iterable[Path] = ()
+) -> list[tuple[Pubkey, Account]]:
     """Read all files; each program comes after the account that has its code. Raises DumpError.
 
-    programs: each as ADDRESS=FILE.
+    programs: each as ADDRESS=FILE. folders: each .json file in them is an account.
     """
     found: dict[Pubkey, tuple[Account, str]] = {}
-    for path in accounts:
-        pubkey, account = _read_account(path)
+    origins = [*((path, f"--account {path}") for path in accounts), *_files_in(folders)]
+    for path, origin in origins:
+        pubkey, account = _read_account(path, origin)
         if pubkey in found:
-            raise DumpError(f"--account {path}: {pubkey} is given twice")
-        found[pubkey] = (account, f"--account {path}")
+            raise DumpError(f"{origin}: {pubkey} is given twice, first by {found[pubkey][1]}")
+        found[pubkey] = (account, origin)
     for text in programs:
         pubkey, account = _read_program(text)
         found[pubkey] = (account, f"--program {text}")
@@ -80,8 +85,24 @@ def _read_program(text: str) -> tuple[Pubkey, Account]:
     return pubkey, Account(lamports, data, LOADER, True, RENT_EPOCH_EXEMPT)
 
 
-def _read_account(path: Path) -> tuple[Pubkey, Account]:
-    origin = f"--account {path}"
+def _files_in(folders: Iterable[Path]) -> list[tuple[Path, str]]:
+    """The .json files of the folders, by name, as solana-test-validator's --account-dir takes them: files with other
+    endings and folders in them do not count."""
+    found = []
+    for folder in folders:
+        try:
+            paths = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.is_file())
+        except OSError as error:
+            raise DumpError(f"--accounts {folder}: {error.strerror}") from None
+        if not paths:
+            raise DumpError(f"--accounts {folder}: no .json file in it")
+        found += [(path, f"--accounts {path}") for path in paths]
+    if len(found) > FILES_MAX:
+        raise DumpError(f"--accounts: {len(found)} files, at most {FILES_MAX} are taken")
+    return found
+
+
+def _read_account(path: Path, origin: str) -> tuple[Pubkey, Account]:
     try:
         dump = orjson.loads(_bytes_of(path, origin, DATA_BYTES_MAX * 2))
     except orjson.JSONDecodeError as error:
@@ -107,6 +128,8 @@ def _data(value: Any, origin: str) -> bytes:
         raise DumpError(f"{origin}: data: wanted [text, encoding]")
     try:
         if encoding == "base58":
+            if len(text) > _BASE58_CHARACTERS_MAX:
+                raise DumpError(f"{origin}: data: too long for base58; write it as base64")
             return bytes(base58.b58decode(text))
         if encoding == "base64":
             return base64.b64decode(text, validate=True)

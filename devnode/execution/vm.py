@@ -40,6 +40,10 @@ class Outcome(msgspec.Struct, frozen=True):
     return_data: ReturnData | None
 
 
+# A call of an account that is not there, as the VM refuses it.
+_NO_PROGRAM = Outcome(False, "InvalidProgramForExecution", 0, 0, (), (), None)
+
+
 class NotLoadable(Exception):
     """An executable account whose data is not a valid program."""
 
@@ -60,13 +64,21 @@ class Vm:
         self.account: Callable[[Pubkey], Account | None] = self._svm.get_account
         self._limits: tuple[int, int] | None = None
         self._verifies = True
+        self._removed_programs: set[Pubkey] = set()  # LiteSVM keeps their code, and panics when one is called.
 
     def put(self, pubkey: Pubkey, account: Account | None) -> None:
         """Set an account to any content; None removes it. Raises NotLoadable for an invalid program."""
+        if account is None:
+            held = self.account(pubkey)
+            if held is not None and held.executable:
+                self._removed_programs.add(pubkey)
+        elif self._removed_programs:
+            self._removed_programs.discard(pubkey)
         try:
             self._svm.set_account(pubkey, Account(0, b"", SYSTEM_PROGRAM, False, 0) if account is None else account)
-        except Exception as error:
-            if type(error).__name__ != "LiteSVMError":  # solders does not export this class.
+        except BaseException as error:
+            # solders exports neither class; a panic of Rust code is no Exception.
+            if type(error).__name__ not in ("LiteSVMError", "PanicException"):
                 raise
             raise NotLoadable(str(error)) from None
 
@@ -100,6 +112,8 @@ class Vm:
 
     def execute_plain(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
         """Run the transaction on the VM itself, without the imitation."""
+        if self._removed_programs and self._calls_a_removed_program(transaction):
+            return _NO_PROGRAM
         return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
 
     def would_fail(self, transaction: VersionedTransaction, verify_signatures: bool = True) -> Outcome | None:
@@ -107,6 +121,8 @@ class Vm:
         if self.imitation is not None and self.imitation.handles(transaction):
             outcome = self.imitation.run(transaction, verify_signatures, keep=False)
             return None if outcome.err is None else outcome
+        if self._removed_programs and self._calls_a_removed_program(transaction):
+            return _NO_PROGRAM
         result = self._run(self._svm.simulate_transaction, transaction, verify_signatures)
         return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
 
@@ -115,6 +131,11 @@ class Vm:
             self._svm.with_sigverify(verify)
             self._verifies = verify
         return call(transaction)
+
+    def _calls_a_removed_program(self, transaction: VersionedTransaction) -> bool:
+        keys = transaction.message.account_keys
+        programs = {keys[one.program_id_index] for one in transaction.message.instructions}
+        return not self._removed_programs.isdisjoint(programs)
 
 
 def _outcome(result: TransactionMetadata | FailedTransactionMetadata) -> Outcome:

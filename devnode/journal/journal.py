@@ -58,6 +58,7 @@ _PUT_ADDRESSES = "INSERT INTO address_transactions VALUES"
 _DROP_ADDRESSES = "DELETE FROM address_transactions WHERE address IN"
 _ROWS_PER_STATEMENT = 1_000  # At most eight values each; SQLite allows 32,766 values in a statement.
 _POSITION_BITS = 24
+_JUMP_SLOTS_MIN = 65  # More than a fault skips in a row: so many slots without a block are a jump to a later slot.
 
 
 class FolderTaken(Exception):
@@ -137,6 +138,8 @@ class Journal:
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
             layout = self._value("layout")
+            jumps = "SELECT slot, slot - parent_slot - 1 FROM blocks WHERE slot - parent_slot > ? ORDER BY slot"
+            self._jumps: list[tuple[int, int]] = self._db.execute(jumps, (_JUMP_SLOTS_MIN,)).fetchall()
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{data_dir / FILE_NAME}: {error}; start with --reset to begin a new chain") from error
         if layout is not None and layout != str(LAYOUT):
@@ -169,12 +172,26 @@ class Journal:
             self._many(_PUT_ACCOUNTS, written)
             db.executemany("DELETE FROM accounts WHERE pubkey = ?", closed)
             db.execute("INSERT OR REPLACE INTO chain VALUES ('transaction_count', ?)", (str(sealed.transaction_count),))
-            self._drop_before(block.slot - self._retention_slots + 1)
+            self._drop_before(self._first_kept(block))
 
     def prune(self, first_kept_slot: int) -> None:
         """Delete blocks and transactions before the slot, without waiting for the end of their retention."""
         with self._db:
             self._drop_before(first_kept_slot)
+
+    def _first_kept(self, block: Block) -> int:
+        """The oldest slot of the retention. Slots that the chain jumped over do not count: otherwise one long jump
+        would delete the whole history, confirmed blocks included."""
+        between = block.slot - block.parent_slot - 1
+        if between >= _JUMP_SLOTS_MIN:
+            self._jumps.append((block.slot, between))
+        first = block.slot - self._retention_slots + 1
+        for landed_on, jumped in reversed(self._jumps):
+            if first >= landed_on:
+                break
+            first -= jumped
+        self._jumps = [jump for jump in self._jumps if jump[0] > first]
+        return first
 
     def _drop_before(self, slot: int) -> None:
         limit = row_id(slot, 0)

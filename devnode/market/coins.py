@@ -19,8 +19,9 @@ from actors.launch_programs.accounts import Keys, Trader, create_instruction, tr
 from actors.launch_programs.configs import Global, decode_global
 from actors.launch_programs.curve_account import BondingCurve, decode_curve, encode_curve
 from actors.launch_programs.instructions import CreateArguments, Kind, TradeArguments
-from devnode.chain.chain import Chain, Dropped, Source, Waiting
+from devnode.chain.chain import Chain
 from devnode.chain.faucet import Faucet, FaucetError
+from devnode.chain.submissions import Dropped, Source, Waiting
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_MINT
 from devnode.encoding.transaction_errors import error_text
 from devnode.encoding.wire import Malformed

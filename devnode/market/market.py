@@ -23,8 +23,9 @@ from actors.launch_programs.addresses import PUMP, PUMP_AMM
 from actors.launch_programs.cpmm import CPMM
 from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pool_trades import PoolKind
-from devnode.chain.chain import Chain, Source
+from devnode.chain.chain import Chain
 from devnode.chain.faucet import Faucet, FaucetError
+from devnode.chain.submissions import Source
 from devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_MINT
 from devnode.launchpad import calls
 from devnode.launchpad.routing import route_instruction

@@ -1,10 +1,10 @@
-"""jsonParsed of accounts: tokens, nonces, lookup tables, programs and sysvars.
+"""jsonParsed of accounts: tokens, nonces, lookup tables, programs, sysvars, stakes, votes and configs.
 
 Implements: the `{program, parsed: {type, info}, space}` form of a node. Pure.
-Stake, vote and config accounts and the SlotHistory sysvar (a million digits) are not parsed: RPC shows them as
-base64, like all unknown accounts.
+The SlotHistory sysvar (a million digits) is not parsed: RPC shows it as base64, like all unknown accounts.
 """
 
+import base64
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +14,11 @@ from solders.pubkey import Pubkey
 
 from devnode.encoding import addresses
 from devnode.parsing.token_accounts import parse_token_account
+from devnode.parsing.validators import parse_config, parse_stake, parse_vote
 
 _LOOKUP_TABLE_META_BYTES = 56
+_BUFFER_META_BYTES = 37
+_PROGRAM_DATA_META_BYTES = 45
 DecimalsOf = Callable[[Pubkey], int | None]
 
 
@@ -33,6 +36,12 @@ def parse_account(pubkey: Pubkey, account: Account, data: bytes, decimals_of: De
         program, parsed = "bpf-upgradeable-loader", _upgradeable(data)
     elif owner == addresses.SYSVAR_OWNER:
         program, parsed = "sysvar", _sysvar(pubkey, data)
+    elif owner == addresses.STAKE_PROGRAM:
+        program, parsed = "stake", parse_stake(data)
+    elif owner == addresses.VOTE_PROGRAM:
+        program, parsed = "vote", parse_vote(data)
+    elif owner == addresses.CONFIG_PROGRAM:
+        program, parsed = "config", parse_config(pubkey, data)
     else:
         return None
     return None if parsed is None else {"parsed": parsed, "program": program, "space": len(data)}
@@ -71,11 +80,25 @@ def _lookup_table(data: bytes) -> dict[str, Any] | None:
 
 def _upgradeable(data: bytes) -> dict[str, Any] | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 4 else None
-    if kind == 2 and len(data) >= 36:
-        return {"info": {"programData": _key(data, 4)}, "type": "program"}
     if kind == 0:
         return {"type": "uninitialized"}
+    if kind == 1 and len(data) >= 5:
+        return {"info": _code(data, 4, _BUFFER_META_BYTES), "type": "buffer"}
+    if kind == 2 and len(data) >= 36:
+        return {"info": {"programData": _key(data, 4)}, "type": "program"}
+    if kind == 3 and len(data) >= 13:
+        slot = {"slot": int.from_bytes(data[4:12], "little")}
+        return {"info": slot | _code(data, 12, _PROGRAM_DATA_META_BYTES), "type": "programData"}
     return None
+
+
+def _code(data: bytes, at: int, meta_bytes: int) -> dict[str, Any]:
+    """The authority (an option at this place) and the code, which begins earlier where there is no authority, as an
+    Agave node shows it."""
+    has_authority = data[at] == 1 and len(data) >= at + 33
+    code = data[meta_bytes if has_authority else meta_bytes - 32 :]
+    authority = _key(data, at + 1) if has_authority else None
+    return {"authority": authority, "data": [base64.b64encode(code).decode(), "base64"]}
 
 
 def _sysvar(pubkey: Pubkey, data: bytes) -> dict[str, Any] | None:

@@ -1,9 +1,8 @@
 """Token accounts and mints: their values for the node, and their jsonParsed for clients.
 
 Implements: the account layouts of the token programs (165-byte account, 82-byte mint, 355-byte multisig). With
-Token-2022 extensions after it, the type byte tells an account from a mint. In jsonParsed, extensions that are not
-listed here appear as `unparseableExtension`, which is the node's word for unknown extensions.
-Pure. Not here: the index of token accounts (chain/indexes.py).
+Token-2022 extensions after it, the type byte tells an account from a mint.
+Pure. Not here: jsonParsed of extensions (token_extensions.py), the index of token accounts (chain/indexes.py).
 """
 
 import struct
@@ -23,6 +22,7 @@ from devnode.encoding.addresses import (
     TOKEN_ACCOUNT_BYTES,
     TOKEN_PROGRAMS,
 )
+from devnode.parsing.token_extensions import TOKEN_STATES, with_extensions
 
 TYPE_OFFSET = TOKEN_ACCOUNT_BYTES  # With extensions, byte 165 is the account type.
 TYPE_MINT = 1
@@ -30,8 +30,6 @@ TYPE_ACCOUNT = 2
 _STATE_OFFSET = 108
 _DECIMALS_OFFSET = 44
 _MINT_INITIALIZED_OFFSET = 45
-_STATES = ("uninitialized", "initialized", "frozen")
-_EXTENSIONS_OFFSET = TOKEN_ACCOUNT_BYTES + 1
 _NO_KEY = bytes(32)
 
 
@@ -112,7 +110,7 @@ def _account(data: bytes, decimals: int) -> dict[str, Any]:
         "isNative": _has_option(data, 109),
         "mint": _key(data, 0),
         "owner": _key(data, 32),
-        "state": _STATES[data[108]] if data[108] < len(_STATES) else _STATES[0],
+        "state": TOKEN_STATES[data[108]] if data[108] < len(TOKEN_STATES) else TOKEN_STATES[0],
         "tokenAmount": ui_token_amount(_u64(data, 64), decimals),
     }
     if _has_option(data, 72):
@@ -122,7 +120,7 @@ def _account(data: bytes, decimals: int) -> dict[str, Any]:
         info["rentExemptReserve"] = ui_token_amount(_u64(data, 113), decimals)
     if _has_option(data, 129):
         info["closeAuthority"] = _key(data, 133)
-    return _with_extensions(info, data)
+    return with_extensions(info, data)
 
 
 def _mint(data: bytes) -> dict[str, Any]:
@@ -133,7 +131,7 @@ def _mint(data: bytes) -> dict[str, Any]:
         "mintAuthority": _key(data, 4) if _has_option(data, 0) else None,
         "supply": str(mint_supply(data)),
     }
-    return _with_extensions(info, data)
+    return with_extensions(info, data)
 
 
 def _multisig(data: bytes) -> dict[str, Any]:
@@ -144,115 +142,6 @@ def _multisig(data: bytes) -> dict[str, Any]:
         "numValidSigners": data[1],
         "signers": [str(Pubkey.from_bytes(signer)) for signer in signers if signer != _NO_KEY],
     }
-
-
-def _with_extensions(info: dict[str, Any], data: bytes) -> dict[str, Any]:
-    extensions = []
-    at = _EXTENSIONS_OFFSET
-    while at + 4 <= len(data):
-        kind, length = struct.unpack_from("<HH", data, at)
-        if kind == 0:
-            break
-        extensions.append(_extension(kind, data[at + 4 : at + 4 + length]))
-        at += 4 + length
-    if extensions:
-        info["extensions"] = extensions
-    return info
-
-
-def _extension(kind: int, value: bytes) -> dict[str, Any]:
-    known = _EXTENSIONS.get(kind)
-    if known is None:
-        return {"extension": "unparseableExtension"}
-    name, read = known
-    if read is None:
-        return {"extension": name}
-    try:
-        return {"extension": name, "state": read(value)}
-    except (struct.error, ValueError, UnicodeDecodeError):
-        return {"extension": "unparseableExtension"}
-
-
-def _transfer_fee_config(value: bytes) -> dict[str, Any]:
-    return {
-        "newerTransferFee": _transfer_fee(value, 90),
-        "olderTransferFee": _transfer_fee(value, 72),
-        "transferFeeConfigAuthority": _maybe_key(value, 0),
-        "withdrawWithheldAuthority": _maybe_key(value, 32),
-        "withheldAmount": _u64(value, 64),
-    }
-
-
-def _transfer_fee(value: bytes, at: int) -> dict[str, Any]:
-    epoch, maximum_fee, basis_points = struct.unpack_from("<QQH", value, at)
-    return {"epoch": epoch, "maximumFee": maximum_fee, "transferFeeBasisPoints": basis_points}
-
-
-def _token_metadata(value: bytes) -> dict[str, Any]:
-    at = 64
-    texts = []
-    for _ in range(3):
-        text, at = _text(value, at)
-        texts.append(text)
-    (count,) = struct.unpack_from("<I", value, at)
-    at += 4
-    pairs = []
-    for _ in range(count):
-        key, at = _text(value, at)
-        item, at = _text(value, at)
-        pairs.append([key, item])
-    return {
-        "additionalMetadata": pairs,
-        "mint": _key(value, 32),
-        "name": texts[0],
-        "symbol": texts[1],
-        "updateAuthority": _maybe_key(value, 0),
-        "uri": texts[2],
-    }
-
-
-def _text(value: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from("<I", value, at)
-    return value[at + 4 : at + 4 + length].decode(), at + 4 + length
-
-
-def _interest_bearing(value: bytes) -> dict[str, Any]:
-    initialized, average, updated, current = struct.unpack_from("<qhqh", value, 32)
-    return {
-        "currentRate": current,
-        "initializationTimestamp": initialized,
-        "lastUpdateTimestamp": updated,
-        "preUpdateAverageRate": average,
-        "rateAuthority": _maybe_key(value, 0),
-    }
-
-
-_Reader = Callable[[bytes], dict[str, Any]] | None
-_EXTENSIONS: dict[int, tuple[str, _Reader]] = {
-    1: ("transferFeeConfig", _transfer_fee_config),
-    2: ("transferFeeAmount", lambda value: {"withheldAmount": _u64(value, 0)}),
-    3: ("mintCloseAuthority", lambda value: {"closeAuthority": _maybe_key(value, 0)}),
-    6: ("defaultAccountState", lambda value: {"accountState": _STATES[value[0]]}),
-    7: ("immutableOwner", None),
-    8: ("memoTransfer", lambda value: {"requireIncomingTransferMemos": bool(value[0])}),
-    9: ("nonTransferable", None),
-    10: ("interestBearingConfig", _interest_bearing),
-    11: ("cpiGuard", lambda value: {"lockCpi": bool(value[0])}),
-    12: ("permanentDelegate", lambda value: {"delegate": _maybe_key(value, 0)}),
-    13: ("nonTransferableAccount", None),
-    14: ("transferHook", lambda value: {"authority": _maybe_key(value, 0), "programId": _maybe_key(value, 32)}),
-    15: ("transferHookAccount", lambda value: {"transferring": bool(value[0])}),
-    18: (
-        "metadataPointer",
-        lambda value: {"authority": _maybe_key(value, 0), "metadataAddress": _maybe_key(value, 32)},
-    ),
-    19: ("tokenMetadata", _token_metadata),
-    20: ("groupPointer", lambda value: {"authority": _maybe_key(value, 0), "groupAddress": _maybe_key(value, 32)}),
-    22: (
-        "groupMemberPointer",
-        lambda value: {"authority": _maybe_key(value, 0), "memberAddress": _maybe_key(value, 32)},
-    ),
-}
 
 
 def _u64(data: bytes, at: int) -> int:
@@ -267,8 +156,3 @@ def _has_option(data: bytes, at: int) -> bool:
 
 def _key(data: bytes, at: int) -> str:
     return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
-
-
-def _maybe_key(data: bytes, at: int) -> str | None:
-    """A key of an extension; None if it is absent, which extensions write as zeros."""
-    return None if data[at : at + 32] == _NO_KEY else _key(data, at)

@@ -30,7 +30,7 @@ class Reply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-Route = Callable[[Scope, bytes], Reply]
+Route = Callable[[Scope, bytes], Reply | Awaitable[Reply]]
 
 
 async def send_reply(send: Send, reply: Reply, cors: bool = False) -> None:

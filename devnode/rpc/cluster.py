@@ -212,6 +212,9 @@ def _production_range(value: Any, slot: int) -> tuple[int, int]:
             raise invalid_params("Invalid params: missing field `firstSlot`.")
         first = read.unsigned(value["firstSlot"])
         last = slot if value.get("lastSlot") is None else read.unsigned(value["lastSlot"])
+    least = epoch_of(slot).first_slot
+    if first < least:
+        raise invalid_params(f"firstSlot, {first}, is too small; min {least}")
     if last < first:
         raise invalid_params(f"lastSlot, {last}, cannot be less than firstSlot, {first}")
     if last > slot:

@@ -60,7 +60,8 @@ class HttpDoor:
         route = self._routes.get((verb, path))
         try:
             if route is not None:
-                await send_reply(send, route(scope, await _body(receive)))
+                reply = route(scope, await _body(receive))
+                await send_reply(send, reply if isinstance(reply, Reply) else await reply)
             elif verb == "POST" and path == "/":
                 await self._call(await _body(receive), receive, send)
             elif verb == "GET" and path == "/health":

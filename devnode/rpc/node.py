@@ -15,6 +15,7 @@ from devnode.chain.faults import Faults
 from devnode.chain.filling import BlockFilling
 from devnode.chain.genesis import ChainKeys
 from devnode.chain.intake import Intake
+from devnode.chain.pacemaker import Pacemaker
 from devnode.journal.archive import Archive
 from devnode.market.market import Market
 from devnode.records.commitment import Commitment
@@ -55,6 +56,7 @@ class Node:
     )  # By leader; each TPU door adds its own when it listens.
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
     markets: dict[int, Market] = field(default_factory=dict)  # By seed.
+    pacemaker: Pacemaker | None = None  # Set when slots go on by themselves.
     leaders: LeaderSchedule = field(init=False)
     faults: Faults = field(init=False)
     crowd: Crowd = field(init=False)

@@ -13,10 +13,10 @@ import base58
 from solders.message import from_bytes_versioned
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.chain import Source, SubmitResult, Unsound
 from devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
 from devnode.chain.intake import UNTIL_EXPIRY
 from devnode.chain.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
+from devnode.chain.submissions import Source, SubmitResult, Unsound
 from devnode.encoding.transaction_errors import error_text
 from devnode.encoding.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode
 from devnode.execution.execution import Refused

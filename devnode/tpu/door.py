@@ -18,7 +18,7 @@ from aioquic.quic.packet import QuicPacketType, pull_quic_header
 from solders.pubkey import Pubkey
 
 from actors.clock import Clock
-from devnode.chain.chain import Source
+from devnode.chain.submissions import Source
 from devnode.encoding.wire import Malformed, decode
 from devnode.faults.plan import TpuFate
 from devnode.ports import address_text

@@ -13,7 +13,8 @@ from actors.deposits.usdc.confirmation import Confirming
 from actors.deposits.usdc.core import FindingStatus, Part, Reason
 from actors.deposits.usdc.crediting import Crediting
 from actors.errors import Err, Refusal
-from devnode.chain.chain import ForkEnd, Source
+from devnode.chain.open_block import ForkEnd
+from devnode.chain.submissions import Source
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.token_making import (
     Shop,

@@ -8,8 +8,8 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from devnode.admin import admin_routes
-from devnode.chain.chain import Source, SubmitResult
 from devnode.chain.genesis import chain_keys, leader_accounts
+from devnode.chain.submissions import Source, SubmitResult
 from devnode.encoding.wire import decode
 from devnode.faults.plan import read_plan
 from devnode.rpc.dispatch import Dispatcher

@@ -22,9 +22,11 @@ from solders.system_program import (
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from devnode.chain.chain import Birth, Chain, ForkEnd, Source
+from devnode.chain.chain import Chain
 from devnode.chain.faucet import Faucet
-from devnode.chain.genesis import chain_keys, genesis_accounts
+from devnode.chain.genesis import Birth, chain_keys, genesis_accounts
+from devnode.chain.open_block import ForkEnd
+from devnode.chain.submissions import Source
 from devnode.encoding.addresses import NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
 from devnode.encoding.wire import Decoded, decode
 from devnode.journal.archive import Archive

@@ -8,6 +8,8 @@ from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
 from devnode.admin import ACTIONS_MAX, MARKETS_MAX, admin_routes
+from devnode.chain.pacemaker import Pacemaker
+from devnode.chain.snapshots import SNAPSHOTS_MAX
 from devnode.encoding.addresses import USDC_MINT
 from devnode.faults.plan import FaultPlan, Once
 from devnode.geyser.hub import GrpcHub
@@ -223,3 +225,91 @@ async def test_strangers_turn_no_switch(client: Client, local: LocalNode) -> Non
     )
     assert page.status_code == 415
     assert local.node.faults.plan == FaultPlan()
+
+
+def asked(pad: Pad, verb: str, name: str, fields: dict[str, object] | None = None, query: bytes = b"") -> Reply:
+    headers = [(b"content-type", b"application/json")]
+    scope = {"method": verb, "client": ("127.0.0.1", 5), "headers": headers, "query_string": query}
+    reply = admin_routes(pad.local.node)[verb, f"/admin/{name}"](scope, b"" if fields is None else orjson.dumps(fields))
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def test_snapshots_are_taken_listed_returned_to_and_deleted(pad: Pad) -> None:
+    shown = orjson.loads(asked(pad, "POST", "snapshot", {"name": "before"}).body)["snapshot"]
+    building = pad.local.chain.levels.building.slot
+    assert (shown["id"], shown["name"], shown["slot"]) == (1, "before", building)
+    receiver = Pubkey.new_unique()
+    pad.local.faucet.airdrop(receiver, 10**9)
+    posted(pad, "market", {"seed": 5, "actions": 1})
+    listed = orjson.loads(asked(pad, "GET", "snapshot").body)
+    assert listed["snapshots"] == [shown] and listed["kept_bytes"] > 0
+    back = orjson.loads(asked(pad, "POST", "snapshot/restore", {"id": 1}).body)
+    assert back["accounts_written"] >= 2 and back["slot"] == building
+    assert pad.local.chain.vm.account(receiver) is None and not pad.local.node.markets
+    assert orjson.loads(asked(pad, "DELETE", "snapshot", query=b"id=1").body)["snapshot"] == shown
+    assert orjson.loads(asked(pad, "GET", "snapshot").body)["snapshots"] == []
+    for reply in (asked(pad, "DELETE", "snapshot", query=b"id=1"), asked(pad, "POST", "snapshot/restore", {"id": 1})):
+        assert reply.status == 409 and orjson.loads(reply.body) == {"ok": False, "error": "no snapshot 1"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "fields", "query"),
+    [
+        ("POST", "snapshot", {"name": ""}, b""),
+        ("POST", "snapshot", {"name": 5}, b""),
+        ("POST", "snapshot", {"name": "x" * 65}, b""),
+        ("POST", "snapshot", {"colour": 1}, b""),
+        ("POST", "snapshot/restore", {}, b""),
+        ("POST", "snapshot/restore", {"id": True}, b""),
+        ("POST", "snapshot/restore", {"id": "x"}, b""),
+        ("DELETE", "snapshot", None, b""),
+        ("DELETE", "snapshot", None, b"id=-1"),
+        ("DELETE", "snapshot", None, b"id=" + b"9" * 5_000),
+        ("POST", "warp", {"slot": "5"}, b""),
+        ("POST", "warp", {"slot": True}, b""),
+        ("POST", "warp", {"unix_time": 1.5}, b""),
+        ("POST", "warp", {"epoch": 5}, b""),
+    ],
+)
+def test_bad_fields_of_time_and_snapshots(
+    pad: Pad, verb: str, name: str, fields: dict[str, object] | None, query: bytes
+) -> None:
+    before = pad.local.chain.levels.building
+    reply = asked(pad, verb, name, fields, query)
+    assert reply.status == 400 and orjson.loads(reply.body)["ok"] is False
+    assert pad.local.chain.levels.building == before and not pad.local.chain.snapshots
+
+
+def test_time_and_snapshots_are_for_this_machine_only(pad: Pad) -> None:
+    for verb, name in [("POST", "warp"), *((verb, "snapshot") for verb in ("GET", "POST", "DELETE"))]:
+        scope = {"method": verb, "client": ("192.0.2.7", 5), "headers": [(b"content-type", b"application/json")]}
+        reply = admin_routes(pad.local.node)[verb, f"/admin/{name}"](scope, b'{"slot": 9999999}')
+        assert isinstance(reply, Reply) and reply.status == 403
+
+
+def test_too_many_snapshots_are_refused(pad: Pad) -> None:
+    statuses = [asked(pad, "POST", "snapshot", {}).status for _ in range(SNAPSHOTS_MAX + 3)]
+    assert statuses == [200] * SNAPSHOTS_MAX + [409] * 3
+
+
+async def test_a_warp_answers_when_it_is_on_disk(pad: Pad) -> None:
+    local = pad.local
+    local.node.pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    transport = httpx.ASGITransport(HttpDoor(local.dispatcher, local.node.health, admin_routes(local.node)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
+        before = local.chain.levels.building.slot
+        reply = await client.post("/admin/warp", json={"slot": before + 1_000})
+        assert reply.status_code == 200, reply.text
+        building = local.chain.levels.building
+        assert reply.json() == {
+            "ok": True,
+            "slot": before + 1_000,
+            "block_height": building.height,
+            "unix_time": local.chain.opened_unix_time,
+        }
+        assert local.archive.block(before) is not None
+        for slot in (before, 0, -5, 2**63, 2**64 - 1):
+            refused = await client.post("/admin/warp", json={"slot": slot})
+            assert refused.status_code == 400 and f"slot: {slot}, wanted" in refused.json()["error"]
+        assert local.chain.levels.building == building

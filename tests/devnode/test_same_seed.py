@@ -13,7 +13,7 @@ from solders.transaction import VersionedTransaction
 from actors.clock import ManualClock
 from devnode.app import Devnode
 from devnode.chain.bus import SlotDead, SlotsAbandoned, SlotSkipped
-from devnode.chain.chain import Dropped, Source
+from devnode.chain.submissions import Dropped, Source
 from devnode.faults.plan import read_plan
 from devnode.records.commitment import Commitment
 from devnode.rpc.table import METHODS

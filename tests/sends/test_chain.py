@@ -14,7 +14,7 @@ from actors.sends.chain import SendChain
 from actors.sends.core import Present, Proof
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
-from devnode.chain.chain import Source
+from devnode.chain.submissions import Source
 from tests.sends.conftest import Here, signed
 
 

@@ -18,7 +18,8 @@ from devnode.chain.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from devnode.chain.chain import Dropped, ForkEnd, Source, Unsound
+from devnode.chain.open_block import ForkEnd
+from devnode.chain.submissions import Dropped, Source, Unsound
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.encoding.wire import Malformed
 from devnode.execution.execution import Refused

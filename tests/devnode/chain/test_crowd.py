@@ -7,8 +7,8 @@ import pytest
 from solders.compute_budget import set_compute_unit_price
 from solders.pubkey import Pubkey
 
-from devnode.chain.chain import Waiting
 from devnode.chain.crowd import CrowdError, CrowdSettings, with_changes
+from devnode.chain.submissions import Waiting
 from devnode.execution.execution import with_lamports
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import give

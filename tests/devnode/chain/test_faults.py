@@ -1,6 +1,6 @@
 from solders.pubkey import Pubkey
 
-from devnode.chain.chain import Dropped, Source
+from devnode.chain.submissions import Dropped, Source
 from devnode.faults import plan as faults_plan
 from devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
 from tests.devnode.local_node import LocalNode

@@ -8,9 +8,9 @@ from solders.transaction import VersionedTransaction
 
 from devnode.block_engine.auction import Failed, land
 from devnode.block_engine.bundles import Bundle, bundle_of
-from devnode.chain.chain import Dropped, Source, SubmitResult, Waiting
 from devnode.chain.filling import QUEUED_MAX, FeeQueue, Queued
 from devnode.chain.open_block import BlockSpace, SpaceLimits
+from devnode.chain.submissions import Dropped, Source, SubmitResult, Waiting
 from devnode.encoding.addresses import TIP_ACCOUNTS
 from devnode.encoding.wire import Decoded, decode
 from devnode.execution.execution import Refused

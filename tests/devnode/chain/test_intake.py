@@ -7,8 +7,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from devnode.chain.chain import Dropped, Source, Waiting
 from devnode.chain.intake import ARRIVALS_KEPT, RESEND_SLOTS, ArrivalLog, Fate
+from devnode.chain.submissions import Dropped, Source, Waiting
 from devnode.encoding.wire import Malformed
 from devnode.execution.execution import Refused
 from devnode.records.leaders import SLOTS_PER_TURN

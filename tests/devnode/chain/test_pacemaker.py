@@ -4,8 +4,8 @@ from collections.abc import Callable
 import pytest
 from solders.pubkey import Pubkey
 
-from devnode.chain.chain import Source
 from devnode.chain.pacemaker import Pacemaker
+from devnode.chain.submissions import Source
 from devnode.faults.plan import FaultPlan, Once, read_plan
 from devnode.journal.journal import SealedSlot
 from devnode.records.commitment import Commitment

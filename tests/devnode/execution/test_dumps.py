@@ -158,3 +158,38 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
 def test_loaded_accounts_replace_those_of_the_genesis() -> None:
     old, new = (Account(lamports, b"", SYSTEM_PROGRAM, False, 0) for lamports in (1, 2))
     assert overlaid([(ADDRESS, old), (OWNER, old)], [(ADDRESS, new)]) == [(OWNER, old), (ADDRESS, new)]
+
+
+def test_a_folder_of_accounts(tmp_path: Path) -> None:
+    """Every .json file is an account; files with other endings and folders do not count."""
+    other = Pubkey.new_unique()
+    written(tmp_path, dump(), "b.json")
+    written(tmp_path, dump() | {"pubkey": str(other)}, "a.json")
+    written(tmp_path, "not an account", "README.md")
+    (tmp_path / "deeper.json").mkdir()
+    assert [pubkey for pubkey, _ in load(folders=(tmp_path,))] == [other, ADDRESS]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", json.dumps({"pubkey": str(ADDRESS)})])
+def test_a_bad_file_of_a_folder_is_named(tmp_path: Path, content: str) -> None:
+    written(tmp_path, dump(), "a.json")
+    bad = written(tmp_path, content, "b.json")
+    with pytest.raises(DumpError, match=f"--accounts {bad}: "):
+        load(folders=(tmp_path,))
+
+
+def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    """A folder that is missing or empty is refused: an account that a test waits for would be absent without a word."""
+    with pytest.raises(DumpError, match="No such file"):
+        load(folders=(tmp_path / "none",))
+    with pytest.raises(DumpError, match=r"no \.json file in it"):
+        load(folders=(tmp_path,))
+    first, second = written(tmp_path, dump(), "a.json"), written(tmp_path, dump(), "b.json")
+    with pytest.raises(DumpError, match=f"{second}: {ADDRESS} is given twice, first by --accounts {first}"):
+        load(folders=(tmp_path,))
+
+
+def test_long_base58_is_refused_at_once(tmp_path: Path) -> None:
+    path = written(tmp_path, dump(data=["1" * 10_000_000, "base58"]))
+    with pytest.raises(DumpError, match="too long for base58"):
+        load((path,))

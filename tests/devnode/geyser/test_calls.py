@@ -5,7 +5,7 @@ import pytest
 from solders.hash import Hash
 
 from actors.geyser_proto import geyser_pb2
-from devnode.chain.chain import ForkEnd
+from devnode.chain.open_block import ForkEnd
 from devnode.geyser.calls import CallRefused, Calls
 from devnode.geyser.filters import LEVELS
 from devnode.records.commitment import Commitment

@@ -15,8 +15,8 @@ from solders.transaction import VersionedTransaction
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event, encode_event
 from actors.launch_programs.instructions import Kind
-from devnode.chain.chain import Source
 from devnode.chain.simulation import preflight, simulate
+from devnode.chain.submissions import Source
 from devnode.execution.execution import Refused
 from devnode.launchpad import calls
 from devnode.launchpad.genesis import program_account

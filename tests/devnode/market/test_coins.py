@@ -5,7 +5,7 @@ from solders.account import Account
 
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.configs import encode_global
-from devnode.chain.chain import Source
+from devnode.chain.submissions import Source
 from devnode.encoding.addresses import USDC_MINT
 from devnode.encoding.wire import Decoded
 from devnode.launchpad.genesis import global_config, program_account

@@ -161,7 +161,7 @@ def test_extensions_of_token_2022() -> None:
         + extension(9, b"")
         + extension(18, bytes(A) + bytes(B))
         + extension(19, metadata)
-        + extension(4, bytes(65))
+        + extension(999, bytes(65))
         + extension(3, b"short")
     )
     shown = parse_token_account(data, decimals)

@@ -4,7 +4,9 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 
-from devnode.chain.chain import DEAD_BLOCK, ForkEnd, Source
+from devnode.chain.chain import DEAD_BLOCK
+from devnode.chain.open_block import ForkEnd
+from devnode.chain.submissions import Source
 from devnode.encoding.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
 from devnode.faults.plan import read_plan
 from devnode.rpc.tokens import get_token_accounts_by_owner
