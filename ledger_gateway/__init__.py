@@ -24,6 +24,15 @@ if TYPE_CHECKING:
         Unavailable,
         Unreachable,
     )
+    from ledger_gateway.frames import (
+        ledger_to_arrow,
+        ledger_to_pandas,
+        ledger_to_polars,
+        usage_to_arrow,
+        usage_to_pandas,
+        usage_to_polars,
+        write_ledger,
+    )
     from ledger_gateway.retries import RetryPolicy
     from ledger_gateway.signals import Signal, SignalGap, current, to_pandas
     from ledger_gateway.stream import Stream
@@ -37,6 +46,10 @@ _MODULES = {
     "errors": (
         *("BadAnswer", "BadRequest", "Denied", "GatewayError", "KeyConflict", "LedgerGatewayError", "LimitReached"),
         *("NodeError", "NotFound", "PaymentNeeded", "Unavailable", "Unreachable"),
+    ),
+    "frames": (
+        *("ledger_to_arrow", "ledger_to_pandas", "ledger_to_polars"),
+        *("usage_to_arrow", "usage_to_pandas", "usage_to_polars", "write_ledger"),
     ),
     "retries": ("RetryPolicy",),
     "signals": ("Signal", "SignalGap", "current", "to_pandas"),
@@ -76,9 +89,16 @@ __all__ = [
     "Wallet",
     "WebhookInvalid",
     "current",
+    "ledger_to_arrow",
+    "ledger_to_pandas",
+    "ledger_to_polars",
     "new_idempotency_key",
     "to_pandas",
+    "usage_to_arrow",
+    "usage_to_pandas",
+    "usage_to_polars",
     "verify",
+    "write_ledger",
 ]
 
 

@@ -577,6 +577,50 @@ CREATE OR REPLACE FUNCTION accounts_usage(
     FROM accounts_usage_by(my_pubkey, first_hour, end_hour, by_method, bucket, false, most) AS u;
 $$;
 
+-- The newest charges (type 2) of one method from from_ms to before to_ms, older than the entry (before_ms, before_seq), at
+-- most so many, newest first. The rollup says in which hours there are any, so a rare method costs the entries of those
+-- hours alone; entries that are younger than its mark are few, and read whole. A loop, because it ends with the page, and
+-- keeps the order by itself. Ends of a range are times alone: an index scan that begins at a pair of time and number, which
+-- may be far behind the range, would read all in between.
+CREATE OR REPLACE FUNCTION accounts_charges_of(
+    my_pubkey bytea, my_method text, from_ms bigint, to_ms bigint, before_ms bigint, before_seq bigint, most bigint
+) RETURNS SETOF ledger LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    mark     account_usage_marks;
+    the_hour bigint;
+    found    bigint;
+BEGIN
+    SELECT m.* INTO mark FROM account_usage_marks AS m WHERE m.pubkey = my_pubkey;
+    mark.at_ms := COALESCE(mark.at_ms, 0);
+    mark.seq := COALESCE(mark.seq, 0);
+    RETURN QUERY SELECT l.* FROM ledger AS l
+        WHERE l.pubkey = my_pubkey AND l.type = 2 AND l.method = my_method
+          AND l.at_ms >= GREATEST(from_ms, mark.at_ms) AND l.at_ms <= LEAST(to_ms - 1, before_ms)
+          AND (l.at_ms > mark.at_ms OR l.seq > mark.seq) AND (l.at_ms < before_ms OR l.seq < before_seq)
+        ORDER BY l.at_ms DESC, l.seq DESC LIMIT most;
+    GET DIAGNOSTICS found = ROW_COUNT;
+    most := most - found;
+    IF most <= 0 THEN
+        RETURN;
+    END IF;
+    FOR the_hour IN
+        SELECT u.hour FROM account_usage AS u
+        WHERE u.pubkey = my_pubkey AND u.method = my_method AND u.hour >= (from_ms / 3600000)::integer
+          AND u.hour <= (LEAST(to_ms, before_ms, mark.at_ms) / 3600000)::integer
+        ORDER BY u.hour DESC
+    LOOP
+        RETURN QUERY SELECT l.* FROM ledger AS l
+            WHERE l.pubkey = my_pubkey AND l.type = 2 AND l.method = my_method
+              AND l.at_ms >= GREATEST(from_ms, the_hour * 3600000)
+              AND l.at_ms <= LEAST(to_ms - 1, (the_hour + 1) * 3600000 - 1, before_ms, mark.at_ms)
+              AND (l.at_ms < mark.at_ms OR l.seq <= mark.seq) AND (l.at_ms < before_ms OR l.seq < before_seq)
+            ORDER BY l.at_ms DESC, l.seq DESC LIMIT most;
+        GET DIAGNOSTICS found = ROW_COUNT;
+        most := most - found;
+        EXIT WHEN most <= 0;
+    END LOOP;
+END $$;
+
 -- The bill of an account for the time from from_ms to before to_ms: its entries that move credits by type and method (and day, counted from
 -- 1; else 0), with the hash over the hashes after each of them in their order. Two rows more: -1, the newest entry before
 -- that time, and -2, the newest before its end, each with its balance and hash; 0 and nothing where there is none.

@@ -5,6 +5,10 @@ Implements: README.md, "Listings of the ledger"; interface, "Account endpoints".
 Entries of an account are in the order of their time and number, and none is ever put between two others. So a place in
 the ledger is the time and the number of an entry, and what is older stays the same while new ones are written. A page
 by its place costs the same however far back it is, by the ledger's primary key; one by its offset reads what it skips.
+
+A page of a rare kind must not read all that stands between its entries. Entries that are no charges have an index of
+their own, by type. Charges of a method are looked for in the hours in which the rollup of usage has some
+(accounts_charges_of() in functions.sql): an index of the ledger by method would add a tenth to the disk of each call.
 """
 
 import re
@@ -32,6 +36,9 @@ _OPERATION = (
     f" OR at_ms BETWEEN {_REFUND_MS} AND {_REFUND_MS} + 60000)"
 )
 _TIME_MS_MAX = 7_258_118_400_000  # The year 2200, where the ledger's months end.
+_NUMBER_MAX = 2**63 - 1
+_NEWEST_FIRST = "ORDER BY at_ms DESC, seq DESC"
+_OF_LEDGER = "SELECT * FROM ledger WHERE pubkey = $1"
 
 
 class LedgerFilter(msgspec.Struct, frozen=True):
@@ -70,13 +77,15 @@ class LedgerFilter(msgspec.Struct, frozen=True):
         for text, value in (
             ("at_ms >= {0}", self.from_ms),
             ("at_ms < {0}", self.to_ms),
-            ("type = {0}", self.kind),
             ("method = {0}", self.method),
             (_OPERATION, self.operation),
         ):
             if value is not None:
                 parts.append((text, (value,)))
-        if self.kind is None and not self.with_facts:
+        # Types are written out, so that the server sees which index has them.
+        if self.kind is not None:
+            parts.append((f"type = {self.kind:d}", ()))
+        elif not self.with_facts:
             parts.append((f"type <> {EntryType.FACT:d}", ()))
         sql, values = "", list[Any]()
         for text, more in parts:
@@ -84,6 +93,25 @@ class LedgerFilter(msgspec.Struct, frozen=True):
             sql += " AND " + text.format(*numbers)
             values += more
         return sql, values
+
+    def page(self, offset: int, limit: int) -> tuple[str, list[Any]]:
+        """A query for a page of the entries of account $1, newest first, and the values behind $1.
+
+        An offset is for the first pages: with it, and a method, everything in between is read.
+        """
+        if self.method is None or offset or self.operation is not None or self.kind not in (None, EntryType.DEBIT):
+            condition, values = self.condition(4)
+            return f"{_OF_LEDGER}{condition} {_NEWEST_FIRST} OFFSET $2 LIMIT $3", [offset, limit, *values]
+        before = self.before or (_TIME_MS_MAX, _NUMBER_MAX)
+        values = [offset, limit, self.method, self.from_ms or 0, _TIME_MS_MAX if self.to_ms is None else self.to_ms]
+        # Only charges, their refunds and facts have a method.
+        parts = ["SELECT * FROM accounts_charges_of($1, $4, $5, $6, $7, $8, $3)"]
+        if self.kind is None:
+            others = (EntryType.REFUND, EntryType.FACT) if self.with_facts else (EntryType.REFUND,)
+            window = "method = $4 AND at_ms >= $5 AND at_ms < $6 AND at_ms <= $7 AND (at_ms, seq) < ($7, $8)"
+            parts += [f"({_OF_LEDGER} AND type = {kind:d} AND {window} {_NEWEST_FIRST} LIMIT $3)" for kind in others]
+        found = " UNION ALL ".join(parts)
+        return f"SELECT * FROM ({found}) AS every {_NEWEST_FIRST} OFFSET $2 LIMIT $3", [*values, *before]  # noqa: S608
 
 
 NO_FILTER = LedgerFilter()

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
 import asyncpg
+import msgspec
 
 from actors.accounts.account import Mark, MarkKind
 from actors.accounts.bills import BillStore, PostgresBillStore
@@ -343,14 +344,15 @@ class PostgresAccountStore:
     async def entries(
         self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
     ) -> list[Entry]:
-        condition, values = wanted.condition(4)
-        only, amount = (f" AND type = {EntryType.DEBIT:d}", _CONSUMED) if debits_only else ("", "amount")
+        if debits_only:
+            wanted = msgspec.structs.replace(wanted, kind=int(EntryType.DEBIT))
+        page, values = wanted.page(offset, limit)
+        columns = _ENTRY_COLUMNS.replace("amount", _CONSUMED) if debits_only else _ENTRY_COLUMNS
         # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
-                f"SELECT {_ENTRY_COLUMNS.replace('amount', amount)} FROM (SELECT * FROM ledger WHERE pubkey = $1{only}"  # noqa: S608
-                f"{condition} ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3) AS page ORDER BY at_ms DESC, seq DESC",
-                *(pubkey, offset, limit, *values),
+                f"SELECT {columns} FROM ({page}) AS page ORDER BY at_ms DESC, seq DESC",  # noqa: S608 - ours.
+                *(pubkey, *values),
             )
         return [Entry(*row) for row in rows]
 

@@ -175,8 +175,9 @@ def _response(row: Operation, status: int) -> dict[str, Any]:
             schema = {"anyOf": [row.answer, ref("HttpError")]}
         content_type = row.content_type if is_success else "application/json"
         response["content"] = {content_type: {"schema": schema}}
-        if is_success and row.other_type:
-            response["content"][row.other_type] = {"schema": {"type": "string"}}
+        for other in row.other_types if is_success else ():
+            text = {"type": "string"} if other.startswith("text/") else {"type": "string", "format": "binary"}
+            response["content"][other] = {"schema": text}
     names = list(_OF_ACCOUNTS) if row.access in (Access.ACCOUNT, Access.OPTIONAL) and status not in (400, 402) else []
     if row.is_call:
         names += ["X-Credits-Cost", "X-Receipt"] if is_success else ["X-Credits-Cost"]

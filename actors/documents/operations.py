@@ -199,9 +199,9 @@ _ACCOUNT = (
             ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
             ("operation", {"type": "string", "pattern": "^[0-9a-f]{32}$"}),
             ("details", {"type": "string", "enum": ["true", "false"]}),
-            ("format", {"type": "string", "enum": ["json", "csv"]}),
+            ("format", {"type": "string", "enum": ["json", "csv", "parquet"]}),
         ),
-        other_type="text/csv",
+        other_types=("text/csv", "application/vnd.apache.parquet"),
     ),
     _account(
         "GET /account/history",
@@ -219,7 +219,7 @@ _ACCOUNT = (
             ("to", _TIME),
             ("format", {"type": "string", "enum": ["json", "csv"]}),
         ),
-        other_type="text/csv",
+        other_types=("text/csv",),
     ),
     _account(
         "GET /account/calls",
@@ -265,7 +265,7 @@ _ACCOUNT = (
             ("format", {"type": "string", "enum": ["json", "csv", "beancount", "html"], "default": "json"}),
             ("opening", {"type": "string", "enum": ["true", "false"], "default": "true"}),
         ),
-        other_type="text/csv",
+        other_types=("text/csv",),
     ),
     _account(
         "POST /account/api-key",

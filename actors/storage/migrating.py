@@ -55,6 +55,13 @@ CREATE TABLE IF NOT EXISTS schema_version (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 """
+# No row: the table is no partitioned one. A partitioned table without partitions gives one row without a name.
+_PARTITIONS = (
+    "SELECT p.relname, EXISTS (SELECT FROM pg_inherits x JOIN pg_index i ON i.indexrelid = x.inhrelid"
+    " WHERE x.inhparent = to_regclass($2) AND i.indrelid = p.oid)"
+    " FROM pg_class t LEFT JOIN pg_inherits h ON h.inhparent = t.oid LEFT JOIN pg_class p ON p.oid = h.inhrelid"
+    " WHERE t.oid = to_regclass($1) AND t.relkind = 'p' ORDER BY p.relname"
+)
 _KEEP_NUMBER = (
     "INSERT INTO schema_migrations (context, number, name, checksum, release) VALUES ($1, $2, $3, $4, $5)"
     " ON CONFLICT DO NOTHING"
@@ -163,7 +170,10 @@ class _Migrating:
         if migration.index is not None:
             if self._is_dry_run:
                 return
-            await self._index(migration, migration.index)
+            if await self._partitions(migration) is None:
+                await self._index(migration.index, bare(migration.sql))
+            else:
+                await self._partitioned_index(migration, migration.index)
             await self._transaction(partial(self._keep_number, each, migration))
         else:
             await self._transaction(partial(self._tables, each, migration))
@@ -181,16 +191,38 @@ class _Migrating:
         await self._connection.execute(migration.sql, timeout=_STATEMENT_SECONDS)
         await self._keep_number(each, migration)
 
-    async def _index(self, migration: Migration, index: str) -> None:
+    async def _partitions(self, migration: Migration) -> list[tuple[str, bool]] | None:
+        """Return the partitions of the table that gets an index, each with whether it has its part; None: it has no
+        partitions because it is an ordinary table."""
+        rows = await self._connection.fetch(_PARTITIONS, migration.index_of, migration.index)
+        return [(name, has_part) for name, has_part in rows if name] if rows else None
+
+    async def _partitioned_index(self, migration: Migration, index: str) -> None:
+        """Make an index of a partitioned table while writes go on, which PostgreSQL does not do by itself. Partitions
+        that are made meanwhile get their parts at once. It is valid with the last part. A run that was cut off has left
+        some of the parts."""
+        table, sql = migration.index_of, bare(migration.sql)
+        if await self._connection.fetchval("SELECT to_regclass($1)", index) is None:
+            without_parts = sql.replace(" CONCURRENTLY ", " ").replace(f" ON {table} ", f" ON ONLY {table} ")
+            await self._transaction(partial(self._connection.execute, without_parts))
+        for partition, has_part in await self._partitions(migration) or ():
+            if has_part:
+                continue
+            part = f"{partition}_{index}"
+            await self._index(part, sql.replace(f" {index} ON {table} ", f" {quoted(part)} ON {quoted(partition)} "))
+            attach = f"ALTER INDEX {quoted(index)} ATTACH PARTITION {quoted(part)}"
+            await self._transaction(partial(self._connection.execute, attach))
+
+    async def _index(self, index: str, sql: str) -> None:
         """Make an index while writes go on. A run that was cut off leaves an invalid index, or a valid one that is not
         recorded."""
         is_valid = await self._connection.fetchval(
-            "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)", index
+            "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)", quoted(index)
         )
         if is_valid is False:
             await self._connection.execute(f"DROP INDEX CONCURRENTLY {quoted(index)}", timeout=_STATEMENT_SECONDS)
         if not is_valid:
-            await self._connection.execute(bare(migration.sql), timeout=_STATEMENT_SECONDS)
+            await self._connection.execute(sql, timeout=_STATEMENT_SECONDS)
 
     async def _files(self, each: ContextPlan) -> None:
         """Tables of a new context; then its functions, its record and the rights."""

@@ -7,7 +7,8 @@ first release. A new database gets `schema.sql`, which has the tables of today. 
 
     -- Expand: WHY                       adds only, so the release before may go on running
     -- Contract from RELEASE: WHY        removes what releases before this one use; none of them may run
-    -- Outside a transaction: WHY        adds one index by CREATE INDEX CONCURRENTLY, while writes go on
+    -- Outside a transaction: WHY        adds one index by CREATE INDEX CONCURRENTLY, while writes go on; of a
+                                         partitioned table, partition by partition
 
 Not here: reading the files (schema.py), the plan (schema_plan.py), applying it (migrating.py).
 """
@@ -21,7 +22,7 @@ from enum import StrEnum
 _COMMENTS_AND_SPACES = re.compile(r"--[^\n]*|\s+")
 _FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 _HEADER = re.compile(r"-- (?:(First|Expand|Outside a transaction)|Contract from (\d+\.\d+\.\d+)): \S")
-_ONE_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;?", re.IGNORECASE)
+_ONE_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON (\w+) [^;]+;?", re.IGNORECASE)
 
 
 class MigrationKind(StrEnum):
@@ -34,7 +35,7 @@ class MigrationKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Migration:
     """One file. name: without its ending. contract_from: the oldest release that may run afterwards; None: any that
-    could before. index: the index that it makes outside a transaction."""
+    could before. index: the index that it makes outside a transaction, of the table index_of."""
 
     number: int
     name: str
@@ -42,6 +43,7 @@ class Migration:
     sql: str
     contract_from: str | None = None
     index: str | None = None
+    index_of: str | None = None
 
     @property
     def checksum(self) -> str:
@@ -72,8 +74,8 @@ def parse(file_name: str, text: str) -> Migration:
         f"{file_name}: outside a transaction runs one CREATE INDEX CONCURRENTLY with a name, and nothing else"
     )
     assert (int(named[1]) == 1) == (kind is MigrationKind.FIRST), f"{file_name}: 0001 is the first, and no other is"
-    index = None if single is None else single[1]
-    return Migration(int(named[1]), file_name.removesuffix(".sql"), kind, text, contract_from, index)
+    index, table = (None, None) if single is None else single.groups()
+    return Migration(int(named[1]), file_name.removesuffix(".sql"), kind, text, contract_from, index, table)
 
 
 def in_order(migrations: Iterable[Migration]) -> tuple[Migration, ...]:

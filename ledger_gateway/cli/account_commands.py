@@ -68,7 +68,7 @@ async def usage(
     if as_csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(columns)
-        writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
+        writer.writerows([csv_cell(row[name]) for name in columns] for row in rows)
         return None
     shell.out.table(rows, columns, ("calls", "credits"))
     shell.out.text(f"{found.totals.calls:,} calls, {found.totals.credits:,} credits, {found.from_} to {found.to}")
@@ -139,7 +139,7 @@ def _flat(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _csv_cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula."""
     if not isinstance(value, str):
         return "" if value is None else value

@@ -2,6 +2,7 @@
 
 import pickle
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +80,44 @@ async def test_a_listing_goes_on_behind_a_place_and_takes_what_was_asked_for(sto
     ):
         found = await store.entries(ALICE, 0, 50, False, wanted)
         assert found == [entry for entry in await store.entries(ALICE, 0, 50, False) if wanted.takes(entry)], wanted
+
+
+async def test_a_page_of_a_rare_kind_has_what_the_whole_ledger_has(store: AccountStore) -> None:
+    """Rule: whatever was rolled up by then, and wherever a page begins: charges of the hour of the mark, entries of one
+    millisecond, a refund in a later hour than its charge, a method that was never called."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    methods = ("getSlot", "getBlock", "getSlot", "getBalance")
+    for number in range(1, 25):
+        moment = later(START, number // 2 * 1_500)
+        asked = settle(number, 1, held_at=moment.wall_ms // 1000)
+        decided = decide_settle(account, msgspec.structs.replace(asked, method=methods[number % 4]), moment, True)
+        assert isinstance(decided.event, Moved)
+        await store.write(epoch, group_of(account, decided.event))
+        if number in (9, 18):
+            # The second one in the hour after its charge's.
+            refunded = decide_void(account, settle(number, 0), later(moment, 200), True)
+            assert isinstance(refunded.event, Moved)
+            await store.write(epoch, group_of(account, refunded.event))
+    whole = await store.entries(ALICE, 0, 100, False, LedgerFilter(with_facts=True))
+    hour = whole[0].at_ms // 3_600_000 * 3_600_000
+    filters = [
+        LedgerFilter(method=method, kind=kind, from_ms=from_ms, to_ms=to_ms, with_facts=with_facts)
+        for method, kind in (
+            *(("getSlot", None), ("getBlock", None), ("getBlock", int(EntryType.DEBIT)), ("never", None)),
+            *(("getBalance", int(EntryType.REFUND)), (None, int(EntryType.REFUND)), (None, int(EntryType.FACT))),
+            *((None, int(EntryType.ADJUSTMENT)), (None, int(EntryType.DEPOSIT)), ("batch", None), (None, None)),
+        )
+        for from_ms, to_ms in ((None, None), (hour - 7_200_000, hour + 1), (START.wall_ms + 1, hour - 1))
+        for with_facts in (False, True)
+    ]
+    for rolled in (0, 6, 5, 100):  # One after the other: nothing, a part, a part more, all.
+        if rolled:
+            await store.usage.roll(ALICE, rolled)
+        for wanted in filters:
+            expected, found, before = [entry for entry in whole if wanted.takes(entry)], list[Entry](), None
+            while page := await store.entries(ALICE, 0, 4, False, msgspec.structs.replace(wanted, before=before)):
+                before = (page[-1].at_ms, page[-1].seq)
+                found += page
+            assert found == expected, (rolled, wanted)
+            assert await store.entries(ALICE, 1, 100, False, wanted) == expected[1:], (rolled, wanted)

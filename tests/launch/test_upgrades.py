@@ -84,7 +84,8 @@ async def test_each_expansion_only_adds(owner_url: str) -> None:
         for layout in map(read_layout, CONTEXTS):
             for migration in layout.migrations:
                 was = await catalog(connection)
-                await connection.execute(migration.sql)
+                # Nobody writes meanwhile, and an index of a partitioned table is made in parts else (migrating.py).
+                await connection.execute(migration.sql.replace(" CONCURRENTLY", ""))
                 if migration.kind in (MigrationKind.EXPAND, MigrationKind.INDEX):
                     assert broken_by(was, await catalog(connection)) == [], (layout.context, migration.name)
     finally:

@@ -9,6 +9,7 @@ import pytest
 from actors.storage import connections, migrating
 from actors.storage.connections import StoreUnreachable
 from actors.storage.migrating import migrate
+from actors.storage.migration_files import parse
 from actors.storage.schema import check_schema, read_records
 from actors.storage.schema_plan import MigrationStep, SchemaChange, SchemaMismatch
 from tests.storage.catalog import broken_by, catalog, differences
@@ -84,6 +85,46 @@ async def test_an_index_is_made_while_others_write_and_wait(pool: asyncpg.Pool) 
         await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         await migrate(pool, [WITH_INDEX])
         assert differences(brought, await catalog(connection)) == []
+
+
+async def test_an_index_of_a_partitioned_table_is_made_part_by_part(pool: asyncpg.Pool) -> None:
+    """Rule: writers are not held up; what a run that was cut off has left is used or made anew; partitions of later get
+    theirs; and the database is the same as a new one."""
+    ponds = "CREATE TABLE ponds (name text, place integer) PARTITION BY RANGE (place);"
+    index = "CREATE INDEX CONCURRENTLY ponds_by_name ON ponds (name) WHERE name <> '';"
+    first = parse("0001_first.sql", f"-- First: the tables\n{ponds}")
+    second = parse("0002_by_name.sql", f"-- Outside a transaction: large\n{index}")
+    before = replace(DUCKS, context="ponds", schema=ponds, functions="", grants="", migrations=(first,))
+    after = replace(before, schema=ponds + index.replace(" CONCURRENTLY", ""), migrations=(first, second))
+    await migrate(pool, [before], release="0.1.0")
+    for place in range(3):
+        await pool.execute(f"CREATE TABLE ponds_{place} PARTITION OF ponds FOR VALUES FROM ({place}) TO ({place + 1})")
+    await pool.execute("INSERT INTO ponds VALUES ('a', 0), ('a', 0), ('b', 2)")
+    # Cut off: the index of the whole is there, one part is attached, and one is invalid.
+    await pool.execute("CREATE INDEX ponds_by_name ON ONLY ponds (name) WHERE name <> ''")
+    await pool.execute("CREATE INDEX ponds_1_ponds_by_name ON ponds_1 (name) WHERE name <> ''")
+    await pool.execute("ALTER INDEX ponds_by_name ATTACH PARTITION ponds_1_ponds_by_name")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await pool.execute("CREATE UNIQUE INDEX CONCURRENTLY ponds_0_ponds_by_name ON ponds_0 (name)")
+    async with pool.acquire() as writer, writer.transaction():
+        await writer.execute("INSERT INTO ponds VALUES ('c', 1)")
+        brought = asyncio.create_task(migrate(pool, [after], release="0.2.0"))
+        await asyncio.sleep(0.1)  # The migration waits for this writer, and no other writer waits for the migration.
+        async with asyncio.timeout(5):
+            await pool.execute("INSERT INTO ponds VALUES ('d', 2)")
+    assert names(await brought) == ["0002_by_name"]
+    parts = await pool.fetch(
+        "SELECT i.indrelid::regclass::text AS part, i.indisvalid FROM pg_inherits h JOIN pg_index i"
+        " ON i.indexrelid = h.inhrelid WHERE h.inhparent = 'ponds_by_name'::regclass ORDER BY 1"
+    )
+    assert list(map(tuple, parts)) == [(f"ponds_{place}", True) for place in range(3)]
+    await pool.execute("CREATE TABLE ponds_3 PARTITION OF ponds FOR VALUES FROM (3) TO (4)")
+    assert await pool.fetchval("SELECT count(*) FROM pg_index WHERE indrelid = 'ponds_3'::regclass") == 1
+    async with pool.acquire() as connection:
+        old = await catalog(connection)
+        await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        await migrate(pool, [after], release="0.2.0")
+        assert differences(old, await catalog(connection)) == []
 
 
 async def test_an_index_that_was_cut_off_is_made_anew(pool: asyncpg.Pool) -> None:

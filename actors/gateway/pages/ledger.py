@@ -1,4 +1,4 @@
-"""GET /account/ledger: its parameters, and its answer as JSON or CSV.
+"""GET /account/ledger: its parameters, and its answer as JSON, CSV or Parquet.
 
 Implements: actors/accounts/README.md, "Listings of the ledger"; interface, "Ledger entry", "Account endpoints". Pure.
 """
@@ -13,39 +13,44 @@ import orjson
 from actors.accounts.listings import TYPES, LedgerFilter, LedgerLine, parse_cursor
 from actors.calls import OPERATION_BYTES
 from actors.errors import Err, Refusal
-from actors.gateway.calls.accepted import prefers
+from actors.gateway.calls.accepted import preferred
 from actors.gateway.pages.account import ledger_entry, parse_window
+from actors.gateway.pages.parquet import Column, Kind, parquet_file
 from actors.gateway.pages.usage import CSV, JSON, cell, time_ms
 
-CSV_HEADERS = ((b"content-disposition", b'attachment; filename="ledger.csv"'),)
+PARQUET = b"application/vnd.apache.parquet"
+_FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
+_SAVED = b'attachment; filename="ledger.%b"'
 _FILTERS = ("cursor", "from", "to", "type", "method", "operation", "format", "details")
 _METHOD_CHARACTERS_MAX = 128
 _OPERATION = re.compile(f"[0-9a-fA-F]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _COLUMNS = (
-    "timestamp",
-    "type",
-    "method",
-    "amount",
-    "balance",
-    "outcome",
-    "description",
-    "number",
-    "operation",
-    "signature",
-    "request_id",
-    "digest",
-    "cache",
-    "key",
+    Column("timestamp", Kind.TIME_MS),
+    Column("type", Kind.TEXT),
+    Column("method", Kind.TEXT, optional=True),
+    Column("amount", Kind.NUMBER),
+    Column("balance", Kind.NUMBER),
+    Column("outcome", Kind.TEXT, optional=True),
+    Column("description", Kind.TEXT),
+    Column("number", Kind.NUMBER),
+    Column("operation", Kind.TEXT, optional=True),
+    Column("signature", Kind.TEXT, optional=True),
+    Column("request_id", Kind.TEXT, optional=True),
+    Column("digest", Kind.TEXT, optional=True),
+    Column("cache", Kind.TEXT, optional=True),
+    Column("key", Kind.NUMBER, optional=True),
 )
+_NAMES = tuple(column.name for column in _COLUMNS)
 
 
 class LedgerPage(NamedTuple):
-    """detailed: the answer has more than the interface's fields, because a parameter of _FILTERS was sent."""
+    """content_type: one of _FORMATS. detailed: the answer has more than the interface's fields, because a parameter of
+    _FILTERS was sent, or a table asked for."""
 
     offset: int
     limit: int
     filter: LedgerFilter
-    as_csv: bool
+    content_type: bytes
     detailed: bool
 
 
@@ -65,14 +70,15 @@ def parse_ledger(query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Ledger
         return _bad("a cursor takes the place of an offset: send one of both")
     found = filter_of(given)
     kind = given.get("format")
-    if kind not in (None, "json", "csv"):
-        return _bad("format must be json or csv")
+    if kind is not None and kind not in _FORMATS:
+        return _bad(f"format must be one of {', '.join(_FORMATS)}")
     if given.get("details") not in (None, "true", "false"):
         return _bad("details must be true or false")
     if isinstance(found, Refusal):
         return found
-    as_csv = kind == "csv" or (kind is None and prefers(headers, CSV, JSON))
-    return LedgerPage(*window, found, as_csv, as_csv or (bool(given) and given.get("details") != "false"))
+    content_type = preferred(headers, (CSV, PARQUET), JSON) if kind is None else _FORMATS[kind]
+    detailed = content_type != JSON or (bool(given) and given.get("details") != "false")
+    return LedgerPage(*window, found, content_type, detailed)
 
 
 def filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
@@ -104,6 +110,16 @@ def filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
     )
 
 
+def ledger_answer(page: LedgerPage, lines: Sequence[LedgerLine]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """The body, and headers beside its type: a table is saved as a file, and has the place of the next page there."""
+    if page.content_type == JSON:
+        return ledger_body(page, lines), []
+    body = ledger_csv(lines) if page.content_type == CSV else ledger_parquet(lines)
+    headers = [(b"content-disposition", _SAVED % (b"csv" if page.content_type == CSV else b"parquet"))]
+    cursor = next_cursor(page, lines)
+    return body, headers if cursor is None else [*headers, (b"x-next-cursor", cursor.encode())]
+
+
 def ledger_body(page: LedgerPage, lines: Sequence[LedgerLine]) -> bytes:
     """next_cursor: for the page after this one; null where this one was not full."""
     body: dict[str, Any] = {"entries": [ledger_entry(line, page.detailed) for line in lines]}
@@ -115,8 +131,17 @@ def ledger_body(page: LedgerPage, lines: Sequence[LedgerLine]) -> bytes:
 def ledger_csv(lines: Sequence[LedgerLine]) -> bytes:
     """The same entries with a line of names above them (RFC 4180)."""
     entries = [ledger_entry(line, detailed=True) for line in lines]
-    table = [_COLUMNS, *(tuple(_cell(entry[name]) for name in _COLUMNS) for entry in entries)]
+    table = [_NAMES, *(tuple(_cell(entry[name]) for name in _NAMES) for entry in entries)]
     return "".join(f"{','.join(row)}\r\n" for row in table).encode()
+
+
+def ledger_parquet(lines: Sequence[LedgerLine]) -> bytes:
+    """The same entries with their types: times are times, and credits whole numbers of 64 bits."""
+    rows = []
+    for line in lines:
+        entry = ledger_entry(line, detailed=True) | {"timestamp": line.at_ms}
+        rows.append([entry[name] for name in _NAMES])
+    return parquet_file(_COLUMNS, rows)
 
 
 def _cell(value: str | int | None) -> str:

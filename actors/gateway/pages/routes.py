@@ -157,14 +157,8 @@ class Routes:
         reply = await self._accounts.ask(ReadLedger(caller.proof, page.offset, page.limit, filter=page.filter))
         if reply.value is None:
             return refused(reply)
-        if page.as_csv:
-            response = Response(200, ledger_pages.ledger_csv(reply.value), [*ledger_pages.CSV_HEADERS])
-            response.content_type = usage_pages.CSV
-            cursor = ledger_pages.next_cursor(page, reply.value)
-            if cursor is not None:
-                response.headers.append((b"x-next-cursor", cursor.encode()))
-        else:
-            response = Response(200, ledger_pages.ledger_body(page, reply.value), [])
+        body, more = ledger_pages.ledger_answer(page, reply.value)
+        response = Response(200, body, more, content_type=page.content_type)
         response.headers.append(headers.VARY_ACCEPT)
         return self._measured(response, reply.figures)
 

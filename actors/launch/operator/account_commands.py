@@ -129,7 +129,7 @@ def _adjust(data_dir: Path | None, pubkey: str, amount: int, reason: str) -> Non
     say(_adjusted_text(done, amount))
     if print_document({"pubkey": base58_text(done.pubkey), "asked": amount, **_figures(done)}):
         return
-    print_rows({"pubkey": base58_text(done.pubkey), "balance": f"{done.balance:,}"})
+    print_rows({"pubkey": base58_text(done.pubkey), "balance": f"{done.balance:,} credits"})
     say(_NEXT_ENTRY)
 
 
@@ -185,12 +185,12 @@ def _account_rows(state: AccountState) -> dict[str, str]:
     )
     return {
         "pubkey": base58_text(state.pubkey),
-        "balance": f"{state.balance:,}",
+        "balance": f"{state.balance:,} credits",
         "status": state.status,
-        "total_consumed_credits": f"{state.total_consumed:,}",
+        "total_consumed": f"{state.total_consumed:,} credits",
         "created_at": utc_text(state.created_at),
         "requests_per_second": f"{state.requests_per_second:,}",
-        "concurrency": f"{state.concurrency:,}",
+        "concurrency": f"{state.concurrency:,} calls",
         "last_deposit": "none"
         if last is None
         else f"{last['amount_usdc']} USDC, {last['credits']:,} credits, {utc_text(last['credited_at'])}",

@@ -67,12 +67,13 @@ def add_cluster(cli: typer.Typer) -> None:
         spread = with_instance(data_dir, lambda instance: _scaled(instance, director, count, wait))
         is_done = not wait or spread["is_even"]
         rows = {"kind": kind.value, **spread}
-        if not print_document(rows):
-            say(f"{count} {kind}: " + ", ".join(f"{name} has {held}" for name, held in spread["slices"].items()))
-            if not wait:
-                say("Next: `cluster status` shows how far it is.")
-            elif is_done:
-                say("Next: `cluster status` shows the actors; another setting of their number ends this command.")
+        if print_document(rows):
+            raise typer.Exit(0 if is_done else 1)
+        say(f"{count} {kind}: " + ", ".join(f"{name} has {held}" for name, held in spread["slices"].items()))
+        if not wait:
+            say("Next: `cluster status` shows how far it is.")
+        elif is_done:
+            say("Next: `cluster status` shows the actors; another setting of their number ends this command.")
         if not is_done:
             fail(f"the work is not spread over {count} yet: see the logs of {director}; it goes on by itself")
 

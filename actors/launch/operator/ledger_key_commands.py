@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from actors.accounts.receipts import AcceptLedgerKey, RotateLedgerKey, ShowLedgerKeys
-from actors.launch.local_run.screen import DataDirOption, say
+from actors.launch.local_run.screen import DataDirOption, print_document, say
 from actors.launch.operator.money_commands import ask_owner
 from actors.launch.operator.tables import print_rows, utc_text
 
@@ -53,6 +53,8 @@ def add_ledger_keys(cli: typer.Typer) -> None:
 
 
 def _print(published: dict[str, Any]) -> None:
+    if print_document(published):
+        return
     rows = [(key, "") for key in published["keys"]] + [(key, "UNPROVEN, ") for key in published.get("unproven", [])]
     for key, doubt in rows:
         retired = key["retired_at"]

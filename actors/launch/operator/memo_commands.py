@@ -50,7 +50,9 @@ def add_memos(cli: typer.Typer) -> None:
         )
         if print_document(told):
             return
-        print_rows({"payer": told["payer"], "lamports": told["lamports"], "fault": told["fault"] or "none"})
+        lamports = told["lamports"]
+        holds = "not known" if lamports is None else f"{lamports:,} lamports"
+        print_rows({"payer": told["payer"], "holds": holds, "fault": told["fault"] or "none"})
         say("Next: `memos audit --payer PAYER --node-url URL --roots FOLDER` compares the chain with the files.")
 
     memos.command("audit")(audit.main)

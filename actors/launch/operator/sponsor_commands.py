@@ -17,7 +17,7 @@ from solders.keypair import Keypair
 from actors.config import Config, ConfigError, environment_name
 from actors.launch.local_run import sponsor_setup, wallets
 from actors.launch.local_run.run import Options, data_path, settings
-from actors.launch.local_run.screen import ConfigFileOption, DataDirOption, fail, say
+from actors.launch.local_run.screen import ConfigFileOption, DataDirOption, fail, print_document, say
 from actors.launch.local_run.sponsor_setup import Chain, Found, SponsorFailed
 from actors.launch.local_run.stores import fill_local
 from actors.launch.operator.tables import print_rows
@@ -103,18 +103,25 @@ def _show(place: _Place) -> None:
     found = _existing(place)
     pubkey = Keypair.from_seed(found.seed).pubkey()
     lamports = place.ask(lambda chain: chain.lamports(pubkey))
-    low = lamports < place.config.payments.sponsor_low_lamports
+    low_below = place.config.payments.sponsor_low_lamports
+    low = lamports < low_below
+    account, is_open = None, None
+    if place.config.payments.deposit_wallet is not None:
+        account = sponsor_setup.deposit_account(place.config)
+        is_open = place.ask(lambda chain: chain.exists(account))
+    told = {"sponsor": str(pubkey), "key_from": found.source, "lamports": lamports, "low": low}
+    told |= {"low_below_lamports": low_below, "deposit_account": account and str(account), "is_open": is_open}
+    if print_document(told):
+        return
     rows = {
         "sponsor": str(pubkey),
         "key from": found.source,
         "node": shown_url(place.node_url),
         "balance": f"{_sol(lamports)}, about {lamports // _PAYMENT_LAMPORTS:,} payments",
-        "low": f"{'yes' if low else 'no'} (below {_sol(place.config.payments.sponsor_low_lamports)})",
+        "low": f"{'yes' if low else 'no'} (below {_sol(low_below)})",
     }
-    if place.config.payments.deposit_wallet is not None:
-        account = sponsor_setup.deposit_account(place.config)
-        exists = place.ask(lambda chain: chain.exists(account))
-        rows["deposit account"] = f"{account} {'is open' if exists else 'is missing: run `sponsor open-account`'}"
+    if account is not None:
+        rows["deposit account"] = f"{account} {'is open' if is_open else 'is missing: run `sponsor open-account`'}"
     print_rows(rows)
     say(f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
 

@@ -1,4 +1,4 @@
-"""GET /account/ledger beyond the interface's offset and limit: places, filters, details, CSV."""
+"""GET /account/ledger beyond the interface's offset and limit: places, filters, details, CSV, Parquet."""
 
 import csv
 import io
@@ -64,6 +64,34 @@ async def test_the_same_as_a_table() -> None:
             assert (row["type"], row["method"], row["amount"], row["balance"]) == ("debit", "getSlot", "-1", "999")
             assert row["signature"] == ""  # A cell without a value, also no mark of a text.
             assert answer.headers["x-next-cursor"].endswith(f"-{number}")
+
+
+async def test_the_same_as_a_parquet_file() -> None:
+    """By the parameter or the Accept header, beside CSV where it is liked more; every field is that of the JSON."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    async with a_world() as world:
+        customer = await world.customer(1_000)
+        await world.rpc(customer, call())
+        entries = (await ask(world, customer, "?details=true")).json()["entries"]
+        for query, accept in (
+            ("?format=parquet", "*/*"),
+            ("", "application/vnd.apache.parquet"),
+            ("", "text/csv;q=0.5, application/vnd.apache.parquet"),
+        ):
+            answer = await ask(world, customer, query, accept=accept)
+            assert answer.headers["content-type"] == "application/vnd.apache.parquet"
+            assert answer.headers["content-disposition"] == 'attachment; filename="ledger.parquet"'
+            assert "x-next-cursor" not in answer.headers and "accept" in answer.headers["vary"].lower()
+            found = parquet.read_table(io.BytesIO(answer.content)).to_pylist()
+            times = [
+                f"{row['timestamp']:%Y-%m-%dT%H:%M:%S}.{row['timestamp'].microsecond // 1000:03d}Z" for row in found
+            ]
+            assert [row | {"timestamp": at} for row, at in zip(found, times, strict=True)] == entries
+        page = await ask(world, customer, "?limit=1&format=parquet")
+        behind = await ask(world, customer, f"?format=parquet&to=2023-11-14&cursor={page.headers['x-next-cursor']}")
+        assert parquet.read_table(io.BytesIO(behind.content)).num_rows == 0
+        refused = await ask(world, customer, "?type=gift", accept="application/vnd.apache.parquet")
+        assert refused.status_code == 400 and refused.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_an_adjustment_says_what_was_really_moved(
     """Rule: the figures of the answer, not those of the question."""
     asked = Asked(monkeypatch, Adjustment(RAW, *done))
     output = printed(*arguments, *REASON)
-    assert told in output and f"balance  {done[1]}" in output and "GET /account/ledger" in output
+    assert told in output and f"balance  {done[1]} credits" in output and "GET /account/ledger" in output
     (command,) = asked.calls
     assert isinstance(command, AdjustCredits) and abs(command.amount) == int(arguments[-1].lstrip("-"))
     document = json.loads(printed(*arguments, *REASON, "--json"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ledger_gateway.cli.account_commands import _csv_cell, _flat
+from ledger_gateway.cli.account_commands import _flat, csv_cell
 
 from .conftest import Done, Site
 
@@ -19,7 +19,7 @@ def test_balance_and_status(cli: Callable[..., Done], site: Site) -> None:
 
 def test_cells_cannot_be_formulas() -> None:
     """A method's name of a hostile server, opened in a spreadsheet."""
-    assert [_csv_cell(text) for text in ("=1+1", "@x", "getSlot", None, 5)] == ["'=1+1", "'@x", "getSlot", "", 5]
+    assert [csv_cell(text) for text in ("=1+1", "@x", "getSlot", None, 5)] == ["'=1+1", "'@x", "getSlot", "", 5]
 
 
 def test_documents_of_any_form_are_flat() -> None:
