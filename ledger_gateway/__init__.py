@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Unavailable,
         Unreachable,
     )
+    from ledger_gateway.history import HistoryEnd, HistoryReader, HistoryStopped, SignalHistory
     from ledger_gateway.retries import RetryPolicy
     from ledger_gateway.signals import Signal, SignalGap, current, to_pandas
     from ledger_gateway.stream import Stream
@@ -38,6 +39,7 @@ _MODULES = {
         *("BadAnswer", "BadRequest", "Denied", "GatewayError", "KeyConflict", "LedgerGatewayError", "LimitReached"),
         *("NodeError", "NotFound", "PaymentNeeded", "Unavailable", "Unreachable"),
     ),
+    "history": ("HistoryEnd", "HistoryReader", "HistoryStopped", "SignalHistory"),
     "retries": ("RetryPolicy",),
     "signals": ("Signal", "SignalGap", "current", "to_pandas"),
     "stream": ("Stream",),
@@ -59,6 +61,9 @@ __all__ = [
     "Gap",
     "Gateway",
     "GatewayError",
+    "HistoryEnd",
+    "HistoryReader",
+    "HistoryStopped",
     "KeyConflict",
     "LedgerGatewayError",
     "LimitReached",
@@ -70,6 +75,7 @@ __all__ = [
     "Session",
     "Signal",
     "SignalGap",
+    "SignalHistory",
     "Stream",
     "Unavailable",
     "Unreachable",
