@@ -18,7 +18,7 @@ from actors.errors import Err, Refusal
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.pages import PageAnswer, PageRequest
-from actors.signals import history_export
+from actors.signals import history_export, history_formats
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.history_export import ACCOUNT_EXPORTS_MAX, EXPORTS_MAX, SLICE_SECONDS_MAX, SignalHistoryPage
 from actors.signals.history_formats import END_KEY
@@ -35,10 +35,7 @@ ACCOUNTS = [bytes([number]) * 32 for number in range(1, 12)]
 
 
 def event(number: int, change: str = "event", **fields: Any) -> LogEntry:
-    """The cursor is one second a thousand entries."""
-    return LogEntry(
-        f"{NOW + number // 1000 * 1000}-{number}", change, msgspec.structs.replace(signal(number), **fields)
-    )
+    return LogEntry(f"{NOW + number // 100 * 1000}-{number}", change, msgspec.structs.replace(signal(number), **fields))
 
 
 class World:
@@ -83,12 +80,19 @@ async def read(answer: PageAnswer) -> bytes:
 async def a_world(urls: tuple[str, str], entries: Sequence[LogEntry], credits: int = 1_000) -> AsyncIterator[World]:
     async with emptied(*urls, *NO_SIGNALS) as pool:
         world = World(pool, credits)
-        for start in range(0, len(entries), 1_000):
-            await world.history.add(entries[start : start + 1_000])
+        await world.history.add(entries)
         yield world
         await world.meters.stop()
         assert world.is_settled()  # Whatever a test did.
         await world.page.close()
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of everything: what is paid for at once, slices, and pieces of text."""
+    monkeypatch.setattr(history_export, "EVENTS", history_export.EVENTS // 10)
+    monkeypatch.setattr(history_export, "SLICE_EVENTS_MAX", history_export.SLICE_EVENTS_MAX // 10)
+    monkeypatch.setattr(history_formats, "_ROWS_A_PIECE", history_formats._ROWS_A_PIECE // 10)
 
 
 @pytest.fixture
@@ -96,9 +100,9 @@ def urls(postgres_url: str, owner_url: str) -> tuple[str, str]:
     return postgres_url, owner_url
 
 
-async def test_signals_come_in_order_and_each_started_thousand_is_paid_once(urls: tuple[str, str]) -> None:
+async def test_signals_come_in_order_and_what_is_started_is_paid_once(urls: tuple[str, str]) -> None:
     """Decisions, "history of signals": the price is of the whole answer, whatever its slices."""
-    entries = [event(number) for number in range(4_321)]
+    entries = [event(number) for number in range(432)]
     async with a_world(urls, entries) as world:
         rows, end = await world.lines({"from": FROM})
         assert [row["cursor"] for row in rows] == [entry.cursor for entry in entries]
@@ -118,7 +122,7 @@ async def test_signals_come_in_order_and_each_started_thousand_is_paid_once(urls
             "wallets": [],
             "block_time": None,
         }
-        assert (end["reason"], end["events"], end["credits"]) == ("complete", 4_321, 50)
+        assert (end["reason"], end["events"], end["credits"]) == ("complete", 432, 50)
         assert world.account.posted == {"signals/history": 50} and world.account.credits == 950
 
 
@@ -142,7 +146,7 @@ async def test_all_formats_have_the_same_rows_and_tell_their_end(urls: tuple[str
     """Whole numbers stay whole; the end is where each format can have it."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     large = {"kind": "largeSwap", "lamports": (1 << 64) - 1, "mint": 'M"\\\n,1', "wallets": ("w",)}
-    entries = [event(number, **(large if number % 2 else {})) for number in range(2_500)]
+    entries = [event(number, **(large if number % 2 else {})) for number in range(250)]
     async with a_world(urls, entries) as world:
         rows, end = await world.lines({"from": FROM})
         assert rows[1]["mint"] == 'M"\\\n,1' and rows[1]["lamports"] == (1 << 64) - 1
@@ -156,7 +160,7 @@ async def test_all_formats_have_the_same_rows_and_tell_their_end(urls: tuple[str
         answer = await world.ask({"from": FROM, "format": "arrow"}, {"accept": "text/csv"})
         assert isinstance(answer, PageAnswer)
         reader, batches = pyarrow.ipc.open_stream(await read(answer)), []
-        for _ in range(3):
+        for _ in range(4):
             batch, metadata = reader.read_next_batch_with_custom_metadata()
             batches.append(batch)
         kept = orjson.loads(metadata[END_KEY])
@@ -170,7 +174,7 @@ async def test_all_formats_have_the_same_rows_and_tell_their_end(urls: tuple[str
         text = (await read(answer)).decode()
         *lines, last = csv.reader(io.StringIO(text.rpartition("# end: ")[0])), text.rpartition("# end: ")[2]
         table_rows = list(lines[0])
-        assert table_rows[0] == list(rows[0]) and len(table_rows) == 2_501
+        assert table_rows[0] == list(rows[0]) and len(table_rows) == 251
         assert table_rows[2][6] == 'M"\\\n,1' and table_rows[2][10:13] == [str((1 << 64) - 1), "a b", "w"]
         kept = orjson.loads(last)
         assert {name: kept[name] for name in told} == told
@@ -179,12 +183,12 @@ async def test_all_formats_have_the_same_rows_and_tell_their_end(urls: tuple[str
 
 async def test_a_cap_ends_it_in_order_and_its_cursor_goes_on(urls: tuple[str, str]) -> None:
     """What is allowed is never exceeded, and the two answers together have each signal once."""
-    entries = [event(number) for number in range(4_500)]
+    entries = [event(number) for number in range(450)]
     async with a_world(urls, entries) as world:
         first, end = await world.lines({"from": FROM}, headers={"x-max-credits": "29"})
-        assert (len(first), end["reason"], end["credits"]) == (2_000, "max_credits", 20)
+        assert (len(first), end["reason"], end["credits"]) == (200, "max_credits", 20)
         rest, end = await world.lines({"from": FROM, "cursor": end["cursor"]}, headers={"x-max-credits": "30"})
-        assert (len(rest), end["reason"], end["credits"]) == (2_500, "complete", 30)
+        assert (len(rest), end["reason"], end["credits"]) == (250, "complete", 30)
         assert [row["cursor"] for row in (*first, *rest)] == [entry.cursor for entry in entries]
         too_low = await world.ask({}, {"x-max-credits": "9"})
         assert isinstance(too_low, Refusal) and too_low.err is Err.MAX_CREDITS_EXCEEDED
@@ -201,7 +205,7 @@ async def test_a_cap_ends_it_in_order_and_its_cursor_goes_on(urls: tuple[str, st
 )
 async def test_an_account_that_may_not_pay_ends_it_in_order(urls: tuple[str, str], refusal: str, reason: str) -> None:
     """Balance, a named key's budget, the hourly limit and a suspension: what was paid for is delivered."""
-    async with a_world(urls, [event(number) for number in range(9_000)]) as world:
+    async with a_world(urls, [event(number) for number in range(900)]) as world:
 
         async def refuse(request: HoldRequest) -> None:
             if len(world.account.holds) == 2:
@@ -209,25 +213,25 @@ async def test_an_account_that_may_not_pay_ends_it_in_order(urls: tuple[str, str
 
         world.account.before_hold = refuse
         rows, end = await world.lines({"from": FROM})
-        assert (len(rows), end["reason"], end["cursor"]) == (3_000, reason, rows[-1]["cursor"])
-        assert end["credits"] == 30 == world.account.posted["signals/history"]
+        assert (len(rows), end["reason"], end["cursor"]) == (200, reason, rows[-1]["cursor"])
+        assert end["credits"] == 20 == world.account.posted["signals/history"]
 
 
 async def test_the_last_credits_are_spent_in_smallest_slices(urls: tuple[str, str]) -> None:
-    """A slice of 2,000 that is too dear is read again as one of 1,000."""
-    async with a_world(urls, [event(number) for number in range(9_000)], credits=25) as world:
+    """A slice of 200 that is too dear is read again as one of 100."""
+    async with a_world(urls, [event(number) for number in range(900)], credits=25) as world:
         rows, end = await world.lines({"from": FROM})
-        assert (len(rows), end["reason"]) == (2_000, "insufficient_credits") and world.account.credits == 5
+        assert (len(rows), end["reason"]) == (200, "insufficient_credits") and world.account.credits == 5
         poor = await world.ask({"from": FROM})
         assert isinstance(poor, Refusal) and poor.err is Err.INSUFFICIENT_CREDITS and world.account.credits == 5
 
 
-@pytest.mark.parametrize(("taken", "charged"), [(0, 0), (1, 10), (7, 10), (8, 30), (9, 30)])
+@pytest.mark.parametrize(("taken", "charged"), [(0, 0), (1, 10), (7, 10), (8, 20), (14, 20), (15, 40)])
 async def test_a_client_that_leaves_pays_for_slices_that_it_was_given_a_piece_of(
     urls: tuple[str, str], taken: int, charged: int
 ) -> None:
-    """The first 1,000 events are 7 pieces of at most 150, and the second slice has 2,000."""
-    async with a_world(urls, [event(number) for number in range(9_000)]) as world:
+    """100 events are 7 pieces of at most 15, and slices have 100, 100, 200."""
+    async with a_world(urls, [event(number) for number in range(900)]) as world:
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
         for _ in range(taken):
@@ -239,7 +243,7 @@ async def test_a_client_that_leaves_pays_for_slices_that_it_was_given_a_piece_of
 
 async def test_a_slow_client_is_cut_off_within_the_life_of_its_hold(urls: tuple[str, str]) -> None:
     """Threat 35. It pays for the slice that it did not take in time, and the answer has no end."""
-    async with a_world(urls, [event(number) for number in range(3_000)]) as world:
+    async with a_world(urls, [event(number) for number in range(300)]) as world:
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
         await anext(answer.body)
@@ -307,7 +311,7 @@ async def test_the_number_of_exports_is_bounded(urls: tuple[str, str]) -> None:
 
 async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: tuple[str, str]) -> None:
     """Threat 31, for answers that go on; few credits do not, as the slice that is sent is paid."""
-    async with a_world(urls, [event(number) for number in range(5_000)], credits=60) as world:
+    async with a_world(urls, [event(number) for number in range(500)], credits=60) as world:
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
         first = await anext(answer.body)
@@ -321,7 +325,7 @@ async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: t
         pieces += [piece async for piece in answer.body]
         await answer.body.aclose()
         *rows, last = b"".join(pieces).splitlines()
-        assert len(rows) == 3_000 and orjson.loads(last)["end"]["reason"] == "auth_failed"
+        assert len(rows) == 200 and orjson.loads(last)["end"]["reason"] == "auth_failed"
 
 
 async def test_without_the_stores_it_is_refused_free(urls: tuple[str, str]) -> None:
@@ -338,7 +342,7 @@ async def test_without_the_stores_it_is_refused_free(urls: tuple[str, str]) -> N
 
 async def test_a_history_that_goes_away_ends_it_and_costs_nothing_more(urls: tuple[str, str]) -> None:
     """The slice that could not be read is not charged, and the cursor goes on behind the last one that came."""
-    async with a_world(urls, [event(number) for number in range(5_000)]) as world:
+    async with a_world(urls, [event(number) for number in range(500)]) as world:
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
         pieces = [await anext(answer.body)]
@@ -353,14 +357,14 @@ async def test_a_history_that_goes_away_ends_it_and_costs_nothing_more(urls: tup
         await answer.body.aclose()
         *rows, last = b"".join(pieces).splitlines()
         end = orjson.loads(last)["end"]
-        assert end["reason"] == "unavailable" and end["events"] == len(rows) == end["credits"] * 100
+        assert end["reason"] == "unavailable" and end["events"] == len(rows) == end["credits"] * 10
         assert end["cursor"] == orjson.loads(rows[-1])["cursor"]
 
 
 async def test_the_loop_is_not_held_while_slices_are_encoded(urls: tuple[str, str]) -> None:
     """A loop that is asked every millisecond is late by the database's bytes alone; rows are touched in threads."""
     seen: list[str] = []
-    async with a_world(urls, [event(number) for number in range(1_500)]) as world:
+    async with a_world(urls, [event(number) for number in range(150)]) as world:
         import threading
 
         made = history_export._prepared
