@@ -251,21 +251,27 @@ def _split_end(group: bytes) -> tuple[bytes, HistoryEnd | None]:
 
 
 async def _whole_lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    parts, length = list[bytes](), 0
-    async for part in response.aiter_raw():
-        parts.append(part)
-        length += len(part)
-        if length < _READ_BYTES:
-            continue
-        whole, found, rest = b"".join(parts).rpartition(b"\n")
-        if len(rest) > _LINE_BYTES_MAX:
-            raise BadAnswer("a line of the history is too long", 200)
-        parts, length = [rest], len(rest)
-        if found:
-            yield whole + b"\n"
+    """Also those that came before a break, which is raised after them."""
+    parts, length, broken = list[bytes](), 0, None
+    try:
+        async for part in response.aiter_raw():
+            parts.append(part)
+            length += len(part)
+            if length < _READ_BYTES:
+                continue
+            whole, found, rest = b"".join(parts).rpartition(b"\n")
+            if len(rest) > _LINE_BYTES_MAX:
+                raise BadAnswer("a line of the history is too long", 200)
+            parts, length = [rest], len(rest)
+            if found:
+                yield whole + b"\n"
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        broken = error
     whole, found, _ = b"".join(parts).rpartition(b"\n")  # A line without its end was cut.
     if found:
         yield whole + b"\n"
+    if broken is not None:
+        raise broken
 
 
 def is_orderly(end: HistoryEnd) -> bool:

@@ -57,7 +57,8 @@ class _TimeSlice:
 
 
 async def _next(groups: Any) -> bytes | None:
-    return await anext(groups, None)  # type: ignore[no-any-return]
+    found: bytes | None = await anext(groups, None)
+    return found
 
 
 def _check(reader: HistoryReader) -> None:

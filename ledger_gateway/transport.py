@@ -117,10 +117,10 @@ class Transport:
             raise Unreachable(f"no answer from {self.url}: {_reason(error)}", was_sent=True) from None
         try:
             if response.status_code >= 300:
-                error = refusal_of(Answer(response.status_code, dict(response.headers), await _read(response)))
-                if isinstance(error, Denied):
-                    self._ended(error, signed)  # The next attempt signs in again.
-                raise error
+                refused = refusal_of(Answer(response.status_code, dict(response.headers), await _read(response)))
+                if isinstance(refused, Denied):
+                    self._ended(refused, signed)  # The next attempt signs in again.
+                raise refused
             self._note(Answer(response.status_code, dict(response.headers), b""))
             yield response
         finally:
