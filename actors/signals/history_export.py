@@ -14,7 +14,7 @@ client that does not take a slice within SLICE_SECONDS_MAX is cut off. All expor
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -39,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 CREDITS = STREAMS["signals"]["history_credits"]  # Of each started EVENTS.
 EVENTS = STREAMS["signals"]["history_events"]
-EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to two slices in memory, of about 10 MB.
-SLICE_EVENTS_MAX = 16 * EVENTS
+EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to two slices in memory, of about 8 MB.
+SLICE_EVENTS_MAX = 8 * EVENTS
 # With the 30 seconds that the gateway waits for one piece it is less than the shortest life of a hold, 55 seconds.
 SLICE_SECONDS_MAX = 20.0
 _SLOW_SECONDS = 2.0
@@ -351,11 +351,11 @@ def _whole(is_whole: bool) -> str:
     return _COMPLETE if is_whole else _NEWEST
 
 
-def _prepared(encoder: Encoder, lines: bytes, corrections: bytes) -> tuple[Any, int, int]:
+def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[bytes]) -> tuple[Any, int, int]:
     """Return what the encoder writes, how many signals that are, and how many lines were read."""
-    groups = read_signals(lines, corrections)
+    groups, fetched = read_signals(lines, corrections)
     count = sum(map(len, groups))
-    return (encoder.prepare(groups) if count else None), count, lines.count(b"\n")
+    return (encoder.prepare(groups) if count else None), count, fetched
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:

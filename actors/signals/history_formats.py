@@ -170,16 +170,19 @@ class _Columns:
 
     def batch(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
         """Return one record batch."""
-        lines = b"".join(self._lines.prepare(groups))
-        if not lines:
+        if not groups:
             return self._arrow.RecordBatch.from_arrays(
                 [self._arrow.nulls(0, kind) for kind in self.schema.types], schema=self.schema
             )
-        source = self._arrow.BufferReader(lines)
-        table = self._json.read_json(source, read_options=self._reading, parse_options=self._parsing).combine_chunks()
+        # Group by group: to join the lines of a slice would hold the lock for milliseconds.
+        tables = [self._read(b"".join(self._lines.prepare([group]))) for group in groups]
         # One piece of memory for each column: a slice is far below the 2 GiB that one array of texts may have.
-        columns = [column.chunk(0) for column in table.columns]
-        return self._arrow.RecordBatch.from_arrays([columns[0].cast(self._time), *columns[1:]], schema=self.schema)
+        columns = [column.chunk(0) for column in self._arrow.concat_tables(tables).combine_chunks().columns]
+        return self._arrow.RecordBatch.from_arrays([columns[0].view(self._time), *columns[1:]], schema=self.schema)
+
+    def _read(self, lines: bytes) -> Any:
+        source = self._arrow.BufferReader(lines)
+        return self._json.read_json(source, read_options=self._reading, parse_options=self._parsing)
 
 
 class _Sink(io.RawIOBase):
@@ -195,9 +198,8 @@ class _Sink(io.RawIOBase):
         self._written.append(bytes(data))
         return len(data)
 
-    def take(self) -> bytes:
-        taken = b"".join(self._written)
-        self._written.clear()
+    def take(self) -> list[bytes]:
+        taken, self._written = self._written, []
         return taken
 
 
@@ -209,7 +211,7 @@ class ArrowStream:
         self._writer = arrow.ipc.new_stream(self._sink, columns.schema)
 
     def head(self) -> bytes:
-        return self._sink.take()
+        return b"".join(self._sink.take())
 
     def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
         return self._columns.batch(groups)
@@ -221,7 +223,7 @@ class ArrowStream:
     def end(self, told: Mapping[str, Any]) -> bytes:
         self._writer.write_batch(self._columns.batch([]), custom_metadata={END_KEY: orjson.dumps(told)})
         self._writer.close()
-        return self._sink.take()
+        return b"".join(self._sink.take())
 
 
 class ParquetFile:
@@ -232,7 +234,7 @@ class ParquetFile:
         self._writer = parquet.ParquetWriter(self._sink, columns.schema, compression="zstd", compression_level=1)
 
     def head(self) -> bytes:
-        return self._sink.take()
+        return b"".join(self._sink.take())
 
     def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
         return self._columns.batch(groups)
@@ -244,8 +246,16 @@ class ParquetFile:
     def end(self, told: Mapping[str, Any]) -> bytes:
         self._writer.add_key_value_metadata({END_KEY: orjson.dumps(told)})
         self._writer.close()
-        return self._sink.take()
+        return b"".join(self._sink.take())
 
 
-def _pieces(data: bytes) -> list[bytes]:
-    return [data[start : start + _PIECE_BYTES] for start in range(0, len(data), _PIECE_BYTES)]
+def _pieces(written: Sequence[bytes]) -> list[bytes]:
+    """Cut what is large, and join what is small."""
+    pieces, small = list[bytes](), list[bytes]()
+    for data in written:
+        small.append(data)
+        if len(data) >= _PIECE_BYTES or sum(map(len, small)) >= _PIECE_BYTES:
+            joined = b"".join(small)
+            pieces += [joined[start : start + _PIECE_BYTES] for start in range(0, len(joined), _PIECE_BYTES)]
+            small = []
+    return [*pieces, b"".join(small)] if small else pieces

@@ -58,12 +58,12 @@ class HistoryRows(Protocol):
         """Return up to which cursor the history has everything, and from when on. All raise HistoryUnavailable."""
         ...
 
-    async def slice(self, wanted: HistoryRange, count: int) -> bytes:
-        """Return the first so many signals of a range, oldest first, without corrections: lines of
+    async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
+        """Return the first so many signals of a range, oldest first, without corrections: pieces of lines of
         [cursor_ms, cursor_seq, event], in which COPY has doubled each backslash."""
         ...
 
-    async def corrections(self, from_ms: int, until_ms: int) -> bytes:
+    async def corrections(self, from_ms: int, until_ms: int) -> list[bytes]:
         """Return lines of [cursor_ms, cursor_seq, change, event], as above."""
         ...
 
@@ -85,10 +85,10 @@ class PostgresHistoryRows:
             row = await connection.fetchrow("SELECT cursor_ms, cursor_seq, kept_from_ms FROM signals_archived")
         return Archived(f"{row['cursor_ms']}-{row['cursor_seq']}", row["kept_from_ms"])
 
-    async def slice(self, wanted: HistoryRange, count: int) -> bytes:
+    async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
         return await self._copy(_SLICE, *_arguments(wanted), count)
 
-    async def corrections(self, from_ms: int, until_ms: int) -> bytes:
+    async def corrections(self, from_ms: int, until_ms: int) -> list[bytes]:
         return await self._copy(_CORRECTIONS, from_ms, until_ms)
 
     async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
@@ -104,7 +104,7 @@ class PostgresHistoryRows:
         found = _ESTIMATE.search(plan[0][0])
         return int(found[1]) if found else 0
 
-    async def _copy(self, query: str, *arguments: Any) -> bytes:
+    async def _copy(self, query: str, *arguments: Any) -> list[bytes]:
         pieces: list[bytes] = []
 
         async def take(piece: bytes) -> None:
@@ -112,7 +112,7 @@ class PostgresHistoryRows:
 
         async with self._connection() as connection:
             await connection.copy_from_query(query, *arguments, output=take, timeout=_COPY_SECONDS)
-        return b"".join(pieces)
+        return pieces
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:

@@ -8,7 +8,7 @@ restored it. Corrections come within seconds of a signal; those that come later 
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -44,32 +44,48 @@ def rest() -> None:
     time.sleep(_REST_SECONDS)
 
 
-def parts_of(lines: bytes, bytes_at_once: int = _BYTES_AT_ONCE) -> Iterator[bytes]:
-    """Cut lines of a COPY into parts of whole lines, and undo its doubled backslashes."""
-    start = 0
-    while start < len(lines):
-        end = lines.find(b"\n", start + bytes_at_once) + 1 or len(lines)
-        part = lines[start:end]
-        yield part.replace(b"\\\\", b"\\") if b"\\" in part else part
-        start = end
+def parts_of(pieces: Iterable[bytes], bytes_at_once: int = _BYTES_AT_ONCE) -> Iterator[bytes]:
+    """Join the pieces of a COPY to parts of whole lines, and undo its doubled backslashes."""
+    kept, length = list[bytes](), 0
+    for piece in pieces:
+        kept.append(piece)
+        length += len(piece)
+        if length < bytes_at_once:
+            continue
+        joined = b"".join(kept)
+        start = 0
+        while len(joined) - start >= bytes_at_once and (end := joined.find(b"\n", start + bytes_at_once - 1) + 1):
+            yield _single(joined[start:end])
+            start = end
+        kept, length = [joined[start:]], len(joined) - start
+    if length:
+        yield _single(b"".join(kept))
 
 
-def read_signals(lines: bytes, corrections: bytes, pause: Callable[[], None] = rest) -> list[list[StoredSignal]]:
-    """Return the signals in groups of some hundreds; none is empty. Raises msgspec.MsgspecError."""
+def _single(part: bytes) -> bytes:
+    return part.replace(b"\\\\", b"\\") if b"\\" in part else part
+
+
+def read_signals(
+    lines: Iterable[bytes], corrections: Iterable[bytes], pause: Callable[[], None] = rest
+) -> tuple[list[list[StoredSignal]], int]:
+    """Return the signals in groups of some hundreds, of which none is empty, and how many lines there were. Raises
+    msgspec.MsgspecError."""
     later: dict[tuple[str, str, str], list[StoredCorrection]] = {}
     for part in parts_of(corrections):
         for each in _corrections.decode_lines(part):
             later.setdefault(each.event.identity, []).append(each)
         pause()
-    groups: list[list[StoredSignal]] = []
+    groups, count = list[list[StoredSignal]](), 0
     for part in parts_of(lines):
         found = _signals.decode_lines(part)
+        count += len(found)
         if later:
             found = [now for each in found if (now := _corrected(each, later.get(each.event.identity, ())))]
         if found:
             groups.append(found)
         pause()
-    return groups
+    return groups, count
 
 
 def _corrected(row: StoredSignal, corrections: Sequence[StoredCorrection]) -> StoredSignal | None:
@@ -86,10 +102,18 @@ def _corrected(row: StoredSignal, corrections: Sequence[StoredCorrection]) -> St
     return StoredSignal(row.cursor_ms, row.cursor_seq, msgspec.structs.replace(row.event, slot=slot))
 
 
-def last_place(lines: bytes) -> tuple[int, int, int]:
-    """Return the time of the first line, and the place of the last one. lines: not empty."""
-    first, last = lines[: lines.find(b"\n") + 1 or len(lines)], lines[lines.rfind(b"\n", 0, -1) + 1 :]
-    return _number(first, 1)[0], *_place(last)
+def last_place(pieces: Sequence[bytes]) -> tuple[int, int, int]:
+    """Return the time of the first line, and the place of the last one. pieces: of at least one line."""
+    head = tail = b""
+    for piece in pieces:
+        head += piece
+        if b"," in head:
+            break
+    for piece in reversed(pieces):
+        tail = piece + tail
+        if b"\n" in tail[:-1]:
+            break
+    return _number(head, 1)[0], *_place(tail[tail.rfind(b"\n", 0, -1) + 1 :])
 
 
 def _place(line: bytes) -> tuple[int, int]:
