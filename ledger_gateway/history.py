@@ -29,7 +29,7 @@ PATH = "/signals/history"
 _END = b'{"end":'
 _LINE_BYTES_MAX = 1 << 20
 _READ_BYTES = 1 << 20  # Of lines that are read as one group of rows.
-_PRICE = re.compile(r"credits=(\d{1,9}); events=(\d{1,9}); slice=(\d{1,9})")
+_PRICE = re.compile(r"credits=(\d{1,9}); events=(\d{1,9}); cut=(\d{1,9})")
 _ORDERLY = frozenset(("complete", "newest", "max_credits"))
 _SYNTAX = "pip install 'ledger-gateway[{}]'"
 _TEXTS = ("cursor", "kind", "program", "signature", "mint", "quote_asset", "curve_type")
@@ -198,7 +198,11 @@ class HistoryReader:
         self.end = HistoryEnd("max_credits", self._cursor or "0-0", self._events, self._credits)
         return True
 
-    _price = (0, 1, 0)  # Credits of each started number of events, and the events of a slice, as the answer tells.
+    _price = (
+        0,
+        1,
+        0,
+    )  # Credits of each started number of events, and how many more than it received a cut answer may cost.
 
     async def _answer(self) -> AsyncGenerator[bytes, None]:
         """One answer. Raises Unreachable where it has no end."""
@@ -232,10 +236,10 @@ class HistoryReader:
         self._events, self._received = self._events + count, self._received + count
 
     def _count_cut(self) -> None:
-        """Take all that a cut answer may have cost from what is allowed: a slice may be paid for and not received."""
-        credits, events, slice_events = self._price
+        """Take all that a cut answer may have cost from what is allowed: more may be paid for than was received."""
+        credits, events, more = self._price
         if self._credits_left is not None:
-            most = -(-(self._received + slice_events) // events) * credits
+            most = -(-(self._received + more) // events) * credits
             self._credits_left = max(0, self._credits_left - most)
 
 

@@ -54,8 +54,9 @@ _FULL = Refusal(
 _ACCOUNT_FULL = Refusal(
     Err.CONCURRENCY_LIMITED, f"an account may have {ACCOUNT_EXPORTS_MAX} exports of signals at once; nothing is charged"
 )
-# A client whose answer was cut knows by it how much more than it received may be charged: one slice.
-_PRICE = f"credits={CREDITS}; events={EVENTS}; slice={SLICE_EVENTS_MAX}"
+# A client whose answer was cut knows by `cut` how many events more than it received may be charged: one slice, and what
+# the buffers of the sockets on the way hold, of which 12 MB of JSON lines are assumed.
+_PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
 _LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
 _COMPLETE, _NEWEST, _CAPPED = "complete", "newest", "max_credits"
 
@@ -298,6 +299,8 @@ class _Export:
             for piece in await self._page.in_thread(self._encoder.write, found.prepared) if found.events else ():
                 self._given = True
                 yield piece
+                # While the socket takes everything, nothing waits: a slice would hold the loop, and hide a disconnect.
+                await asyncio.sleep(0)
                 if self._page.clock.monotonic() - began > SLICE_SECONDS_MAX:
                     return  # Without an end, as after any cut.
             if found.events:

@@ -17,7 +17,7 @@ from ledger_gateway.ray import _AT_ONCE, _TimeSlice, read_signals
 from .world import Waits, http, raw_server
 
 U64 = (1 << 64) - 1
-PRICE = b"x-signals-price: credits=10; events=1000; slice=2000\r\n"
+PRICE = b"x-signals-price: credits=10; events=1000; cut=2000\r\n"
 
 
 def row(number: int, **fields: Any) -> bytes:
@@ -62,7 +62,7 @@ async def test_a_cut_answer_is_gone_on_with_behind_its_last_whole_line() -> None
 
 
 async def test_a_cap_is_of_all_answers_and_counts_what_a_cut_one_may_have_cost() -> None:
-    """2 rows and one slice of 2,000 that may be paid and not received: at most 30 of the 45 credits are gone."""
+    """2 rows and 2,000 that may be paid and not received: at most 30 of the 45 credits are gone."""
     answers = [answer(row(1) + row(2), is_cut=True), answer(row(3) + end("max_credits", 3, credits=10))]
     async with raw_server(*answers) as (url, heads), gateway(url) as client:
         history = await client.signal_history(max_credits=45)
