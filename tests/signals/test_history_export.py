@@ -226,6 +226,7 @@ async def test_the_last_credits_are_spent_in_smallest_slices(urls: tuple[str, st
         assert isinstance(poor, Refusal) and poor.err is Err.INSUFFICIENT_CREDITS and world.account.credits == 5
 
 
+@pytest.mark.threat(36)
 @pytest.mark.parametrize(("taken", "charged"), [(0, 0), (1, 10), (7, 10), (8, 20), (14, 20), (15, 40)])
 async def test_a_client_that_leaves_pays_for_slices_that_it_was_given_a_piece_of(
     urls: tuple[str, str], taken: int, charged: int
@@ -241,6 +242,7 @@ async def test_a_client_that_leaves_pays_for_slices_that_it_was_given_a_piece_of
         assert world.account.posted.get("signals/history", 0) == charged and not world.account.held
 
 
+@pytest.mark.threat(35)
 async def test_a_slow_client_is_cut_off_within_the_life_of_its_hold(urls: tuple[str, str]) -> None:
     """Threat 35. It pays for the slice that it did not take in time, and the answer has no end."""
     async with a_world(urls, [event(number) for number in range(300)]) as world:
@@ -289,6 +291,7 @@ async def test_what_the_history_has_not_got_yet_is_not_called_complete(
         assert (await world.lines({"to": str(NOW // 1000)}))[1]["reason"] == "complete"
 
 
+@pytest.mark.threat(35)
 async def test_the_number_of_exports_is_bounded(urls: tuple[str, str]) -> None:
     """Of one account: 429; of all: 503; both before any charge. An answer of which nothing was read counts no more."""
     async with a_world(urls, [event(1)]) as world:
@@ -309,6 +312,7 @@ async def test_the_number_of_exports_is_bounded(urls: tuple[str, str]) -> None:
         assert world.account.posted == {} and isinstance(await world.ask(is_head=True), PageAnswer)
 
 
+@pytest.mark.threat(31)
 async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: tuple[str, str]) -> None:
     """Threat 31, for answers that go on; few credits do not, as the slice that is sent is paid."""
     async with a_world(urls, [event(number) for number in range(500)], credits=60) as world:
