@@ -39,6 +39,7 @@ SCENARIOS = {
     "grpc-soak": ("stream_checks", "grpc_soak", "Yellowstone streams against the chain, with cuts"),
     "grpc-kill": ("stream_checks", "grpc_kill", "a replica killed under 500 Yellowstone streams"),
     "signals": ("signals", "main", "delay from a node's update to the signal that a subscriber reads"),
+    "signal-history": ("signal_history", "main", "a day of ten million signals as Parquet: rows a second, memory"),
     "classifiers": ("classifiers", "main", "signals of one program, shared by one, two and four classifiers"),
     "webhooks": ("webhooks", "main", "webhook deliveries, beside slow receivers and through kills"),
     "starvation": ("starvation", "main", "a client's calls beside an attacker, attacker by attacker"),

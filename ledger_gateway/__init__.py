@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         usage_to_polars,
         write_ledger,
     )
+    from ledger_gateway.history import HistoryEnd, HistoryReader, HistoryStopped, SignalHistory
     from ledger_gateway.retries import RetryPolicy
     from ledger_gateway.signals import Signal, SignalGap, current, to_pandas
     from ledger_gateway.stream import Stream
@@ -51,6 +52,7 @@ _MODULES = {
         *("ledger_to_arrow", "ledger_to_pandas", "ledger_to_polars"),
         *("usage_to_arrow", "usage_to_pandas", "usage_to_polars", "write_ledger"),
     ),
+    "history": ("HistoryEnd", "HistoryReader", "HistoryStopped", "SignalHistory"),
     "retries": ("RetryPolicy",),
     "signals": ("Signal", "SignalGap", "current", "to_pandas"),
     "stream": ("Stream",),
@@ -72,6 +74,9 @@ __all__ = [
     "Gap",
     "Gateway",
     "GatewayError",
+    "HistoryEnd",
+    "HistoryReader",
+    "HistoryStopped",
     "KeyConflict",
     "LedgerGatewayError",
     "LimitReached",
@@ -83,6 +88,7 @@ __all__ = [
     "Session",
     "Signal",
     "SignalGap",
+    "SignalHistory",
     "Stream",
     "Unavailable",
     "Unreachable",

@@ -6,13 +6,14 @@ Implements: retries.py and credentials.py over httpx. Not here: what the request
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
-from ledger_gateway.answers import Answer, Figures, document_of, figures_of
+from ledger_gateway.answers import Answer, Figures, document_of, figures_of, refusal_of
 from ledger_gateway.credentials import Credential, Session, headers_of
 from ledger_gateway.errors import BadAnswer, Denied, LedgerGatewayError, Unreachable
 from ledger_gateway.retries import Repeatable, RetryPolicy
@@ -98,6 +99,32 @@ class Transport:
                 if wait is None:
                     raise
             await self.sleep(wait)
+
+    @asynccontextmanager
+    async def streamed(
+        self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request once, for an answer that is read piece by piece. Raises the error of an answer that is a
+        refusal, and Unreachable; of a break in the middle httpx tells."""
+        signed = await self.credential_headers(method, path, b"")
+        sent = {"Accept-Encoding": "identity", **headers, **signed}
+        request = self._http.build_request(method, self.url + path, params=dict(query), headers=sent)
+        try:
+            response = await self._http.send(request, stream=True)
+        except _NOT_SENT as error:
+            raise Unreachable(f"no connection to {self.url}: {_reason(error)}", was_sent=False) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"no answer from {self.url}: {_reason(error)}", was_sent=True) from None
+        try:
+            if response.status_code >= 300:
+                refused = refusal_of(Answer(response.status_code, dict(response.headers), await _read(response)))
+                if isinstance(refused, Denied):
+                    self._ended(refused, signed)  # The next attempt signs in again.
+                raise refused
+            self._note(Answer(response.status_code, dict(response.headers), b""))
+            yield response
+        finally:
+            await response.aclose()
 
     async def credential_headers(self, method: str, path: str, body: bytes) -> dict[str, str]:
         """Return the headers of one attempt; a session signs in where it has to."""

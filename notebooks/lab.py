@@ -1,4 +1,4 @@
-"""What the notebooks share: an embedded chain of their own, its labelled market, and the signals of its stream."""
+"""What the notebooks share: a gateway or an embedded chain of their own, its labelled market, and its signals."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,25 +103,58 @@ def run(work: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A gateway, and the key of one account of it."""
+    """A gateway, and the key of one account of it. node_url: of its embedded chain; None: it has another node."""
 
     url: str
-    api_key: str
+    api_key: str = field(repr=False)
+    node_url: str | None = None
+
+    def chain(self) -> Lab | None:
+        """Return the embedded chain, whose market and faucet a notebook may use."""
+        return None if self.node_url is None else Lab({"url": self.node_url, "grpc_url": ""}, 0)
+
+
+async def signals_of_market(place: Place, rounds: int, seed: int, since: str = "0-0") -> int:
+    """Have an embedded chain's market act, wait until the service tells its signals, and return its transactions."""
+    from ledger_gateway import Gateway
+
+    lab = place.chain()
+    assert lab is not None, "this gateway's chain is not an embedded one: it has signals of its own"
+    lab.post("/admin/launch", {"trades": 0})
+    labels = [each for number in range(rounds) for each in lab.market(seed + number % 3, 4)]
+    wanted = {
+        each["signature"]
+        for each in labels
+        if not each["failed"] and {"newPair", "graduation"} & {expected["kind"] for expected in each["expected"]}
+    }
+    async with Gateway(place.url) as public:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while wanted:
+            page = await public.recent_signals(500, since)
+            wanted -= {signal.signature for signal in page.events}
+            if page.next_cursor == since:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{len(wanted)} signals of the market did not come")
+                await asyncio.sleep(0.2)
+            since = page.next_cursor or since
+    return len(labels)
 
 
 @contextlib.contextmanager
 def gateway() -> Iterator[Place]:
-    """The gateway of GATEWAY_URL and API_KEY; without them one is started in a temporary folder, and stopped."""
+    """The gateway of GATEWAY_URL and API_KEY, with the embedded chain of NODE_URL where it has one; without them a
+    gateway is started in a temporary folder, and stopped."""
     if "GATEWAY_URL" in os.environ:
-        yield Place(os.environ["GATEWAY_URL"], os.environ["API_KEY"])
+        yield Place(os.environ["GATEWAY_URL"], os.environ["API_KEY"], os.environ.get("NODE_URL"))
         return
     from bench.product import Product, free_ports
 
     with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
         Path(folder).chmod(0o711)  # Below root, the stores run as another user, who must be able to enter.
-        product = Product(Path(folder) / "data", {}, free_ports())
+        # Swaps of 1 SOL are large here: a small market has few of 10.
+        product = Product(Path(folder) / "data", {"LEDGER_SIGNALS__LARGE_SWAP_LAMPORTS": str(10**9)}, free_ports())
         try:
             product.start()
-            yield Place(product.http_url, product.api_key)
+            yield Place(product.http_url, product.api_key, product.ready["node_url"])
         finally:
             product.stop()

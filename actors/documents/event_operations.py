@@ -7,7 +7,19 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from actors.documents.operation import Access, Operation
-from actors.documents.schemas import LAMPORTS, PUBKEY, PUBKEYS, SECONDS, Schema, body, comma_list, list_of, or_null, ref
+from actors.documents.schemas import (
+    LAMPORTS,
+    PUBKEY,
+    PUBKEYS,
+    SECONDS,
+    TIME,
+    Schema,
+    body,
+    comma_list,
+    list_of,
+    or_null,
+    ref,
+)
 from actors.methods.prices import STREAMS
 
 _LIMIT: tuple[str, Schema] = ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50})
@@ -155,5 +167,24 @@ SIGNALS = (
         query=_FILTERS,
         refusals=(403, 404, 503),
         content_type="text/event-stream",
+    ),
+    Operation(
+        "GET /signals/history",
+        "signals",
+        "Returns the signals of a time, as JSON lines, CSV, Parquet or Arrow; X-Max-Credits caps it.",
+        {"type": "string"},
+        Access.ACCOUNT,
+        f"{_PRICES['history_credits']} credits for each started {_PRICES['history_events']:,} signals; HEAD is free",
+        query=(
+            ("from", TIME),
+            ("to", TIME),
+            *(row for row in _FILTERS if row[0] in ("kinds", "mint", "program")),
+            ("cursor", _CURSOR),
+            ("format", {"type": "string", "enum": ["jsonl", "csv", "parquet", "arrow"], "default": "jsonl"}),
+        ),
+        refusals=(403, 404, 412, 429, 503),
+        content_type="application/x-ndjson",
+        other_types=("text/csv", "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"),
+        has_limit=True,
     ),
 )

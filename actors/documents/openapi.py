@@ -188,9 +188,12 @@ def _response(row: Operation, status: int) -> dict[str, Any]:
 
 def _header_parameters(row: Operation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    if row.is_call:
+    if row.is_call or row.has_limit:
         schema = {"type": "string", "pattern": "^[0-9]{1,18}$"}
-        found.append(_header("X-Max-Credits", "refuse the request if it can cost more credits", schema))
+        text = (
+            "end the answer before it costs more" if row.has_limit else "refuse the request if it can cost more credits"
+        )
+        found.append(_header("X-Max-Credits", text, schema))
     if row.has_key:
         text = "of a call that moves money: carry it out once; 1 to 255 printable ASCII characters"
         found.append(_header("Idempotency-Key", text, _PRINTABLE))

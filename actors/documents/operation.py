@@ -27,8 +27,9 @@ class Operation:
 
     endpoint: as GET /capabilities lists it. price: in words; empty: free. answer: of success; successes, refusals: its
     statuses, beside those that every path of this access has. other_types: of content, which some answers have instead.
-    is_call: it takes X-Max-Credits and tells its cost. has_key: it takes an Idempotency-Key. is_limited: by the number
-    of requests of its client's address. example: a body that is taken; None: there is none to show.
+    is_call: it takes X-Max-Credits and tells its cost. has_limit: it takes X-Max-Credits alone. has_key: it takes an
+    Idempotency-Key. is_limited: by the number of requests of its client's address. example: a body that is taken; None:
+    there is none to show.
     """
 
     endpoint: str
@@ -45,6 +46,7 @@ class Operation:
     content_type: str = "application/json"
     other_types: tuple[str, ...] = ()
     is_call: bool = False
+    has_limit: bool = False
     has_key: bool = False
     is_limited: bool = False
     example: Any = None

@@ -11,17 +11,10 @@ from types import MappingProxyType
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
 from actors.documents.key_operations import KEYS
 from actors.documents.operation import Access, Operation
-from actors.documents.schemas import ENTRY_TYPES, PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
+from actors.documents.schemas import ENTRY_TYPES, PUBKEY, SIGNATURE, STRING, TIME, Schema, body, list_of, record, ref
 from actors.methods import prices
 from actors.methods.forms import EXAMPLE_KEY, EXAMPLE_SIGNATURE
 
-_YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
-_CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
-_TIME: Schema = {
-    "type": "string",
-    "pattern": rf"^([0-9]{{1,12}}|{_YEAR}-{_MONTH}-{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
-    "description": "ISO 8601 in UTC, or Unix seconds; from is not after to",
-}
 _COLUMNS = ("method", "hour", "day", "key")
 _GROUPINGS = [",".join(columns) for count in range(1, len(_COLUMNS) + 1) for columns in permutations(_COLUMNS, count)]
 # 134 bytes are one signature, one account and no instruction; 1,232 bytes are the most that a packet carries.
@@ -193,8 +186,8 @@ _ACCOUNT = (
         query=(
             *_WINDOW,
             ("cursor", _PLACE),
-            ("from", _TIME),
-            ("to", _TIME),
+            ("from", TIME),
+            ("to", TIME),
             ("type", {"type": "string", "enum": ENTRY_TYPES}),
             ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
             ("operation", {"type": "string", "pattern": "^[0-9a-f]{32}$"}),
@@ -215,8 +208,8 @@ _ACCOUNT = (
         "Usage",
         query=(
             ("by", {"type": "string", "enum": _GROUPINGS, "default": "method"}),
-            ("from", _TIME),
-            ("to", _TIME),
+            ("from", TIME),
+            ("to", TIME),
             ("format", {"type": "string", "enum": ["json", "csv"]}),
         ),
         other_types=("text/csv",),
@@ -239,8 +232,8 @@ _ACCOUNT = (
         query=(
             ("limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
             ("cursor", _PLACE),
-            ("from", _TIME),
-            ("to", _TIME),
+            ("from", TIME),
+            ("to", TIME),
             ("type", {"type": "string", "enum": ENTRY_TYPES}),
             ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
         ),

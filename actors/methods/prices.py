@@ -108,7 +108,16 @@ RELAY: tuple[RelayRow, ...] = (
 STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
     {
         "websocket": MappingProxyType({"connect_credits": 5, "notifications_per_credit": 10, "unsubscribe_credits": 0}),
-        "signals": MappingProxyType({"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0}),
+        # history_credits: of each started history_events of GET /signals/history.
+        "signals": MappingProxyType(
+            {
+                "connect_credits": 5,
+                "event_credits": 1,
+                "unsubscribe_credits": 0,
+                "history_credits": 10,
+                "history_events": 1_000,
+            }
+        ),
         # unpaid_seconds_kept: how long the time since a stream's last interval counts on for the next stream.
         "grpc": MappingProxyType(
             {
@@ -122,6 +131,7 @@ STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
     }
 )
 SIGNALS = "subscribeSignal"
+HISTORY = "signals/history"  # As the ledger names it.
 
 
 def units_per_credit() -> int:

@@ -21,7 +21,7 @@ class SignalKind(Enum):
 KINDS = frozenset(kind.value for kind in SignalKind)
 
 
-class SignalEvent(msgspec.Struct, frozen=True, array_like=True):
+class SignalEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One signal. The texts are as clients get them.
 
     lamports: the SOL side of a largeSwap. wallets: of a walletActivity, the watched wallets that the transaction names.

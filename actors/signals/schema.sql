@@ -16,6 +16,8 @@ CREATE TABLE signals (
 CREATE INDEX signals_by_mint ON signals (mint, cursor_ms);
 CREATE INDEX signals_by_program ON signals (program, cursor_ms);
 CREATE INDEX signals_by_kind ON signals (kind, cursor_ms);
+-- Corrections and gaps are few, and looked up for every slice of an export.
+CREATE INDEX signals_corrections ON signals (cursor_ms) WHERE change NOT IN ('event', 'restored');
 
 -- Entries up to this cursor are in the table, and entries from `kept_from_ms` on are still in it.
 CREATE TABLE signals_archived (

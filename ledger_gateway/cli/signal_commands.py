@@ -1,5 +1,6 @@
 """`signals`: what programs emit on the chain."""
 
+import asyncio
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ import typer
 
 from ledger_gateway.cli.output import builtin
 from ledger_gateway.cli.shell import Refused, Shell, command
+from ledger_gateway.history_files import writer_of
 from ledger_gateway.signals import Signal, SignalGap, to_pandas
 
 APP = typer.Typer(no_args_is_help=True)
@@ -86,6 +88,49 @@ async def export(
         raise Refused(str(error), "install the extra: `pip install -c constraints.txt -e '.[data]'`.") from None
     shell.out.rows({"signals": len(found), "file": str(path)})
     shell.out.next(f"`pandas.read_parquet({str(path)!r})` reads it.")
+
+
+@command(_SIGNALS)
+async def history(
+    shell: Shell,
+    path: Annotated[Path, typer.Argument(help="File to write: .parquet, .arrow, .jsonl or .csv.")],
+    start: Annotated[str | None, typer.Option("--from", help="Time in UTC, as 2026-11-22T19:00, or seconds.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="End of the time, exclusive; now where absent.")] = None,
+    kind: _Kinds = None,
+    program: Annotated[str | None, typer.Option("--program", help="Only of this program.")] = None,
+    mint: _Mint = None,
+    cursor: Annotated[str | None, typer.Option("--cursor", help="Only what comes after this place.")] = None,
+    max_credits: Annotated[int | None, typer.Option("--max-credits", min=1, help="Spend no more than this.")] = None,
+) -> None:
+    """Write the signals of a time to a file; priced per thousand. A cut connection is taken up again."""
+    if path.exists():
+        raise FileExistsError(17, "exists", str(path))
+    try:
+        write = writer_of(path)
+    except ImportError as error:
+        raise Refused(str(error), "install the extra, or write a .jsonl file.") from None
+    except ValueError as error:
+        raise Refused(str(error), "name the file by its format.") from None
+    part = path.with_name(path.name + ".part")
+    try:
+        async with shell.caller() as gateway:
+            reader = gateway.read_history(
+                *(start, to), kinds=kind, program=program, mint=mint, cursor=cursor, max_credits=max_credits
+            )
+            with part.open("xb") as file, write(file) as add:
+                async with aclosing(reader.groups()) as groups:
+                    async for group in groups:
+                        await asyncio.to_thread(add, group)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+    end = reader.end
+    assert end is not None
+    shell.out.rows(
+        {"signals": end.events, "credits": end.credits, "ended": end.reason, "gaps": len(end.gaps), "file": str(path)}
+    )
+    if end.reason != "complete":
+        shell.out.next(f"`ledger-gateway signals history FILE --cursor {end.cursor}` goes on here.")
 
 
 def _print(shell: Shell, event: Signal | SignalGap) -> None:

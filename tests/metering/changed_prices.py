@@ -22,7 +22,14 @@ def change() -> None:
             "websocket": Frozen(
                 {"connect_credits": next(new), "notifications_per_credit": 4, "unsubscribe_credits": 0}
             ),
-            "signals": Frozen({"connect_credits": next(new), "event_credits": 3, "unsubscribe_credits": 0}),
+            "signals": Frozen(
+                {
+                    **{name: next(new) for name in ("connect_credits", "history_credits")},
+                    "event_credits": 3,
+                    "unsubscribe_credits": 0,
+                    "history_events": 2,
+                }
+            ),
             "grpc": Frozen(
                 {
                     **{name: next(new) for name in ("request_credits", "replay_request_credits", "interval_credits")},

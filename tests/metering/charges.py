@@ -26,6 +26,9 @@ from actors.methods import prices
 from actors.methods.catalog import METHODS
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
+from actors.signals.history import DAY_MS, PostgresSignalHistory
+from actors.signals.history_export import SignalHistoryPage
+from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
 from actors.status.endpoints import pricing_document
@@ -33,9 +36,12 @@ from actors.status.products import Doors
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.accounts.conftest import empty_database
+from tests.databases import emptied
 from tests.gateway.doors.test_quote import CALLS, KEY, Part, offered
 from tests.gateway.doubles import RESULT, ScriptedNode
 from tests.gateway.world import Pages, Wallet, World, a_world, call
+from tests.signals.memory_store import MemorySignalLog
+from tests.signals.test_history import NO_SIGNALS, NOW, entry
 from tests.signals.test_hub import World as SignalWorld
 from tests.streams.geyser_world import Client, everything, geyser_world
 from tests.streams.world import ask, hear, open_sockets
@@ -190,6 +196,29 @@ async def server_sent_signals(urls: tuple[str, str]) -> None:
         assert (charged[0], sum(charged[1:])) == (SIGNAL["connect_credits"], 4 * SIGNAL["event_credits"])
 
 
+async def history_of_signals(urls: tuple[str, str]) -> None:
+    """Each started number of signals, over slices: two and a half of them, and an answer of none."""
+    each, events = SIGNAL["history_credits"], SIGNAL["history_events"]
+    async with (
+        emptied(*urls, *NO_SIGNALS) as pool,
+        books(*urls) as ledger,
+        a_world(**ledger.world) as world,
+    ):
+        await PostgresSignalHistory(pool).add([entry(number) for number in range(2 * events + 1)])
+        wallet, meters = await world.customer(PLENTY), Meters(world.accounts, world.clock, b"replica1")
+        watch, clock = StandingWatch(world.accounts, spending=meters), ManualClock(NOW + 2 * DAY_MS)
+        page = SignalHistoryPage(PostgresHistoryRows(pool), MemorySignalLog(), meters, watch, clock)
+        for kinds, units in (("newPair", 3), ("graduation", 1)):
+            opened = await page.answer(PageRequest(wallet.pubkey, query={"kinds": kinds}))
+            assert isinstance(opened, PageAnswer) and not isinstance(opened.body, bytes)
+            async for _ in opened.body:
+                pass
+            await opened.body.aclose()
+            assert sum(credits for _, credits in await ledger.new(wallet)) == units * each
+        await meters.stop()
+        await page.close()
+
+
 async def yellowstone(urls: tuple[str, str], folder: Path) -> None:
     """A call, the beginning of a stream, a replay that replaces its filters, and an interval, with a key as x-token."""
     async with (
@@ -246,6 +275,7 @@ async def _all(urls: tuple[str, str], folder: Path) -> None:
     await calls(urls)
     await websockets(urls)
     await server_sent_signals(urls)
+    await history_of_signals(urls)
     await yellowstone(urls, folder)
     await deliveries(urls)
 

@@ -14,8 +14,8 @@ from actors.accounts.named_keys import LISTED_MAX, KeyLimits
 from actors.errors import Err, Refusal
 from actors.gateway.pages.account import iso_time
 from actors.gateway.pages.routes import owners_answer
-from actors.gateway.pages.usage import time_ms
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
+from actors.times import unix_ms
 
 _PRIVATE = (("cache-control", "no-store"),)
 _NUMBERS_MAX = 9  # Digits of a key's number.
@@ -153,7 +153,7 @@ def _given(wanted: _Limits) -> dict[str, Any] | Refusal:
         if name in given and given[name] is None:
             given[name] = ()
     if isinstance(at := given.get("expires_at"), str):
-        moment = time_ms(at)
+        moment = unix_ms(at)
         if moment is None:
             return _bad("expires_at must be a time in UTC, such as 2026-12-01T00:00:00Z, or Unix seconds, or null")
         given["expires_at"] = moment // 1000

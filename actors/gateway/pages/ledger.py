@@ -16,7 +16,8 @@ from actors.errors import Err, Refusal
 from actors.gateway.calls.accepted import preferred
 from actors.gateway.pages.account import ledger_entry, parse_window
 from actors.gateway.pages.parquet import Column, Kind, parquet_file
-from actors.gateway.pages.usage import CSV, JSON, cell, time_ms
+from actors.gateway.pages.usage import CSV, JSON, cell
+from actors.times import unix_ms
 
 PARQUET = b"application/vnd.apache.parquet"
 _FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
@@ -87,7 +88,7 @@ def filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
         before = parse_cursor(given["cursor"])
         if before is None:
             return _bad("cursor must be the next_cursor of a page before")
-    times: dict[str, int | None] = {name: time_ms(given[name]) for name in ("from", "to") if name in given}
+    times: dict[str, int | None] = {name: unix_ms(given[name]) for name in ("from", "to") if name in given}
     for name, at_ms in times.items():
         if at_ms is None:
             return _bad(f"{name} must be a time in UTC, as 2026-11-22T19:00:00Z, 2026-11-22 or Unix seconds")

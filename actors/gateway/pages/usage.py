@@ -3,9 +3,8 @@
 Implements: actors/accounts/README.md, "Usage". Pure. The question's limits are accounts/usage.py's.
 """
 
-import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -14,15 +13,13 @@ import orjson
 from actors.accounts.usage import DAY_HOURS, HOUR_MS, UsageLine, usage_mistake
 from actors.errors import Err, Refusal
 from actors.gateway.calls.accepted import prefers
+from actors.times import unix_micros
 
 CSV, JSON = b"text/csv", b"application/json"
 CSV_HEADERS = ((b"content-disposition", b'attachment; filename="usage.csv"'),)
 _HOUR_SECONDS = HOUR_MS // 1000
 _NAMES = ("by", "from", "to", "format")
-_SECONDS = re.compile(r"[0-9]{1,12}")
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?(Z|\+00:00)?")
-_SECONDS_MAX = 10**11
-_EPOCH, _MICROSECOND, _HOUR_MICROS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1), 3_600_000_000
+_HOUR_MICROS = 3_600_000_000
 
 
 class UsageQuestion(NamedTuple):
@@ -99,28 +96,10 @@ def cell(text: str) -> str:
 
 def _hour(text: str, rounds_up: bool) -> int | None:
     """The hour of a time in Unix seconds or in ISO 8601; None: it is neither."""
-    micros = _micros(text)
+    micros = unix_micros(text)
     if micros is None:
         return None
     return -(-micros // _HOUR_MICROS) if rounds_up else micros // _HOUR_MICROS
-
-
-def time_ms(text: str) -> int | None:
-    """A time in Unix seconds or in ISO 8601 as Unix milliseconds; None: it is neither."""
-    micros = _micros(text)
-    return None if micros is None else micros // 1_000
-
-
-def _micros(text: str) -> int | None:
-    if _SECONDS.fullmatch(text):
-        return min(int(text), _SECONDS_MAX) * 1_000_000
-    if not _ISO.fullmatch(text := text.replace(" ", "+")):  # A plus sign that was not escaped in the URL.
-        return None
-    try:
-        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def _iso(hour: int) -> str:

@@ -19,6 +19,8 @@ from actors.signals.api import Classifiers, SignalReader
 from actors.signals.deliveries import RedisDeliveries
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import PostgresSignalHistory
+from actors.signals.history_export import SignalHistoryPage
+from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.host import place_classifiers
 from actors.signals.hub import SignalHub
 from actors.signals.log import RedisSignalLog
@@ -58,6 +60,9 @@ async def assemble_signals(
     pool = await connect_postgres(
         config.storage.postgres_url.get_secret_value(), connections_max=_CONNECTIONS_MAX, application=_APPLICATION
     )
+    exports = await connect_postgres(
+        config.storage.postgres_url.get_secret_value(), connections_max=_CONNECTIONS_MAX, application=_APPLICATION
+    )
     log = RedisSignalLog(redis_client, config.signals.stream_entries_max)
     classifiers = Classifiers(log)
     await classifiers.start()
@@ -65,12 +70,16 @@ async def assemble_signals(
     hub = SignalHub(log, replays, RedisDeliveries(redis_client), clock)
     await hub.start()
     recent = RecentSignals(hub, replays, clock)
+    past = await asyncio.to_thread(
+        SignalHistoryPage, PostgresHistoryRows(exports), log, meters, watch, clock
+    )  # It imports pyarrow.
     pages = [
         Page("GET", "/signals/recent", recent.answer, is_public=True, is_limited=False, minute_max=MINUTE_MAX),
         Page("GET", "/signals/stream", SignalEventStream(hub, meters, watch).answer, is_limited=False, for_keys=True),
+        Page("GET", "/signals/history", past.answer, is_limited=False, for_keys=True),
     ]
     kind = SignalSubscriptions(hub)
-    closers = [hub.stop, classifiers.stop, pool.close]
+    closers = [hub.stop, classifiers.stop, past.close, exports.close, pool.close]
     return Signals(hub, kind, pages, classifiers, closers)
 
 

@@ -70,9 +70,9 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
     clock, nobody = SystemClock(), OneAccount(0)
     meters, watch = Meters(nobody, clock, REPLICA), StandingWatch(nobody)  # type: ignore[arg-type]
     signals = await assemble_signals(config, client, clock, meters, watch, place)
-    assert [page.endpoint for page in signals.pages] == ["GET /signals/recent", "GET /signals/stream"]
+    assert [page.endpoint.partition("/signals/")[2] for page in signals.pages] == ["recent", "stream", "history"]
     assert signals.pages[0].minute_max == 300
-    assert [page.is_public for page in signals.pages] == [True, False]
+    assert [page.is_public for page in signals.pages] == [True, False, False]
     answer = await signals.pages[0].handler(PageRequest(None))
     assert isinstance(answer, PageAnswer) and isinstance(answer.body, bytes) and b'"M1"' in answer.body
     assert len(placed) == 1

@@ -12,6 +12,7 @@ from ledger_gateway.cli.shell import Shell
 from ledger_gateway.cli.signal_commands import _print
 from ledger_gateway.signals import Signal, SignalGap
 
+from ..test_history import U64, answer, end, row
 from ..world import http, raw_server
 from .conftest import Done, Site
 
@@ -54,3 +55,40 @@ def test_an_export_has_every_page_and_overwrites_nothing(cli: Callable[..., Done
     assert done.code == 0 and list(pandas.read_parquet(path)["signature"]) == ["S1", "S2"], done
     assert [head.partition(b"since=")[2][:3] for head in heads] == [b"0-0", b"1-0", b"5-0", b"6-0"]
     assert cli("signals", "export", str(path)).code == 1
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "arrow"])
+def test_a_history_is_a_file_in_the_format_of_its_name(
+    suffix: str, cli: Callable[..., Done], site: Site, tmp_path: Path
+) -> None:
+    """After a cut too; until it is whole it has another name, and nothing is overwritten."""
+    pandas = pytest.importorskip("pandas")
+    arrow = pytest.importorskip("pyarrow")
+    answers = answer(row(1), is_cut=True), answer(row(2, complete=True) + end("newest", 9, credits=20))
+    opened = raw_server(*answers)
+    url, heads = site.run(opened.__aenter__())
+    path = tmp_path / f"signals.{suffix}"
+    try:
+        done = cli(
+            "signals", "history", str(path), "--from", "2026-11-22", "--max-credits", "500", "--url", url, key="k"
+        )
+    finally:
+        site.run(opened.__aexit__(None, None, None))
+    assert done.code == 0 and "--cursor 9-1" in done.err + done.out, done
+    assert b"from=2026-11-22" in heads[0] and b"cursor=1-1" in heads[1] and list(tmp_path.iterdir()) == [path]
+    if suffix == "jsonl":
+        assert path.read_bytes() == row(1) + row(2, complete=True)
+        assert cli("signals", "history", str(path), key="k").code == 1
+        return
+    if suffix == "csv":
+        frame = pandas.read_csv(path, dtype={"lamports": "UInt64"})
+        assert list(frame["accounts"]) == ["a b", "a b"] and list(frame["complete"])[1] is True
+    else:
+        frame = pandas.read_parquet(path) if suffix == "parquet" else arrow.ipc.open_stream(path).read_pandas()
+    assert list(frame["slot"]) == [1, 2] and list(frame["lamports"]) == [U64, U64]
+
+
+def test_a_history_that_is_refused_leaves_no_file(cli: Callable[..., Done], tmp_path: Path) -> None:
+    for name, url in (("signals.xls", "http://127.0.0.1:9"), ("signals.csv", "http://127.0.0.1:9")):
+        done = cli("signals", "history", str(tmp_path / name), "--url", url, key="k")
+        assert done.code == 1 and "Next:" in done.err and not list(tmp_path.iterdir())

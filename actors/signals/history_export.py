@@ -1,0 +1,367 @@
+"""GET /signals/history: the signals of a time, streamed in slices, each paid for before it is sent.
+
+Implements: decisions, "history of signals"; money rule 10. A shell over history_rows.py, history_slices.py,
+history_formats.py.
+
+A slice is read, then held, then encoded and sent, then posted; the next one is read meanwhile, so that at most two are
+in memory. A client that leaves in the middle of a slice pays for it if any piece of it was given to the connection;
+else its hold is released. Slices grow while the client is fast, and are the smallest again when it is slow.
+
+When full: above EXPORTS_MAX exports of a replica: 503, of one account above ACCOUNT_EXPORTS_MAX: 429, both free. A
+client that does not take a slice within SLICE_SECONDS_MAX is cut off. All exports of a replica share THREADS threads.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.metering.meters import HeldCharge, Meters
+from actors.metering.standing_watch import StandingWatch
+from actors.methods.prices import HISTORY, STREAMS
+from actors.pages import PageAnswer, PageRequest
+from actors.signals.history import Archived, HistoryUnavailable
+from actors.signals.history_formats import Encoder, offered_formats
+from actors.signals.history_query import Cursor, HistoryRequest, read_history
+from actors.signals.history_rows import HistoryRange, HistoryRows
+from actors.signals.history_slices import CORRECTED_MS_MAX, last_place, read_signals
+from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
+from actors.times import iso_ms
+
+logger = logging.getLogger(__name__)
+
+CREDITS = STREAMS["signals"]["history_credits"]  # Of each started EVENTS.
+EVENTS = STREAMS["signals"]["history_events"]
+EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to two slices in memory, of about 8 MB.
+SLICE_EVENTS_MAX = 8 * EVENTS
+# With the 30 seconds that the gateway waits for one piece it is less than the shortest life of a hold, 55 seconds.
+SLICE_SECONDS_MAX = 20.0
+_SLOW_SECONDS = 2.0
+THREADS = 2
+_ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
+_SEQUENCE_MAX = (1 << 32) - 1
+_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the history of signals cannot be read at the moment")
+_FULL = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many exports of signals are under way here; nothing is charged"
+)
+_ACCOUNT_FULL = Refusal(
+    Err.CONCURRENCY_LIMITED, f"an account may have {ACCOUNT_EXPORTS_MAX} exports of signals at once; nothing is charged"
+)
+# A client whose answer was cut knows by `cut` how many events more than it received may be charged: one slice, and what
+# the buffers of the sockets on the way hold, of which 12 MB of JSON lines are assumed.
+_PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
+_LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
+_COMPLETE, _NEWEST, _CAPPED = "complete", "newest", "max_credits"
+
+
+class _Slice(NamedTuple):
+    """events: how many. place: of its last entry; of a last slice, the end of the range."""
+
+    prepared: Any
+    events: int
+    place: Cursor
+    is_last: bool
+
+
+class SignalHistoryPage:
+    """Belongs to one event loop. Making it imports pyarrow, where it is installed: do so before the loop serves."""
+
+    def __init__(self, rows: HistoryRows, log: SignalLog, meters: Meters, watch: StandingWatch, clock: Clock) -> None:
+        self.rows, self._log, self.meters, self.watch, self.clock = rows, log, meters, watch, clock
+        self._formats = offered_formats()
+        self._types = {name: content_type for name, (content_type, _) in self._formats.items()}
+        self._threads = ThreadPoolExecutor(THREADS, "signal-history")
+        self.exports: Counter[bytes] = Counter()
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
+        asked = read_history(request.query, request.headers, self._types, self.clock.now_ms())
+        if isinstance(asked, Refusal):
+            return asked
+        if asked.credits_max is not None and asked.credits_max < CREDITS:
+            return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{CREDITS} credits at least, and {asked.credits_max} are allowed")
+        if self.exports[request.account] >= ACCOUNT_EXPORTS_MAX:
+            return _ACCOUNT_FULL
+        if self.exports.total() >= EXPORTS_MAX:
+            return _FULL
+        leave = self._enter(request.account)
+        try:
+            answer = await self._begin(request, asked, leave)
+        except (HistoryUnavailable, SignalLogUnavailable):
+            answer = _AWAY
+        except BaseException:
+            leave()
+            raise
+        if isinstance(answer, Refusal) or request.is_head:
+            leave()
+        return answer
+
+    def _enter(self, account: bytes) -> Callable[[], None]:
+        """Count an export. Return what ends that, whoever calls it first."""
+        self.exports[account] += 1
+        counted = [account]
+
+        def leave() -> None:
+            if counted:
+                self.exports[counted.pop()] -= 1
+                if not self.exports[account]:
+                    del self.exports[account]
+
+        return leave
+
+    async def _begin(
+        self, request: PageRequest, asked: HistoryRequest, leave: Callable[[], None]
+    ) -> PageAnswer | Refusal:
+        archived, is_whole = await self._extent(asked.until_ms)
+        kept = archived.kept_from_ms
+        if asked.until_ms <= kept:
+            return Refusal(Err.INVALID_REQUEST, f"signals before {iso_ms(kept)} are not kept any more")
+        wanted = HistoryRange(
+            asked.after, min(cursor_key(archived.cursor), (asked.until_ms - 1, _SEQUENCE_MAX)), asked.query
+        )
+        gaps = await self._gaps(asked, kept)
+        headers = [("x-signals-from", iso_ms(kept)), ("x-signals-gaps", str(len(gaps))), ("cache-control", "no-store")]
+        headers += [("x-signals-price", _PRICE), ("vary", "Accept")]
+        headers.append(("content-disposition", f'attachment; filename="signals.{asked.format}"'))
+        content_type, make_encoder = self._formats[asked.format]
+        if request.is_head:
+            events = await self.rows.estimate(wanted)
+            headers += [("x-signals-estimated", str(events)), ("x-credits-estimated", str(price(max(events, 1))))]
+            return PageAnswer(_Body(_nothing(), leave), 200, content_type, headers)
+        charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
+        if isinstance(charge, Refusal):
+            return charge
+        export = _Export(self, request, asked, wanted, make_encoder(), charge, _Told(_whole(is_whole), kept, gaps))
+
+        def end() -> None:
+            export.end()
+            leave()
+
+        return PageAnswer(_Body(export.pieces(), end), 200, content_type, headers)
+
+    async def _extent(self, until_ms: int) -> tuple[Archived, bool]:
+        """Return what the history has, and whether that is everything before this time. Waits a moment for what the log
+        has and the history has not."""
+        now_ms, waits = self.clock.now_ms(), 0
+        while True:
+            archived = await self.rows.extent()
+            newer = await self._log.read(archived.cursor, 1)
+            is_there = not newer or cursor_key(newer[0].cursor)[0] >= until_ms
+            if is_there or waits == _ARCHIVE_WAITS:
+                return archived, is_there and until_ms <= now_ms
+            waits += 1
+            await asyncio.sleep(_ARCHIVE_SECONDS)
+
+    async def _gaps(self, asked: HistoryRequest, kept_from_ms: int) -> list[dict[str, Any]]:
+        begins_ms = asked.after[0] + 1 if asked.after[1] == _SEQUENCE_MAX else asked.after[0]
+        found: list[dict[str, Any]] = []
+        if 0 < begins_ms < kept_from_ms:
+            found.append({"from": iso_ms(begins_ms), "to": iso_ms(kept_from_ms), "reason": "not kept any more"})
+        return found + [orjson.loads(gap) for gap in await self.rows.gaps(begins_ms, asked.until_ms)]
+
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+
+class _Told(NamedTuple):
+    """What the end of an answer says of its range. whole: the reason of an end that nothing cut short."""
+
+    whole: str
+    kept_from_ms: int
+    gaps: list[dict[str, Any]]
+
+
+class _Export:
+    """One answer. The charge of the first EVENTS is held when it is made."""
+
+    def __init__(
+        self,
+        page: SignalHistoryPage,
+        request: PageRequest,
+        asked: HistoryRequest,
+        wanted: HistoryRange,
+        encoder: Encoder,
+        charge: HeldCharge,
+        told: _Told,
+    ) -> None:
+        self._page, self._meters, self._encoder, self._wanted = page, page.meters, encoder, wanted
+        self._payer, self._proof, self._told = request.payer, request.proof or request.payer, told
+        self._charge: HeldCharge | None = charge  # Of the slice that is being sent.
+        self._given = False  # Whether any of that slice was given to the connection.
+        self._thousands, self._events, self._credits = 1, 0, 0  # Held or paid for, delivered, and charged.
+        self._events_max = None if asked.credits_max is None else asked.credits_max // CREDITS * EVENTS
+        self._place = wanted.after
+        self._ended: Refusal | None = None
+        self._reading: asyncio.Task[_Slice] | None = None
+
+    # --- what is paid
+
+    async def _hold(self, events: int) -> Refusal | None:
+        """Hold what the slice costs that takes the export to so many events."""
+        more = -(-events // EVENTS) - self._thousands
+        if more <= 0:
+            return None
+        charge = await self._meters.hold(self._payer, HISTORY, more * CREDITS, takes_rate_unit=False)
+        if isinstance(charge, Refusal):
+            return charge
+        self._charge, self._thousands = charge, self._thousands + more
+        return None
+
+    async def _post(self) -> None:
+        """Post what is held. The post goes on where the client leaves meanwhile."""
+        charge, self._charge, self._given = self._charge, None, False
+        if charge is None:
+            return
+        posted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._meters.run(self._posted(charge, posted))
+        if await posted:
+            self._credits += charge.settle.charged
+
+    async def _posted(self, charge: HeldCharge, posted: asyncio.Future[bool]) -> None:
+        is_charged = await self._meters.post(charge)
+        if not posted.done():
+            posted.set_result(is_charged)
+
+    def end(self) -> None:
+        """Settle what the answer ended in the middle of. A second call changes nothing."""
+        charge, self._charge = self._charge, None
+        if charge is not None:
+            self._meters.run(self._settled(charge))
+        if self._reading is not None:
+            self._reading.cancel()
+        self._page.watch.leave(self._proof, self._payer, self)
+
+    async def _settled(self, charge: HeldCharge) -> None:
+        if self._given:
+            await self._meters.post(charge)
+        else:
+            await self._meters.release(charge)
+
+    def _may_not_go_on(self, refusal: Refusal) -> None:
+        """The watch ends streams with few credits, too; here the next hold does, and no sooner."""
+        if refusal.err not in _LACKS:
+            self._ended = refusal
+
+    # --- what is read
+
+    def _read(self, place: Cursor, count: int) -> None:
+        self._reading = asyncio.create_task(self._slice(place, count))
+
+    async def _slice(self, place: Cursor, count: int) -> _Slice:
+        lines = await self._page.rows.slice(self._wanted._replace(after=place), count)
+        if not lines:
+            return _Slice(None, 0, self._wanted.last, True)
+        first_ms, *last = last_place(lines)
+        corrections = await self._page.rows.corrections(first_ms, last[0] + CORRECTED_MS_MAX)
+        prepared, kept, fetched = await self._page.in_thread(_prepared, self._encoder, lines, corrections)
+        is_last = fetched < count
+        return _Slice(prepared, kept, self._wanted.last if is_last else (last[0], last[1]), is_last)
+
+    # --- what is sent
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        self._page.watch.join(self._proof, self._payer, self, self._may_not_go_on)
+        head = self._encoder.head()
+        if head:
+            yield head
+        size, reason = EVENTS, ""
+        self._read(self._place, size)
+        while not reason:
+            assert self._reading is not None
+            try:
+                found = await self._reading
+            except (HistoryUnavailable, msgspec.MsgspecError) as error:
+                logger.warning("an export of signals ends early: %s", type(error).__name__)
+                reason = "unavailable"
+                break
+            refusal = self._ended or await self._hold(self._events + found.events)
+            if refusal is not None and refusal.err in _LACKS and found.events > EVENTS:
+                size = EVENTS - self._events % EVENTS  # As much as the smallest charge pays for.
+                self._read(self._place, size)
+                continue
+            if refusal is not None:
+                reason = refusal.err.name.lower()
+                break
+            left = None if self._events_max is None else self._events_max - self._events - found.events
+            if not found.is_last and left != 0:
+                size = min(size, left or size)
+                self._read(found.place, size)
+            began = self._page.clock.monotonic()
+            for piece in await self._page.in_thread(self._encoder.write, found.prepared) if found.events else ():
+                self._given = True
+                yield piece
+                # While the socket takes everything, nothing waits: a slice would hold the loop, and hide a disconnect.
+                await asyncio.sleep(0)
+                if self._page.clock.monotonic() - began > SLICE_SECONDS_MAX:
+                    return  # Without an end, as after any cut.
+            if found.events:
+                await self._post()
+            self._events, self._place = self._events + found.events, found.place
+            is_slow = self._page.clock.monotonic() - began > _SLOW_SECONDS
+            size = EVENTS if is_slow else min(2 * size, SLICE_EVENTS_MAX)
+            reason = self._told.whole if found.is_last else _CAPPED if left == 0 else ""
+        if reason != "unavailable":
+            self._given = True
+            await self._post()  # Of an answer without signals: its minimum.
+        yield await self._page.in_thread(self._encoder.end, self._end(reason))
+
+    def _end(self, reason: str) -> dict[str, Any]:
+        return {
+            "reason": reason,
+            "cursor": f"{self._place[0]}-{self._place[1]}",
+            "events": self._events,
+            "credits": self._credits,
+            "kept_from": iso_ms(self._told.kept_from_ms),
+            "gaps": self._told.gaps,
+        }
+
+
+class _Body(AsyncGenerator[bytes, None]):
+    """The pieces of an answer, and what to do at its end also where no piece was ever asked for: a generator that did
+    not begin runs nothing when it is closed."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
+        self._pieces, self._on_end = pieces, on_end
+
+    def asend(self, value: None) -> Coroutine[Any, Any, bytes]:
+        return self._pieces.asend(value)
+
+    def athrow(self, *error: Any) -> Coroutine[Any, Any, bytes]:
+        return self._pieces.athrow(*error)
+
+    async def aclose(self) -> None:
+        try:
+            await self._pieces.aclose()
+        finally:
+            self._on_end()
+
+
+def price(events: int) -> int:
+    """Return what so many events cost; an export costs at least its first started EVENTS."""
+    return max(1, -(-events // EVENTS)) * CREDITS
+
+
+def _whole(is_whole: bool) -> str:
+    return _COMPLETE if is_whole else _NEWEST
+
+
+def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[bytes]) -> tuple[Any, int, int]:
+    """Return what the encoder writes, how many signals that are, and how many lines were read."""
+    groups, fetched = read_signals(lines, corrections)
+    count = sum(map(len, groups))
+    return (encoder.prepare(groups) if count else None), count, fetched
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    """The body of a HEAD."""
+    for piece in tuple[bytes, ...]():
+        yield piece

@@ -1,0 +1,261 @@
+"""Signals as JSON lines, CSV, Parquet and Arrow, piece by piece.
+
+Implements: decisions, "history of signals". Pure. `prepare` and `write` run in threads, see history_slices.py; the
+encoders of Parquet and Arrow let Python's lock go. Of one encoder, `write` and `end` are called one after the other;
+what was only prepared leaves no trace in it. pyarrow is the optional extra `data`; without it two formats are not
+offered. Importing it holds Python's lock for tens of milliseconds, so `offered_formats` is called before a process
+serves.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import orjson
+
+from actors.signals.history_slices import StoredSignal, rest
+
+COLUMNS = (
+    *("time_ms", "cursor", "kind", "program", "signature", "slot", "mint", "quote_asset", "curve_type", "complete"),
+    *("lamports", "accounts", "wallets", "block_time"),
+)
+_PIECE_BYTES = 1 << 16
+_READ_BYTES = 1 << 20  # Of JSON lines at once; a row has at most some thousand.
+_ROWS_A_PIECE = 150  # Of text: about 64 KiB.
+END_KEY = b"ledger_gateway.end"
+
+
+class Encoder(Protocol):
+    def head(self) -> bytes:
+        """Return what comes before all rows."""
+        ...
+
+    def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
+        """Make of rows what `write` takes."""
+        ...
+
+    def write(self, prepared: Any) -> list[bytes]:
+        """Return the pieces of an answer that these rows are."""
+        ...
+
+    def end(self, told: Mapping[str, Any]) -> bytes:
+        """Return what comes after all rows. told: how the answer ended."""
+        ...
+
+
+def offered_formats() -> dict[str, tuple[str, Callable[[], Encoder]]]:
+    """Return by name the content type of each format and what makes its encoders. The first one is the default."""
+    texts: dict[str, tuple[str, Callable[[], Encoder]]] = {
+        "jsonl": ("application/x-ndjson", JsonLines),
+        "csv": ("text/csv", CommaSeparated),
+    }
+    try:
+        import pyarrow
+        import pyarrow.json
+        import pyarrow.parquet as parquet
+    except ImportError:
+        return texts
+    types = _Columns(pyarrow, pyarrow.json)
+    return texts | {
+        "parquet": ("application/vnd.apache.parquet", lambda: ParquetFile(parquet, types)),
+        "arrow": ("application/vnd.apache.arrow.stream", lambda: ArrowStream(pyarrow, types)),
+    }
+
+
+class _JsonRow(msgspec.Struct, gc=False):
+    time_ms: int
+    cursor: str
+    kind: str
+    program: str
+    signature: str
+    slot: int
+    mint: str | None
+    quote_asset: str | None
+    curve_type: str | None
+    complete: bool | None
+    lamports: int | None
+    accounts: tuple[str, ...]
+    wallets: tuple[str, ...]
+    block_time: int | None
+
+
+def _json_row(row: StoredSignal) -> _JsonRow:
+    event = row.event
+    return _JsonRow(
+        *(row.cursor_ms, row.cursor, event.kind, event.program, event.signature, event.slot, event.mint),
+        *(event.quote_asset, event.curve_type, event.complete, event.lamports, event.accounts, event.wallets),
+        event.block_time,
+    )
+
+
+class JsonLines:
+    """The last line is {"end": ...}: an answer without it was cut."""
+
+    def __init__(self) -> None:
+        self._encoder = msgspec.json.Encoder()
+
+    def head(self) -> bytes:
+        return b""
+
+    def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> list[bytes]:
+        return _texts(groups, lambda rows: self._encoder.encode_lines([_json_row(row) for row in rows]))
+
+    def write(self, prepared: list[bytes]) -> list[bytes]:
+        return prepared
+
+    def end(self, told: Mapping[str, Any]) -> bytes:
+        return orjson.dumps({"end": told}) + b"\n"
+
+
+class CommaSeparated:
+    """Lists are separated by spaces. The last line is `# end: {...}`: an answer without it was cut."""
+
+    def head(self) -> bytes:
+        return ",".join(COLUMNS).encode() + b"\n"
+
+    def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> list[bytes]:
+        return _texts(groups, _csv)
+
+    def write(self, prepared: list[bytes]) -> list[bytes]:
+        return prepared
+
+    def end(self, told: Mapping[str, Any]) -> bytes:
+        return b"# end: " + orjson.dumps(told) + b"\n"
+
+
+def _csv(rows: Sequence[StoredSignal]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        (
+            *(row.cursor_ms, row.cursor, event.kind, event.program, event.signature, event.slot, event.mint),
+            *(event.quote_asset, event.curve_type, _COMPLETE[event.complete], event.lamports),
+            *(" ".join(event.accounts), " ".join(event.wallets), event.block_time),
+        )
+        for row in rows
+        for event in (row.event,)
+    )
+    return text.getvalue().encode()
+
+
+_COMPLETE = {True: "true", False: "false", None: None}
+
+
+def _texts(groups: Sequence[Sequence[StoredSignal]], encode: Callable[[Sequence[StoredSignal]], bytes]) -> list[bytes]:
+    pieces = []
+    for group in groups:
+        for start in range(0, len(group), _ROWS_A_PIECE):
+            pieces.append(encode(group[start : start + _ROWS_A_PIECE]))
+        rest()
+    return pieces
+
+
+class _Columns:
+    """The schema of both binary formats: `time` in place of `time_ms`; it depends on no row.
+
+    pyarrow reads the rows as JSON lines, without Python's lock. To make arrays of lists it would hold the lock, and
+    import pandas.
+    """
+
+    def __init__(self, arrow: Any, json: Any) -> None:
+        text, whole, texts = arrow.string(), arrow.int64(), arrow.list_(arrow.string())
+        types = dict.fromkeys(COLUMNS, text) | {"time_ms": whole, "slot": whole, "block_time": whole}
+        types |= {"lamports": arrow.uint64(), "complete": arrow.bool_(), "accounts": texts, "wallets": texts}
+        self._arrow, self._json, self._lines = arrow, json, JsonLines()
+        self._reading = json.ReadOptions(use_threads=False, block_size=_READ_BYTES)
+        self._parsing = json.ParseOptions(explicit_schema=arrow.schema(list(types.items())))
+        self._time = arrow.timestamp("ms", tz="UTC")
+        self.schema = arrow.schema([("time", self._time), *list(types.items())[1:]])
+
+    def batch(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
+        """Return one record batch."""
+        if not groups:
+            return self._arrow.RecordBatch.from_arrays(
+                [self._arrow.nulls(0, kind) for kind in self.schema.types], schema=self.schema
+            )
+        # Group by group: to join the lines of a slice would hold the lock for milliseconds.
+        tables = [self._read(b"".join(self._lines.prepare([group]))) for group in groups]
+        # One piece of memory for each column: a slice is far below the 2 GiB that one array of texts may have.
+        columns = [column.chunk(0) for column in self._arrow.concat_tables(tables).combine_chunks().columns]
+        return self._arrow.RecordBatch.from_arrays([columns[0].view(self._time), *columns[1:]], schema=self.schema)
+
+    def _read(self, lines: bytes) -> Any:
+        source = self._arrow.BufferReader(lines)
+        return self._json.read_json(source, read_options=self._reading, parse_options=self._parsing)
+
+
+class _Sink(io.RawIOBase):
+    """Collects what an encoder writes."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._written.append(bytes(data))
+        return len(data)
+
+    def take(self) -> list[bytes]:
+        taken, self._written = self._written, []
+        return taken
+
+
+class ArrowStream:
+    """An IPC stream. Its last batch is empty and has the end as its own metadata; see `END_KEY`."""
+
+    def __init__(self, arrow: Any, columns: _Columns) -> None:
+        self._columns, self._sink = columns, _Sink()
+        self._writer = arrow.ipc.new_stream(self._sink, columns.schema)
+
+    def head(self) -> bytes:
+        return b"".join(self._sink.take())
+
+    def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
+        return self._columns.batch(groups)
+
+    def write(self, prepared: Any) -> list[bytes]:
+        self._writer.write_batch(prepared)
+        return _pieces(self._sink.take())
+
+    def end(self, told: Mapping[str, Any]) -> bytes:
+        self._writer.write_batch(self._columns.batch([]), custom_metadata={END_KEY: orjson.dumps(told)})
+        self._writer.close()
+        return b"".join(self._sink.take())
+
+
+class ParquetFile:
+    """One row group for each slice. The file's metadata has the end; without it no reader opens the file."""
+
+    def __init__(self, parquet: Any, columns: _Columns) -> None:
+        self._columns, self._sink = columns, _Sink()
+        self._writer = parquet.ParquetWriter(self._sink, columns.schema, compression="zstd", compression_level=1)
+
+    def head(self) -> bytes:
+        return b"".join(self._sink.take())
+
+    def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
+        return self._columns.batch(groups)
+
+    def write(self, prepared: Any) -> list[bytes]:
+        self._writer.write_batch(prepared)
+        return _pieces(self._sink.take())
+
+    def end(self, told: Mapping[str, Any]) -> bytes:
+        self._writer.add_key_value_metadata({END_KEY: orjson.dumps(told)})
+        self._writer.close()
+        return b"".join(self._sink.take())
+
+
+def _pieces(written: Sequence[bytes]) -> list[bytes]:
+    """Cut what is large, and join what is small."""
+    pieces, small = list[bytes](), list[bytes]()
+    for data in written:
+        small.append(data)
+        if len(data) >= _PIECE_BYTES or sum(map(len, small)) >= _PIECE_BYTES:
+            joined = b"".join(small)
+            pieces += [joined[start : start + _PIECE_BYTES] for start in range(0, len(joined), _PIECE_BYTES)]
+            small = []
+    return [*pieces, b"".join(small)] if small else pieces

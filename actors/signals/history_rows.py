@@ -1,0 +1,129 @@
+"""Reads the history in slices of many thousand rows, as the bytes that the database sends: a port and its store.
+
+Implements: decisions, "history of signals". The database writes each row as one line of JSON, and a COPY brings them as
+bytes, so that an event loop touches no single row; history_slices.py reads the lines in a thread. Nothing is kept open
+between two slices: a client may be slow. Corrections are found by an index of their own, which is small.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Protocol
+
+import asyncpg
+
+from actors.signals.history import Archived, HistoryQuery, HistoryUnavailable
+from actors.signals.history_query import Cursor
+from actors.storage.connections import borrowed
+
+GAPS_MAX = 100
+_WAIT_SECONDS = 10.0
+_COPY_SECONDS = 9.0
+_MATCHING = """
+cursor_ms >= $1 AND (cursor_ms, cursor_seq) > ($1::bigint, $2::bigint)
+AND cursor_ms <= $3 AND (cursor_ms, cursor_seq) <= ($3::bigint, $4::bigint)
+AND change IN ('event', 'restored')
+AND ($5::text[] IS NULL OR kind = ANY($5)) AND ($6::text[] IS NULL OR program = ANY($6))
+AND ($7::text IS NULL OR mint = $7)
+"""
+_SLICE = f"""
+SELECT '[' || cursor_ms || ',' || cursor_seq || ',' || convert_from(body, 'UTF8') || ']' FROM signals
+WHERE {_MATCHING} ORDER BY cursor_ms, cursor_seq LIMIT $8::bigint
+"""  # noqa: S608  # Texts of this file.
+# Both of these name the condition of the index.
+_CORRECTIONS = """
+SELECT '[' || cursor_ms || ',' || cursor_seq || ',"' || change || '",' || convert_from(body, 'UTF8') || ']' FROM signals
+WHERE change NOT IN ('event', 'restored') AND change <> 'gap' AND cursor_ms >= $1::bigint AND cursor_ms < $2::bigint
+ORDER BY cursor_ms, cursor_seq
+"""
+_GAPS = """
+SELECT convert_from(body, 'UTF8') FROM signals
+WHERE change NOT IN ('event', 'restored') AND change = 'gap' AND cursor_ms >= $1 AND cursor_ms < $2
+ORDER BY cursor_ms, cursor_seq LIMIT $3
+"""
+_ESTIMATE = re.compile(r"rows=(\d+)")
+
+
+class HistoryRange(NamedTuple):
+    """after: exclusive. last: inclusive."""
+
+    after: Cursor
+    last: Cursor
+    query: HistoryQuery
+
+
+class HistoryRows(Protocol):
+    async def extent(self) -> Archived:
+        """Return up to which cursor the history has everything, and from when on. All raise HistoryUnavailable."""
+        ...
+
+    async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
+        """Return the first so many signals of a range, oldest first, without corrections: pieces of lines of
+        [cursor_ms, cursor_seq, event], in which COPY has doubled each backslash."""
+        ...
+
+    async def corrections(self, from_ms: int, until_ms: int) -> list[bytes]:
+        """Return lines of [cursor_ms, cursor_seq, change, event], as above."""
+        ...
+
+    async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
+        """Return the first GAPS_MAX gaps that were told in this time, as JSON."""
+        ...
+
+    async def estimate(self, wanted: HistoryRange) -> int:
+        """Return about how many signals a range has, by the statistics of the database."""
+        ...
+
+
+class PostgresHistoryRows:
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def extent(self) -> Archived:
+        async with self._connection() as connection:
+            row = await connection.fetchrow("SELECT cursor_ms, cursor_seq, kept_from_ms FROM signals_archived")
+        return Archived(f"{row['cursor_ms']}-{row['cursor_seq']}", row["kept_from_ms"])
+
+    async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
+        return await self._copy(_SLICE, *_arguments(wanted), count)
+
+    async def corrections(self, from_ms: int, until_ms: int) -> list[bytes]:
+        return await self._copy(_CORRECTIONS, from_ms, until_ms)
+
+    async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
+        async with self._connection() as connection:
+            return [row[0] for row in await connection.fetch(_GAPS, from_ms, until_ms, GAPS_MAX)]
+
+    async def estimate(self, wanted: HistoryRange) -> int:
+        async with self._connection() as connection:
+            plan = await connection.fetch(
+                f"EXPLAIN SELECT FROM signals WHERE {_MATCHING}",
+                *_arguments(wanted),
+            )
+        found = _ESTIMATE.search(plan[0][0])
+        return int(found[1]) if found else 0
+
+    async def _copy(self, query: str, *arguments: Any) -> list[bytes]:
+        pieces: list[bytes] = []
+
+        async def take(piece: bytes) -> None:
+            pieces.append(piece)
+
+        async with self._connection() as connection:
+            await connection.copy_from_query(query, *arguments, output=take, timeout=_COPY_SECONDS)
+        return pieces
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        async with borrowed(self._pool, _WAIT_SECONDS, HistoryUnavailable) as connection:
+            try:
+                yield connection
+            except asyncio.CancelledError:
+                connection.terminate()  # The client has left in the middle of a copy.
+                raise
+
+
+def _arguments(wanted: HistoryRange) -> tuple[Any, ...]:
+    query = wanted.query
+    return *wanted.after, *wanted.last, query.kinds, query.programs, query.mint
