@@ -140,9 +140,9 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     """refusal: name of an Err that ends the whole request, else None; verdicts: per item an Err name, or None: held.
 
     figures: None when the account is unknown or the credential is not valid. epoch: of the owner, for the settle. key:
-    number of the named key that was presented, for the settle too; 0: none was. view: slots below which nothing may be
-    answered, at processed, confirmed and finalized. Below zero, without the sign, it is a bound that may be too low; 0:
-    none is known. None: the request did not ask.
+    number of the named key that was presented, for the settle too; 0: none was. view: at processed, confirmed and
+    finalized, the floor below which no monotonic read may be answered, then three bounds (accounts/view.py). None: the
+    request did not ask.
     """
 
     pubkey: bytes
@@ -151,7 +151,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     verdicts: tuple[str | None, ...]
     figures: Figures | None
     key: int = 0
-    view: tuple[int, int, int] | None = None
+    view: tuple[int, int, int, int, int, int] | None = None
 
     @property
     def payer(self) -> ProvenProof:
@@ -173,7 +173,8 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     """End one hold: post (charged above 0) or release (charged 0). Idempotent by operation.
 
     It has all fields that a new owner needs to accept it without having granted the hold. shown: the slots that the
-    answer shows to its account, as `view` has them in HoldReply. None: none, or nobody asked for a monotonic read.
+    answer shows to its account, at processed, confirmed and finalized; 0: none. Below zero, without the sign, it is a
+    bound alone. None: nobody asked for a monotonic read.
     """
 
     operation: bytes

@@ -4,43 +4,44 @@ Implements: decisions, "Monotonic reads". Pure: steady seconds are an argument. 
 of the account and not part of it: a view that is lost with its owner, or given up after VIEW_SECONDS, only makes the
 next read ask the nodes for their newest slot, which is at least as high.
 
-A floor is certain when the owner knows that nothing above it was shown. Calls that were held before the account came
-into this memory were told other floors, so they show bounds alone; and so does a racer with what it saw of a send.
+A floor is a slot above which nothing was shown, as far as this memory knows. A bound is a slot that was shown by
+somebody who was not told the floor: by a call that was held before the account came into this memory, or by the racer
+of a send. A bound may be too low, and a racer has it from one node, so whoever reads it judges whether to believe it.
 """
 
 from dataclasses import dataclass, field
 
-Slots = tuple[int, int, int]  # At processed, confirmed and finalized; below zero: not certain.
 # Longer than the longest call, so that no call that was told a floor before it was given up is charged after. With a
 # chain that started again, an account's monotonic reads are refused for so long.
 VIEW_SECONDS = 60
-NOTHING: Slots = (0, 0, 0)
+_LEVELS = 3  # processed, confirmed and finalized.
+Told = tuple[int, int, int, int, int, int]  # The floors, then the bounds; 0: there is none.
+NOTHING: Told = (0, 0, 0, 0, 0, 0)
 
 
 @dataclass(slots=True)
 class View:
-    slots: list[int] = field(default_factory=lambda: [0, 0, 0])
-    certain: list[bool] = field(default_factory=lambda: [False] * 3)
-    shown_at: list[int] = field(default_factory=lambda: [0, 0, 0])  # Steady seconds.
+    """slots, shown_at: three floors, then three bounds. Steady seconds."""
 
-    def show(self, shown: Slots, is_held_here: bool, now: int) -> None:
-        """is_held_here: the hold of this call is in this memory, so the call was told the floors of this memory."""
+    slots: list[int] = field(default_factory=lambda: [0] * (2 * _LEVELS))
+    shown_at: list[int] = field(default_factory=lambda: [0] * (2 * _LEVELS))
+
+    def show(self, shown: tuple[int, int, int], is_held_here: bool, now: int) -> None:
+        """shown: as SettleRequest has it. is_held_here: the hold of this call is in this memory, so the call was told
+        the floors of this memory."""
         for level, slot in enumerate(shown):
             if not slot:
                 continue
-            self._give_up(level, now)
-            if abs(slot) >= self.slots[level]:
-                self.slots[level], self.shown_at[level] = abs(slot), now
-            self.certain[level] |= slot > 0 and is_held_here
+            place = level if slot > 0 and is_held_here else level + _LEVELS
+            self._give_up(place, now)
+            if abs(slot) >= self.slots[place]:
+                self.slots[place], self.shown_at[place] = abs(slot), now
 
-    def told(self, now: int) -> Slots:
-        for level in range(len(self.slots)):
-            self._give_up(level, now)
-        processed, confirmed, finalized = (
-            slot if certain else -slot for slot, certain in zip(self.slots, self.certain, strict=True)
-        )
-        return processed, confirmed, finalized
+    def told(self, now: int) -> Told:
+        for place in range(2 * _LEVELS):
+            self._give_up(place, now)
+        return tuple(self.slots)  # type: ignore[return-value]
 
-    def _give_up(self, level: int, now: int) -> None:
-        if now - self.shown_at[level] > VIEW_SECONDS:
-            self.slots[level], self.certain[level] = 0, False
+    def _give_up(self, place: int, now: int) -> None:
+        if now - self.shown_at[place] > VIEW_SECONDS:
+            self.slots[place] = 0

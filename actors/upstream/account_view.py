@@ -2,9 +2,9 @@
 
 Implements: decisions, "Monotonic reads". Pure, but for the variable that says under which view this task works.
 
-The owner of the account tells the floors with its hold, and hears the slots that were shown with the charge
-(accounts/view.py): three numbers each, one for each commitment. A number above zero is certain: nothing above it was
-shown to this account. One below zero, without its sign, is a lower bound alone, and zero is nothing known.
+The owner of the account tells floors and bounds with its hold, and hears the slots that were shown with the charge
+(accounts/view.py). A floor is known for certain: nothing above it was shown to this account. A bound may be too low,
+and is heeded as far as it is believed. Zero is nothing known.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,43 +16,44 @@ from actors.upstream.node_health import Commitment
 _R = TypeVar("_R")
 
 Slots = tuple[int, int, int]  # At processed, confirmed and finalized.
-NOTHING: Slots = (0, 0, 0)
+Told = tuple[int, int, int, int, int, int]  # The floors, then the bounds.
+_LEVELS = len(Commitment)
 
 
 class AccountView:
-    """Of one call. told: the floors, as the owner of the account told them; None: it told none."""
+    """Of one call. told: by the owner of the account; None: it told nothing."""
 
-    __slots__ = ("_certain", "_floors", "_shown")
+    __slots__ = ("_bounds", "_floors", "_shown")
 
-    def __init__(self, told: Slots | None) -> None:
-        self._floors = [abs(slot) for slot in told or NOTHING]
-        self._certain = [slot > 0 for slot in told or NOTHING]
-        self._shown = [0, 0, 0]
+    def __init__(self, told: Told | None) -> None:
+        self._floors = list(told[:_LEVELS]) if told else [0] * _LEVELS
+        self._bounds = list(told[_LEVELS:]) if told else [0] * _LEVELS
+        self._shown = [0] * _LEVELS
 
     def floor(self, commitment: Commitment, slot_max: int) -> int:
         """The lowest slot that may answer. What is finalized is confirmed, and what is confirmed was processed.
         slot_max: a bound above this is of a node that lied, and does not count."""
-        floors = zip(self._floors[commitment:], self._certain[commitment:], strict=True)
-        return max((slot for slot, is_certain in floors if is_certain or slot <= slot_max), default=0)
+        believed = [slot for slot in self._bounds[commitment:] if slot <= slot_max]
+        return max(*self._floors[commitment:], 0, *believed)
 
     def is_certain(self, commitment: Commitment) -> bool:
-        return self._certain[commitment]
+        return self._floors[commitment] > 0
 
     def make_certain(self, commitment: Commitment, newest: int, slot_max: int) -> None:
         """newest: a slot at least as high as every one that was shown before."""
         self._floors[commitment] = max(newest, self.floor(commitment, slot_max))
-        self._certain[commitment] = True
 
     def show(self, commitment: Commitment, slot: int) -> None:
         """The answer names this slot."""
         self._shown[commitment] = max(self._shown[commitment], slot)
 
     def shown(self) -> Slots | None:
-        """What the owner of the account is told. None: nothing was shown."""
+        """What the owner of the account is told; below zero, where the call did not know the floor. None: nothing was
+        shown."""
         if not any(self._shown):
             return None
         processed, confirmed, finalized = (
-            slot if certain else -slot for slot, certain in zip(self._shown, self._certain, strict=True)
+            shown if floor else -shown for shown, floor in zip(self._shown, self._floors, strict=True)
         )
         return processed, confirmed, finalized
 

@@ -28,7 +28,7 @@ from actors.upstream.coalescing import CoalescedReads
 from actors.upstream.node_health import COMMITMENTS, Commitment
 from actors.upstream.node_slots import NEAR_SLOTS, NodeSlots
 from actors.upstream.pool import NodePool
-from actors.upstream.read_cache import MISS, ReadCache, marked, read_of
+from actors.upstream.read_cache import COALESCED, HIT, MISS, ReadCache, marked, read_of
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 WAIT_SECONDS = 2.0  # Five slots: a node that is further behind will not come soon.
@@ -181,6 +181,7 @@ class MonotonicReads:
         if question.floor > question.slot_max:
             return _refused(question)  # The chain has started again, or the nodes that were ahead are gone.
         wait_until = min(self._loop.time() + WAIT_SECONDS, give_up_at - _POLL_SECONDS)
+        asks = True
         before = _QUESTION.set(question)
         try:
             if question.kept is Kept.SHOWN:
@@ -188,13 +189,14 @@ class MonotonicReads:
                 answer = await self._shared.call(question.method, params, self._left_ms(give_up_at))
                 if self._counts(question, answer):
                     return answer
+                asks = answer.cache in (HIT, COALESCED)  # It was not asked with this floor.
             else:
                 read = read_of(question.method, params)
                 known = None if read is None else self._cache.permanent(read)
                 if known is not None:
                     return known
             while True:
-                if self._exclude(question):
+                if asks and self._exclude(question):
                     left_ms = self._left_ms(give_up_at)
                     answer = await self._node.call(question.method, params, left_ms)
                     answer = marked(answer, MISS) if type(answer) is NodeAnswer else answer
@@ -202,6 +204,7 @@ class MonotonicReads:
                         return answer
                 if not await self._until_reached(question, wait_until):
                     return _refused(question)
+                asks = True
         finally:
             _QUESTION.reset(before)
 
