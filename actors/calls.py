@@ -116,7 +116,7 @@ class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
 
     A repeated request with the same operation gets the first answer again, and holds nothing more.
     request_id: of the request that makes it, for the owner's log; empty: of none. traceparent: of its trace, as W3C
-    has it; empty: it is not traced.
+    has it; empty: it is not traced. reads_view: the reply is to tell the floors of monotonic reads.
     """
 
     operation: bytes
@@ -124,6 +124,7 @@ class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
     items: tuple[HoldItem, ...]
     request_id: str = msgspec.field(default_factory=request_ids.current)
     traceparent: str = ""
+    reads_view: bool = False
 
 
 class Figures(msgspec.Struct, frozen=True, array_like=True):
@@ -139,7 +140,9 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     """refusal: name of an Err that ends the whole request, else None; verdicts: per item an Err name, or None: held.
 
     figures: None when the account is unknown or the credential is not valid. epoch: of the owner, for the settle. key:
-    number of the named key that was presented, for the settle too; 0: none was.
+    number of the named key that was presented, for the settle too; 0: none was. view: at processed, confirmed and
+    finalized, the floor below which no monotonic read may be answered, then three bounds (accounts/view.py). None: the
+    request did not ask.
     """
 
     pubkey: bytes
@@ -148,6 +151,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     verdicts: tuple[str | None, ...]
     figures: Figures | None
     key: int = 0
+    view: tuple[int, int, int, int, int, int] | None = None
 
     @property
     def payer(self) -> ProvenProof:
@@ -168,7 +172,9 @@ class Outcome(IntEnum):
 class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     """End one hold: post (charged above 0) or release (charged 0). Idempotent by operation.
 
-    It has all fields that a new owner needs to accept it without having granted the hold.
+    It has all fields that a new owner needs to accept it without having granted the hold. shown: the slots that the
+    answer shows to its account, at processed, confirmed and finalized; 0: none. Below zero, without the sign, it is a
+    bound alone. None: nobody asked for a monotonic read.
     """
 
     operation: bytes
@@ -181,6 +187,7 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     held_at: int  # Unix seconds at the replica, when the hold was granted.
     evidence: str = ""  # Text of an `Evidence`, for the entry in the ledger; empty: there is none.
     key: int = 0  # Number of the named key that pays, as the reply to the hold told it.
+    shown: tuple[int, int, int] | None = None
 
     @property
     def payer(self) -> ProvenProof:

@@ -21,6 +21,7 @@ SCENARIOS = {
     "mcp": ("two_doors", "mcp", "processor time of a call as an MCP tool beside the same call as JSON-RPC"),
     "blocks": ("blocks", "main", "answers of 1 MB and 10 MB, direct and through the product"),
     "node-calls": ("node_calls", "main", "processor time of one read to a node, layer by layer"),
+    "lagging-nodes": ("lagging_nodes", "main", "monotonic reads before nodes that lag and swap places, beside others"),
     "refused-bodies": ("refused_bodies", "main", "how long the worst request bodies hold an event loop"),
     "call-log": ("call_log", "main", "the log of calls: on the path of an answer, in the background, in Redis"),
     "devnode": ("devnode", "main", "the embedded chain alone: reads, sends, slots, memory, TPU"),

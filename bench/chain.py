@@ -85,17 +85,23 @@ async def lose(session: aiohttp.ClientSession, url: str, seed: int, drop_share: 
 class Payer:
     """A wallet, and its payments: each a transaction of its own, with a tip for the block engine."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        keypair: Keypair | None = None,
+        to: Pubkey | None = None,
+    ) -> None:
         self._session, self._url = session, url
-        self.keypair, self._to = Keypair(), Pubkey.new_unique()
+        self.keypair, self.to = keypair or Keypair(), to or Pubkey.new_unique()
         self._numbers = itertools.count(1)
 
     async def fund(self) -> None:
         """Return when a transaction of this wallet can succeed at confirmed commitment."""
-        for pubkey, lamports in ((self.keypair.pubkey(), _LAMPORTS), (self._to, 10**9)):
+        for pubkey, lamports in ((self.keypair.pubkey(), _LAMPORTS), (self.to, 10**9)):
             await admin(self._session, self._url, "fund", pubkey=str(pubkey), lamports=lamports)
         confirmed = {"commitment": "confirmed"}
-        while not (await rpc(self._session, self._url, "getBalance", str(self._to), confirmed))["value"]:
+        while not (await rpc(self._session, self._url, "getBalance", str(self.to), confirmed))["value"]:
             pass
 
     def signed(self, blockhash: str, unit_price: int = 0, *, tips: bool = True) -> bytes:
@@ -104,7 +110,7 @@ class Payer:
         number, owner = next(self._numbers), self.keypair.pubkey()
         instructions = [
             set_compute_unit_limit(_UNITS_FIRST + number),
-            transfer(TransferParams(from_pubkey=owner, to_pubkey=self._to, lamports=1)),
+            transfer(TransferParams(from_pubkey=owner, to_pubkey=self.to, lamports=1)),
         ]
         if tips:
             to = Pubkey.from_string(TIP_ACCOUNTS[0])

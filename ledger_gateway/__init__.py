@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ledger_gateway.answers import BatchItem, Figures
-    from ledger_gateway.client import DEFAULT_URL, Gateway, new_idempotency_key
+    from ledger_gateway.call_requests import new_idempotency_key
+    from ledger_gateway.client import DEFAULT_URL, Gateway
     from ledger_gateway.credentials import ApiKey, BadCredential, Session, Wallet
     from ledger_gateway.errors import (
         BadAnswer,
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "answers": ("BatchItem", "Figures"),
-    "client": ("DEFAULT_URL", "Gateway", "new_idempotency_key"),
+    "call_requests": ("new_idempotency_key",),
+    "client": ("DEFAULT_URL", "Gateway"),
     "credentials": ("ApiKey", "BadCredential", "Session", "Wallet"),
     "errors": (
         *("BadAnswer", "BadRequest", "Denied", "GatewayError", "KeyConflict", "LedgerGatewayError", "LimitReached"),

@@ -5,10 +5,8 @@ Not here: HTTP and retries (transport.py), the WebSocket (stream.py).
 """
 
 import asyncio
-import json
 import os
 import random
-import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -28,6 +26,7 @@ from ledger_gateway.answers import (
     text_of,
     told_errors,
 )
+from ledger_gateway.call_requests import Call, Consistency, call_headers, encoded, new_idempotency_key, request_of
 from ledger_gateway.credentials import ApiKey, Session, Wallet, credential_of
 from ledger_gateway.errors import LimitReached, NotFound, Unavailable, Unreachable
 from ledger_gateway.history import HistoryReader, HistoryStopped, SignalHistory, Time, is_orderly
@@ -44,7 +43,6 @@ BATCH_MAX = 100
 _PAGE_MAX = 500
 _TIMEOUT_SECONDS = 40.0  # The longest method has 30 s at the gateway.
 Record = TypeVar("Record")
-Call = tuple[Any, ...]
 
 
 class Gateway:
@@ -66,7 +64,9 @@ class Gateway:
         jitter: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.time,
+        consistency: Consistency | None = None,
     ) -> None:
+        self._consistency = consistency
         given, policy = credential_of(credential), retry or RetryPolicy()
         self._transport = Transport(url, given, http, policy, timeout_seconds, jitter, sleep, now)
 
@@ -104,28 +104,38 @@ class Gateway:
     # --- calls
 
     async def call(
-        self, method: str, *params: Any, idempotency_key: str | None = None, max_credits: int | None = None
+        self,
+        method: str,
+        *params: Any,
+        idempotency_key: str | None = None,
+        max_credits: int | None = None,
+        consistency: Consistency | None = None,
     ) -> Any:
         """Make one JSON-RPC call and return its result.
 
         idempotency_key: of a call that moves money; it is then carried out and charged once, however often it is sent,
         so it may be sent again. One is made where none is given. "": without one, for those who send more a day than
-        the gateway keeps keys (100,000). max_credits: refuse the call, free, where it could cost more.
+        the gateway keeps keys (100,000). max_credits: refuse the call, free, where it could cost more. consistency:
+        no answer to a "monotonic" read is older than those before it; None: as the constructor has it.
         """
         key = (new_idempotency_key() if idempotency_key is None and method in SENDS else idempotency_key) or None
-        body, headers = _encoded(_request(CALL_ID, (method, *params))), _call_headers(key, max_credits)
+        body = encoded(request_of(CALL_ID, (method, *params)))
+        headers = call_headers(key, max_credits, consistency or self._consistency)
         again = repeatable(method, key)
         return await self._transport.ask("POST", "/", result_of, body=body, headers=headers, repeatable=again)
 
-    async def batch(self, calls: Sequence[Call], max_credits: int | None = None) -> list[BatchItem]:
+    async def batch(
+        self, calls: Sequence[Call], max_credits: int | None = None, consistency: Consistency | None = None
+    ) -> list[BatchItem]:
         """Make many calls, each `(method, *params)`, and return their ends in order.
 
         They travel in batches of at most 100. Calls that the gateway refuses for a reason that passes are sent again;
         sends are not.
         """
         ends: list[BatchItem] = [BatchItem()] * len(calls)
+        headers = call_headers(None, max_credits, consistency or self._consistency)
         for first in range(0, len(calls), BATCH_MAX):
-            await self._batch(calls, range(first, min(first + BATCH_MAX, len(calls))), ends, max_credits)
+            await self._batch(calls, range(first, min(first + BATCH_MAX, len(calls))), ends, headers)
         return ends
 
     async def send_and_confirm(
@@ -138,24 +148,24 @@ class Gateway:
 
     async def quote(self, calls: Sequence[Call]) -> Quote:
         """Return what these calls would cost; free."""
-        asked = [_request(number, call) for number, call in enumerate(calls)]
-        return await self._record(Quote, "POST", "/quote", _encoded(asked[0] if len(asked) == 1 else asked))
+        asked = [request_of(number, call) for number, call in enumerate(calls)]
+        return await self._record(Quote, "POST", "/quote", encoded(asked[0] if len(asked) == 1 else asked))
 
     async def _batch(
-        self, calls: Sequence[Call], waiting: Iterable[int], ends: list[BatchItem], max_credits: int | None
+        self, calls: Sequence[Call], waiting: Iterable[int], ends: list[BatchItem], headers: dict[str, str]
     ) -> None:
         policy, attempts, left = self._transport.retry, 0, list(waiting)
         while left:
             attempts += 1
             asked = [calls[number] for number in left]
-            body = _encoded([_request(place, call) for place, call in enumerate(asked)])
+            body = encoded([request_of(place, call) for place, call in enumerate(asked)])
             again = Repeatable.NEVER if any(call[0] in SENDS for call in asked) else Repeatable.CHARGED
             items = await self._transport.ask(
                 "POST",
                 "/",
                 lambda answer: items_of(answer, len(asked)),  # noqa: B023 - called before the next turn.
                 body=body,
-                headers=_call_headers(None, max_credits),
+                headers=headers,
                 repeatable=again,
             )
             for number, item in zip(left, items, strict=True):
@@ -208,18 +218,18 @@ class Gateway:
 
         The first key of a wallet opens its account; ref_code then links a referral code.
         """
-        body = _encoded({} if ref_code is None else {"ref_code": ref_code})
+        body = encoded({} if ref_code is None else {"ref_code": ref_code})
         found = await self.document("POST", "/account/api-key", body, again=Repeatable.CHARGED)
         return str(found["api_key"])
 
     async def confirm_deposit(self, signature: str) -> Confirmation:
         """Have a transfer credited as soon as it is final."""
-        return await self._record(Confirmation, "POST", "/account/confirm-deposit", _encoded({"signature": signature}))
+        return await self._record(Confirmation, "POST", "/account/confirm-deposit", encoded({"signature": signature}))
 
     async def wait_for_deposit(self, signature: str, seconds_max: float = 120.0, every: float = 2.0) -> Confirmation:
         """Ask until a transfer is final and credited. Raises what the last question got, when that takes too long."""
         waited = 0.0
-        body = _encoded({"signature": signature})
+        body = encoded({"signature": signature})
         while True:
             try:
                 # NEVER: this loop asks again, and not the retry policy below it.
@@ -351,7 +361,7 @@ class Gateway:
     async def create_webhook(self, url: str, filter_type: str, **fields: Any) -> Webhook:
         """Register a URL. fields: filter_value, lifecycle_events, signal_events, wallets. The answer has the secret."""
         given = {k: v for k, v in {"url": url, "filter_type": filter_type, **fields}.items() if v is not None}
-        found = await self.document("POST", "/webhooks", _encoded(given), again=Repeatable.CHARGED)
+        found = await self.document("POST", "/webhooks", encoded(given), again=Repeatable.CHARGED)
         record: Webhook = decode(found.get("webhook", found), Webhook, Answer(201, {}, b""))
         return record
 
@@ -360,7 +370,7 @@ class Gateway:
     ) -> dict[str, Any]:
         """POST /webhooks/{id}/{action}: rotate-secret, test, replay; or DELETE and PATCH with an empty action."""
         path = f"/webhooks/{_segment(id)}" + (f"/{action}" if action else "")
-        body = b"" if method in ("GET", "DELETE") else _encoded(content or {})
+        body = b"" if method in ("GET", "DELETE") else encoded(content or {})
         again = Repeatable.HARMLESS if method in ("DELETE", "PATCH") else Repeatable.CHARGED
         return await self.document(method, path, body, again=again)
 
@@ -399,30 +409,18 @@ class Gateway:
 
     async def _bulk(self, path: str, content: Mapping[str, Any], commitment: str | None) -> Bulk:
         content = content if commitment is None else {**content, "commitment": commitment}
-        return await self._record(Bulk, "POST", path, _encoded(content), again=Repeatable.CHARGED)
+        body, headers = encoded(content), call_headers(None, None, self._consistency)
+        found = await self._transport.ask(
+            "POST", path, document_of, body=body, headers=headers, repeatable=Repeatable.CHARGED
+        )
+        bulk: Bulk = decode(found, Bulk, Answer(200, {}, b""))
+        return bulk
 
     async def document(
         self, method: str, path: str, body: bytes = b"", again: Repeatable = Repeatable.HARMLESS
     ) -> dict[str, Any]:
         """Ask a page, and return the JSON object that it answers with."""
         return await self._record(dict, method, path, body, again=again)
-
-
-def new_idempotency_key() -> str:
-    return secrets.token_urlsafe(24)
-
-
-def _request(number: int, call: Call) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "method": call[0], "params": list(call[1:])}
-
-
-def _call_headers(idempotency_key: str | None, max_credits: int | None) -> dict[str, str]:
-    headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    return headers if max_credits is None else headers | {"X-Max-Credits": str(max_credits)}
-
-
-def _encoded(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _segment(id: str) -> str:

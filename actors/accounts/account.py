@@ -33,6 +33,7 @@ from actors.accounts.hourly_limit import (
 from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.accounts.named_keys import DAY_MS, KeyProfile, Keys
 from actors.accounts.rate_window import Window
+from actors.accounts.view import View
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
@@ -242,6 +243,7 @@ class Account:
     rate_limit: int = 0
     concurrency_limit: int = 0
     used_at: int = field(default=0, compare=False)  # Steady seconds; the shell finds idle accounts by it.
+    view: View | None = field(default=None, compare=False)  # Of monotonic reads; no event has it (view.py).
 
     def check(self) -> None:
         self.purse.check()

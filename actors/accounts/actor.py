@@ -41,6 +41,7 @@ from actors.accounts.store import AccountStore
 from actors.accounts.stream_times import StreamTimes
 from actors.accounts.undelivered import Place, UndeliveredCharges
 from actors.accounts.usage import UsageRollup
+from actors.accounts.view import NOTHING
 from actors.calls import HoldReply, HoldRequest, KeyProof, StreamTime, StreamTimeReply, WalletProof, shard_of_proof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
@@ -273,7 +274,10 @@ class AccountShard:
         if refusal == _AUTH_FAILED:
             return self._refused(refusal)
         told = figures(account, moment, path)
-        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, number_of(path))
+        view = None
+        if request.reads_view:
+            view = NOTHING if account.view is None else account.view.told(moment.steady)
+        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, number_of(path), view)
         if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))

@@ -20,6 +20,7 @@ from actors.accounts.credits import unknown_batches
 from actors.accounts.held_shards import HeldShards
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import StoreUnavailable
+from actors.accounts.view import View
 from actors.calls import SettleReply, SettleRequest
 from actors.units import shard_of
 
@@ -45,7 +46,16 @@ class Settling:
             return SettleReply(False, None), self._commits.closed
         if account is None:
             return self._end_slowly(request, decide_settle)
+        if request.shown is not None:
+            self._show(account, request)
         return self._end_now(account, request, decide_settle)
+
+    def _show(self, account: Account, request: SettleRequest) -> None:
+        """Keep the slots that an answer shows, also where its charge fails: then nobody sees the answer."""
+        assert request.shown is not None
+        view = account.view = account.view or View()
+        is_ours = request.operation in account.holds
+        view.show(request.shown, is_ours, self._activations.moment().steady)
 
     def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
         """This operation must end costing nothing; ok when it does. As settle_now otherwise."""

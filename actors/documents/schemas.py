@@ -326,9 +326,10 @@ _STATUS: dict[str, Schema] = {
 }
 
 
-def _bulk(item: str, field: str, value: Schema) -> Schema:
+def _bulk(item: str, field: str, value: Schema, **more: Schema) -> Schema:
     return record(
         commitment=STRING,
+        **more,
         results=list_of(record(**{item: STRING, field: value})),
         errors=list_of(record(**{item: STRING}, error=STRING)),
     )
@@ -338,7 +339,7 @@ _TOKEN = record(
     mint=STRING, token_account=STRING, program=STRING, amount=STRING, decimals=COUNT, ui_amount_string=STRING
 )
 _LISTS: dict[str, Schema] = {
-    "Balances": _bulk("address", "lamports", COUNT),
+    "Balances": _bulk("address", "lamports", COUNT, slot=or_null(COUNT)),
     "TokenBalances": _bulk("owner", "tokens", list_of(_TOKEN)),
     "Transactions": _bulk("signature", "transaction", ANYTHING),
     "TipAccounts": record(ok=OK, tip_accounts=list_of(STRING)),

@@ -109,9 +109,10 @@ def read_mints(result: bytes) -> list[Mint | None]:
     return [_mint(account) for account in _ACCOUNTS.decode(result).value]
 
 
-def read_lamports(result: bytes) -> list[int]:
-    """Read the lamports of a getMultipleAccounts, in order. An account that does not exist has 0."""
-    return [0 if account is None else account.lamports for account in _ACCOUNTS.decode(result).value]
+def read_lamports(result: bytes) -> tuple[int, list[int]]:
+    """Read (slot, lamports) of a getMultipleAccounts, in order. An account that does not exist has 0."""
+    accounts = _ACCOUNTS.decode(result)
+    return accounts.context.slot, [0 if account is None else account.lamports for account in accounts.value]
 
 
 def _holding(row: _Row) -> Holding:

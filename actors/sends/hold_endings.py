@@ -59,6 +59,8 @@ class HoldEndings:
             self._clock.now(),
             send_evidence(name) if charged else "",
             ticket.key,
+            # Its account reads its own send from now on. Below zero: other reads of it may have shown more.
+            (0, -race.slot, 0) if race.slot else None,
         )
         try:
             settled = await self._accounts.settle(request)

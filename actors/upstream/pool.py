@@ -10,15 +10,14 @@ node itself (such as "behind") makes a read try another node. No call has a task
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any
 
 from actors.upstream import replies
-from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges
 from actors.upstream.method_lanes import Lane, is_of_history, lane_of
 from actors.upstream.node_selection import NodeSelection, State, min_slot_of
-from actors.upstream.replies import AnswerKind, NodeAnswer, RefusedAnswer
+from actors.upstream.replies import AnswerKind, Node, NodeAnswer, RefusedAnswer
 
 _BEHIND_AFTER_SECONDS = 0.5  # A lagging node gets a late read only when no better node has answered for so long.
 _DELAY_GROWTH = 2  # Each check of a late call waits twice as long as the one before.
@@ -27,7 +26,7 @@ _DELAY_GROWTH = 2  # Each check of a late call waits twice as long as the one be
 class NodePool:
     """A pool for one event loop. clients: one for each node of the selection, in the same order."""
 
-    def __init__(self, selection: NodeSelection, clients: Sequence[NodeClient], hedges: Hedges) -> None:
+    def __init__(self, selection: NodeSelection, clients: Sequence[Node], hedges: Hedges) -> None:
         assert len(selection.all) == len(clients)
         self._selection, self._clients, self.hedges = selection, clients, hedges
         self._loop = asyncio.get_running_loop()
@@ -38,6 +37,14 @@ class NodePool:
         if lane is Lane.SEND:
             return self._send(method, params, timeout_ms)
         return self._read(_PooledRead(method, params, timeout_ms, lane))
+
+    def read_without(
+        self, excluded: Collection[int], method: str, params: bytes, timeout_ms: int
+    ) -> Coroutine[Any, Any, NodeAnswer]:
+        """Make a read as call(), and ask none of these nodes. The caller has chosen by slots, so nothing here does."""
+        read = _PooledRead(method, params, timeout_ms, lane_of(method))
+        read.min_slot, read.tried = None, list(excluded)
+        return self._read(read)
 
     async def _send(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         min_slot = min_slot_of(params)

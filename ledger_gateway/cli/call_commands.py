@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from ledger_gateway.answers import plain
+from ledger_gateway.call_requests import Consistency, new_idempotency_key
 from ledger_gateway.cli.output import builtin
 from ledger_gateway.cli.shell import Refused, Shell, command
-from ledger_gateway.client import Gateway, new_idempotency_key
+from ledger_gateway.client import Gateway
 from ledger_gateway.errors import BadAnswer, KeyConflict, Unavailable, Unreachable
 
 APP = typer.Typer(no_args_is_help=True)
@@ -31,11 +32,16 @@ async def call(
     params: _Params = None,
     idempotency_key: _Idempotency = None,
     max_credits: Annotated[int | None, typer.Option("--max-credits", min=0, help="Refuse a dearer call.")] = None,
+    consistency: Annotated[
+        Consistency | None, typer.Option(help="monotonic: not older than the monotonic reads before it.")
+    ] = None,
 ) -> None:
     """Make one JSON-RPC call. The result is JSON; the credits that are left are told beside it."""
     given = [_value(text) for text in params or ()]
     async with shell.caller() as gateway:
-        found = await gateway.call(method, *given, idempotency_key=idempotency_key, max_credits=max_credits)
+        found = await gateway.call(
+            *(method, *given), idempotency_key=idempotency_key, max_credits=max_credits, consistency=consistency
+        )
         shell.out.document(found)
         _tell_cost(shell, gateway)
 

@@ -1,5 +1,6 @@
 """The client against the real door and the real owner of accounts, over real sockets."""
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,9 @@ from actors.accounts.api import SetStatus
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from ledger_gateway import Denied, LimitReached, NodeError, PaymentNeeded, Wallet
-from ledger_gateway.client import KEY_VARIABLE, URL_VARIABLE, Gateway, new_idempotency_key
-from ledger_gateway.errors import BadRequest, NotFound, Unavailable
+from ledger_gateway.call_requests import Consistency, new_idempotency_key
+from ledger_gateway.client import KEY_VARIABLE, URL_VARIABLE, Gateway
+from ledger_gateway.errors import BadAnswer, BadRequest, NotFound, Unavailable
 from tests.gateway.doubles import TRANSACTION
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 
@@ -180,3 +182,25 @@ async def test_other_pages() -> None:
 def test_the_environment_gives_url_and_key() -> None:
     gateway = Gateway.from_environment({URL_VARIABLE: "https://a.example/", KEY_VARIABLE: "k"})
     assert gateway.url == "https://a.example" and "k" not in repr(gateway)
+
+
+async def test_consistency_is_an_option_of_a_call_and_of_the_client() -> None:
+    """README: `consistency="monotonic"`. A call's own word wins over the constructor's."""
+    async with a_gateway() as served:
+        customer = await served.world.customer(100)
+
+        async def wanted(gateway: Gateway, **options: Consistency) -> list[bool]:
+            before = len(served.world.accounts.holds)
+            await gateway.call("getSlot", **options)
+            await gateway.batch([("getSlot",), ("getVersion",)], **options)
+            return [request.reads_view for request in served.world.accounts.holds[before:]]
+
+        async with served.gateway(customer.api_key) as gateway:
+            assert not any(await wanted(gateway)) and not any(await wanted(gateway, consistency="any"))
+            assert all(await wanted(gateway, consistency="monotonic"))
+        async with Gateway(served.url, customer.api_key, consistency="monotonic") as gateway:
+            assert all(await wanted(gateway))
+            with contextlib.suppress(BadAnswer):  # No list is answered here.
+                await gateway.bulk_balances([ADDRESS])
+            assert served.world.accounts.holds[-1].reads_view
+            assert not any(await wanted(gateway, consistency="any"))

@@ -53,7 +53,17 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 OPEN = {
     # A vocabulary: each context reads the part that it needs.
     "methods": {
-        *("catalog", "entries", "forms", "prices", "rules", "signed_transactions", "transactions", "values"),
+        *(
+            "catalog",
+            "context_slots",
+            "entries",
+            "forms",
+            "prices",
+            "rules",
+            "signed_transactions",
+            "transactions",
+            "values",
+        ),
         *("accounts", "bundles", "fees", "history", "sends", "trades"),
     },
     # Tools without rules of their own: each module is used as it is.
@@ -79,7 +89,7 @@ OPEN = {
     # Holders of slices, their even spread and their moves, for every kind of actor that scales.
     "ownership": {"director", "held", "keeper", "moves", "pulses", "silence", "spread", "spreading", "store", "team"},
     # What a node's answer means, and the state that health is told from.
-    "upstream": {"node_health", "replies", "signature_status"},
+    "upstream": {"account_view", "node_health", "replies", "signature_status"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.

@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 class AdmittedCall(msgspec.Struct, frozen=True):
     """answer: known before the hold, of a quoted call. credits_max, cost_max: as in Call. sent: the parameters as the
-    client wrote them; empty: as in params."""
+    client wrote them; empty: as in params. monotonic: as in Call."""
 
     id: bytes
     plan: Plan
@@ -64,6 +64,7 @@ class AdmittedCall(msgspec.Struct, frozen=True):
     credits_max: int | None = None
     cost_max: int | None = None
     sent: bytes = b""
+    monotonic: bool = False
 
 
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
@@ -106,7 +107,7 @@ def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refus
     checked = params.check(call.method, call.arguments, call.params)
     if isinstance(checked, Refusal):
         return checked
-    return AdmittedCall(call.id, plan, checked, None, call.credits_max, call.cost_max, call.params)
+    return AdmittedCall(call.id, plan, checked, None, call.credits_max, call.cost_max, call.params, call.monotonic)
 
 
 def _why_not(method: str) -> Refusal:

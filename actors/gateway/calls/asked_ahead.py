@@ -64,8 +64,8 @@ class AskedAhead:
     def known(self, proof: Proof, admitted: AdmittedCall) -> KnownAccount | None:
         """What is known of the account of a call that may be asked ahead, else None."""
         plan = admitted.plan
-        if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0:
-            return None
+        if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0 or admitted.monotonic:
+            return None  # A monotonic read is asked by the floor that the owner tells with the hold.
         now = self._clock.monotonic()
         if now < self._alone_from:
             return None

@@ -43,7 +43,7 @@ class Call(msgspec.Struct, frozen=True):
     """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read.
 
     credits_max, cost_max: the most that it may cost, where its price is not known yet: by the payment that came with
-    it, and by its X-Max-Credits.
+    it, and by its X-Max-Credits. monotonic: by its X-Consistency.
     """
 
     id: bytes
@@ -52,6 +52,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: list[Any]
     credits_max: int | None = None
     cost_max: int | None = None
+    monotonic: bool = False
 
 
 class BadCall(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from actors.gateway.calls.admission import AdmittedCall, Plan
 from actors.gateway.calls.known_accounts import KnownAccount
 from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
+from actors.upstream.account_view import AccountView
 from actors.upstream.replies import (
     CACHE_HIT,
     AnswerKind,
@@ -207,13 +208,20 @@ def one_not_held(admitted: AdmittedCall, held: HoldReply) -> Replies:
 
 
 def settle_of(
-    plan: Plan, operation: bytes, held: HoldReply | KnownAccount, ending: Judgement, held_at: int, evidence: str = ""
+    plan: Plan,
+    operation: bytes,
+    held: HoldReply | KnownAccount,
+    ending: Judgement,
+    held_at: int,
+    evidence: str = "",
+    view: AccountView | None = None,
 ) -> SettleRequest:
-    """The end of a call's hold by the judgement of its answer."""
+    """The end of a call's hold by the judgement of its answer. view: of the account, where the read is monotonic."""
     return SettleRequest(
         *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at),
         evidence if ending.charged else "",
         held.key,
+        None if view is None else view.shown(),
     )
 
 

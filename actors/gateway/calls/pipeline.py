@@ -41,11 +41,12 @@ from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
-from actors.gateway.calls.quoted import QuotedCalls, QuotedEnd, is_quoted, is_unpaid_quote
+from actors.gateway.calls.quoted import QuotedCalls, QuotedEnd, is_quoted
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.calls.requests import Client
 from actors.gateway.calls.unproven_calls import SHARE, UnprovenCalls
 from actors.telemetry.metrics import Metrics
+from actors.upstream.account_view import AccountView, under
 from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAnswer, QuoteHandler
 
 _RELEASED = int(Outcome.RELEASED)
@@ -114,7 +115,7 @@ class Pipeline:
             done = await self._ahead.run(proof, admitted, operation, known, client)
             return self.counted(proof, client, done, (admitted,))
         held_at = self._clock.now()
-        held = await self._hold(HoldRequest(operation, proof, admitted.plan.items))
+        held = await self._hold(HoldRequest(operation, proof, admitted.plan.items, reads_view=admitted.monotonic))
         if held.refusal is not None:
             return self.counted(proof, client, whole(held), (admitted,))
         if held.verdicts[0] is not None:
@@ -218,16 +219,10 @@ class Pipeline:
         done = await self._carry_out_parts(proven, admitted, client)
         if done.refusal is None:
             if figures is not None:
-                await self._count_unpaid(proven, admitted, done.items)
+                await self.quoted.count_unpaid_of(proven, admitted, done.items)
             later = iter(done.items)
             done.items = [end if isinstance(end, Reply) else next(later) for end in ends]
         return done
-
-    async def _count_unpaid(self, proven: Proof, admitted: Sequence[AdmittedCall], items: Sequence[Reply]) -> None:
-        pairs = zip(admitted, items, strict=True)
-        unpaid = [call.plan.method for call, item in pairs if is_unpaid_quote(call, item.refusal)]
-        if unpaid and isinstance(proven, ProvenProof):
-            await self.quoted.count_unpaid(proven, unpaid)
 
     def counted(self, proof: Proof, client: Client | None, done: Replies, work: Sequence[AnyCall] = ()) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back. work: the calls."""
@@ -282,11 +277,12 @@ class Pipeline:
         self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None, deferred: bool = False
     ) -> Replies:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
+        reads_view = any(call.monotonic for call in admitted)
 
         async def hold(items: tuple[HoldItem, ...], payer: ProvenProof | None) -> Granted:
             operation, held_at = self._take_operations(len(items), deferred), self._clock.now()
             self._messages = message = self._messages + 1
-            held = await self._hold(HoldRequest(operation, payer or proof, items))
+            held = await self._hold(HoldRequest(operation, payer or proof, items, reads_view=reads_view))
             if held.figures is not None:
                 figures.append((message, held.figures))
                 self._limits.confirmed(proof, held)
@@ -324,6 +320,7 @@ class Pipeline:
     ) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
         plan, began = admitted.plan, self._clock.monotonic()
+        view = AccountView(held.view) if admitted.monotonic else None
         try:
             if admitted.answer is not None:
                 answer = admitted.answer
@@ -332,7 +329,7 @@ class Pipeline:
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
             else:
-                answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
+                answer = await under(view, self._node.call, plan.method, admitted.params, plan.timeout_ms)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None
                 left, named = held.figures.credits_remaining, operation if answer.posted else b""
@@ -348,7 +345,7 @@ class Pipeline:
         except asyncio.CancelledError:
             self._cancelled.post(outcomes.settle_of(plan, operation, held, ending, held_at), client)
             raise
-        settle = outcomes.settle_of(plan, operation, held, ending, held_at, evidence)
+        settle = outcomes.settle_of(plan, operation, held, ending, held_at, evidence, view)
         self._messages = message = self._messages + 1
         settled: SettleReply | None
         try:

@@ -34,6 +34,8 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall
+from actors.gateway.calls.outcomes import Reply
+from actors.upstream.account_view import AccountView, under
 from actors.upstream.replies import NodeAnswer, QuotedAnswer, QuoteHandler
 
 QUOTES_AT_ONCE_MAX = 64  # Of one account; as many as it may have calls in flight by default.
@@ -69,7 +71,9 @@ class QuotedCalls:
         """
         quoted = [end for end in verdicts if is_quoted(end)]
         items = tuple(map(judged_item, quoted))
-        held = await self._accounts.hold(HoldRequest(self._take_operations(max(1, len(items))), proof, items))
+        reads_view = any(call.monotonic for call in quoted)
+        operation = self._take_operations(max(1, len(items)))
+        held = await self._accounts.hold(HoldRequest(operation, proof, items, reads_view=reads_view))
         if held.refusal is not None:
             return held, verdicts
         places = asyncio.Semaphore(QUOTES_PER_BATCH)
@@ -91,7 +95,9 @@ class QuotedCalls:
         names = [name for name, _ in _at_once_of(held.payer)]
         self._at_once.update(names)
         try:
-            answer = await self._handlers[call.plan.method](call.params, held.pubkey, call.plan.timeout_ms)
+            # The answer names no slot, so it does not raise the floor.
+            view = AccountView(held.view) if call.monotonic else None
+            answer = await under(view, self._handlers[call.plan.method], call.params, held.pubkey, call.plan.timeout_ms)
         finally:
             self._at_once.subtract(names)
             for name in names:
@@ -103,6 +109,13 @@ class QuotedCalls:
                 await self.count_unpaid(held.payer, (call.plan.method,))
             return priced
         return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
+
+    async def count_unpaid_of(self, proven: Proof, calls: Sequence[AdmittedCall], items: Sequence[Reply]) -> None:
+        """Count the calls that were answered and priced, and then refused for the lack of credits."""
+        pairs = zip(calls, items, strict=True)
+        unpaid = [call.plan.method for call, item in pairs if is_unpaid_quote(call, item.refusal)]
+        if unpaid and isinstance(proven, ProvenProof):
+            await self.count_unpaid(proven, unpaid)
 
     async def count_unpaid(self, payer: ProvenProof, methods: Sequence[str]) -> Figures | None:
         """Take a rate unit for each quote that nobody pays for, and return the figures of after it."""

@@ -23,10 +23,11 @@ Send = Callable[[Message], Awaitable[None]]
 PAYMENT_V2, PAYMENT_V1 = b"payment-signature", b"x-payment"  # Headers of the two versions of x402.
 _PAYMENTS = frozenset((PAYMENT_V2, PAYMENT_V1))
 CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
-_KEY, _MAX_CREDITS = b"idempotency-key", b"x-max-credits"
+_KEY, _MAX_CREDITS, CONSISTENCY = b"idempotency-key", b"x-max-credits", b"x-consistency"
 WATCHED = _PAYMENTS | {
     _KEY,
     _MAX_CREDITS,
+    CONSISTENCY,
     b"content-length",
     b"transfer-encoding",
     b"content-encoding",
@@ -64,8 +65,8 @@ class AsgiClient(msgspec.Struct):
 
 
 class Request(msgspec.Struct, gc=False):
-    """pays: it came with an x402 payment, of either version. key, max_credits: its Idempotency-Key and X-Max-Credits,
-    unchecked; None: it has none."""
+    """pays: it came with an x402 payment, of either version. key, max_credits, consistency: its Idempotency-Key,
+    X-Max-Credits and X-Consistency, unchecked; None: it has none."""
 
     method: str
     path: bytes  # Exactly as the client sent it, without the query; paths are compared as bytes and never decoded.
@@ -77,6 +78,7 @@ class Request(msgspec.Struct, gc=False):
     pays: bool = False
     key: bytes | None = None
     max_credits: bytes | None = None
+    consistency: bytes | None = None
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -127,6 +129,7 @@ class HeaderFacts(msgspec.Struct):
     pays: bool = False  # It came with an x402 payment, of either version.
     key: bytes | None = None  # Its Idempotency-Key. One that came twice is empty, so it is not valid.
     max_credits: bytes | None = None  # Its X-Max-Credits, as key.
+    consistency: bytes | None = None  # Its X-Consistency, as key.
 
 
 def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
@@ -148,6 +151,8 @@ def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
                 facts.key = value if facts.key is None else b""
             elif name == _MAX_CREDITS:
                 facts.max_credits = value if facts.max_credits is None else b""
+            elif name == CONSISTENCY:
+                facts.consistency = value if facts.consistency is None else b""
             elif name in _PAYMENTS:
                 facts.pays = True
             else:

@@ -17,6 +17,7 @@ from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, jsonrpc
 from actors.gateway.calls.admission import AdmittedCall, Plan
 from actors.gateway.calls.answers import served_by
+from actors.gateway.calls.consistency import one_monotonic, parse_consistency
 from actors.gateway.calls.cost_limits import one_within_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.pipeline import Pipeline
@@ -79,7 +80,13 @@ def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
     if isinstance(admitted, Refusal):
         cost = cost_of(body_bytes=len(request.body), brackets=jsonrpc.brackets_of(request.body))
         return jsonrpc.BadCall(jsonrpc.NO_ID, admitted, cost, row.name)
-    return one_within_limit(admitted, request.max_credits)
+    limited = one_within_limit(admitted, request.max_credits)
+    if request.consistency is None or isinstance(limited, jsonrpc.BadCall):
+        return limited
+    wanted = parse_consistency(request.consistency)
+    if isinstance(wanted, Refusal):
+        return jsonrpc.BadCall(jsonrpc.NO_ID, wanted, cost_of(body_bytes=len(request.body)), row.name)
+    return one_monotonic(limited) if wanted else limited
 
 
 def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:

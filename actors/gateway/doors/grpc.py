@@ -18,8 +18,9 @@ from grpc_health.v1 import health_pb2
 
 from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
+from actors.gateway.calls.consistency import MALFORMED, parse_consistency
 from actors.gateway.calls.refused_work import cost_of
-from actors.gateway.calls.requests import AsgiClient, Request
+from actors.gateway.calls.requests import CONSISTENCY, AsgiClient, Request
 from actors.gateway.doors import grpc_status
 from actors.gateway.doors.grpc_status import Explain
 from actors.gateway.payments.authentication import Authenticator
@@ -38,6 +39,12 @@ _SENT_TWICE = Refusal(Err.AUTH_FAILED, "a credential was sent twice", hint="send
 _BAD_REQUEST = Refusal(Err.INVALID_PARAMS)
 _STARTING = (grpc_status.UNAVAILABLE, "the gateway is starting; try again")
 NOT_OFFERED = (grpc_status.UNIMPLEMENTED, "this gateway offers no gRPC streams: it has no stream source")
+_BAD_CONSISTENCY = (grpc_status.INVALID_ARGUMENT, MALFORMED.message)
+_NOT_MONOTONIC = (
+    grpc_status.UNIMPLEMENTED,
+    "monotonic reads are not offered over gRPC, where one stream source answers: its updates come in order; make the "
+    "call over HTTP, or without x-consistency",
+)
 _NO_REQUEST = (grpc_status.INTERNAL, "the call has no request message")
 _TOO_LARGE = (grpc_status.RESOURCE_EXHAUSTED, f"the request is larger than {_REQUEST_BYTES_MAX} bytes")
 
@@ -95,6 +102,9 @@ class GrpcDoor:
 
     async def _caller(self, rpc: api.Rpc, context: Context) -> tuple[Proof, Explain, CountBad]:
         headers = credentials(context.invocation_metadata() or ())
+        words = {parse_consistency(value) for name, value in headers if name == CONSISTENCY}
+        if words - {False}:
+            await _abort(context, _NOT_MONOTONIC if words <= {True, False} else _BAD_CONSISTENCY)
         client = AsgiClient(headers, _peer(context.peer()))
         # A wallet signs the method POST, the path of the call, and an empty body: the body of a stream has no end.
         request = Request("POST", rpc.path.encode(), b"", headers, b"", "", client)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from actors.errors import Err, Refusal
 
+INVALID_ARGUMENT = 3
 PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, UNAUTHENTICATED = 7, 8, 12, 13, 14, 16
 
 _CODES = {

@@ -181,7 +181,7 @@ class HttpDoor:
         request_id = facts.serve_id.decode("latin-1") if self._ids_from_serve and facts.serve_id else self._next_id()
         request = Request(
             *(scope["method"], path, scope["query_string"], sent, b"", request_id, client),
-            *(facts.pays, facts.key, facts.max_credits),
+            *(facts.pays, facts.key, facts.max_credits, facts.consistency),
         )
         work_for(request_id)
         try:
@@ -295,7 +295,8 @@ class HttpDoor:
         sent = posted.headers
         facts = posted.notes
         request = Request(
-            "POST", path, query, sent, posted.body, self._next_id(), posted, False, facts.key, facts.max_credits
+            *("POST", path, query, sent, posted.body, self._next_id(), posted, False),
+            *(facts.key, facts.max_credits, facts.consistency),
         )
         work_for(request.id)
         try:

@@ -12,6 +12,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import answers, headers, jsonrpc
 from actors.gateway.calls.admission import PLANS, Plan
+from actors.gateway.calls.consistency import with_consistency
 from actors.gateway.calls.cost_limits import Calls, within_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.idempotent import IdempotentCalls
@@ -56,7 +57,7 @@ class RpcDoor:
             read = await self._read(request, None)
             if isinstance(read, Refusal):
                 return self._errors.reply(read, request)
-            calls = within_limit(read, request.max_credits, self._plans)
+            calls = with_consistency(within_limit(read, request.max_credits, self._plans), request.consistency)
             raw_id = None if isinstance(calls, list) else calls.id
             free = refused_for_free(calls, self._plans)
             if free is not None:  # No payment is taken for a request that costs nothing.
@@ -87,6 +88,8 @@ class RpcDoor:
                 calls = read
             if request.max_credits is not None:
                 calls = within_limit(calls, request.max_credits, self._plans)
+            if request.consistency is not None:
+                calls = with_consistency(calls, request.consistency)
         if request.key is not None and isinstance(calls, list):
             calls = jsonrpc.BadCall(jsonrpc.NO_ID, KEY_OF_BATCH)
         if isinstance(calls, list):

@@ -43,7 +43,11 @@ export interface CallOptions {
   idempotencyKey?: string;
   /** Refuse the call, free, where it could cost more. */
   maxCredits?: number;
+  /** "monotonic": no answer is older than the monotonic reads of this account before it; else as the constructor has it. */
+  consistency?: Consistency;
 }
+
+export type Consistency = "any" | "monotonic";
 
 /** Of entries of the ledger. from, to: ISO 8601 or Unix seconds. */
 export interface LedgerQuery {
@@ -56,12 +60,14 @@ export interface LedgerQuery {
 /** One account at one gateway. credential: an API key as text, a Wallet, a Session; none: public pages alone. */
 export class Gateway {
   readonly #transport: Transport;
+  readonly #consistency: Consistency | undefined;
 
   constructor(
     url: string = DEFAULT_URL,
     credential: string | ApiKey | Wallet | Session | null = null,
-    options: TransportOptions = {},
+    options: TransportOptions & { consistency?: Consistency } = {},
   ) {
+    this.#consistency = options.consistency;
     this.#transport = new Transport(url, credentialOf(credential), options);
   }
 
@@ -87,7 +93,7 @@ export class Gateway {
     const key = (options.idempotencyKey ?? (SENDS.has(method) ? newIdempotencyKey() : "")) || null;
     return this.#transport.ask("POST", "/", resultOf, {
       body: exactJson(request(CALL_ID, [method, ...params])),
-      headers: callHeaders(key, options.maxCredits),
+      headers: this.#callHeaders(key, options),
       again: repeatable(method, key),
     });
   }
@@ -97,11 +103,11 @@ export class Gateway {
    * They travel in batches of at most 100. Calls that the gateway refuses for a reason that passes are sent again; sends
    * are not, as a batch has no Idempotency-Key. */
   async batch<const Calls extends readonly Call[]>(
-    calls: Calls & (Calls extends Checked<Calls> ? unknown : Checked<Calls>), options: { maxCredits?: number } = {},
+    calls: Calls & (Calls extends Checked<Calls> ? unknown : Checked<Calls>), options: Omit<CallOptions, "idempotencyKey"> = {},
   ): Promise<BatchItem[]> {
     const ends: BatchItem[] = [];
     for (let first = 0; first < calls.length; first += BATCH_MAX)
-      ends.push(...(await this.#batch(calls.slice(first, first + BATCH_MAX), options.maxCredits)));
+      ends.push(...(await this.#batch(calls.slice(first, first + BATCH_MAX), options)));
     return ends;
   }
 
@@ -120,7 +126,7 @@ export class Gateway {
     return { calls: [], ...objectOf(found, { credits: "whole" }) };
   }
 
-  async #batch(calls: readonly Call[], maxCredits: number | undefined): Promise<BatchItem[]> {
+  async #batch(calls: readonly Call[], options: CallOptions): Promise<BatchItem[]> {
     const ends: BatchItem[] = calls.map(() => new BatchItem());
     const { retry, jitter, sleep } = this.#transport;
     let left = calls.map((_, place) => place);
@@ -128,7 +134,7 @@ export class Gateway {
       const asked = left.map((place) => calls[place]!);
       const items = await this.#transport.ask("POST", "/", (answer) => itemsOf(answer, asked.length), {
         body: exactJson(asked.map((call, id) => request(id, call))),
-        headers: callHeaders(null, maxCredits),
+        headers: this.#callHeaders(null, options),
         again: asked.some(([method]) => SENDS.has(method)) ? "never" : "charged",
       });
       const waits = new Map<number, number>();
@@ -366,8 +372,17 @@ export class Gateway {
     return objectOf(found, { credits_added: "whole", new_balance: "whole" });
   }
 
+  #callHeaders(idempotencyKey: string | null, options: CallOptions = {}): Record<string, string> {
+    const headers: Record<string, string> = {}, consistency = options.consistency ?? this.#consistency;
+    if (idempotencyKey !== null) headers["Idempotency-Key"] = idempotencyKey;
+    if (options.maxCredits !== undefined) headers["X-Max-Credits"] = String(options.maxCredits);
+    if (consistency !== undefined) headers["X-Consistency"] = consistency;
+    return headers;
+  }
+
   async #bulk(path: string, content: Query): Promise<Bulk> {
-    const found = await this.document("POST", path, content, "charged");
+    const request = { body: exactJson(content), headers: this.#callHeaders(null), again: "charged" } as const;
+    const found = await this.#transport.ask("POST", path, (answer) => objectOf(documentOf(answer), {}, answer.status), request);
     return { errors: [], commitment: "", ...objectOf(found, { results: "list" }) };
   }
 
@@ -381,13 +396,6 @@ export const newIdempotencyKey = (): string => toBase64Url(randomBytes(24));
 const request = (id: number, [method, ...params]: readonly [string, ...unknown[]]): unknown => ({
   jsonrpc: "2.0", id, method, params,
 });
-
-function callHeaders(idempotencyKey: string | null, maxCredits: number | undefined): Record<string, string> {
-  const headers: Record<string, string> = {};
-  if (idempotencyKey !== null) headers["Idempotency-Key"] = idempotencyKey;
-  if (maxCredits !== undefined) headers["X-Max-Credits"] = String(maxCredits);
-  return headers;
-}
 
 /** A part of a path: nothing in it leads to another one. */
 function segment(id: string): string {

@@ -16,6 +16,7 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
+from actors.gateway.calls.consistency import ANY, MONOTONIC
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
 from actors.gateway.doors.mcp import confirmations, eras, tasks
 from actors.gateway.doors.mcp.eras import Dialect
@@ -25,6 +26,7 @@ from actors.units import json_integer
 
 PAYMENT_META = "x402/payment"
 MAX_CREDITS_META = "ledger-gateway/max-credits"
+CONSISTENCY_META = "ledger-gateway/consistency"
 
 
 class Free(msgspec.Struct, frozen=True):
@@ -39,7 +41,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     """A tools/call.
 
     payment: of x402, as the PAYMENT-SIGNATURE header has it; empty where there is none. max_credits: as X-Max-Credits
-    has it. tool: the name of the tool; empty where there is none of this name, so that a refusal is not the tool's.
+    has it. consistency: the value of X-Consistency that its _meta has; None: the request's own header counts.
+    tool: the name of the tool; empty where there is none of this name, so that a refusal is not the tool's.
     can_confirm: the client can ask its user for a confirmation. state, responses: what it brings back then.
     takes_tasks: the answer may be a task.
     """
@@ -52,6 +55,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     state: str | None = None
     responses: dict[str, Any] = {}
     takes_tasks: bool = False
+    consistency: bytes | None = None
 
 
 class TaskCall(msgspec.Struct, frozen=True):
@@ -214,6 +218,9 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
         return _no_call(raw_id, f'_meta["{PAYMENT_META}"]: it is nested too deeply')
     if ceiling is not None and (type(ceiling) is not int or not 0 <= ceiling < 10**18):
         return _no_call(raw_id, f'_meta["{MAX_CREDITS_META}"] must be a whole number of credits', payment)
+    consistency = meta.get(CONSISTENCY_META) if type(meta) is dict else None
+    if consistency not in (None, ANY, MONOTONIC):
+        return _no_call(raw_id, f'_meta["{CONSISTENCY_META}"] must be "{ANY}" or "{MONOTONIC}"', payment)
     name, arguments = params.get("name"), params.get("arguments")
     if name is None:
         return _no_call(raw_id, _NO_NAME, payment)
@@ -224,7 +231,10 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
     if arguments is not None and type(arguments) is not dict:
         return _no_call(raw_id, '"arguments" must be an object', payment)
     max_credits = None if ceiling is None else str(ceiling).encode()
-    return ToolCall(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name)
+    return ToolCall(
+        *(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name),
+        consistency=None if consistency is None else consistency.encode(),
+    )
 
 
 def _task_call(raw_id: bytes, method: str, params: Mapping[str, Any]) -> TaskCall | BadEnvelope | BadCall:

@@ -25,11 +25,12 @@ from actors.config import GatewayConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls.address_limits import AddressLimits
 from actors.gateway.calls.answers import LateAnswers
+from actors.gateway.calls.consistency import MALFORMED, parse_consistency
 from actors.gateway.calls.headers import CLOSE, HeaderList
 from actors.gateway.calls.jsonrpc import NO_ID, BadCall
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.replies import ErrorReplies, Response
-from actors.gateway.calls.requests import RefusedCaller, Request, carries_credentials
+from actors.gateway.calls.requests import CONSISTENCY, RefusedCaller, Request, carries_credentials
 from actors.gateway.doors.websocket.handshakes import HandshakeLimits
 from actors.gateway.doors.websocket.refusals import RefusedSocket, close_of
 from actors.gateway.doors.websocket.session import OpenStreams, SocketSession
@@ -111,12 +112,14 @@ class WebSocketDoor:
         if isinstance(verdict, Refusal):
             return self._refused(verdict, request)
         payer, proof = verdict
+        monotonic = _wants_monotonic(request.headers) is True
 
         def session() -> SocketSession:
             return SocketSession(
                 *(proof, self._authenticator, self._pipeline, self._late),
                 *(self._errors.deposit, self._next_id),
                 lambda socket: self._streams.open(socket, payer, proof, address),
+                monotonic,
             )
 
         return self._upgrade(request, session, payer.pubkey)
@@ -165,6 +168,8 @@ class WebSocketDoor:
             return _BAD_HANDSHAKE
         if sent.get(_VERSION) != b"13" or names.count(_VERSION) > 1:
             return _BAD_VERSION
+        if isinstance(wanted := _wants_monotonic(request.headers), Refusal):
+            return self._counted(wanted, request)
         if not self._handshakes.admits_address(address, self._clock.now()):
             return self._counted(_TOO_MANY, request)
         if not await self._starts.enter(address):
@@ -234,6 +239,14 @@ def _is_token(request: Request) -> bool:
 def _offered(headers: HeaderList) -> list[bytes]:
     """The subprotocols that the client offers; the header may come more than once."""
     return [offer.strip() for name, value in headers if name == _OFFER for offer in value.split(b",")]
+
+
+def _wants_monotonic(headers: HeaderList) -> bool | Refusal:
+    """Whether all reads of the socket are to be monotonic."""
+    words = [value for name, value in headers if name == CONSISTENCY]
+    if not words:
+        return False
+    return parse_consistency(words[0]) if len(words) == 1 else MALFORMED
 
 
 def _is_key(value: bytes) -> bool:

@@ -24,6 +24,7 @@ from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
 from actors.gateway.calls import answers, jsonrpc, replies
 from actors.gateway.calls.answers import LateAnswers
+from actors.gateway.calls.consistency import MONOTONIC, with_consistency
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.large_requests import admitted
@@ -80,7 +81,8 @@ class OpenStreams(Protocol):
 
 
 class SocketSession:
-    """A SocketHandler. deposit: where to deposit, for calls that lack credits."""
+    """A SocketHandler. deposit: where to deposit, for calls that lack credits. monotonic: all calls of the socket are,
+    by the X-Consistency of its handshake."""
 
     def __init__(
         self,
@@ -91,9 +93,11 @@ class SocketSession:
         deposit: dict[str, str],
         next_id: Callable[[], str],
         open_streams: Callable[[WebSocket], OpenStreams],
+        monotonic: bool = False,
     ) -> None:
         self._proof, self._authenticator, self._pipeline, self._late = proof, authenticator, pipeline, late
         self._deposit, self._next_id, self._open_streams = deposit, next_id, open_streams
+        self._monotonic = monotonic
         self._work: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[Any]] = set()  # Of it, what is cancelled when the socket ends.
         self._drained = asyncio.Event()
@@ -114,6 +118,8 @@ class SocketSession:
             self._refuse_unread(text, wait)
             return
         calls = jsonrpc.parse(text)
+        if self._monotonic:
+            calls = with_consistency(calls, MONOTONIC.encode())  # type: ignore[assignment]
         if isinstance(calls, BadCall):
             if not _is_ping(text):
                 cost = cost_of(body_bytes=len(text), brackets=text.count(b"[") + text.count(b"{"))

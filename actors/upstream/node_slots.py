@@ -1,0 +1,72 @@
+"""The slots that nodes have shown, and how high a slot may be to be believed.
+
+Implements: decisions, "Monotonic reads" (a node that names an absurd slot). Pure.
+
+`told` is a node's own word of its newest slot, from probes and from questions made for this purpose. `reached` is the
+highest slot that it has shown since its chain last went back, in answers too. No slot is believed that is further than
+LEAD_SLOTS_MAX above what at least two working nodes tell, or above the word of the only one there is: so one node
+cannot raise the floor of an account to a slot that no other node will reach soon.
+"""
+
+from collections.abc import Sequence
+
+from actors.upstream.node_health import Commitment, Probe, slot_at
+
+# A minute of the chain. A node of Agave that is further behind says so itself, and its word does not count then.
+LEAD_SLOTS_MAX = 150
+# A node that showed a slot so near has probably reached it by now: probes come once a second, which is 2.5 slots.
+NEAR_SLOTS = 2
+
+
+class NodeSlots:
+    """count: of the nodes, which are named by their places."""
+
+    def __init__(self, count: int) -> None:
+        self._told: list[list[int | None]] = [[None] * len(Commitment) for _ in range(count)]
+        self._reached = [[0] * len(Commitment) for _ in range(count)]
+
+    def probed(self, index: int, probe: Probe) -> None:
+        works = probe.answered and not probe.behind
+        for commitment in Commitment:
+            slot = slot_at(probe, commitment) if works else None
+            if slot is None:
+                self._told[index][commitment] = None
+            else:
+                self.told(index, commitment, slot)
+
+    def told(self, index: int, commitment: Commitment, slot: int) -> None:
+        """The node has named its newest slot."""
+        before = self._told[index][commitment]
+        if before is not None and slot < before:
+            self._reached[index][commitment] = slot  # Its chain has started again, or another node answers there.
+        self._told[index][commitment] = slot
+        self.showed(index, commitment, slot)
+
+    def showed(self, index: int, commitment: Commitment, slot: int) -> None:
+        """The node has answered from this slot."""
+        self._reached[index][commitment] = max(self._reached[index][commitment], slot)
+
+    def refused(self, index: int, commitment: Commitment, slot: int) -> None:
+        """The node has answered that it has not reached this slot, or from a lower one."""
+        self._reached[index][commitment] = min(self._reached[index][commitment], slot - NEAR_SLOTS - 1)
+
+    def slot_max(self, commitment: Commitment) -> int | None:
+        """The highest slot that is believed. None: no working node has told one."""
+        told = sorted((slot for slots in self._told if (slot := slots[commitment]) is not None), reverse=True)
+        return told[min(1, len(told) - 1)] + LEAD_SLOTS_MAX if told else None
+
+    def newest(self, commitment: Commitment) -> int | None:
+        """The highest slot that any node has shown and that is believed."""
+        most = self.slot_max(commitment)
+        if most is None:
+            return None
+        return max((slots[commitment] for slots in self._reached if slots[commitment] <= most), default=None)
+
+    def without(self, commitment: Commitment, floor: int) -> Sequence[int]:
+        """The nodes that have not shown this slot, or one that is not believed."""
+        most = self.slot_max(commitment)
+        return [
+            index
+            for index, slots in enumerate(self._reached)
+            if slots[commitment] < floor or (most is not None and slots[commitment] > most)
+        ]
