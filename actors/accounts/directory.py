@@ -1,8 +1,8 @@
 """The list of all accounts, for operators: by the beginning of a public key, newest or richest first, page by page.
 
-Implements: decisions, "The operators' page"; actors/accounts/README.md, "The list of accounts". The port, and PostgreSQL
-behind it. Any owner reads it, as the accounts of all owners are in one table. A list reads all accounts where no
-beginning of a key is given: an index by balance would cost every call a write.
+Implements: decisions, "The operators' page"; actors/accounts/README.md, "The list of accounts". The port, and
+PostgreSQL behind it. Any owner reads it, as the accounts of all owners are in one table. A list reads all accounts
+where no beginning of a key is given: an index by balance would cost every call a write.
 """
 
 import asyncio

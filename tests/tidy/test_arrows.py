@@ -70,7 +70,7 @@ OPEN = {
         "private_files",
     },
     "storage": {"connections", "schema"},
-    "telemetry": {"logs", "metrics", "metrics_page", "traces", "tracing"},
+    "telemetry": {"figures", "logs", "metrics", "metrics_page", "traces", "tracing"},
     "http_server": {"backlog", "choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {

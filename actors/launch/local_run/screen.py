@@ -84,6 +84,7 @@ class Screen:
             *([] if ready.grpc_target is None else [("gRPC streams", f"{ready.grpc_target}   (x-token: the API key)")]),
             *([] if ready.https_url is None else [("HTTPS, WSS, gRPC", ready.https_url)]),
             ("Console, docs", f"{ready.http_url}/console   {ready.http_url}/docs"),
+            ("For operators", f"{ready.http_url}/operator   (its token: {_token_command(ready)})"),
             ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
             *([] if ready.metrics_url is None else [("Metrics", ready.metrics_url)]),
             ("Node behind it", ready.node_url),
@@ -114,6 +115,10 @@ def _demo_rows(ready: Ready) -> list[tuple[str, str]]:
         ("Its secret key", f"secret_key in {place}"),
         ("Its credits", f"{ready.demo.credits:,}"),
     ]
+
+
+def _token_command(ready: Ready) -> str:
+    return f"ledger-gateway operator token --data-dir {shlex.quote(str(ready.data_dir))}"
 
 
 def _print_to_copy(title: str, *lines: str) -> None:
