@@ -190,6 +190,8 @@ class HttpDoor:
             facts.browser = False  # No page of another origin may read the answer.
         try:
             response = await self._answer(request, receive, facts.fault)
+            if path.startswith(operator_guard.PATHS):
+                response.headers.append(headers.NO_STORE)
             response.is_free &= path in _CALL_PATHS  # Pages tell no cost, free or not.
             if response.is_delayed:
                 request.body = b""  # Many may wait, and a body has up to 256 KiB.
