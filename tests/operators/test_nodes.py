@@ -1,4 +1,4 @@
-"""Nodes, for operators: what the desk is asked, and what is refused before it. Rule: decisions, "The operators' page"."""
+"""Nodes, for operators: what the desk is asked, what is refused before. Rule: decisions, "The operators' page"."""
 
 import logging
 
