@@ -12,7 +12,7 @@ PATH, OPERATOR_PATH = "/console", "/operator"
 # In this order, as they share one module: each uses what stands above it.
 _SCRIPTS = (
     *("text", "gateway", "chart", "usage", "ledger", "calls", "log", "sends", "webhooks", "signals", "service"),
-    *("wallet", "keys", "console"),
+    *("wallet", "keys", "hourly", "console"),
 )
 
 

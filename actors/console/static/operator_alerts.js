@@ -12,7 +12,7 @@ async function refreshAlerts() {
   if (text === alertView.shown) return answer;
   alertView.shown = text;
   const missing = has_figures ? null : h("p", { class: "help" }, "Processes report no figures here (telemetry.metrics_port is 0), so only actors that do not answer and deposits that wait are told.");
-  show("alert-rows", missing, ...(alerts.length ? alerts.map(alertRow) : [empty("All is well", h("span", null, `${many(processes, "process", "processes")} report, and every actor answers.`), h("span", null, "An alert says what is wrong, what it means for customers, and what to do. A program asks the same: "), h("pre", { class: "mono", tabindex: "0" }, "ledger-gateway alerts --json"))]));
+  show("alert-rows", ...(missing ? [missing] : []), ...(alerts.length ? alerts.map(alertRow) : [empty("All is well", h("span", null, `${many(processes, "process", "processes")} report, and every actor answers.`), h("span", null, "An alert says what is wrong, what it means for customers, and what to do. A program asks the same: "), h("pre", { class: "mono", tabindex: "0" }, "ledger-gateway alerts --json"))]));
   return answer;
 }
 
@@ -21,5 +21,8 @@ function alertRow({ name, severity, summary, means, remedy, process, machine }) 
   const where = [process, machine && `on ${machine}`].filter(Boolean).join(" ");
   return h("div", { class: "hook" },
     h("div", { class: "url" }, h("span", { class: `tag ${look}` }, severity), " ", summary),
-    h("div", { class: "about" }, h("span", { class: "mono" }, [name, where].filter(Boolean).join(" · ")), h("br"), means, h("br"), h("span", { class: "spent" }, "Do: "), remedy));
+    h("div", { class: "about" }, h("span", { class: "mono" }, [name, where].filter(Boolean).join(" · ")), h("br"), coded(means), h("br"), h("b", null, "Do: "), coded(remedy)));
 }
+
+// Commands and names stand between backticks.
+const coded = (text) => text.split("`").map((part, at) => at % 2 ? h("code", null, part) : part);

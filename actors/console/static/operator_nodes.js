@@ -40,7 +40,7 @@ function nodeRow(node) {
     h("div", { class: "about" }, h("span", { class: "mono" }, node.url), h("br"), [weight, share, (node.roles ?? []).map((role) => ROLES[role] ?? role).join(", "), node.origin === "operator" ? "added while running" : "of the settings"].filter(Boolean).join(" · "), h("br"), figures.filter(Boolean).join(" · ") || "no figures yet"),
     nodeView.canChange ? h("div", { class: "actions" },
       node.removed ? null : button("Weight", weighNode, "Weight of"),
-      node.drained || node.removed ? button("Use again", (one) => drainNode(one, false), "Give calls again to") : button("Drain", (one) => drainNode(one, true), "Take the calls from"),
+      node.drained || node.removed ? button("Use again", (one) => drainNode(one, false), "Use again") : button("Drain", (one) => drainNode(one, true), "Drain"),
       node.drained && !node.removed ? button("Remove", removeNode, "Remove") : null) : null);
 }
 

@@ -9,7 +9,7 @@ async function refreshOwners() {
   if (text === ownerView.shown) return answer;
   ownerView.shown = text;
   const rows = answer.body.actors.map((actor) => [actor.name, ownerTag(actor), actor.machine ? `${actor.machine} · ${actor.process}` : "–", actor.epoch ?? "–", holdings(actor), count(actor.waiting_entries ?? NaN), ago(actor.oldest_hold_seconds), ago(actor.unsigned_seconds)]);
-  const columns = [["Actor", "wide"], ["State", "tight"], ["Machine, process", "tight"], ["Epoch", "number", "epoch"], ["Holds", "wide"], ["Entries wait", "number", "entries wait"], ["Oldest hold", "number", "oldest hold"], ["Unsigned", "number", "unsigned"]];
+  const columns = [["Actor", "nowrap"], ["State", "tight"], ["Machine, process", "tight"], ["Epoch", "number", "epoch"], ["Holds", "wide"], ["Entries wait", "number", "entries wait"], ["Oldest hold", "number", "oldest hold"], ["Unsigned", "number", "unsigned"]];
   show("owner-rows", rows.length ? table("Owners and other actors", columns, rows, "cards actors") : empty("No actors", h("span", null, "The product is starting, or Ray does not answer.")));
   return answer;
 }

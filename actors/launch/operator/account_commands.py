@@ -112,9 +112,7 @@ def add_accounts(cli: typer.Typer) -> None:
             say("no such account. Next: `accounts grant PUBKEY CREDITS --reason WHY` opens one.")
             return
         print_table(("pubkey", "balance", "status", "consumed", "created_at"), map(_listed_cells, found))
-        say(
-            "Next: `accounts show PUBKEY`." if following is None else f"Next: `accounts list ... --cursor {following}`."
-        )
+        say(f"Next: `accounts list --cursor {following}`, with the same options." if following else _NEXT_LISTED)
 
     @accounts.command()
     def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
