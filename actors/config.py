@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors import addresses
+from actors.operator_config import OperatorConfig
 from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig
 from actors.units import parse_pubkey
 
@@ -387,6 +388,7 @@ class Config(Branch):
     trades: TradesConfig = TradesConfig()
     devnode: DevnodeConfig = DevnodeConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
+    operator: OperatorConfig = OperatorConfig()
 
 
 def environment_name(field: str) -> str:

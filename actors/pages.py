@@ -81,6 +81,7 @@ class Page:
     memory, without a look at the shared store. None: there is no limit.
     for_keys: named keys may ask it, whatever they may read: it is no page about their account.
     only_wallet: it takes no credential but a wallet's signature.
+    for_operators: it takes the operator's token and nothing else; documents for customers do not name it.
     """
 
     method: str
@@ -91,6 +92,7 @@ class Page:
     minute_max: int | None = None
     for_keys: bool = False
     only_wallet: bool = False
+    for_operators: bool = False
 
     def __post_init__(self) -> None:
         assert self.method in METHODS, self.method

@@ -83,6 +83,7 @@ class Activations:
         self._roots: dict[bytes, bytes] = {}  # Accounts of public keys, which never change; oldest first.
         self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(max(1, config.unknown_seconds))
         self._evict_at = 0
+        self.oldest_hold_seconds = 0  # As of the last look at what is due.
         # Loaded or opened, and what they spend in an hour is not known yet (hour_learning.py).
         self.fresh: dict[bytes, Account] = {}
 
@@ -359,8 +360,23 @@ class Activations:
             self.remember_unknown(name)
         return pubkey
 
+    def due(self, moment: Moment) -> list[Account]:
+        """Return the accounts with a hold or a batch past its time, and note how old the oldest hold is."""
+        found, earliest = [], moment.steady + self.defaults.hold_seconds
+        for account in self.accounts.values():
+            for hold in account.holds.values():
+                if hold.expires_at < earliest:
+                    earliest = hold.expires_at
+                break  # Every hold lasts equally long: the rest are younger.
+            if is_due(account, moment):
+                found.append(account)
+        self.oldest_hold_seconds = moment.steady + self.defaults.hold_seconds - earliest
+        return found
+
     def report_to(self, metrics: Metrics) -> None:
         """Show how many accounts and holds are in memory, counted when the figures are asked for."""
         metrics.watch("accounts_in_memory", "Accounts that this owner has loaded.", lambda: len(self.accounts))
         text = "Holds without an end yet, of the accounts in memory."
+        oldest = "Age of the oldest hold of this owner, as of the last second."
+        metrics.watch("oldest_hold_seconds", oldest, lambda: self.oldest_hold_seconds)
         metrics.watch("holds", text, lambda: sum(len(account.holds) for account in self.accounts.values()))

@@ -177,14 +177,16 @@ class AccountShard:
             "clock_doubt": self._clock.doubt,
             "accounts": len(self._accounts),
             "waiting_entries": self._commits.gathered,
+            "oldest_hold_seconds": self._activations.oldest_hold_seconds,
         }
 
     async def tick(self) -> None:
         """Do the work that is due, once a second: end holds and batches past their time, drop idle accounts, forget
         old nonces, prolong sessions, tell events, keep the usage rollup near the ledger, learn usual hours from it."""
         moment = self._activations.moment()
+        due = self._activations.due(moment)
         if self._commits.open:
-            for account in [account for account in self._accounts.values() if is_due(account, moment)]:
+            for account in due:
                 self._activations.end_due(account, moment)
         self._activations.evict_idle(moment.steady)
         self._stream_times.forget(moment.steady)

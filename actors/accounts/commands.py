@@ -22,6 +22,7 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.core import adjusted_before, decide_adjust, decide_limits, decide_status
 from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
+from actors.accounts.directory import ListAccounts, mistake_in_listing
 from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.fact_commands import FactCommands, TellFacts
 from actors.accounts.held_shards import HeldShards
@@ -53,12 +54,15 @@ from actors.calls import (
     SessionProof,
     WalletProof,
 )
-from actors.errors import Err
+from actors.errors import Err, Refusal
 from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_api_key, new_session_token, token_hash
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)
+
+LISTS_MAX = 4  # Lists of accounts under way at one owner, which makes one at a time.
+_TOO_MANY_LISTS = f"at most {LISTS_MAX} lists of accounts are made at a time"
 
 Reply = api.OwnerReply[Any]
 
@@ -178,6 +182,8 @@ class Commands:
                 expired = await self._store.expire_referral(code, self._now())
                 none = api.refused(Err.INVALID_REQUEST, "there is no code of this name")
                 return none if expired is None else api.OwnerReply(api.ReferralState(expired, None))
+            case ListAccounts():
+                return await self._list(command)
             case api.ListReferrals():
                 return api.OwnerReply(tuple(api.ReferralState(*row) for row in await self._store.referrals()))
         raise AssertionError(f"no such command: {type(command).__name__}")
@@ -285,6 +291,17 @@ class Commands:
         if mistake is None and not await self._store.add_referral(referral):
             mistake = "there is a code of this name already; codes never change"
         return api.refused(Err.INVALID_REQUEST, mistake) if mistake else api.OwnerReply(api.ReferralState(referral, 0))
+
+    async def _list(self, command: ListAccounts) -> Reply:
+        mistake = mistake_in_listing(command)
+        if mistake is not None:
+            return api.refused(Err.INVALID_REQUEST, mistake)
+        listed = await self._long_reads.read(
+            "lists of accounts", LISTS_MAX, b"", lambda: self._store.directory.list(command)
+        )
+        if isinstance(listed, Refusal):
+            return api.refused(listed.err, _TOO_MANY_LISTS if listed.err is Err.CONCURRENCY_LIMITED else listed.detail)
+        return api.OwnerReply(tuple(listed))
 
     # --- shared -----------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import msgspec
 from actors.accounts.account import Mark, MarkKind
 from actors.accounts.bills import BillStore, PostgresBillStore
 from actors.accounts.credits import Batch
+from actors.accounts.directory import DirectoryStore, PostgresDirectory
 from actors.accounts.holders_store import HoldersStore, PostgresHoldersStore
 from actors.accounts.key_imports import KeyImports, PostgresKeyImports
 from actors.accounts.keys_store import FIND_KEY, FIND_ROOT, read_keys
@@ -191,6 +192,7 @@ class PostgresAccountStore:
         self.holders: HoldersStore = PostgresHoldersStore(self._reading)
         self.seals: SealsStore = PostgresSealsStore(self._reading, self._listing)
         self.bills: BillStore = PostgresBillStore(self._reading, self._listing)
+        self.directory: DirectoryStore = PostgresDirectory(self._reading, self._listing)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
@@ -216,8 +218,7 @@ class PostgresAccountStore:
             )
         if epoch is None:
             raise Fenced
-        assert isinstance(epoch, int)
-        return epoch
+        return int(epoch)
 
     async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
         async with self._reading() as connection:

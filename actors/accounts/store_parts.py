@@ -6,6 +6,7 @@ Not here: what is kept of the accounts themselves (store.py).
 from typing import Protocol
 
 from actors.accounts.bills import BillStore
+from actors.accounts.directory import DirectoryStore
 from actors.accounts.holders_store import HoldersStore
 from actors.accounts.key_imports import KeyImports
 from actors.accounts.outbox import Outbox
@@ -35,3 +36,6 @@ class StoreParts(Protocol):
 
     @property
     def bills(self) -> BillStore: ...
+
+    @property
+    def directory(self) -> DirectoryStore: ...

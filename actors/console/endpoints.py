@@ -1,4 +1,4 @@
-"""GET /console: the page for people, who sign in with an API key.
+"""GET /console: the page for people, who sign in with an API key; GET /operator: the page of operators.
 
 Implements: README.md. A shell: it reads the page's files once, when a replica starts.
 """
@@ -8,12 +8,32 @@ from importlib import resources
 from actors.console.document import ConsoleDocument, console_document
 from actors.pages import Page, PageAnswer, PageRequest
 
-PATH = "/console"
+PATH, OPERATOR_PATH = "/console", "/operator"
 # In this order, as they share one module: each uses what stands above it.
 _SCRIPTS = (
     *("text", "gateway", "chart", "usage", "ledger", "calls", "log", "sends", "webhooks", "signals", "service"),
-    *("wallet", "keys", "console"),
+    *("wallet", "keys", "hourly", "console"),
 )
+
+
+# Of the operators' page: the same tools, and views of its own.
+_OPERATOR_SCRIPTS = (
+    *("text", "gateway", "operator_gateway", "operator_alerts", "operator_accounts", "operator_deposits"),
+    *("operator_nodes", "operator_owners", "operator"),
+)
+
+
+class OperatorPage:
+    """It has no secret and no figure: what it shows, it asks for with the operator's token."""
+
+    def __init__(self) -> None:
+        self._document = read_operator_document()
+
+    def pages(self) -> list[Page]:
+        return [Page("GET", OPERATOR_PATH, self._show, is_public=True, is_limited=False)]
+
+    async def _show(self, request: PageRequest) -> PageAnswer:
+        return PageAnswer(self._document.body, 200, "text/html; charset=utf-8", self._document.headers)
 
 
 class ConsolePage:
@@ -28,9 +48,17 @@ class ConsolePage:
 
 
 def read_document() -> ConsoleDocument:
+    return _joined("console.html", _SCRIPTS)
+
+
+def read_operator_document() -> ConsoleDocument:
+    return _joined("operator.html", _OPERATOR_SCRIPTS)
+
+
+def _joined(page: str, scripts: tuple[str, ...]) -> ConsoleDocument:
     folder = resources.files("actors.console") / "static"
 
     def text(name: str) -> str:
         return (folder / name).read_text(encoding="utf-8")
 
-    return console_document(text("console.html"), text("console.css"), [text(f"{name}.js") for name in _SCRIPTS])
+    return console_document(text(page), text("console.css"), [text(f"{name}.js") for name in scripts])

@@ -14,7 +14,8 @@ import asyncio
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -26,6 +27,7 @@ from actors import hosting
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.telemetry import logs
+from actors.telemetry.figures import History, ProcessFigures, counted_in, gauges_in
 from actors.telemetry.loop_watch import SERVING_TICK_SECONDS, TICK_SECONDS, LoopWatch
 from actors.telemetry.metrics import NAMESPACE, Metrics
 
@@ -35,32 +37,56 @@ METRICS_ACTOR_PREFIX = "metrics-page-"
 _PAGE_OF_0_1_0 = "metrics-page"  # One for the cluster; it would keep the port of its machine.
 REPORT_SECONDS = 2.0
 _SILENT_SECONDS_MAX = 30.0
+_MEMORY = "machine_memory_available_ratio"
+_MEMINFO = Path("/proc/meminfo")
 _PROCESSES_MAX = 4_096  # Far above any cluster; a process beyond it is left out.
 
 
 class Reports(Collector):
     """The latest report of each process of a machine, merged.
 
-    machine: address of the machine. now: monotonic seconds; unix_seconds: the same moment, for readers.
+    machine: address of the machine. now: monotonic seconds; unix_seconds: the same moment, for readers. memory: the
+    part of the machine's memory that is available; None: not known.
     """
 
-    def __init__(self, machine: str) -> None:
-        self._machine = machine
+    def __init__(self, machine: str, memory: Callable[[], float | None] = lambda: None) -> None:
+        self._machine, self._memory = machine, memory
         self._latest: dict[str, tuple[float, float, list[Metric]]] = {}
+        self._histories: dict[str, History] = {}
 
     def keep(self, process: str, families: list[Metric], now: float, unix_seconds: float) -> None:
         if process in self._latest or len(self._latest) < _PROCESSES_MAX:
             self._latest[process] = (now, unix_seconds, families)
+            self._histories.setdefault(process, History()).keep(families, now)
+
+    def figures(self) -> list[ProcessFigures]:
+        """Return what alerts are told from, of each process."""
+        found = []
+        for process, (now, unix_seconds, families) in sorted(self._latest.items()):
+            counted, history = counted_in(families), self._histories[process]
+            told = history.grown(counted, now), history.least(counted, now)
+            found.append(ProcessFigures(self._machine, process, unix_seconds, gauges_in(families), *told))
+        memory = self._memory()
+        if memory is not None:
+            name, at = f"machine-{self._machine}", max((at for _, at, _ in self._latest.values()), default=0.0)
+            found.append(ProcessFigures(self._machine, name, at, {_MEMORY: memory}, {}))
+        return found
 
     def drop_silent(self, now: float) -> None:
         for process, (at, _, _) in list(self._latest.items()):
             if now - at > _SILENT_SECONDS_MAX:
-                del self._latest[process]
+                del self._latest[process], self._histories[process]
 
     def collect(self) -> Iterable[Metric]:
         name = f"{NAMESPACE}_reported_unix_seconds"
         reported = GaugeMetricFamily(name, "When a process reported its figures last.", labels=("machine", "process"))
         merged: dict[str, Metric] = {name: reported}
+        memory = self._memory()
+        if memory is not None:
+            text = "Part of the machine's memory that is available, 0 to 1."
+            gauge = GaugeMetricFamily(f"{NAMESPACE}_{_MEMORY}", text, labels=("machine", "process"))
+            gauge.add_metric((self._machine, f"machine-{self._machine}"), memory)
+            merged[gauge.name] = gauge
         for process, (_, unix_seconds, families) in sorted(self._latest.items()):
             reported.add_metric((self._machine, process), unix_seconds)
             of_process = {"machine": self._machine, "process": process}
@@ -80,7 +106,7 @@ class MetricsPageActor:
 
     def __init__(self, machine: str, host: str, port: int, fingerprint: str) -> None:
         self._fingerprint, self._listens_on = fingerprint, (port, host)
-        self._clock, self._reports = SystemClock(), Reports(machine)
+        self._clock, self._reports = SystemClock(), Reports(machine, memory_available)
         self._registry = CollectorRegistry()
         self._registry.register(self._reports)
         self._is_listening = self._listen(logging.WARNING)
@@ -93,6 +119,10 @@ class MetricsPageActor:
 
     def actor_state(self) -> dict[str, Any]:
         return hosting.where_this_runs()
+
+    def figures(self) -> list[ProcessFigures]:
+        self._reports.drop_silent(self._clock.monotonic())
+        return self._reports.figures()
 
     def report(self, process: str, families: list[Metric]) -> None:
         now = self._clock.monotonic()
@@ -107,6 +137,17 @@ class MetricsPageActor:
             logger.log(level_of_failure, "GET /metrics waits for its port: %s", error)
             return False
         return True
+
+
+def memory_available() -> float | None:
+    """Return the part of this machine's memory that is available. None: it does not tell."""
+    try:
+        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    of = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if rest.strip()}
+    total = of.get("MemTotal", 0)
+    return of["MemAvailable"] / total if total and "MemAvailable" in of else None
 
 
 def metrics_port(config: Config) -> int | None:

@@ -12,6 +12,7 @@ import msgspec
 from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
+from actors.accounts.directory import ListedAccount
 from actors.accounts.hourly_limit import NO_HOUR, BegunHour, HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter
@@ -25,6 +26,7 @@ from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
 from tests.accounts.memory_bills import MemoryBills
+from tests.accounts.memory_directory import MemoryDirectory
 from tests.accounts.memory_holders import MemoryHolders
 from tests.accounts.memory_key_imports import MemoryKeyImports
 from tests.accounts.memory_owners import MemoryOwners
@@ -67,9 +69,16 @@ class MemoryAccountStore:
         self.holders = MemoryHolders(self.owners)
         self.seals = MemorySeals(self._chains)
         self.bills = MemoryBills(self._chains)
+        self.directory = MemoryDirectory(self._listed)
 
     def _chains(self) -> dict[bytes, list[tuple[Entry, bytes]]]:
         return {pubkey: row.entries for pubkey, row in self.rows.items()}
+
+    def _listed(self) -> list[ListedAccount]:
+        return [
+            ListedAccount(pubkey, row.head.balance, row.profile.status, row.head.total_consumed, row.profile.created_at)
+            for pubkey, row in self.rows.items()
+        ]
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms

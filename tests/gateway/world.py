@@ -40,6 +40,7 @@ from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.replica import LinkTimeout
 from actors.identity.store import IdentityStore
+from actors.operator_config import OperatorConfig
 from actors.receipts.root_keys import KeySeal
 from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
@@ -190,6 +191,7 @@ class World:
             identity=IdentityConfig(**settings.get("identity", {})),
             gateway=GatewayConfig(**settings.get("gateway", {})),
             pricing=PricingConfig(**settings.get("pricing", {})),
+            operator=settings.get("operator") or OperatorConfig(),
         )
         self.node: Any = node or ScriptedNode()
         self.store = settings.get("account_store") or MemoryAccountStore(self.clock)

@@ -8,7 +8,8 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
-    *("release", "growing", "addresses", "units", "clock", "errors", "provider_config", "config", "config_loader"),
+    *("release", "growing", "addresses", "units", "clock", "errors", "provider_config"),
+    *("operator_config", "config", "config_loader"),
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "gathered", "start_line", "leaving", "free_memory", "hosting"),
@@ -39,6 +40,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
             "fees",
             "lookups",
             "memos",
+            "operators",
             "sends",
             "status",
             "trades",
@@ -78,10 +80,21 @@ OPEN = {
         "private_files",
     },
     "storage": {"connections", "schema"},
-    "telemetry": {"logs", "metrics", "metrics_page", "traces", "tracing"},
+    "telemetry": {"figures", "logs", "metrics", "metrics_page", "traces", "tracing"},
     "http_server": {"backlog", "choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
-    "identity": {"client_addresses", "challenge", "credentials", "endpoints", "signatures", "store", "wallet"},
+    "identity": {
+        *(
+            "client_addresses",
+            "challenge",
+            "credentials",
+            "endpoints",
+            "operator_token",
+            "signatures",
+            "store",
+            "wallet",
+        ),
+    },
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
     # The calls of this process, which the gateway notes.
@@ -100,6 +113,7 @@ OPEN = {
         "audit_report",
         "bills",
         "checkpoint",
+        "directory",
         "fact_commands",
         "facts",
         "hourly_commands",

@@ -85,7 +85,7 @@ def on_the_page() -> dict[str, set[str]]:
         if isinstance(tally, Tally):
             tally.add(("any",) * len(tally._labels))
     metrics.call_ended("getSlot", Outcome.ANSWERED, 1, 0.1)
-    reports = Reports("10.0.0.11")
+    reports = Reports("10.0.0.11", lambda: 0.5)
     reports.keep("gateway-1", metrics.families(), 0.0, 0.0)
     found: dict[str, set[str]] = defaultdict(set)
     for family in reports.collect():

@@ -3,7 +3,7 @@
 const VIEWS = ["usage", "ledger", "calls", "log", "sends", "keys", "webhooks", "signals", "service"];
 const repeated = {
   health: new Repeated(15, refreshHealth),
-  usage: new Repeated(10, refreshUsage),
+  usage: new Repeated(10, async () => { const told = await refreshUsage(); return told.ok ? refreshHourly() : told; }),
   ledger: new Repeated(20, refreshLedger),
   log: new Repeated(4, refreshLog),
   sends: new Repeated(8, refreshSends),
@@ -90,6 +90,7 @@ function signOut(message = "") {
   remember(null);
   stopLive();
   forgetKeys();
+  forgetHourly();
   forgetLog();
   forgetSends();
   Object.assign(chosenUse, { last: null, drawn: null, account: null, facts: null, batches: null, pay: null, chart: null });
@@ -109,6 +110,8 @@ choices("range-choices", Object.entries(RANGES).map(([value, range]) => [value, 
 choices("measure-choices", [["credits", "Credits"], ["calls", "Calls"]], "credits", (value) => { chosenUse.measure = value; if (chosenUse.last) showUse(); });
 $("sign-in-form").addEventListener("submit", signIn);
 $("sign-out").addEventListener("click", () => signOut());
+$("hourly-form").addEventListener("submit", setHourly);
+for (const [id, act] of [["hourly-lift", liftHourly], ["hourly-unlift", unliftHourly], ["hourly-learn", learnHourly], ["hourly-none", endHourly]]) $(id).addEventListener("click", () => act());
 $("pay-form").addEventListener("submit", payIn);
 $("new-key").addEventListener("click", replaceKey);
 $("csv").addEventListener("click", downloadUsage);

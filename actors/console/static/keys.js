@@ -59,15 +59,17 @@ function showKeyWallet() {
     h("p", { class: "error", id: "key-wallet-error", role: "alert" }));
 }
 
-async function connectForKeys(wallet) {
+const connectForKeys = (wallet) => connectOwn(wallet, "key-wallet-error", () => { showKeys(); $("new-named-key").focus(); });
+
+// Connects the wallet of the account that is signed in by its key, so that it can sign changes.
+async function connectOwn(wallet, error_id, then) {
   try {
     const account = await connected(wallet), address = base58(account.publicKey), own = chosenUse.account?.pubkey;
-    if (address !== own) throw new Error(`the wallet is at ${short(address)}, and these keys are of ${short(own)}: choose that account in the wallet`);
+    if (address !== own) throw new Error(`the wallet is at ${short(address)}, and this account is ${short(own)}: choose that account in the wallet`);
     found.chosen = { wallet, account, address };
     showWalletTools();
-    showKeys();
-    $("new-named-key").focus();
-  } catch (error) { $("key-wallet-error").textContent = `Not connected: ${said(error)}.`; }
+    then();
+  } catch (error) { $(error_id).textContent = `Not connected: ${said(error)}.`; }
 }
 
 const ofLimit = (value, limit) => limit === null ? count(value) : `${count(value)} of ${count(limit)}`;

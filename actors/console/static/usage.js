@@ -81,7 +81,7 @@ function showUse() {
   chosenUse.drawn = signature;
   if (!last.rows.length) {
     const example = `curl ${location.origin} -H 'x-api-key: …' -H 'content-type: application/json' \\\n  -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'`;
-    show("chart", empty(`No calls in the last ${range.name}`, h("span", null, "Make one, and it is here a few seconds later."), h("pre", { class: "mono" }, example)));
+    show("chart", empty(`No calls in the last ${range.name}`, h("span", null, "Make one, and it is here a few seconds later."), h("pre", { class: "mono", tabindex: "0" }, example)));
     return;
   }
   // Read aloud when the range or the measure changes, and not with every new call.

@@ -39,6 +39,10 @@ class AddressLimits:
         """The name under which requests of this client's address are counted; client_addresses.UNKNOWN has no limit."""
         return counted_address(client, self._trusted)
 
+    def whole_name_of(self, client: Client) -> str:
+        """The whole address of this client, which may be in a network; UNKNOWN is in none."""
+        return address_of(client, self._trusted)
+
     async def refusal(self, request: Request) -> Refusal | None:
         """Count this request against its address. A refusal when there were too many, else None.
 

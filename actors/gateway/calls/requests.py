@@ -13,6 +13,7 @@ import msgspec
 from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
 from actors.gateway.calls.headers import Header, HeaderList
+from actors.identity import operator_token
 from actors.identity.credentials import url_keys
 
 Scope = MutableMapping[str, Any]
@@ -23,6 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 PAYMENT_V2, PAYMENT_V1 = b"payment-signature", b"x-payment"  # Headers of the two versions of x402.
 _PAYMENTS = frozenset((PAYMENT_V2, PAYMENT_V1))
 CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
+CREDENTIALS |= {operator_token.HEADER}
 _KEY, _MAX_CREDITS, CONSISTENCY = b"idempotency-key", b"x-max-credits", b"x-consistency"
 WATCHED = _PAYMENTS | {
     _KEY,

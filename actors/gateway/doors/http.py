@@ -51,7 +51,8 @@ from actors.gateway.doors.relay import RelayDoor
 from actors.gateway.doors.rpc import RpcDoor
 from actors.gateway.doors.websocket import door as door_websocket
 from actors.gateway.doors.websocket.door import WebSocketDoor
-from actors.gateway.pages import routes
+from actors.gateway.pages import operator_guard, routes
+from actors.gateway.pages.operator_guard import OperatorGuard
 from actors.gateway.pages.page_table import PageTable
 from actors.gateway.pages.routes import PUBLIC_PAGES, Routes
 from actors.gateway.pages.served import PageDoor
@@ -104,6 +105,7 @@ class HttpDoor:
         self.authenticator = authenticator
         self.deposit_instructions = errors.deposit["instructions"]  # For doors that answer with a text alone.
         self._errors, self._addresses = errors, parts.addresses
+        self._operators = OperatorGuard(config.operator, parts.addresses)
         self._pipeline, self._keyed = parts.pipeline, keyed
         self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, parts.offered)
         self._mcp = McpDoor(
@@ -184,8 +186,12 @@ class HttpDoor:
             *(facts.pays, facts.key, facts.max_credits, facts.consistency),
         )
         work_for(request_id)
+        if operator_guard.is_operators(path):
+            facts.browser = False  # No page of another origin may read the answer.
         try:
             response = await self._answer(request, receive, facts.fault)
+            if path.startswith(operator_guard.PATHS):
+                response.headers.append(headers.NO_STORE)
             response.is_free &= path in _CALL_PATHS  # Pages tell no cost, free or not.
             if response.is_delayed:
                 request.body = b""  # Many may wait, and a body has up to 256 KiB.
@@ -205,7 +211,7 @@ class HttpDoor:
         """Read the body, and hand the request to the door of its path. fault: of the body's framing."""
         path, method = request.path, request.method
         if method == "OPTIONS":
-            return Response(204, b"", list(headers.PREFLIGHT))
+            return Response(204, b"", [] if operator_guard.is_operators(path) else list(headers.PREFLIGHT))
         answer, serves = self._door_of(_CONSOLE if self._is_for_people(request) else path)
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
@@ -223,7 +229,11 @@ class HttpDoor:
                 refused.headers.append(headers.VARY_ACCEPT)
             return refused
         page = serves[served_as]
-        if is_limited(path) if page is None else page.is_limited:
+        if page is not None and page.for_operators:
+            no_operator = await self._operators.refusal(request)
+            if no_operator is not None:
+                return self._errors.reply(no_operator, request)
+        elif is_limited(path) if page is None else page.is_limited:
             too_many = await self._addresses.refusal(request)
             if too_many is not None:
                 return self._errors.reply(too_many, request)

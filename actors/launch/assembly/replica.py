@@ -21,7 +21,7 @@ from actors.call_log.writer import CallLogWriter
 from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import Clock, SystemClock
 from actors.config import Config, GatewayConfig, TelemetryConfig, TradesConfig
-from actors.console.endpoints import ConsolePage
+from actors.console.endpoints import ConsolePage, OperatorPage
 from actors.fees.endpoints import FeeMethods
 from actors.free_memory import FreeMemory
 from actors.gateway.calls import outcomes
@@ -37,6 +37,7 @@ from actors.identity.store import RedisIdentityStore
 from actors.launch.assembly.deposit_watcher import watch_deposits
 from actors.launch.assembly.documents import discovery, with_documents
 from actors.launch.assembly.memos import watch_memos
+from actors.launch.assembly.operating import assemble_operators
 from actors.launch.assembly.payments import assemble_payments
 from actors.launch.assembly.placing import place_beside_owners
 from actors.launch.assembly.sending import assemble_sends
@@ -121,7 +122,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         peers_are_clients=_peers_are_clients(),
         metrics=metrics,
         callers=methods.caller_handlers(),
-        pages=served,
+        pages=[*served, *_for_operators(config, accounts, current, clock)],
         idempotency=keys,
         relay=bool(config.sends.engines),
         leaving=leaving,
@@ -162,6 +163,12 @@ def _open_log(
 def _own_pages(accounts: ShardedAccounts) -> list[Page]:
     own = (ConsolePage(), ReceiptPages(accounts), BillPages(accounts), KeyPages(accounts), HourlyLimitPages(accounts))
     return [page for pages in own for page in pages.pages()]
+
+
+def _for_operators(config: Config, accounts: ShardedAccounts, current: CurrentHealth, clock: Clock) -> list[Page]:
+    """Return the pages that no document for customers names."""
+    pages = assemble_operators(config, accounts, current, clock)
+    return [*OperatorPage().pages(), *pages] if pages else []
 
 
 def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | None, grpc: Yellowstone | None) -> None:

@@ -84,6 +84,7 @@ class Screen:
             *([] if ready.grpc_target is None else [("gRPC streams", f"{ready.grpc_target}   (x-token: the API key)")]),
             *([] if ready.https_url is None else [("HTTPS, WSS, gRPC", ready.https_url)]),
             ("Console, docs", f"{ready.http_url}/console   {ready.http_url}/docs"),
+            ("For operators", f"{ready.http_url}/operator"),
             ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
             *([] if ready.metrics_url is None else [("Metrics", ready.metrics_url)]),
             ("Node behind it", ready.node_url),
@@ -96,6 +97,7 @@ class Screen:
             _print_to_copy("A first account, for which nothing has been paid in:", *first_account(ready))
         else:
             _print_to_copy("A first call, to copy:", first_call(ready.http_url, ready.demo.api_key))
+        _print_to_copy("The token of the page for operators, which nothing else prints:", _token_command(ready))
         if ready.ca_file is not None:
             trusting = f"curl --cacert {shlex.quote(str(ready.ca_file))} {ready.https_url}/health"
             _print_to_copy("Over TLS, trusting the certificate that this run made:", trusting)
@@ -114,6 +116,10 @@ def _demo_rows(ready: Ready) -> list[tuple[str, str]]:
         ("Its secret key", f"secret_key in {place}"),
         ("Its credits", f"{ready.demo.credits:,}"),
     ]
+
+
+def _token_command(ready: Ready) -> str:
+    return f"ledger-gateway operator token --data-dir {shlex.quote(str(ready.data_dir))}"
 
 
 def _print_to_copy(title: str, *lines: str) -> None:

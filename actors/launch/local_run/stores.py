@@ -85,7 +85,8 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
 
 
 def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | None = None) -> Config:
-    """Return the configuration with the secrets that a local run makes: the cluster's secret and the payment keys.
+    """Return the configuration with the secrets that a local run makes: the cluster's secret, the operator's token
+    and the payment keys.
 
     Configured values stay. A key that holds real money is made by the operator: a sponsor's is made here for the
     embedded chain only, and the deposit wallet's for no mainnet.
@@ -101,7 +102,11 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
     trades = config.trades
     if embedded_chain and trades.sol_usd_micro is None:  # Its SOL has no market, and no account with a price.
         trades = trades.model_copy(update={"sol_usd_micro": EMBEDDED_SOL_USD_MICRO})
-    config = config.model_copy(update={"storage": storage, "payments": payments, "trades": trades})
+    operator = config.operator
+    if operator.token is None:
+        operator = operator.model_copy(update={"token": SecretStr(secrets.operator_token)})
+    changed = {"storage": storage, "payments": payments, "trades": trades, "operator": operator}
+    config = config.model_copy(update=changed)
     config = with_memos(with_tpu_identity(config), secrets.memos.seed if embedded_chain else None)
     return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
+from actors.identity.operator_token import new_token
 from actors.local_servers.datadir import DataDirError
 from actors.local_servers.private_files import write_private
 from actors.units import base58_text
@@ -47,6 +48,12 @@ class LocalSecrets:
     sponsor: Wallet
     demo: Wallet
     demo_api_key: str | None
+
+    @property
+    def operator_token(self) -> str:
+        """Proves an operator of this run. It follows from another secret of this file: older files have none."""
+        purpose = b"ledger-gateway operator " + self.cluster_secret.encode()
+        return new_token(hashlib.sha256(purpose).digest())
 
     @property
     def memos(self) -> Wallet:

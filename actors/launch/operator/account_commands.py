@@ -13,12 +13,15 @@ import typer
 from msgspec import UNSET
 
 from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, ImportKey, SetLimits, SetStatus
-from actors.gateway.pages.account import batches_body, last_deposit_body
+from actors.accounts.directory import LISTED_MAX, ListAccounts, ListedAccount, Order, place_of
+from actors.gateway.pages.account import last_deposit_body
 from actors.identity.credentials import TOKEN_CHARACTERS, key_hash, key_prefix, parse_api_key
+from actors.launch.assembly.operating import account_document
 from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.screen import DataDirOption, print_document, say
 from actors.launch.operator.money_commands import ask_owner
-from actors.launch.operator.tables import print_rows, utc_text
+from actors.launch.operator.tables import print_rows, print_table, utc_text
+from actors.operators.accounts import listed_body
 from actors.units import base58_text
 
 _Pubkey = Annotated[str, typer.Argument(help="Base58 public key of the account.")]
@@ -27,6 +30,7 @@ _Reason = Annotated[str, typer.Option("--reason", help="Kept in the ledger; the 
 _StatusReason = Annotated[str, typer.Option("--reason", help="Kept in the log of the account's owner.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Left out: stays as it is.")]
 _NEXT_CHANGE = "Next: `accounts grant`, `accounts limits` and `accounts suspend` change this account."
+_NEXT_LISTED = "Next: `accounts show PUBKEY` has the batches and limits of one."
 _NEXT_ENTRY = "Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it."
 _NEXT_KEY = "Next: the former key is refused from now on; POST /account/api-key replaces the imported one."
 _NEXT_SUSPENDED = "Next: its paid calls are refused; `accounts resume PUBKEY --reason WHY` accepts them again."
@@ -86,6 +90,29 @@ def add_accounts(cli: typer.Typer) -> None:
         text = _key_from_input()
         state = ask_owner(data_dir, lambda: ImportKey(operator.account_of(pubkey), key_hash(text), key_prefix(text)))
         _print_account(state, f"imported the key {key_prefix(text)}...", _NEXT_KEY, only=("pubkey", "status"))
+
+    @accounts.command("list")
+    def listing(
+        find: Annotated[str, typer.Option(help="Beginning of the public key.")] = "",
+        order: Annotated[Order, typer.Option(help="Highest first.")] = Order.NEWEST,
+        status: Annotated[str, typer.Option(help="active or suspended; left out: both.")] = "",
+        cursor: Annotated[str, typer.Option(help="The next_cursor of the page before.")] = "",
+        limit: Annotated[int, typer.Option(min=1, max=LISTED_MAX)] = 50,
+        data_dir: DataDirOption = None,
+    ) -> None:
+        """List accounts, page by page."""
+        after = place_of(cursor)
+        if cursor and after is None:
+            raise typer.BadParameter("wanted the next_cursor of a page", param_hint="--cursor")
+        found = ask_owner(data_dir, lambda: ListAccounts(order.value, find, status, after, limit))
+        following = found[-1].place(order).text if len(found) == limit else None
+        if print_document({"accounts": list(map(listed_body, found)), "next_cursor": following}):
+            return
+        if not found:
+            say("no such account. Next: `accounts grant PUBKEY CREDITS --reason WHY` opens one.")
+            return
+        print_table(("pubkey", "balance", "status", "consumed", "created_at"), map(_listed_cells, found))
+        say(f"Next: `accounts list --cursor {following}`, with the same options." if following else _NEXT_LISTED)
 
     @accounts.command()
     def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
@@ -155,26 +182,16 @@ def _suspend(data_dir: Path | None, pubkey: str, reason: str) -> None:
 def _print_account(state: AccountState, what: str, next_step: str, only: tuple[str, ...] = ()) -> None:
     """Print an account: the whole document for programs; for people the rows of `only`, or all."""
     say(f"[green]{what}[/green]")
-    if print_document(_account_document(state)):
+    if print_document(account_document(state)):
         return
     rows = _account_rows(state)
     print_rows({name: rows[name] for name in only} if only else rows)
     say(next_step)
 
 
-def _account_document(state: AccountState) -> dict[str, Any]:
-    """Return an account as GET /account/info shows it to the customer, times as Unix seconds; and its limits."""
-    return {
-        "pubkey": base58_text(state.pubkey),
-        "balance": state.balance,
-        "status": state.status,
-        "total_consumed_credits": state.total_consumed,
-        "created_at": state.created_at,
-        "requests_per_second": state.requests_per_second,
-        "concurrency": state.concurrency,
-        "last_deposit": last_deposit_body(state),
-        "credit_batches": batches_body(state),
-    }
+def _listed_cells(account: ListedAccount) -> tuple[str, ...]:
+    figures = f"{account.balance:,}", account.status, f"{account.total_consumed:,}"
+    return base58_text(account.pubkey), *figures, utc_text(account.created_at)
 
 
 def _account_rows(state: AccountState) -> dict[str, str]:

@@ -24,6 +24,8 @@ FIRST_LINES = MappingProxyType(
         "ledger-key": "Keys that sign statements of the ledger.",
         "memos": "Signed statements as memos on the chain.",
         "sponsor": "The key that pays network fees of x402 payments.",
+        "operator": "The operators' page (GET /operator): its token.",
+        "alerts": "Print what a person should look at now, each with what it means and what to do.",
         "backup": "Restored copies of the database: verify one before it goes into service.",
         "audit": "Recompute every balance and hash chain from the ledger.",
     }

@@ -1,0 +1,147 @@
+"""The list of all accounts, for operators: by the beginning of a public key, newest or richest first, page by page.
+
+Implements: decisions, "The operators' page"; actors/accounts/README.md, "The list of accounts". The port, and
+PostgreSQL behind it. Any owner reads it, as the accounts of all owners are in one table. A list reads all accounts
+where no beginning of a key is given: an index by balance would cost every call a write.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum, unique
+from typing import Any, NamedTuple, Protocol
+
+from actors.accounts.api import Command
+
+LISTED_MAX = 200
+PREFIX_CHARACTERS_MAX = 44
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BYTES, _BASE = 32, 58
+_CHARACTERS_MAX = 44  # Of the base58 text of 32 bytes.
+_KEY_MAX = 2**64
+
+
+@unique
+class Order(StrEnum):
+    """By what accounts are listed, the highest first; equal ones by their public keys."""
+
+    NEWEST = "newest"
+    BALANCE = "balance"
+
+
+class Place(NamedTuple):
+    """The account after which a page goes on: its value of the order, and its public key."""
+
+    value: int
+    pubkey: bytes
+
+    @property
+    def text(self) -> str:
+        return f"{self.value}-{self.pubkey.hex()}"
+
+
+class ListedAccount(NamedTuple):
+    """As it was written last: calls of the last milliseconds may be missing."""
+
+    pubkey: bytes
+    balance: int
+    status: str
+    total_consumed: int
+    created_at: int
+
+    def place(self, order: Order) -> Place:
+        return Place(self.created_at if order is Order.NEWEST else self.balance, self.pubkey)
+
+
+class ListAccounts(Command[tuple[ListedAccount, ...]], frozen=True):
+    """Operator: at most `limit` accounts. prefix: of the base58 public key. status: `active`, `suspended`; empty: any.
+    after: a place; None: from the beginning."""
+
+    order: str = Order.NEWEST
+    prefix: str = ""
+    status: str = ""
+    after: tuple[int, bytes] | None = None
+    limit: int = 50
+
+
+def mistake_in_listing(command: ListAccounts) -> str | None:
+    if command.order not in set(map(str, Order)):
+        return f"order must be {' or '.join(Order)}"
+    if len(command.prefix) > PREFIX_CHARACTERS_MAX or not set(command.prefix) <= set(_ALPHABET):
+        return "the beginning of a public key is at most 44 characters of base58"
+    if command.status not in ("", "active", "suspended"):
+        return "status must be active or suspended"
+    if not 1 <= command.limit <= LISTED_MAX:
+        return f"limit must be 1 to {LISTED_MAX}"
+    after = command.after
+    if after is not None and not (0 <= after[0] < _KEY_MAX // 2 and len(after[1]) == _BYTES):
+        return "cursor must be the next_cursor of a page"
+    return None
+
+
+def place_of(text: str) -> Place | None:
+    """Parse the text of a place. None: it is none."""
+    value, _, pubkey = text.partition("-")
+    if not (value.isascii() and value.isdigit() and len(value) <= 19 and len(pubkey) == 2 * _BYTES):
+        return None
+    try:
+        return Place(int(value), bytes.fromhex(pubkey))
+    except ValueError:
+        return None
+
+
+def ranges_of(prefix: str) -> list[tuple[bytes, bytes]]:
+    """Return the ranges, first and last included, of the public keys whose base58 text begins so.
+
+    A leading `1` stands for a leading zero byte, and the other characters are the digits of the rest. So the text of a
+    key with a given number of zero bytes has one of a few lengths, and for each the beginning is a range of numbers.
+    """
+    digits = prefix.lstrip("1")
+    ones = len(prefix) - len(digits)
+    if ones > _BYTES:
+        return []
+    high = 256 ** (_BYTES - ones) - 1
+    if not digits:
+        return [(bytes(_BYTES), high.to_bytes(_BYTES))]
+    if ones == _BYTES:
+        return []
+    low, number = 256 ** (_BYTES - ones - 1), 0
+    for character in digits:
+        number = number * _BASE + _ALPHABET.index(character)
+    found = []
+    for more in range(_CHARACTERS_MAX - len(digits) + 1):
+        first, last = max(low, number * _BASE**more), min(high, (number + 1) * _BASE**more - 1)
+        if first <= last:
+            found.append((first.to_bytes(_BYTES), last.to_bytes(_BYTES)))
+    return found
+
+
+class DirectoryStore(Protocol):
+    """All methods raise StoreUnavailable."""
+
+    async def list(self, command: ListAccounts) -> list[ListedAccount]: ...
+
+
+class PostgresDirectory:
+    """listing: shared with the listings of the ledger, so that long reads use one connection at a time."""
+
+    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]], listing: asyncio.Semaphore) -> None:
+        self._reading, self._listing = reading, listing
+
+    async def list(self, command: ListAccounts) -> list[ListedAccount]:
+        column = "created_at" if command.order == Order.NEWEST else "balance"
+        ranges = ranges_of(command.prefix)
+        # A whole key is one range, found by the primary key; the planner takes it for each of a few ranges.
+        wanted = " OR ".join(f"pubkey BETWEEN ${2 * at + 5} AND ${2 * at + 6}" for at in range(len(ranges)))
+        value, pubkey = command.after or (_KEY_MAX // 2 - 1, b"")
+        if not ranges:
+            return []
+        async with self._listing, self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT pubkey, balance, status, total_consumed, created_at FROM accounts"  # noqa: S608 - constants.
+                f" WHERE ($1 = '' OR status = $1) AND ({column} < $2 OR ({column} = $2 AND pubkey > $3))"
+                f"{f' AND ({wanted})' if command.prefix else ''} ORDER BY {column} DESC, pubkey LIMIT $4",
+                *(command.status, value, pubkey, command.limit),
+                *(bound for each in ranges for bound in each if command.prefix),
+            )
+        return [ListedAccount(*row) for row in map(tuple, rows)]

@@ -1,0 +1,153 @@
+"""/operator/accounts: all accounts in a list, one account, and an operator's changes of it.
+
+Implements: decisions, "The operators' page"; decisions, "account status". A shell: the account's owner applies the
+rules, asked with the same commands as by `ledger-gateway accounts`.
+"""
+
+import logging
+
+from actors.accounts.api import (
+    AccountState,
+    AdjustCredits,
+    Command,
+    Describe,
+    OwnerReply,
+    OwnerUnavailable,
+    SetLimits,
+    SetStatus,
+    Value,
+)
+from actors.accounts.directory import LISTED_MAX, ListAccounts, ListedAccount, Order, place_of
+from actors.accounts.hourly_commands import ReadHourlyLimit
+from actors.accounts.key_requests import ListKeys
+from actors.errors import Err, Refusal
+from actors.operators import bodies
+from actors.operators.ports import OperatorParts
+from actors.pages import Page, PageAnswer, PageRequest, json_answer
+from actors.units import base58_text, parse_pubkey
+
+logger = logging.getLogger(__name__)
+
+PATH = "/operator/accounts"
+_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
+_NO_PUBKEY = Refusal(Err.INVALID_REQUEST, "that is not a base58 public key of 32 bytes")
+_BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit must be 1 to {LISTED_MAX}")
+_BAD_CURSOR = Refusal(Err.INVALID_REQUEST, "cursor must be the next_cursor of a page")
+
+
+class AccountPages:
+    def __init__(self, parts: OperatorParts) -> None:
+        self._accounts, self._account_body = parts.accounts, parts.account_body
+
+    def pages(self) -> list[Page]:
+        one = f"{PATH}/{{pubkey}}"
+        return [
+            Page("GET", PATH, self._list, for_operators=True),
+            Page("GET", one, self._show, for_operators=True),
+            Page("POST", f"{one}/adjust", self._adjust, for_operators=True),
+            Page("POST", f"{one}/suspend", self._suspend, for_operators=True),
+            Page("POST", f"{one}/resume", self._resume, for_operators=True),
+            Page("POST", f"{one}/limits", self._limit, for_operators=True),
+        ]
+
+    async def _list(self, request: PageRequest) -> PageAnswer | Refusal:
+        asked = bodies.chosen(request.query, find="", order=Order.NEWEST.value, status="", cursor="", limit="50")
+        if isinstance(asked, Refusal):
+            return asked
+        limit, after = bodies.number_in(asked["limit"], 1, LISTED_MAX), place_of(asked["cursor"])
+        if limit is None:
+            return _BAD_LIMIT
+        if asked["cursor"] and after is None:
+            return _BAD_CURSOR
+        found = await self._asked(ListAccounts(asked["order"], asked["find"], asked["status"], after, limit))
+        if isinstance(found, Refusal):
+            return found
+        following = found[-1].place(Order(asked["order"])).text if len(found) == limit else None
+        return json_answer({"ok": True, "accounts": list(map(listed_body, found)), "next_cursor": following})
+
+    async def _show(self, request: PageRequest) -> PageAnswer | Refusal:
+        pubkey = parse_pubkey(request.parameters["pubkey"])
+        if pubkey is None:
+            return _NO_PUBKEY
+        state = await self._asked(Describe(pubkey))
+        if isinstance(state, Refusal):
+            return state
+        keys, hourly = await self._asked(ListKeys(pubkey)), await self._asked(ReadHourlyLimit(pubkey))
+        body = self._account_body(state) | {
+            # None: could not be read now, and the rest could.
+            "named_keys": None if isinstance(keys, Refusal) else len(keys),
+            "hourly_limit": None if isinstance(hourly, Refusal) else hourly.credits,
+            "spent_this_hour": None if isinstance(hourly, Refusal) else hourly.spent,
+        }
+        return json_answer({"ok": True, "account": body})
+
+    async def _adjust(self, request: PageRequest) -> PageAnswer | Refusal:
+        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.Adjust)
+        operation = bodies.operation_of(request.headers.get("idempotency-key"))
+        if pubkey is None:
+            return _NO_PUBKEY
+        if isinstance(wanted, Refusal):
+            return wanted
+        if isinstance(operation, Refusal):
+            return operation
+        done = await self._asked(AdjustCredits(pubkey, wanted.credits, wanted.reason, operation))
+        if isinstance(done, Refusal):
+            return done
+        told = {name: getattr(done, name) for name in ("amount", "balance", "already_applied", "opened")}
+        logger.warning("operator: account %s: %+d credits (%s)", base58_text(pubkey), done.amount, wanted.reason)
+        return json_answer({"ok": True, "pubkey": base58_text(pubkey), "asked": wanted.credits, **told})
+
+    async def _suspend(self, request: PageRequest) -> PageAnswer | Refusal:
+        return await self._set_status(request, "suspended")
+
+    async def _resume(self, request: PageRequest) -> PageAnswer | Refusal:
+        return await self._set_status(request, "active")
+
+    async def _set_status(self, request: PageRequest, status: str) -> PageAnswer | Refusal:
+        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.Because)
+        if pubkey is None:
+            return _NO_PUBKEY
+        if isinstance(wanted, Refusal):
+            return wanted
+        if not wanted.reason.isprintable():
+            return Refusal(Err.INVALID_REQUEST, "the reason must be printable characters")
+        return await self._changed(
+            SetStatus(pubkey, status, wanted.reason), f"status {status} ({wanted.reason})", pubkey
+        )
+
+    async def _limit(self, request: PageRequest) -> PageAnswer | Refusal:
+        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.Limits)
+        if pubkey is None:
+            return _NO_PUBKEY
+        if isinstance(wanted, Refusal):
+            return wanted
+        command = SetLimits(pubkey, wanted.requests_per_second, wanted.concurrency)
+        return await self._changed(command, "other limits", pubkey)
+
+    async def _changed(self, command: Command[AccountState], what: str, pubkey: bytes) -> PageAnswer | Refusal:
+        state = await self._asked(command)
+        if isinstance(state, Refusal):
+            return state
+        logger.warning("operator: account %s: %s", base58_text(pubkey), what)
+        return json_answer({"ok": True, "account": self._account_body(state)})
+
+    async def _asked(self, command: Command[Value]) -> Value | Refusal:
+        try:
+            reply: OwnerReply[Value] = await self._accounts.ask(command)
+        except OwnerUnavailable:
+            return _GONE
+        if reply.value is None:
+            assert reply.refusal is not None, reply
+            return Refusal(Err[reply.refusal], reply.detail)
+        return reply.value
+
+
+def listed_body(account: ListedAccount) -> dict[str, object]:
+    """One row of the list, for the page and for `accounts list --json`."""
+    return {
+        "pubkey": base58_text(account.pubkey),
+        "balance": account.balance,
+        "status": account.status,
+        "total_consumed_credits": account.total_consumed,
+        "created_at": account.created_at,
+    }

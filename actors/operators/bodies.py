@@ -1,0 +1,111 @@
+"""Bodies and queries of the operators' pages: what is taken, and which sentence a fault gets.
+
+Implements: decisions, "The operators' page". Pure.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from actors.errors import Err, Refusal
+
+_REASON = msgspec.Meta(min_length=1, max_length=200)
+_BIG = 10**15
+_KEY_CHARACTERS_MAX = 255
+Reason = Annotated[str, _REASON]
+NODE_ID = r"^[a-z0-9][a-z0-9-]{0,31}$"
+
+
+class Because(msgspec.Struct, forbid_unknown_fields=True):
+    """reason: as the commands take it."""
+
+    reason: Reason
+
+
+class Adjust(Because):
+    """credits: whole ones; below zero they are removed."""
+
+    credits: Annotated[int, msgspec.Meta(ge=-_BIG, le=_BIG)]
+
+
+class Limits(msgspec.Struct, forbid_unknown_fields=True):
+    """null: the default from now on. Left out: stays as it is."""
+
+    requests_per_second: int | msgspec.UnsetType | None = msgspec.UNSET
+    concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Assign(Because):
+    """transfer: its index, where several of the transaction are listed."""
+
+    pubkey: Annotated[str, msgspec.Meta(max_length=64)]
+    transfer: Annotated[int, msgspec.Meta(ge=0, lt=2**32)] | None = None
+
+
+class AddedNode(msgspec.Struct, forbid_unknown_fields=True):
+    """unreachable: also a node that does not answer now."""
+
+    id: Annotated[str, msgspec.Meta(pattern=NODE_ID)]
+    url: Annotated[str, msgspec.Meta(min_length=8, max_length=2_048)]
+    ws_url: Annotated[str, msgspec.Meta(min_length=6, max_length=2_048)] | None = None
+    weight: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 1
+    roles: Annotated[list[str], msgspec.Meta(min_length=1, max_length=3)] = msgspec.field(
+        default_factory=lambda: ["read", "send"]
+    )
+    unreachable: bool = False
+
+
+class ChangedNode(msgspec.Struct, forbid_unknown_fields=True):
+    """unreachable: also where no other node answers now."""
+
+    weight: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
+    drained: bool | None = None
+    unreachable: bool = False
+
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+def decoded(body: bytes, kind: type[Body]) -> Body | Refusal:
+    """Read a body as one of the kinds above. The sentence names the field and never repeats its value."""
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        return Refusal(Err.INVALID_REQUEST, _sentence(str(error), kind))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Refusal(Err.INVALID_REQUEST, f"the body must be a JSON object with {_fields(kind)}")
+
+
+def chosen(query: Mapping[str, str], **allowed: str) -> dict[str, str] | Refusal:
+    """Return the parameters of a query, with these defaults for those that are left out."""
+    unknown = sorted(set(query) - set(allowed))
+    if unknown:
+        return Refusal(Err.INVALID_REQUEST, f"parameters are {', '.join(allowed) or 'none'}")
+    return allowed | dict(query)
+
+
+def number_in(text: str, least: int, most: int) -> int | None:
+    """Parse a whole number. None: it is none, or not within these."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 12):
+        return None
+    return int(text) if least <= int(text) <= most else None
+
+
+def operation_of(idempotency_key: str | None) -> str | Refusal:
+    """Return the name of an operation that moves credits, so that a repeated request moves them once."""
+    if idempotency_key is None or not 1 <= len(idempotency_key) <= _KEY_CHARACTERS_MAX:
+        text = (
+            f"send an Idempotency-Key of 1 to {_KEY_CHARACTERS_MAX} characters: a repeated request then moves nothing"
+        )
+        return Refusal(Err.INVALID_REQUEST, f"{text} a second time")
+    return f"operator:{hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]}"
+
+
+def _sentence(fault: str, kind: type[msgspec.Struct]) -> str:
+    return f"{fault.replace('`', '')}; the body has {_fields(kind)}"
+
+
+def _fields(kind: type[msgspec.Struct]) -> str:
+    return ", ".join(f"{one.name}{'' if one.required else ' (optional)'}" for one in msgspec.structs.fields(kind))

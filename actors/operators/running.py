@@ -1,0 +1,50 @@
+"""Looks at the running product: which actors answer, and which figures each process reports.
+
+Implements: decisions, "The operators' page" (owners, alerts that are on). A shell. Looks that are asked for at the same
+moment are one, and one is good for LOOK_SECONDS: however many operators look, each actor is asked once in that time.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from actors import hosting
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.operators.ports import Look
+from actors.telemetry.figures import ProcessFigures
+from actors.telemetry.metrics_page import METRICS_ACTOR_PREFIX
+
+LOOK_SECONDS = 2.0
+_ANSWER_SECONDS = 5.0
+_NO_CLUSTER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the actors of this product cannot be listed at the moment")
+
+
+class RunningProduct:
+    """has_figures: whether processes report their figures (telemetry.metrics_port)."""
+
+    def __init__(self, clock: Clock, has_figures: bool) -> None:
+        self._clock, self._has_figures = clock, has_figures
+        self._looking: asyncio.Task[Look | Refusal] | None = None
+        self._looked_at = -LOOK_SECONDS
+
+    async def look(self) -> Look | Refusal:
+        now = self._clock.monotonic()
+        if self._looking is None or (self._looking.done() and now - self._looked_at >= LOOK_SECONDS):
+            self._looked_at = now
+            self._looking = asyncio.create_task(self._look())
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> Look | Refusal:
+        try:
+            # In a thread: the call waits for Ray's own processes.
+            names = await asyncio.to_thread(hosting.names)
+        except hosting.ActorUnreachable:
+            return _NO_CLUSTER
+        pages = [name for name in names if name.startswith(METRICS_ACTOR_PREFIX)]
+        states, reports = await asyncio.gather(
+            hosting.ask_each(map(hosting.Reference, names), "actor_state", _ANSWER_SECONDS),
+            hosting.ask_each(map(hosting.Reference, pages if self._has_figures else ()), "figures", _ANSWER_SECONDS),
+        )
+        figures: Sequence[ProcessFigures] = [one for report in reports for one in report or ()]
+        actors = {name: state or {} for name, state in zip(names, states, strict=True)}
+        return Look(self._clock.now(), actors, figures if self._has_figures else None)
