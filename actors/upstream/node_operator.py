@@ -61,12 +61,11 @@ class NodeOperator:
 
     async def _change(self, command: AddNode | ChangeNode | RemoveNode) -> NodeReply:
         network = ""
+        kept = await self._store.read()
+        early = decide(command, self._base, kept.changes, network)
+        if isinstance(early, NodeRefused):  # What needs no node is refused before one is asked.
+            return early
         if isinstance(command, AddNode):
-            # What needs no node is refused first.
-            kept = await self._store.read()
-            early = decide(command, self._base, kept.changes, network)
-            if isinstance(early, NodeRefused):
-                return early
             found = await self._network_for(command, kept.network)
             if isinstance(found, NodeRefused):
                 return found
