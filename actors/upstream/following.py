@@ -85,7 +85,7 @@ class NodesFollower:
 
     async def _keep_network(self) -> None:
         """Once in a while: for a time in which no node tells it."""
-        if self._looks % _FORGET_EVERY == 1:
+        if self._looks % _FORGET_EVERY == 0:
             network = await self._nodes.network()
             if network is not None and network != self._network:
                 await self._store.keep_network(network)

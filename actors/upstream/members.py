@@ -275,4 +275,4 @@ def _stage(member: Member) -> NodeStage:
         if member.in_use:
             return NodeStage.WAITING
         return NodeStage.DRAINING if member.client.in_flight else NodeStage.DRAINED
-    return NodeStage.IN_USE
+    return NodeStage.IN_USE if member.in_use else NodeStage.JOINING

@@ -34,14 +34,10 @@ class SecondNode:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_node, to_node = await asyncio.open_connection(self._host, self._port)
         self.connections += 1
+        ways = [(reader, to_node), (from_node, writer)]
         try:
-            await asyncio.wait(
-                [
-                    asyncio.ensure_future(self._pass(reader, to_node)),
-                    asyncio.ensure_future(self._pass(from_node, writer)),
-                ],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            passing = [asyncio.ensure_future(self._pass(*way)) for way in ways]
+            await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.connections -= 1
             writer.close()
