@@ -150,6 +150,13 @@ def this_node() -> str:
     return str(_connected_ray().get_runtime_context().get_node_id())
 
 
+def this_actor() -> str:
+    """Return the name of the actor that runs in this process; empty where none does, or it has none."""
+    import ray
+
+    return (ray.get_runtime_context().get_actor_name() or "") if ray.is_initialized() else ""
+
+
 def name_on(prefix: str, node: str) -> str:
     """Return the name of the actor that each node has of a kind."""
     return prefix + node[:_NODE_CHARACTERS]

@@ -24,6 +24,7 @@ from actors.upstream.signature_status import (
     signature_statuses,
     surest,
 )
+from actors.upstream.single_nodes import OfEachNode
 
 _QUICK_MS, _WORK_MS = 1_500, 5_000
 _TRIES = 3
@@ -38,16 +39,19 @@ class SendChain:
 
     def __init__(self, node: Node, single_nodes: Sequence[Node] = ()) -> None:
         self.node = node
-        self._single_nodes = [SendChain(each) for each in single_nodes] if single_nodes else [self]
+        self._of_each = OfEachNode(single_nodes, SendChain) if single_nodes else None
         self._present: dict[bytes, asyncio.Task[Present | None]] = {}
         self._recent = Gathered[bytes, SignatureStatus | None](partial(self._statuses, False), STATUSES_MAX)
         self._old = Gathered[bytes, SignatureStatus | None](partial(self._statuses, True), STATUSES_MAX)
         self._looks = Gathered[tuple[bytes, str | None], _Look](self._look, STATUSES_MAX)
 
+    def _each(self) -> "list[SendChain]":
+        return (self._of_each.now() if self._of_each else []) or [self]
+
     @property
     def nodes(self) -> int:
         """How many nodes `search` asks."""
-        return len(self._single_nodes)
+        return len(self._each())
 
     async def slot(self) -> int | None:
         """Ask for the slot at processed commitment."""
@@ -94,7 +98,7 @@ class SendChain:
         """Ask every node by itself. Gives the best status, and the proof of each node that does not know it. Callers of
         one moment share the questions."""
         asked = signature, nonce_account
-        looks = await asyncio.gather(*(each._looks.ask(asked) for each in self._single_nodes))
+        looks = await asyncio.gather(*(each._looks.ask(asked) for each in self._each()))
         return surest(one for one, _ in looks), [proof for _, proof in looks if proof is not None]
 
     async def _look(self, asked: "Sequence[tuple[bytes, str | None]]") -> "Sequence[_Look]":

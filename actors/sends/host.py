@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import base58
@@ -42,6 +42,8 @@ from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
 from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
+from actors.upstream.api import ChangingNode, first_ws_url
+from actors.upstream.node_commands import NodeCommand, NodeReply
 from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)
@@ -49,8 +51,17 @@ logger = logging.getLogger(__name__)
 _CONNECTIONS_MAX = 6  # Of 60 that the embedded PostgreSQL has for a whole run; a racer writes for a millisecond.
 _SEED_BYTES = 32
 OpenSettling = Callable[[Config], Awaitable[Settles]]
-# The nodes as one, and each by itself.
-OpenNodes = Callable[[Config], Awaitable[tuple[Node, Sequence[Node]]]]
+
+
+class OpenedNodes(NamedTuple):
+    """node: all nodes as one. single_nodes: each by itself. ask: carries out an operator's command about the nodes."""
+
+    node: ChangingNode
+    single_nodes: Sequence[Node]
+    ask: Callable[[NodeCommand], Awaitable[NodeReply]]
+
+
+OpenNodes = Callable[[Config], Awaitable[OpenedNodes]]
 # The settings of a racer and of what the wiring opens for it; it is replaced when one of them changes. How many racers
 # there are is none of them: their slices move, and those that stay go on.
 _OF_SENDS = tuple(f"sends.{name}" for name in SendsConfig.model_fields if name != "racers")
@@ -125,6 +136,11 @@ class SendRacerActor(ReportingActor):
         more = (self._config, self._fingerprint, name, self._open_settling, self._open_nodes)
         hosting.place(SendRacerActor, name, self._fingerprint, *more, calls_at_once=_CALLS_AT_ONCE)
 
+    async def ask_nodes(self, command: NodeCommand) -> NodeReply:
+        """Carry out an operator's command about the nodes. Racers do, as there is always one, and it has nodes."""
+        await self._ready()
+        return await self._ask_nodes(command)
+
     async def ask_engine(self, call: EngineCall) -> EngineAnswer | EngineAway:
         await self._ready()
         if self._engines is None:
@@ -135,14 +151,15 @@ class SendRacerActor(ReportingActor):
         config = self._config
         self._clock = clock = SystemClock()
         pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, self._name)
-        node, single_nodes = await self._open_nodes(config)
+        node, single_nodes, self._ask_nodes = await self._open_nodes(config)
         self._held = held = HeldSlices()
         store, chain = PostgresRaceStore(pool, held), SendChain(node, single_nodes)
         engines = _engines(config.sends, clock)
         self._engines = EngineRegions(engines, clock) if engines else None
         self._legs = _legs(config, node, clock, lambda: self._racer.slot, self._engines)
         metrics, fault_file = self._metrics, config.sends.fault_file
-        notices = SignatureNotices(config.upstream.node_ws_url)
+        notices = SignatureNotices(None)
+        node.follow(lambda in_use: notices.use(first_ws_url(in_use)))
         self._racer = racer = SendRacer(
             chain,
             self._legs,

@@ -52,6 +52,8 @@ class SignatureNotices:
         self._wanted: set[bytes] = set()
         self._passed_over: set[bytes] = set()  # Races beyond FOLLOWED_MAX.
         self._connected = False
+        self._moved = asyncio.Event()
+        self._socket: ClientConnection | None = None
         self._numbers = count(1)
         self._sent = 0
         # Of the present socket. Numbers of requests and of subscriptions to signatures.
@@ -80,26 +82,38 @@ class SignatureNotices:
             self._changed.set()
 
     def start(self) -> None:
-        if self._ws_url is not None:
-            self._background.start(self._keep(self._ws_url))
+        self._background.start(self._keep())
+
+    def use(self, ws_url: str | None) -> None:
+        """Listen to this node from now on. The races are followed there as after a loss of the socket."""
+        if ws_url != self._ws_url:
+            self._ws_url = ws_url
+            self._moved.set()
+            if self._socket is not None:
+                self._background.start(self._socket.close())
 
     async def stop(self) -> None:
         await self._background.stop()
 
-    async def _keep(self, ws_url: str) -> None:
+    async def _keep(self) -> None:
         attempt = 0
         while True:
+            self._moved.clear()
+            if self._ws_url is None:
+                await self._moved.wait()
+                continue
             try:
-                async with connect(ws_url, max_size=_FRAME_BYTES_MAX, open_timeout=_OPEN_SECONDS) as socket:
-                    attempt, self._connected = 0, True
-                    await self._listen(socket)
+                async with connect(self._ws_url, max_size=_FRAME_BYTES_MAX, open_timeout=_OPEN_SECONDS) as socket:
+                    if not self._moved.is_set():
+                        attempt, self._connected, self._socket = 0, True, socket
+                        await self._listen(socket)
             except (OSError, TimeoutError, websockets.WebSocketException) as error:
                 # The URL may contain a key, so only the kind of failure is logged.
                 logger.info("no notices of signatures: %s", type(error).__name__)
             except Exception:  # A bug here must not end the notices for good.
                 logger.exception("notices of signatures failed")
             finally:
-                self._connected = False
+                self._connected, self._socket = False, None
                 self.noticed.set()  # The racer polls from now on, beginning at once.
             await self._sleep(_PAUSES_SECONDS[min(attempt, len(_PAUSES_SECONDS) - 1)])
             attempt += 1

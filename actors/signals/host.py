@@ -48,7 +48,7 @@ OpenNode = Callable[[Config], Awaitable[Node]]
 USES = (
     *OF_EVERY_ACTOR,
     *("signals.large_swap_lamports", "signals.stream_entries_max", "signals.stream_hours", "signals.history_days"),
-    *("storage.postgres_url", "storage.redis_url", "upstream"),
+    *("storage.cluster_secret", "storage.postgres_url", "storage.redis_url", "upstream"),
 )
 
 

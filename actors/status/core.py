@@ -20,6 +20,7 @@ failure changes nothing.
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, unique
 
@@ -116,11 +117,20 @@ class Health:
         """Return the health after a probe of a node. best_known_slot: highest slot that any source has named."""
         lag_slots = 0 if probe.slot is None or best_known_slot is None else best_known_slot - probe.slot
         lagging = lag_slots > self.lag_slots_max
-        assert any(node.name == name for node in self.nodes), name
         nodes = tuple(
             node.after(probe, lagging, self.services.all_up) if node.name == name else node for node in self.nodes
         )
         return replace(self, nodes=nodes)._judged()
+
+    def with_nodes(self, primaries: Mapping[str, bool]) -> "Health":
+        """Return the health with these nodes in use, by name, and whether each is primary. One that was not among them
+        has answered good probes, as it would not be in use else."""
+        known = {node.name: node for node in self.nodes}
+        new = NodeHealth(answered=True, good_in_a_row=PROBES_IN_A_ROW)
+        nodes = [
+            replace(known.get(name, new), name=name, is_primary=is_primary) for name, is_primary in primaries.items()
+        ]
+        return replace(self, nodes=tuple(nodes))._judged()
 
     def after_services(self, services: Services) -> "Health":
         """Return the health after a look at stores and sources. A second look with the same result changes nothing."""
@@ -150,7 +160,9 @@ class Health:
     @property
     def figures(self) -> NodeFigures:
         """Return the figures of the primary node with the highest slot."""
-        return max((node.figures for node in self.primaries), key=lambda figures: figures.slot or 0)
+        return max(
+            (node.figures for node in self.primaries), key=lambda figures: figures.slot or 0, default=NodeFigures()
+        )
 
     @property
     def paid_traffic_ready(self) -> bool:

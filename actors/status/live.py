@@ -16,6 +16,7 @@ import redis.exceptions
 from actors.background import Background
 from actors.clock import Clock
 from actors.config import Config, UpstreamConfig
+from actors.provider_config import NodeConfig
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services, Status
 from actors.status.products import Doors
@@ -109,6 +110,10 @@ class CurrentHealth:
     def __init__(self, upstream: UpstreamConfig) -> None:
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in upstream.named_nodes)
         self.health = Health(lag_slots_max=upstream.lag_slots_max, nodes=nodes)
+
+    def nodes_changed(self, in_use: Sequence[NodeConfig]) -> None:
+        """Take in which nodes get calls from now on."""
+        self._take_in(self.health.with_nodes({str(node.name): node.weight > 0 for node in in_use}))
 
     def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
         """Take in one probe of a node."""

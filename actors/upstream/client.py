@@ -53,6 +53,8 @@ class NodeClient:
         self._connections: Connections | None = None  # The first call makes them, in the loop that it runs in.
         self._ids = itertools.count(_FIRST_ID_MIN + secrets.randbelow(_FIRST_ID_MAX - _FIRST_ID_MIN))
         self._is_closed = False
+        self.in_flight = self.calls = 0  # Of `call`: now, and since the start.
+        self._idle: asyncio.Event | None = None
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         """Make one call. params: the bytes of a JSON array. Raises nothing: every failure is a kind of answer.
@@ -61,6 +63,23 @@ class NodeClient:
         node restarts. A send is never repeated, because the node may have received it; it uses a connection that was
         used within seconds, or a new one. NOT_SENT: no byte of the call was sent.
         """
+        self.calls += 1
+        self.in_flight += 1
+        try:
+            return await self.ask(method, params, timeout_ms)
+        finally:
+            self.in_flight -= 1
+            if self._idle is not None and not self.in_flight:
+                self._idle.set()
+
+    async def until_idle(self) -> None:
+        """Wait until no call is in flight."""
+        while self.in_flight:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+
+    async def ask(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        """Do as `call`, for a question of this service itself, such as a probe: it is not counted."""
         give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
             async with asyncio.timeout_at(give_up_at):

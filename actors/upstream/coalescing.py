@@ -89,6 +89,10 @@ class CoalescedReads:
         self._sent = 0
         self._loop = asyncio.get_running_loop()
 
+    def ask_from_now_on(self, node: Node) -> None:
+        """Send requests to this node or pool; those that are under way stay where they are."""
+        self._node = node
+
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         """Make a call as NodeClient.call; the answer of a read also says hit, miss or coalesced."""
         read = read_cache.read_of(method, params)

@@ -14,6 +14,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
+from typing import overload
 
 import orjson
 
@@ -136,8 +137,28 @@ class _FlooredNode:
         return await self._pool.read_without(question.excluded, method, question.params, timeout_ms)
 
 
+class _WatchedNodes(Sequence[Node]):
+    """The nodes by their index, whichever they are now."""
+
+    def __init__(self, clients: Sequence[NodeClient], slots: NodeSlots) -> None:
+        self._clients, self._slots = clients, slots
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Node]: ...
+    def __getitem__(self, index: int | slice) -> Node | Sequence[Node]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        return _WatchedNode(self._clients[index], index, self._slots)
+
+
 class MonotonicReads:
-    """For one event loop. make_pool: makes a pool of these nodes, in their order. others: where all other calls go."""
+    """For one event loop. clients: by their index, which may change while calls run; slots knows which are in use.
+    make_pool: makes a pool of these nodes, in their order. others: where all other calls go."""
 
     def __init__(
         self,
@@ -148,7 +169,7 @@ class MonotonicReads:
         others: Callable[[str, bytes, int], Awaitable[NodeAnswer]],
     ) -> None:
         self._clients, self._slots, self._cache, self._others = clients, slots, cache, others
-        self._node = _FlooredNode(make_pool([_WatchedNode(one, index, slots) for index, one in enumerate(clients)]))
+        self._node = _FlooredNode(make_pool(_WatchedNodes(clients, slots)))
         self._shared = CoalescedReads(self._node, cache)
         self._newest = Gathered(self._ask_newest, _POLLED_AT_ONCE)
         self._loop = asyncio.get_running_loop()
@@ -210,7 +231,7 @@ class MonotonicReads:
 
     def _exclude(self, question: _Question) -> bool:
         """Choose the nodes that are not asked. False: none may be."""
-        count = len(self._clients)
+        count = len(self._slots.in_use)
         if question.kept is Kept.PLACED:
             question.excluded = self._slots.without(question.commitment, question.floor)
             return len(question.excluded) < count
@@ -260,7 +281,7 @@ class MonotonicReads:
     async def _ask_newest(self, asked: Sequence[Commitment]) -> Sequence[int | None]:
         """Have every node tell its newest slot, once for all who ask."""
         levels = sorted(set(asked))
-        questions = [(index, level) for level in levels for index in range(len(self._clients))]
+        questions = [(index, level) for level in levels for index in self._slots.in_use]
         answers = await asyncio.gather(
             *(self._clients[index].call("getSlot", _SLOT_PARAMS[level], _POLL_MS) for index, level in questions)
         )

@@ -11,6 +11,10 @@ A call goes to the best group of nodes that still has an untried node; within th
 | role, weight | reads: `read`, then `archive`; history: `archive`, then `read`; weight 0 after all others of a role  |
 
 Sends go only to nodes with the role `send`. Failing nodes are asked when no other node is left: they may still answer.
+
+The nodes may change while calls run (`join`, `use`, `leave`). A node keeps its index for as long as it is there, as
+calls under way name it so. A node that is not in use gets no calls, and its slots count for nobody: it may be of
+another network.
 """
 
 from collections.abc import Collection, Sequence
@@ -57,11 +61,15 @@ def min_slot_of(params: bytes) -> MinSlot | None:
 
 @dataclass(slots=True)
 class PooledNode:
+    """in_use: whether it gets calls. is_gone: it left, and another node may have its index."""
+
     name: str
     weight: int
     roles: frozenset[str]
     score: NodeScore
     breakers: tuple[Breaker, ...]
+    in_use: bool = True
+    is_gone: bool = False
     lagging: bool = False
     turn: int = 0  # Smooth weighted round robin: the node with the highest value is next.
 
@@ -71,16 +79,48 @@ class NodeSelection:
     nodes: Sequence[NodeConfig]
     lag_slots_max: int
     open_ms: int
-    all: tuple[PooledNode, ...] = field(init=False)
+    all: list[PooledNode] = field(init=False)
     ranks: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)  # (index, rank) of nodes, by kind of call.
 
     def __post_init__(self) -> None:
-        self.all = tuple(self._pooled(node) for node in self.nodes)
+        self.all = [self._pooled(node) for node in self.nodes]
         assert self.all, "a pool needs a node"
+        self._rank_all()
+
+    def join(self, node: NodeConfig) -> int:
+        """Add a node, which is not in use yet, and return its index: of one that left, or the next one."""
+        pooled = self._pooled(node)
+        pooled.in_use = False
+        for index, other in enumerate(self.all):
+            if other.is_gone:
+                self.all[index] = pooled
+                return index
+        self.all.append(pooled)
+        return len(self.all) - 1
+
+    def use(self, index: int, in_use: bool, weight: int) -> None:
+        """Say whether a node gets calls from now on, and its share of them."""
+        node = self.all[index]
+        if (node.in_use, node.weight) != (in_use, weight):
+            node.in_use, node.weight = in_use, weight
+            self._rank_all()
+
+    def leave(self, index: int) -> None:
+        """Forget a node that no call uses any more."""
+        self.all[index].in_use, self.all[index].is_gone = False, True
+        self._rank_all()
+
+    def _rank_all(self) -> None:
         self.ranks = tuple(
-            tuple((index, rank) for index, node in enumerate(self.all) if (rank := _rank(node, wanted)) is not None)
+            tuple(
+                (index, rank)
+                for index, node in enumerate(self.all)
+                if node.in_use and (rank := _rank(node, wanted)) is not None
+            )
             for wanted in (_WANTS_READ, _WANTS_HISTORY, _WANTS_SEND)
         )
+        for node in self.all:  # Turns that were saved up under other weights would be a burst of calls.
+            node.turn = 0
 
     def _pooled(self, node: NodeConfig) -> PooledNode:
         assert node.name is not None, "the settings give every node a name"
@@ -94,7 +134,7 @@ class NodeSelection:
         if node.score.successes_in_a_row == _BACK_AFTER:
             for breaker in node.breakers:
                 breaker.node_is_back()
-        scores = [other.score for other in self.all]
+        scores = [other.score for other in self.all if other.in_use]
         for other in self.all:
             last = other.score.last
             behind = last is not None and last.behind
@@ -102,8 +142,8 @@ class NodeSelection:
         return node.score
 
     def best_slot(self) -> int | None:
-        """Return the highest slot that any node has reported."""
-        slots = [node.score.best_slot for node in self.all if node.score.best_slot is not None]
+        """Return the highest slot that any node in use has reported."""
+        slots = [node.score.best_slot for node in self.all if node.in_use and node.score.best_slot is not None]
         return max(slots, default=None)
 
     def state(self, index: int, lane: Lane, now_ms: int) -> State:

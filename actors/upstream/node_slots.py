@@ -8,7 +8,7 @@ LEAD_SLOTS_MAX above what at least two working nodes tell, or above the word of 
 cannot raise the floor of an account to a slot that no other node will reach soon.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from actors.upstream.node_health import Commitment, Probe, slot_at
 
@@ -19,23 +19,35 @@ NEAR_SLOTS = 2
 
 
 class NodeSlots:
-    """count: of the nodes, which are named by their places."""
+    """in_use: the nodes that get calls, by their index in the selection. What others answer still is not noted."""
 
-    def __init__(self, count: int) -> None:
-        self._told: list[list[int | None]] = [[None] * len(Commitment) for _ in range(count)]
-        self._reached = [[0] * len(Commitment) for _ in range(count)]
+    def __init__(self, in_use: Iterable[int] = ()) -> None:
+        self._told: dict[int, list[int | None]] = {}
+        self._reached: dict[int, list[int]] = {}
+        self.use(in_use)
+
+    @property
+    def in_use(self) -> Collection[int]:
+        return self._reached.keys()
+
+    def use(self, indexes: Iterable[int]) -> None:
+        """Have these nodes from now on. Nothing is known of a new one, also where another had its index before."""
+        self._told = {index: self._told.get(index) or [None] * len(Commitment) for index in indexes}
+        self._reached = {index: self._reached.get(index) or [0] * len(Commitment) for index in self._told}
 
     def probed(self, index: int, probe: Probe) -> None:
         works = probe.answered and not probe.behind
         for commitment in Commitment:
             slot = slot_at(probe, commitment) if works else None
-            if slot is None:
-                self._told[index][commitment] = None
-            else:
+            if slot is not None:
                 self.told(index, commitment, slot)
+            elif index in self._told:
+                self._told[index][commitment] = None
 
     def told(self, index: int, commitment: Commitment, slot: int) -> None:
         """The node has named its newest slot."""
+        if index not in self._told:
+            return
         before = self._told[index][commitment]
         if before is not None and slot < before:
             self._reached[index][commitment] = slot  # Its chain has started again, or another node answers there.
@@ -44,15 +56,18 @@ class NodeSlots:
 
     def showed(self, index: int, commitment: Commitment, slot: int) -> None:
         """The node has answered from this slot."""
-        self._reached[index][commitment] = max(self._reached[index][commitment], slot)
+        if index in self._reached:
+            self._reached[index][commitment] = max(self._reached[index][commitment], slot)
 
     def refused(self, index: int, commitment: Commitment, slot: int) -> None:
         """The node has answered that it has not reached this slot, or from a lower one."""
-        self._reached[index][commitment] = min(self._reached[index][commitment], slot - NEAR_SLOTS - 1)
+        if index in self._reached:
+            self._reached[index][commitment] = min(self._reached[index][commitment], slot - NEAR_SLOTS - 1)
 
     def slot_max(self, commitment: Commitment) -> int | None:
         """The highest slot that is believed. None: no working node has told one."""
-        told = sorted((slot for slots in self._told if (slot := slots[commitment]) is not None), reverse=True)
+        all_told = (slots[commitment] for slots in self._told.values())
+        told = sorted((slot for slot in all_told if slot is not None), reverse=True)
         return told[min(1, len(told) - 1)] + LEAD_SLOTS_MAX if told else None
 
     def newest(self, commitment: Commitment) -> int | None:
@@ -60,13 +75,14 @@ class NodeSlots:
         most = self.slot_max(commitment)
         if most is None:
             return None
-        return max((slots[commitment] for slots in self._reached if slots[commitment] <= most), default=None)
+        reached = (slots[commitment] for slots in self._reached.values())
+        return max((slot for slot in reached if slot <= most), default=None)
 
     def without(self, commitment: Commitment, floor: int) -> Sequence[int]:
-        """The nodes that have not shown this slot, or one that is not believed."""
+        """The nodes in use that have not shown this slot, or one that is not believed."""
         most = self.slot_max(commitment)
         return [
             index
-            for index, slots in enumerate(self._reached)
+            for index, slots in self._reached.items()
             if slots[commitment] < floor or (most is not None and slots[commitment] > most)
         ]

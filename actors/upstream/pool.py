@@ -24,10 +24,9 @@ _DELAY_GROWTH = 2  # Each check of a late call waits twice as long as the one be
 
 
 class NodePool:
-    """A pool for one event loop. clients: one for each node of the selection, in the same order."""
+    """A pool for one event loop. clients: one for each node of the selection, by its index; both may change."""
 
     def __init__(self, selection: NodeSelection, clients: Sequence[Node], hedges: Hedges) -> None:
-        assert len(selection.all) == len(clients)
         self._selection, self._clients, self.hedges = selection, clients, hedges
         self._loop = asyncio.get_running_loop()
 

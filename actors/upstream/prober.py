@@ -47,7 +47,7 @@ class Prober:
     ) -> None:
         self._period_seconds, self._timeout_ms = config.probe_seconds, config.probe_timeout_ms
         self._client, self._name, self._clock = client, name, clock
-        self._listener, self._one_of_several = listener, one_of_several
+        self._listener, self.one_of_several = listener, one_of_several
         self._background = Background(logger, "probing the node failed")
         self._probes = 0
         self._answered = True
@@ -66,8 +66,8 @@ class Prober:
             self._ask("getHealth"),
             self._ask("getSlot"),
             self._ask("getBlockHeight"),
-            self._ask("getSlot", _CONFIRMED, self._one_of_several),
-            self._ask("getSlot", _PROCESSED, self._one_of_several),
+            self._ask("getSlot", _CONFIRMED, self.one_of_several),
+            self._ask("getSlot", _PROCESSED, self.one_of_several),
         )
         latency_ms = round((self._clock.monotonic() - started) * 1000)
         answered = _value(slot, int) is not None
@@ -92,7 +92,7 @@ class Prober:
         return probe
 
     async def _ask(self, method: str, params: bytes = _NO_PARAMS, wanted: bool = True) -> NodeAnswer | None:
-        return await self._client.call(method, params, self._timeout_ms) if wanted else None
+        return await self._client.ask(method, params, self._timeout_ms) if wanted else None
 
     async def _run(self) -> None:
         """Probe until stopped. A node that hangs is probed as often as the others."""

@@ -108,6 +108,10 @@ class FakeChain:
     calls: list[str] = field(default_factory=list)
     number: int = 0
 
+    def follow(self, listener: Any) -> None:
+        """It never changes, and has no WebSocket."""
+        listener([])
+
     def pay(self, *payments: tuple[str, int], **how: Any) -> Sent:
         """A new transaction, final at once, in a slot of its own."""
         self.slot += 1

@@ -3,6 +3,7 @@
 import base64
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import orjson
 import pytest
@@ -32,6 +33,9 @@ class Here:
         self.local = local
         self.silent = False
         self.calls: list[str] = []
+
+    def follow(self, _: Any) -> None:
+        """It never changes."""
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         del timeout_ms

@@ -46,8 +46,11 @@ async def actor(
     async def open_settling(_: Config) -> Any:
         return accounts
 
+    async def ask_nodes(command: Any) -> Any:
+        return "asked", command
+
     async def open_nodes(_: Config) -> Any:
-        return here, [here]
+        return host.OpenedNodes(here, [here], ask_nodes)
 
     sends = SendsConfig(block_engine_url=engine_server.url, block_engine_requests_per_second=100)
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)), sends=sends)

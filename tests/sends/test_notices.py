@@ -177,3 +177,21 @@ async def test_many_subscriptions_leave_turns_to_others() -> None:
     for task in (writing, counting):
         task.cancel()
     await asyncio.gather(writing, counting, return_exceptions=True)
+
+
+async def test_notices_go_on_at_another_node(node: FakeNode, notices: SignatureNotices) -> None:
+    """The node that is drained is left, and the races are followed at the next one; without one nothing is complete."""
+    notices.follow(FIRST)
+    await until(lambda: notices.complete)
+    other = FakeNode()
+    other.server = await serve(other.serve, "127.0.0.1", 0)
+    notices.noticed.clear()
+    notices.use(other.url)
+    await until(lambda: notices.complete and other.requests)
+    assert notices.noticed.is_set() and len(node.requests) == 1  # The racer polls once: a notice may have been lost.
+    notices.use(None)
+    await until(lambda: not notices.complete)
+    notices.use(node.url)
+    await until(lambda: notices.complete and len(node.requests) == 2)
+    other.server.close()
+    await other.server.wait_closed()

@@ -7,6 +7,7 @@ import redis.exceptions
 
 from actors.clock import ManualClock
 from actors.config import Config, TradesConfig, UpstreamConfig
+from actors.provider_config import NodeConfig
 from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.telemetry.metrics import Metrics
 from actors.trades.price_feed import SolPriceFeed
@@ -169,3 +170,21 @@ async def test_the_price_page_shows_the_rate_of_the_next_build() -> None:
     feed._latest = SolPrice(150_123_456, clock.now() - 7)
     row = world.pages_with(sol_price=feed).pricing()["percentage_priced"]["executeSell"]
     assert (row["sol_usd"], row["sol_usd_age_seconds"], row["available"]) == ("150.123456", 7, True)
+
+
+async def test_health_follows_the_nodes_that_are_in_use() -> None:
+    """A drained node says nothing about the service, and one that joins has answered good probes."""
+    world = World()
+    assert await world.look() == (200, "ok")
+    joined = NodeConfig(name="joined", url="http://127.0.0.1:2")
+    world.current.nodes_changed([*CONFIG.upstream.named_nodes, joined])
+    assert world.pages.health()[1]["status"] == "ok"
+    for _ in range(3):
+        world.current.probed("joined", Probe(answered=False), 100)
+    assert world.pages.health()[1]["status"] == "degraded"
+    world.current.nodes_changed(CONFIG.upstream.named_nodes)
+    assert world.current.health.node_healthy
+    world.current.probed("joined", Probe(answered=False), 100)  # A probe that was under way.
+    assert world.current.health.node_healthy
+    world.current.nodes_changed([])
+    assert world.pages.health()[0] == 503

@@ -79,7 +79,7 @@ class Replica:
         self.nodes = nodes
         configs = [NodeConfig(name=f"n{index}", url="http://x", roles=("read",)) for index in range(len(nodes))]
         self.selection = NodeSelection(configs, 128, 60_000)
-        self.slots = NodeSlots(len(nodes))
+        self.slots = NodeSlots(range(len(nodes)))
         self.probe()
         hedges, cache = Hedges(50, 10), ReadCache(1 << 20)
         self.any = CoalescedReads(NodePool(self.selection, nodes, hedges), cache)

@@ -9,15 +9,15 @@ CONFIRMED = Commitment.CONFIRMED
 
 
 def of(*slots: int) -> NodeSlots:
-    nodes = NodeSlots(len(slots))
+    nodes = NodeSlots(range(len(slots)))
     for index, slot in enumerate(slots):
         nodes.probed(index, Probe(True, slot=slot - 32, confirmed_slot=slot, processed_slot=slot + 1))
     return nodes
 
 
 def test_nothing_is_believed_before_a_node_has_told():
-    assert NodeSlots(2).slot_max(CONFIRMED) is None
-    assert NodeSlots(2).newest(CONFIRMED) is None
+    assert NodeSlots(range(2)).slot_max(CONFIRMED) is None
+    assert NodeSlots(range(2)).newest(CONFIRMED) is None
 
 
 def test_a_node_that_leads_is_believed():
@@ -69,3 +69,16 @@ def test_a_node_that_refused_a_slot_is_not_asked_for_it_again_until_it_tells():
 def test_commitments_are_apart():
     nodes = of(1_000)
     assert [nodes.newest(level) for level in Commitment] == [1_001, 1_000, 968]
+
+
+def test_a_node_that_has_another_ones_index_begins_anew() -> None:
+    """Nodes change while calls run; what the former node had reached says nothing of the one in its place."""
+    nodes = NodeSlots(range(2))
+    for index in (0, 1):
+        nodes.told(index, CONFIRMED, 500)
+    nodes.use([0])
+    nodes.told(1, CONFIRMED, 600)  # An answer that was under way.
+    nodes.showed(1, CONFIRMED, 600)
+    assert list(nodes.in_use) == [0] and nodes.newest(CONFIRMED) == 500 and nodes.without(CONFIRMED, 500) == []
+    nodes.use([0, 1])
+    assert nodes.without(CONFIRMED, 500) == [1] and nodes.slot_max(CONFIRMED) is not None

@@ -15,7 +15,7 @@ class ScriptedClient:
         self.script = script
         self.asked = []
 
-    async def call(self, method, params, timeout_ms):
+    async def ask(self, method, params, timeout_ms):
         assert timeout_ms == 1_000
         self.asked.append(method)
         config = orjson.loads(params)

@@ -32,14 +32,14 @@ from actors.ownership.pulses import Pulses
 from actors.ownership.silence import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, Silence
 from actors.storage.connections import configured_postgres
 from actors.telemetry.metrics_page import ReportingActor
-from actors.upstream.replies import Node
+from actors.upstream.api import ChangingNode, first_ws_url
 from actors.x402_types import mint_of
 
 logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX = 4
 OpenAccounts = Callable[[Config], Awaitable[OwnersClient]]
-OpenNode = Callable[[Config], Awaitable[Node]]
+OpenNode = Callable[[Config], Awaitable[ChangingNode]]
 # The settings of the watcher and of what the wiring opens for it; it is replaced when one of them changes.
 USES = (
     *OF_EVERY_ACTOR,
@@ -105,7 +105,8 @@ class DepositWatcherActor(ReportingActor):
         pool = await configured_postgres(config.storage, _CONNECTIONS_MAX, self._name)
         self._store = PostgresDepositStore(pool, f"{self._name} of process {os.getpid()}")
         self._account = deposit_account(payments.deposit_wallet, mint_of(payments))
-        self._chain = DepositChain(await self._open_node(config))
+        self._nodes = await self._open_node(config)
+        self._chain = DepositChain(self._nodes)
         self._crediting = Crediting(await self._open_accounts(config))
         self._subscription: DepositSubscription | None = None
         if self._name == WATCHER_ACTOR_NAME:
@@ -115,7 +116,7 @@ class DepositWatcherActor(ReportingActor):
 
     async def _begin(self) -> None:
         """Watch by the next epoch, which refuses whatever a watcher of before still writes."""
-        config, payments, clock = self._config, self._config.payments, SystemClock()
+        payments, clock = self._config.payments, SystemClock()
         await self._store.prepare()
         watcher = DepositWatcher(
             self._account,
@@ -131,10 +132,9 @@ class DepositWatcherActor(ReportingActor):
         )
         self._confirming = Confirming(self._account.address, watcher, self._chain, self._store, self._crediting, clock)
         self._commands = OperatorCommands(self._account.address, watcher, self._confirming, self._store)
-        if config.upstream.node_ws_url is not None:
-            wake = watcher.wake.set
-            self._subscription = DepositSubscription(config.upstream.node_ws_url, self._account.address, wake)
-            self._subscription.start()
+        self._subscription = subscription = DepositSubscription(None, self._account.address, watcher.wake.set)
+        subscription.start()
+        self._nodes.follow(lambda in_use: subscription.use(first_ws_url(in_use)))
         watcher.start()
         self._watcher = watcher
 

@@ -17,6 +17,7 @@ import orjson
 from actors.deposits.x402.states import Heights
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer, value_of
 from actors.upstream.signature_status import SignatureStatus, signature_statuses, surest
+from actors.upstream.single_nodes import OfEachNode
 from actors.x402_types import BlockhashHint
 
 _QUICK_MS, _WORK_MS = 1_000, 1_500
@@ -57,7 +58,10 @@ class PaymentNetwork:
 
     def __init__(self, node: Node, single_nodes: Sequence[Node] = ()) -> None:
         self._node = node
-        self._single_nodes = [PaymentNetwork(each) for each in single_nodes] if single_nodes else [self]
+        self._of_each = OfEachNode(single_nodes, PaymentNetwork) if single_nodes else None
+
+    def _each(self) -> "list[PaymentNetwork]":
+        return (self._of_each.now() if self._of_each else []) or [self]
 
     async def latest_blockhash(self) -> BlockhashHint | None:
         found = await self._ask("getLatestBlockhash", [{"commitment": "confirmed"}], _QUICK_MS)
@@ -97,7 +101,7 @@ class PaymentNetwork:
 
     async def search(self, signatures: list[bytes]) -> tuple[list[SignatureStatus | None], list[Heights]]:
         """Ask every node separately. Returns the surest status of each signature, and the heights of those nodes."""
-        looks = await asyncio.gather(*(each._look(signatures) for each in self._single_nodes))
+        looks = await asyncio.gather(*(each._look(signatures) for each in self._each()))
         seen = [surest(found) for found in zip(*(found for found, _ in looks), strict=True)]
         return seen, [heights for _, heights in looks if heights is not None]
 

@@ -12,10 +12,10 @@ from typing import Any
 from actors.accounts.api import OwnersClient
 from actors.accounts.client import ShardedAccounts
 from actors.calls import REPLICA_ID_BYTES, new_replica_id
-from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import DepositsClient
 from actors.deposits.usdc.host import place_watchers
+from actors.launch.assembly.nodes import open_followed
 from actors.upstream.api import Nodes
 
 
@@ -25,10 +25,8 @@ async def open_accounts(config: Config) -> OwnersClient:
 
 
 async def open_node(config: Config) -> Nodes:
-    """Return the nodes without an answer cache: actors outside the replicas only ask for what is new."""
-    nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
-    await nodes.probe()
-    nodes.start()
+    """Return the nodes of an actor; they follow an operator's changes."""
+    nodes, _ = await open_followed(config)
     return nodes
 
 

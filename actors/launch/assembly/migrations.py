@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 CONTEXTS = (
     *("actors.ownership", "actors.accounts", "actors.deposits", "actors.idempotency", "actors.sends", "actors.signals"),
-    *("actors.webhooks", "actors.memos"),
+    *("actors.webhooks", "actors.memos", "actors.upstream"),
 )
 _APPLICATION = "ledger-gateway migrations"
 # Rights by which the current role could change the ledger or the rules of its tables.

@@ -37,6 +37,7 @@ from actors.identity.store import RedisIdentityStore
 from actors.launch.assembly.deposit_watcher import watch_deposits
 from actors.launch.assembly.documents import discovery, with_documents
 from actors.launch.assembly.memos import watch_memos
+from actors.launch.assembly.nodes import Following, follow_changes
 from actors.launch.assembly.operating import assemble_operators
 from actors.launch.assembly.payments import assemble_payments
 from actors.launch.assembly.placing import place_beside_owners
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NO_SOCKETS = "no node of the settings has a WebSocket URL: an added one opens no WebSockets for clients"
 _POSTGRES_CONNECTIONS = 4  # For Idempotency-Keys alone: other requests do not ask the database from here.
 
 Close = Callable[[], Awaitable[None]]
@@ -95,8 +97,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     served = with_documents(config, [*webhook_pages, *signals.pages, *_own_pages(accounts), *log_pages])
     current = CurrentHealth(config.upstream)
     nodes = Nodes(config.upstream, clock, current.probed, NodeClient if tracing is None else _traced_nodes(tracing))
-    await asyncio.gather(nodes.probe(), accounts.connected())
-    nodes.start()
+    following, _ = await asyncio.gather(_follow_nodes(config, nodes, current), accounts.connected())
     deposits, memos = await asyncio.gather(watch_deposits(config), watch_memos(config))
     sends, methods, close_sends = await assemble_sends(config, nodes, RedisSendMarks(redis_client))
     payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
@@ -138,8 +139,16 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop, nodes.close, pages.stop)
+    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop)
+    last = (*last, following.close, nodes.close, pages.stop)
     return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+
+
+async def _follow_nodes(config: Config, nodes: Nodes, current: CurrentHealth) -> Following:
+    """Have the nodes and the health of this replica follow an operator's changes."""
+    nodes.follow(current.nodes_changed)
+    limits = () if offers_streams(config) else (NO_SOCKETS,)
+    return await follow_changes(config, nodes, f"gateway-{os.getpid()}@{hosting.this_address()}", limits)
 
 
 def _open_sol_price(nodes: Nodes, config: TradesConfig, clock: Clock) -> SolPriceFeed:

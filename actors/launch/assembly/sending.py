@@ -4,7 +4,7 @@ Implements: design, "Layout" (siblings never meet; they are joined here). Wiring
 """
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -12,17 +12,18 @@ from actors.accounts.client import ShardedAccounts
 from actors.calls import REPLICA_ID_BYTES, new_replica_id
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.launch.assembly.deposit_watcher import open_node
+from actors.launch.assembly.nodes import open_followed
 from actors.ownership.store import opened_ownership
 from actors.sends.chain import SendChain
 from actors.sends.client import SendsClient
 from actors.sends.endpoints import SendMethods
 from actors.sends.hold_endings import Settles
-from actors.sends.host import place_racers
+from actors.sends.host import OpenedNodes, place_racers
 from actors.sends.once import SendMarks
 from actors.sends.slices import KIND
 from actors.upstream.api import Nodes
-from actors.upstream.replies import Node
+
+TPU_LIMITS = ("whether private addresses of leaders are trusted (sends.tpu) follows the settings' nodes alone",)
 
 
 async def open_settling(config: Config) -> Settles:
@@ -33,10 +34,10 @@ async def open_settling(config: Config) -> Settles:
     return accounts
 
 
-async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
-    """Return the nodes together and each by itself."""
-    nodes = await open_node(config)
-    return nodes, nodes.single_nodes
+async def open_nodes(config: Config) -> OpenedNodes:
+    """Return the nodes of a racer, which also carries out an operator's commands about them."""
+    nodes, following = await open_followed(config, TPU_LIMITS if config.sends.tpu else ())
+    return OpenedNodes(nodes, nodes.single_nodes, following.operator.ask)
 
 
 async def place_all_racers(config: Config) -> int:

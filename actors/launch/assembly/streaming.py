@@ -93,4 +93,4 @@ def needs_hub(config: Config) -> bool:
 
 
 def offers_streams(config: Config) -> bool:
-    return bool(stream_urls(config))
+    return bool(stream_urls(config.upstream.named_nodes))

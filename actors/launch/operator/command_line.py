@@ -16,6 +16,7 @@ FIRST_LINES = MappingProxyType(
         "config": "Check the settings; with --show print them, secrets masked.",
         "migrate": "Create or update the tables of your own PostgreSQL.",
         "cluster": "The actors of the running instance: their number, their state.",
+        "nodes": "The nodes that calls go to, changed while the product runs.",
         "accounts": "Operator commands on accounts of the running instance.",
         "adjust": "Add or remove credits.",
         "suspend": "Refuse every paid call of an account.",

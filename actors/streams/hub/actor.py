@@ -69,6 +69,8 @@ class StreamHub:
             NodeSocket(index, one.name, one.url, self, config.silent_seconds_max) for index, one in enumerate(nodes)
         ]
         self._spares = {index for index, one in enumerate(nodes) if one.is_spare}
+        self._urls = dict(enumerate(nodes))  # Of the sockets that may be used; the others were left.
+        self._free: list[int] = []  # Places of sockets that were left and have ended.
         self._idle: asyncio.TimerHandle | None = None
         self.topics = Topics(config.topics_max)
         self._queues: dict[bytes, ReplicaQueue] = {}
@@ -98,6 +100,30 @@ class StreamHub:
     @property
     def root(self) -> int:
         return max((socket.root for socket in self._sockets), default=0)
+
+    def use(self, nodes: Sequence[StreamUrl]) -> None:
+        """Have these nodes from now on. The topics of one that is left go to the others, as after its loss."""
+        places = {(one.name, one.url): index for index, one in self._urls.items()}
+        wanted = {(one.name, one.url): one for one in nodes}
+        for key, index in places.items():
+            if key not in wanted:
+                del self._urls[index]
+                self._background.start(self._end(index))
+        for key, one in wanted.items():
+            self._urls[places[key] if key in places else self._add(one)] = one
+        self._spares = {index for index, one in self._urls.items() if one.is_spare}
+        if self.topics.by_key:
+            self._connect()
+
+    def _add(self, one: StreamUrl) -> int:
+        index = self._free.pop() if self._free else len(self._sockets)
+        socket = NodeSocket(index, one.name, one.url, self, self._config.silent_seconds_max)
+        self._sockets[index : index + 1] = [socket]
+        return index
+
+    async def _end(self, index: int) -> None:
+        await self._sockets[index].stop()
+        self._free.append(index)
 
     # --- replicas ---------------------------------------------------------------------------------------------------
 
@@ -189,7 +215,7 @@ class StreamHub:
     async def _serve(self, topic: Topic) -> bytes:
         """Subscribe at a node. Gives the node's error object, or nothing. Raises NodeLost."""
         await self._up.wait()
-        up = [socket for socket in self._sockets if socket.is_up]
+        up = [self._sockets[index] for index in self._urls if self._sockets[index].is_up]
         if not up:
             raise NodeLost
         socket = min(up, key=lambda one: (one.index in self._spares, self.topics.load[one.index]))
@@ -228,8 +254,8 @@ class StreamHub:
                 self._background.start(socket.stop())
 
     def _connect(self) -> None:
-        for socket in self._sockets:
-            socket.start()
+        for index in self._urls:
+            self._sockets[index].start()
 
     # --- told by the sockets ----------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ gone. A node whose replicas have left keeps its hub, which has no topics then, u
 """
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from actors import hosting
@@ -18,18 +18,19 @@ from actors.actor_settings import OF_EVERY_ACTOR
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
+from actors.provider_config import NodeConfig
 from actors.streams.api import BLOCK, CHANGE, HUB_ACTOR_PREFIX, POLL, WINDOW
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.yellowstone.feeds import open_feeds
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import ReportingActor
-from actors.upstream.replies import Node
+from actors.upstream.api import ChangingNode
 
 _ONE_FOR_ALL = "stream-hub"
-OpenNode = Callable[[Config], Awaitable[Node]]
+OpenNode = Callable[[Config], Awaitable[ChangingNode]]
 # The settings of the hub and of what the wiring opens for it; it is replaced when one of them changes.
-USES = (*OF_EVERY_ACTOR, "geyser", "storage.cluster_secret", "streams", "upstream")
+USES = (*OF_EVERY_ACTOR, "geyser", "storage.cluster_secret", "storage.postgres_url", "streams", "upstream")
 
 
 class StreamHubActor(ReportingActor):
@@ -53,9 +54,9 @@ class StreamHubActor(ReportingActor):
     async def _assemble(self) -> None:
         config = self._config
         assert config.storage.cluster_secret is not None
-        self._hub = hub = StreamHub(
-            config.streams, stream_urls(config), await self._open_node(config), int.from_bytes(os.urandom(6), "big")
-        )
+        node = await self._open_node(config)
+        self._hub = hub = StreamHub(config.streams, [], node, int.from_bytes(os.urandom(6), "big"))
+        node.follow(lambda in_use: hub.use(stream_urls(in_use)))
         source = open_source(config)
         if source is not None:
             source.start()
@@ -85,11 +86,11 @@ def open_source(config: Config) -> WindowSource | None:
     return WindowSource(open_feeds(config, SystemClock()), config.geyser, int.from_bytes(os.urandom(6), "big") + 1)
 
 
-def stream_urls(config: Config) -> list[StreamUrl]:
+def stream_urls(nodes: Iterable[NodeConfig]) -> list[StreamUrl]:
     """Return the nodes that have a WebSocket URL."""
     return [
         StreamUrl(str(node.name), node.ws_url.get_secret_value(), is_spare=node.weight == 0)
-        for node in config.upstream.named_nodes
+        for node in nodes
         if node.ws_url is not None
     ]
 

@@ -54,3 +54,31 @@ async def test_a_node_without_a_socket_is_tried_ever_more_rarely() -> None:
     await enough.wait()
     await heard.stop()
     assert pauses[:6] == [1.0, 2.0, 5.0, 15.0, 30.0, 30.0] and not heard.connected
+
+
+async def test_notices_come_from_the_node_of_now() -> None:
+    """A drained node is left; without one that has a WebSocket the watcher looks by itself, and a new one wakes it."""
+    served: list[int] = []
+    woken = asyncio.Semaphore(0)
+
+    async def node(socket: Any) -> None:
+        await socket.recv()
+        served.append(socket.local_address[1])
+        await socket.send('{"jsonrpc":"2.0","id":1,"result":5}')
+        await socket.wait_closed()
+
+    async with serve(node, "127.0.0.1", 0) as first, serve(node, "127.0.0.1", 0) as second:
+        ports = [next(iter(server.sockets)).getsockname()[1] for server in (first, second)]
+        heard = DepositSubscription(None, "account", woken.release, lambda _: asyncio.sleep(0))
+        heard.start()
+        for port in ports:
+            heard.use(f"ws://127.0.0.1:{port}")
+            await woken.acquire()
+            assert heard.connected
+        assert served == ports
+        heard.use(None)
+        async with asyncio.timeout(10):
+            while heard.connected:  # noqa: ASYNC110 - the end of a socket tells nobody.
+                await asyncio.sleep(0.002)
+        await heard.stop()
+    assert served == ports

@@ -9,6 +9,7 @@ import orjson
 
 from actors.config import StreamsConfig
 from actors.metering.api import StreamEvent
+from actors.streams.hub.actor import StreamUrl
 from actors.streams.hub.feed import FeedSubscription, TopicFeed
 from actors.streams.hub.native import TopicKey, read
 from tests.streams.fake_node import SLOTS, FakeNode
@@ -173,3 +174,24 @@ async def test_without_a_node_a_subscription_is_refused_in_time() -> None:
         await hub.nodes[0].stop()
         answer = await feed.subscribe(topic("slotSubscribe"), Listener())
         assert isinstance(answer, bytes) and orjson.loads(answer)["code"] == -32003
+
+
+async def test_a_node_that_is_drained_gives_its_topics_to_another_one() -> None:
+    """Subscribers stay, and hear of the gap; the place of the node is used again."""
+    async with a_hub(2) as hub, a_feed(hub) as feed:
+        one, two = hub.nodes
+        urls = [StreamUrl("node-1", one.url), StreamUrl("node-2", two.url)]
+        hub.hub.use(urls[:1])
+        listener, _ = await subscribed(feed, topic("logsSubscribe", "all"))
+        assert one.open_count("logsSubscribe") == 1
+        for left, urls_now in ((one, urls[1:]), (two, urls[:1]), (one, urls[1:])):
+            taken = two if left is one else one
+            hub.hub.use(urls_now)
+            await taken.until("logsSubscribe", 1)
+            assert (await listener.hear())[0] == "gapNotification"
+            await left.until("logsSubscribe", 0)
+            taken.slot += 10
+            await taken.notify("logsSubscribe", {"context": {"slot": taken.slot}, "value": {}})
+            assert (await listener.hear())[1]["context"]["slot"] == taken.slot
+            assert hub.hub.health()["up"] == [urls_now[0].name]
+        assert len(hub.hub._sockets) == 2

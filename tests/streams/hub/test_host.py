@@ -32,7 +32,7 @@ def _node(number: int, ws_port: int | None, weight: int = 1) -> NodeConfig:
 
 def test_every_node_with_a_websocket_is_used() -> None:
     """Nodes of weight 0 only serve when no other one is connected. URLs may hold keys, and are not shown."""
-    urls = stream_urls(_config(_node(1, 11), _node(2, None), _node(3, 13, weight=0)))
+    urls = stream_urls(_config(_node(1, 11), _node(2, None), _node(3, 13, weight=0)).upstream.named_nodes)
     assert urls == [StreamUrl("node-1", "ws://127.0.0.1:11"), StreamUrl("node-3", "ws://127.0.0.1:13", is_spare=True)]
     assert "127" not in repr(urls)
 
@@ -45,8 +45,12 @@ async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: 
     monkeypatch.setattr(hosting, "tune_gc", lambda: None)
     monkeypatch.setattr("actors.telemetry.logs.set_up", lambda *_: None)
 
+    class Followed(Answers):
+        def follow(self, listener: Any) -> None:
+            listener(_config(_node(1, fake.port)).upstream.named_nodes)
+
     async def answers(config: Config) -> Any:
-        return Answers()
+        return Followed()
 
     async def no_report(*_: Any, **__: Any) -> None:
         logging.getLogger(__name__)
