@@ -54,7 +54,7 @@ OPEN = {
     # A vocabulary: each context reads the part that it needs.
     "methods": {
         *("catalog", "entries", "forms", "prices", "rules", "signed_transactions", "transactions", "values"),
-        *("accounts", "bundles", "fees", "history", "sends", "trades"),
+        *("accounts", "assets", "bundles", "fees", "history", "sends", "trades"),
     },
     # Tools without rules of their own: each module is used as it is.
     "local_servers": {
