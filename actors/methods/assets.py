@@ -36,7 +36,8 @@ _NOT_OFFERED = {
     "showSystemMetadata": "there is no index",
     "showClosedAccounts": "closed accounts need an index",
 }
-_NOT_SORTED_BY = ("created", "updated", "recent_action")
+_NOT_SORTED_BY = ("created", "updated", "recent_action", "recentAction")
+_NAMES_OF_ACCOUNTS = (("owner", "ownerAddress"), ("mint", "mintAddress"))  # At one provider or another.
 _OPTION_NAMES = ("options", "displayOptions")
 _OF_ASSETS = ("showFungible", "showUnverifiedCollections")
 _OF_LISTS = (*_OF_ASSETS, "showNativeBalance", "showZeroBalance", "showGrandTotal")
@@ -214,14 +215,26 @@ def _token_accounts(arguments: list[Any], raw: bytes) -> bytes:
 
 
 def _token_accounts_of(given: dict[str, Any], raw: bytes) -> bytes:
-    _known(given, ("owner", "mint", *_PAGE, *_OPTION_NAMES), "params")
-    if given.get("owner") is None:
-        why = "the holders of a mint need an index" if given.get("mint") is not None else "it says whose accounts"
+    _known(given, (*(name for names in _NAMES_OF_ACCOUNTS for name in names), *_PAGE, *_OPTION_NAMES), "params")
+    owner, mint = (_one_of(given, names) for names in _NAMES_OF_ACCOUNTS)
+    if owner is None:
+        why = "the holders of a mint need an index" if mint is not None else "it says whose accounts"
         raise InvalidError(f"owner is missing: {why}")
-    fields(given, "params", _PAGE_CHECKS | {"owner": pubkey, "mint": pubkey})
+    pubkey(owner, "owner")
+    if mint is not None:
+        pubkey(mint, "mint")
+    fields(given, "params", _PAGE_CHECKS)
     options, (page, after, before) = _options(given, ("showZeroBalance",)), _place(given)
     limit, zero = given.get("limit") or ASSETS_LIMIT_MAX, options.get("showZeroBalance", False)
-    return encoded(TokenAccountsQuestion(given["owner"], given.get("mint") or "", page, limit, after, before, zero))
+    return encoded(TokenAccountsQuestion(owner, mint or "", page, limit, after, before, zero))
+
+
+def _one_of(given: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """Return what is given under one of the names; None: nothing is."""
+    named = [given[name] for name in names if given.get(name) is not None]
+    if len(named) > 1:
+        raise InvalidError(f"give {' or '.join(names)}, not both")
+    return named[0] if named else None
 
 
 _PAGE_CHECKS = forms.checks_of(_PAGE)
@@ -314,8 +327,8 @@ METHODS = (
         needed(
             "request",
             an_object(
-                "the owner, and the page of its token accounts",
-                ("owner",),
+                "the owner (also as ownerAddress), and the page of its token accounts",
+                (),
                 owner=forms.PUBKEY,
                 mint=forms.PUBKEY,
                 **_PAGE,

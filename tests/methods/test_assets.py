@@ -75,6 +75,7 @@ def test_an_option_that_would_be_ignored_is_refused_by_its_name(option, why):
         ({"options": {}, "displayOptions": {}}, "not both"),
         ({"sortBy": {"sortBy": "created"}}, "created needs an index"),
         ({"sortBy": {"sortBy": "recent_action"}}, "recent_action needs an index"),
+        ({"sortBy": {"sortBy": "recentAction"}}, "recentAction needs an index"),
         ({"sortBy": {"sortBy": "size"}}, "size"),
         ({"sortBy": {"sortBy": "id", "sortDirection": "up"}}, "sortDirection"),
         ({"sortBy": {"by": "id"}}, "by"),
@@ -135,6 +136,11 @@ def test_token_accounts_are_those_of_an_owner():
     wanted = {"owner": KEY, "mint": OTHER, "cursor": KEY, "limit": 2, "options": {"showZeroBalance": True}}
     assert asked("getTokenAccounts", **wanted) == TokenAccountsQuestion(KEY, OTHER, 0, 2, KEY, "", True)
     assert asked("getTokenAccounts", wanted) == asked("getTokenAccounts", **wanted)
+    named = {"ownerAddress": KEY, "mintAddress": OTHER}
+    assert asked("getTokenAccounts", **named) == TokenAccountsQuestion(KEY, OTHER, 1, 1_000)
+    assert "not both" in refused("getTokenAccounts", owner=KEY, ownerAddress=KEY)
+    for wrong in ({"owner": "x"}, {"owner": KEY, "mint": 7}, {"ownerAddress": [KEY]}):
+        refused("getTokenAccounts", **wrong)
     assert "holders of a mint need an index" in refused("getTokenAccounts", mint=KEY)
     assert "owner is missing" in refused("getTokenAccounts", page=1)
     assert "showFungible" in refused("getTokenAccounts", owner=KEY, options={"showFungible": True})
