@@ -1,4 +1,5 @@
-"""The packages of tests/clients/package.json, as their registry ships them, installed once for all tests.
+"""The packages of tests/clients/package.json and of tests/clients/das/package.json (helius-sdk needs another
+@solana/kit), as their registry ships them, installed once for all tests.
 
 A pytest plugin, as tests/product.py is: the folders whose tests drive JavaScript clients register it. Everything skips
 with a reason where node is missing or the registry is out of reach.
@@ -18,6 +19,7 @@ import pytest
 from tests.installed import Installed, run_installer
 
 PACKAGE = Path(__file__).parent / "clients" / "package.json"
+_OF_DAS = PACKAGE.parent / "das" / "package.json"
 _RUN_SECONDS = 180
 _NODE_MAJOR_MIN = 20
 # What npm says when the registry cannot be reached; anything else is a failure of the test.
@@ -72,13 +74,17 @@ class Npm:
         return json.loads(done.stdout)
 
 
-def _install(folder: Path) -> None:
-    shutil.copy(PACKAGE, folder)
-    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1")
-    run_installer(("npm", "install", *options), folder, "npm", _OUT_OF_REACH)
+def _installed(package: Path) -> Installed:
+    def install(folder: Path) -> None:
+        shutil.copy(package, folder)
+        options = ("--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1")
+        run_installer(("npm", "install", *options), folder, "npm", _OUT_OF_REACH)
+
+    return Installed(hashlib.sha256(package.read_bytes()).hexdigest()[:16], install)
 
 
-PACKAGES = Installed(hashlib.sha256(PACKAGE.read_bytes()).hexdigest()[:16], _install)
+PACKAGES = _installed(PACKAGE)
+_PACKAGES_OF_DAS = _installed(_OF_DAS)
 
 
 def _why_not() -> str:
@@ -93,8 +99,11 @@ def _why_not() -> str:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    if any("npm" in getattr(item, "fixturenames", ()) for item in session.items) and not _why_not():
-        PACKAGES.begin(session.config)
+    if _why_not():
+        return
+    for fixture, packages in (("npm", PACKAGES), ("npm_of_das", _PACKAGES_OF_DAS)):
+        if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
+            packages.begin(session.config)
 
 
 @pytest.fixture(scope="session")
@@ -103,3 +112,10 @@ def npm(pytestconfig: pytest.Config) -> Npm:
     if reason := _why_not():
         pytest.skip(reason)
     return Npm(PACKAGES.folder(pytestconfig))
+
+
+@pytest.fixture(scope="session")
+def npm_of_das(pytestconfig: pytest.Config) -> Npm:
+    if reason := _why_not():
+        pytest.skip(reason)
+    return Npm(_PACKAGES_OF_DAS.folder(pytestconfig))

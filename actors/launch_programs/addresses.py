@@ -20,7 +20,7 @@ TOKEN_PROGRAM = Pubkey.from_string(addresses.TOKEN_PROGRAM)
 TOKEN_2022_PROGRAM = Pubkey.from_string(addresses.TOKEN_2022_PROGRAM)
 TOKEN_PROGRAMS = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 ASSOCIATED_TOKEN_PROGRAM = Pubkey.from_string(addresses.ASSOCIATED_TOKEN_PROGRAM)
-TOKEN_METADATA_PROGRAM = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
+TOKEN_METADATA_PROGRAM = Pubkey.from_string(addresses.TOKEN_METADATA_PROGRAM)
 RENT_SYSVAR = Pubkey.from_string("SysvarRent111111111111111111111111111111111")
 
 PUMP = Pubkey.from_string("6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P")

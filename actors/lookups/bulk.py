@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from actors.lookups.endpoints import ACCOUNTS_PER_CALL, VERSION_MAX, holdings_of
-from actors.lookups.fan_out import Asker, Questions, fault_text
+from actors.lookups.endpoints import VERSION_MAX, holdings_of
+from actors.lookups.fan_out import ACCOUNTS_PER_CALL, Asker, Questions, fault_text
 from actors.lookups.holdings import Holding, read_lamports
 from actors.methods.accounts import BulkQuestion
 from actors.methods.context_slots import MIN_SLOT

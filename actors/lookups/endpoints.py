@@ -1,7 +1,8 @@
-"""getAssetsByOwner and getTransactionHistory: the calls to the node, and how a failed one ends them.
+"""The methods of this context; getTransactionHistory: the calls to the node, and how a failed one ends them.
 
-Implements: interface, JSON-RPC gateway rule 5 and "getTransactionHistory".
-A shell: assets.py and history_entry.py make the replies. Parameters are checked before (methods/history.py).
+Implements: interface, "getTransactionHistory".
+A shell: history_entry.py makes the replies. Parameters are checked before (methods/history.py). asset_methods.py has
+the methods about tokens.
 
 A reply is complete or the call fails: the first failed call to the node becomes the answer, and it costs nothing.
 """
@@ -12,14 +13,14 @@ import msgspec
 import orjson
 
 from actors.addresses import TOKEN_PROGRAMS
-from actors.lookups import assets, history_entry
+from actors.lookups import history_entry
+from actors.lookups.asset_methods import AssetMethods
 from actors.lookups.fan_out import Asker, Questions, fault_text
-from actors.lookups.holdings import MINT_SLICE, Holding, Mint, read_holdings, read_mints
-from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.lookups.holdings import Holding, read_holdings
+from actors.methods.history import HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
-ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
 VERSION_MAX = 1  # The newest version: legacy, v0 and v1 exist.
 _UNSUPPORTED_VERSION_CODE = -32015  # About one transaction; other errors are about the node.
 _NOT_UNDERSTOOD = "It cannot be shown: the node's form of it is not understood."
@@ -31,30 +32,8 @@ class LookupMethods:
         self._asker = asker
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Return handlers by method name. Each takes a question of methods/history.py as JSON."""
-        return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
-
-    async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        asked = msgspec.json.decode(params, type=AssetsQuestion)
-        questions = self._asker.questions(timeout_ms)
-        found = await holdings_of(questions, asked.owner, asked.commitment)
-        if isinstance(found, NodeAnswer):
-            return found
-        slot, held = found
-        grouped = assets.by_mint(held)
-        page = assets.page_of(grouped, asked.page, asked.limit)
-        mints = await _mints(questions, page.mints, asked.commitment)
-        if isinstance(mints, NodeAnswer):
-            return mints
-        body = {
-            "owner": asked.owner,
-            "slot": slot,
-            "total": page.total,
-            "page": asked.page,
-            "limit": asked.limit,
-            "items": [assets.asset(mint, grouped[mint], mints.get(mint)) for mint in page.mints],
-        }
-        return replies.made(orjson.dumps(body), questions.nodes)
+        """Return handlers by method name. Each takes a question of methods/history.py or methods/assets.py as JSON."""
+        return AssetMethods(self._asker).handlers() | {"getTransactionHistory": self._history}
 
     async def _history(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=HistoryQuestion)
@@ -130,23 +109,3 @@ async def holdings_of(questions: Questions, owner: str, commitment: str = "") ->
 
 def _at(commitment: str) -> dict[str, str]:
     return {"commitment": commitment} if commitment else {}
-
-
-async def _mints(
-    questions: Questions, addresses: tuple[str, ...], commitment: str
-) -> dict[str, Mint | None] | NodeAnswer:
-    config = {"encoding": "base64", "dataSlice": MINT_SLICE} | _at(commitment)
-    chunks = [addresses[start : start + ACCOUNTS_PER_CALL] for start in range(0, len(addresses), ACCOUNTS_PER_CALL)]
-
-    async def of_chunk(chunk: tuple[str, ...]) -> NodeAnswer:
-        return await questions.ask("getMultipleAccounts", chunk, config)
-
-    found: dict[str, Mint | None] = {}
-    for chunk, answer in zip(chunks, await questions.each(chunks, of_chunk), strict=True):
-        if answer.kind is not AnswerKind.RESULT:
-            return answer
-        try:
-            found |= zip(chunk, read_mints(answer.value()), strict=True)
-        except _MALFORMED:
-            return replies.GARBAGE
-    return found

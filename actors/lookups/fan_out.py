@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from actors.lookups.token_accounts import Slices
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
@@ -17,6 +18,7 @@ from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 # a second. The wallet of an exchange can have more than that.
 ANSWER_BYTES_MAX = 16 << 20
 REQUEST_BYTES_MAX = 64 << 20  # All answers to one call of a client; they are in memory at the same time.
+ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
 CALLS_PER_REQUEST = 8  # A history of 100 takes 13 rounds, and 64 callers do not take every connection.
 
 _Item = TypeVar("_Item")
@@ -36,17 +38,20 @@ class Asker:
     def __init__(self, node: Node, at_once_max: int) -> None:
         self._node = node
         self._places = asyncio.Semaphore(at_once_max)
+        self._slices = Slices()
 
     def questions(self, timeout_ms: int) -> "Questions":
         """Return the calls to the node for one call of a client. They must end within timeout_ms from now."""
-        return Questions(self._node, self._places, asyncio.get_running_loop().time() + timeout_ms / 1000)
+        give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
+        return Questions(self._node, self._places, give_up_at, self._slices)
 
 
 class Questions:
     """The calls to the node that answer one call of a client."""
 
-    def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float) -> None:
+    def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float, slices: Slices) -> None:
         self._node, self._places, self._give_up_at = node, places, give_up_at
+        self.slices, self.turn = slices, slices.turn
         self._asked: set[str] = set()
         self._bytes_left = REQUEST_BYTES_MAX
 

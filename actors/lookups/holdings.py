@@ -94,7 +94,13 @@ class _RawAccounts(msgspec.Struct):
     value: list[_RawAccount | None]
 
 
+class _ParsedAccounts(msgspec.Struct):
+    context: _Context
+    value: list[_Account | None]
+
+
 _ROWS = msgspec.json.Decoder(_Rows)
+_PARSED_ACCOUNTS = msgspec.json.Decoder(_ParsedAccounts)
 _ACCOUNTS = msgspec.json.Decoder(_RawAccounts)
 
 
@@ -107,6 +113,17 @@ def read_holdings(result: bytes) -> tuple[int, list[Holding]]:
 def read_mints(result: bytes) -> list[Mint | None]:
     """Read the mints of a getMultipleAccounts with base64 and MINT_SLICE, in order. None: this address is no mint."""
     return [_mint(account) for account in _ACCOUNTS.decode(result).value]
+
+
+def read_ui_amounts(result: bytes) -> list[str | None]:
+    """Read the amounts that people see, of a getMultipleAccounts of token accounts with jsonParsed. None: unknown."""
+    accounts = _PARSED_ACCOUNTS.decode(result).value
+    return [
+        None
+        if account is None or isinstance(account.data, list)
+        else account.data.parsed.info.tokenAmount.uiAmountString
+        for account in accounts
+    ]
 
 
 def read_lamports(result: bytes) -> tuple[int, list[int]]:

@@ -56,7 +56,8 @@ class SubscriptionKind(Protocol):
     """One subscribe method and its unsubscribe method. Other contexts bring theirs by way of the wiring.
 
     id_prefix: of string ids (`sig_sub_`); None: ids are numbers. connect_credits: for each subscription.
-    meter_name: the method that the ledger shows for events.
+    meter_name: the method that the ledger shows for events. takes_names: whether parameters may be given by name; they
+    are then the fields of the one object that it takes.
     """
 
     subscribe: str
@@ -64,6 +65,7 @@ class SubscriptionKind(Protocol):
     id_prefix: str | None
     connect_credits: int
     meter_name: str
+    takes_names: bool
 
     def check(self, arguments: Sequence[Any]) -> Any | Refusal:
         """Read the parameters, before anything is charged. The value goes to `open`."""

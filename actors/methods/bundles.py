@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from actors.methods import forms, results
-from actors.methods.entries import Question, encoded, node, own
+from actors.methods.entries import Question, as_first, encoded, node, own
 from actors.methods.forms import Parameter, an_object, documented, list_of, needed
 from actors.methods.prices import Availability, MethodClass
 from actors.methods.signed_transactions import decode_signed
@@ -160,6 +160,7 @@ METHODS = (
         example=None,
         sketch='[{"transactions": ["<signed transaction in base64>", "<another>"]}]',
         rule=_bundle,
+        named_rule=as_first(_bundle),
     ),
     own(
         "sendBundle",

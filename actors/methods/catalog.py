@@ -7,12 +7,12 @@ Pure data. A method that is not in this table does not exist: a method without a
 
 from types import MappingProxyType
 
-from actors.methods import accounts, bundles, chain, fees, history, prices, sends, service, trades
+from actors.methods import accounts, assets, bundles, chain, fees, history, prices, sends, service, trades
 from actors.methods.entries import MethodRow
 from actors.methods.forms import MethodDocument
 from actors.methods.prices import CLASSES, MethodClass
 
-_FAMILIES = (accounts, bundles, chain, fees, history, sends, service, trades)
+_FAMILIES = (accounts, assets, bundles, chain, fees, history, sends, service, trades)
 _CLASSES = tuple(CLASSES)
 _TABLE: tuple[MethodRow, ...] = tuple(
     sorted(

@@ -20,6 +20,7 @@ from actors.methods.values import Check, InvalidError, at, at_most, fields
 from actors.units import Credits
 
 Rule = Callable[[list[Any], bytes], bytes]
+NamedRule = Callable[[dict[str, Any], bytes], bytes]  # Of parameters that are given by name.
 _ENCODER = msgspec.json.Encoder()
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -34,7 +35,8 @@ def encoded(question: Question) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """document, rule: None where the method is not offered. for_caller: its handler must know whose call it is."""
+    """document, rule: None where the method is not offered. for_caller: its handler must know whose call it is.
+    named_rule: None where the method takes its parameters by position only."""
 
     name: str
     method_class: MethodClass
@@ -44,6 +46,7 @@ class MethodRow:
     document: MethodDocument | None = None
     rule: Rule | None = None
     for_caller: bool = False
+    named_rule: NamedRule | None = None
 
     @property
     def callable(self) -> bool:
@@ -60,6 +63,7 @@ def node(
     example: tuple[Any, ...] | None = (),
     sketch: str = "",
     rule: Rule | None = None,
+    named_rule: NamedRule | None = None,
 ) -> MethodRow:
     """A method that the node answers. rule: None where the forms of the parameters are the whole rule.
 
@@ -68,7 +72,10 @@ def node(
     priced = CLASSES[method_class]
     document = MethodDocument(summary, parameters, example, when, result, sketch)
     checks = rule or takes(parameters)
-    return MethodRow(name, method_class, Availability.NODE, priced.credits, priced.timeout_ms, document, checks)
+    credits, timeout_ms = priced.credits, priced.timeout_ms
+    return MethodRow(
+        name, method_class, Availability.NODE, credits, timeout_ms, document, checks, named_rule=named_rule
+    )
 
 
 def own(
@@ -84,12 +91,14 @@ def own(
     availability: Availability = Availability.COMPOSED,
     for_caller: bool = False,
     credits: Credits | None = None,
+    named_rule: NamedRule | None = None,
 ) -> MethodRow:
     """A method that the product itself answers, or has the block engine answer. credits: None: its class's."""
     priced = CLASSES[method_class]
     price = priced.credits if credits is None else credits
     document = MethodDocument(summary, parameters, example, when, result, sketch)
-    return MethodRow(name, method_class, availability, price, priced.timeout_ms, document, rule, for_caller)
+    timeout_ms = priced.timeout_ms
+    return MethodRow(name, method_class, availability, price, timeout_ms, document, rule, for_caller, named_rule)
 
 
 def refused(names: str, method_class: MethodClass, availability: Availability) -> tuple[MethodRow, ...]:
@@ -118,6 +127,15 @@ def takes(parameters: tuple[Parameter, ...]) -> Rule:
         return raw
 
     return rule
+
+
+def as_first(rule: Rule) -> NamedRule:
+    """Make the rule of parameters by name, for a method whose one parameter is an object with the same names."""
+
+    def named_rule(given: dict[str, Any], raw: bytes) -> bytes:
+        return rule([given], b"[" + raw + b"]")
+
+    return named_rule
 
 
 def appended(raw: bytes, addition: bytes) -> bytes:

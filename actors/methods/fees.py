@@ -8,7 +8,7 @@ from typing import Any
 from solders.message import from_bytes_versioned
 
 from actors.methods import forms, results
-from actors.methods.entries import Question, encoded, node, own
+from actors.methods.entries import Question, as_first, encoded, node, own
 from actors.methods.forms import Form, Parameter, an_object, choice, config, documented, list_of, needed
 from actors.methods.prices import MethodClass
 from actors.methods.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, decode_transaction, writable_keys
@@ -174,6 +174,7 @@ METHODS = (
         ),
         example=({"urgency": "high"},),
         rule=_suggest,
+        named_rule=as_first(_suggest),
     ),
     own(
         "getPriorityFeeEstimate",
@@ -194,5 +195,6 @@ METHODS = (
         ),
         example=({"accountKeys": [forms.EXAMPLE_KEY], "options": {"priorityLevel": "High"}},),
         rule=_estimate,
+        named_rule=as_first(_estimate),
     ),
 )

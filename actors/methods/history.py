@@ -1,23 +1,20 @@
-"""Methods that read transactions: one, those of an address, and what an owner holds by its token accounts.
+"""Methods that read transactions: one, and those of an address.
 
-Implements: interface, "getTransactionHistory" and JSON-RPC gateway rule 5; decisions,
-"maxSupportedTransactionVersion"; limits of Agave's RPC, which answers -32602 beyond them. Pure.
+Implements: interface, "getTransactionHistory"; decisions, "maxSupportedTransactionVersion"; limits of Agave's RPC,
+which answers -32602 beyond them. Pure.
 """
 
 from typing import Any
 
 from actors.methods import forms, results
 from actors.methods.entries import Question, encoded, node, own, with_version
-from actors.methods.forms import Parameter, an_object, checks_of, config, documented, list_of, needed, up_to
+from actors.methods.forms import Parameter, an_object, checks_of, config, list_of, needed, up_to
 from actors.methods.prices import MethodClass
-from actors.methods.values import InvalidError, at, at_most, fields, pubkey, signature
+from actors.methods.values import at, at_most, fields, pubkey, signature
 
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 10, 100
-ASSETS_LIMIT_MAX = 1_000  # Ten look-ups of a hundred mints.
-ASSETS_PAGE_MAX = 100_000
 _STATUSES_MAX = 256
 _SIGNATURES_LIMIT_MAX = 1_000
-_OWNER_KEYS = ("ownerAddress", "owner_address", "owner")
 _TRANSACTION_CHECKS = checks_of(forms.TRANSACTIONS)
 _HISTORY = {
     "limit": up_to(HISTORY_LIMIT_MAX, 1, default=HISTORY_LIMIT),
@@ -26,18 +23,6 @@ _HISTORY = {
     "commitment": forms.FROM_CONFIRMED,
 }
 _HISTORY_CHECKS = checks_of(_HISTORY)
-_ASSETS_CHECKS = checks_of(
-    {"page": up_to(ASSETS_PAGE_MAX, 1), "limit": up_to(ASSETS_LIMIT_MAX, 1), "commitment": forms.COMMITMENT}
-)
-
-
-class AssetsQuestion(Question, frozen=True):
-    """getAssetsByOwner. page: from 1, of `limit` mints each. commitment: empty is the node's default, finalized."""
-
-    owner: str
-    page: int
-    limit: int
-    commitment: str = ""
 
 
 class HistoryQuestion(Question, frozen=True):
@@ -54,23 +39,6 @@ def _transaction_by_signature(arguments: list[Any], raw: bytes) -> bytes:
     at_most(arguments, 2)
     signature(at(arguments, 0, "signature"), "parameter 1")
     return with_version(arguments, raw, _TRANSACTION_CHECKS)
-
-
-def _assets(arguments: list[Any], raw: bytes) -> bytes:
-    """Rule 5: the owner as a bare string, or in an object under one of three names."""
-    at_most(arguments, 1)
-    given = at(arguments, 0, "owner")
-    if type(given) is str:
-        given = {"owner": given}
-    elif type(given) is not dict:
-        raise InvalidError("parameter 1 must be the owner or an object that names it")
-    named = [key for key in _OWNER_KEYS if given.get(key) is not None]
-    if len(named) != 1:
-        raise InvalidError(f"parameter 1: wanted the owner under one of {', '.join(_OWNER_KEYS)}")
-    pubkey(given[named[0]], named[0])
-    fields(given, "parameter 1", _ASSETS_CHECKS)
-    page, limit = given.get("page") or 1, given.get("limit") or ASSETS_LIMIT_MAX
-    return encoded(AssetsQuestion(given[named[0]], page, limit, given.get("commitment") or ""))
 
 
 def _history(arguments: list[Any], raw: bytes) -> bytes:
@@ -126,18 +94,5 @@ METHODS = (
         Parameter("options", an_object("page of the history", (), **_HISTORY)),
         example=(forms.EXAMPLE_KEY, {"limit": 5}),
         rule=_history,
-    ),
-    own(
-        "getAssetsByOwner",
-        MethodClass.READ_HEAVY,
-        "Lists the tokens of one owner, as of finalized where no commitment is given.",
-        "Use it to list all tokens of a wallet at once, with amounts and token accounts.",
-        results.ASSETS,
-        needed(
-            "owner",
-            documented(description="public key in base58, or an object with ownerAddress, page, limit and commitment"),
-        ),
-        example=(forms.EXAMPLE_KEY,),
-        rule=_assets,
     ),
 )

@@ -167,23 +167,42 @@ HISTORY = record(
     ),
     count=INTEGER,
 )
+_ASSET_FIELDS: dict[str, Schema] = {
+    "interface": TEXT,
+    "id": TEXT,
+    "content": record({"json_uri": TEXT}, metadata=record(name=TEXT, symbol=TEXT)),
+    "ownership": record(owner=_MAYBE_TEXT, ownership_model=TEXT),
+    "token_info": record(
+        {"balance": INTEGER, "symbol": TEXT}, supply=_MAYBE_INTEGER, decimals=_MAYBE_INTEGER, token_program=TEXT
+    ),
+}
+ASSET = record(**_ASSET_FIELDS)
+ASSET_BATCH = array(or_null(ASSET))
+_PAGE_FIELDS: dict[str, Schema] = {"last_indexed_slot": INTEGER, "total": INTEGER, "limit": INTEGER}
 ASSETS = record(
-    owner=TEXT,
-    slot=INTEGER,
-    total=INTEGER,
-    page=INTEGER,
-    limit=INTEGER,
+    {"owner": TEXT, "slot": INTEGER, "grand_total": INTEGER, "nativeBalance": record(lamports=INTEGER)},
+    **_PAGE_FIELDS,
+    page=_MAYBE_INTEGER,
+    cursor=_MAYBE_TEXT,
     items=array(
         record(
-            id=TEXT,
-            kind=_MAYBE_TEXT,
-            token_program=TEXT,
-            amount=TEXT,
-            decimals=_MAYBE_INTEGER,
-            supply=_MAYBE_TEXT,
-            token_accounts=array(record(address=TEXT, amount=TEXT)),
+            {
+                "kind": _MAYBE_TEXT,
+                "token_program": TEXT,
+                "amount": TEXT,
+                "decimals": _MAYBE_INTEGER,
+                "supply": _MAYBE_TEXT,
+                "token_accounts": array(record(address=TEXT, amount=TEXT)),
+            },
+            **_ASSET_FIELDS,
         )
     ),
+)
+OWNED_TOKEN_ACCOUNTS = record(
+    **_PAGE_FIELDS,
+    page=_MAYBE_INTEGER,
+    cursor=_MAYBE_TEXT,
+    token_accounts=array(record(address=TEXT, mint=TEXT, owner=TEXT, amount=INTEGER, frozen=FLAG)),
 )
 SIMULATION = at_slot(record(_SIMULATED, err=ANY))
 BUNDLE_SIMULATION = at_slot(record(summary=ANY, transactionResults=array(record(_SIMULATED, err=ANY))))

@@ -10,21 +10,34 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.errors import Err, Refusal
-from actors.methods.catalog import METHODS
-from actors.methods.entries import Rule
-from actors.methods.values import InvalidError
+from actors.methods.catalog import DOCUMENTS, METHODS
+from actors.methods.entries import NamedRule, Rule
+from actors.methods.values import InvalidError, shown
 
 RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {name: row.rule for name, row in METHODS.items() if row.rule is not None}
 )
+NAMED_RULES: MappingProxyType[str, NamedRule] = MappingProxyType(
+    {name: row.named_rule for name, row in METHODS.items() if row.named_rule is not None}
+)
 
 
-def check(method: str, arguments: list[Any], raw: bytes) -> bytes | Refusal:
+def check(method: str, arguments: list[Any] | dict[str, Any], raw: bytes) -> bytes | Refusal:
     """The parameter bytes to send, or INVALID_PARAMS with a sentence that names the parameter."""
-    rule = RULES.get(method)
-    if rule is None:
-        return raw
     try:
-        return rule(arguments, raw)
+        if isinstance(arguments, dict) and method in NAMED_RULES:
+            return NAMED_RULES[method](arguments, raw)
+        positions = by_position(method, arguments)
+        rule = RULES.get(method)
+        return raw if rule is None else rule(positions, raw)
     except InvalidError as fault:
         return Refusal(Err.INVALID_PARAMS, str(fault))
+
+
+def by_position(method: str, arguments: list[Any] | dict[str, Any]) -> list[Any]:
+    """Return the arguments, or raise InvalidError where they are given by name to a method that takes positions."""
+    if isinstance(arguments, list):
+        return arguments
+    document = DOCUMENTS.get(method)
+    names = ", ".join(parameter.name for parameter in document.parameters) if document is not None else "..."
+    raise InvalidError(f'"params" must be an array: {shown(method)} takes its parameters by position, as [{names}]')

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from actors.methods import forms, results
-from actors.methods.entries import Question, encoded, own
+from actors.methods.entries import Question, as_first, encoded, own
 from actors.methods.forms import Form, Parameter, an_object, checks_of, documented, needed, up_to
 from actors.methods.prices import MethodClass
 from actors.methods.values import U64_MAX, InvalidError, at, at_most, fields, pubkey, shown, u64
@@ -133,6 +133,7 @@ METHODS = (
         _request("the purchase", "amount_sol", documented(type=["number", "string"], description="budget in SOL")),
         example=({"mint": forms.EXAMPLE_KEY, "amount_sol": 0.1},),
         rule=_snipe,
+        named_rule=as_first(_snipe),
         for_caller=True,
     ),
     own(
@@ -148,6 +149,7 @@ METHODS = (
         ),
         example=({"mint": forms.EXAMPLE_KEY, "token_amount": 1_000_000},),
         rule=_sell,
+        named_rule=as_first(_sell),
         for_caller=True,
     ),
 )

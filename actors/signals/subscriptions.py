@@ -27,6 +27,7 @@ class SignalSubscriptions:
     id_prefix: str | None = "sig_sub_"
     connect_credits = STREAMS["signals"]["connect_credits"]
     meter_name = "subscribeSignal"
+    takes_names = True
 
     def __init__(self, hub: SignalHub) -> None:
         self._hub = hub

@@ -16,8 +16,13 @@ _HERE = Path(__file__).parent
 # Packages of PyPI that cannot stand beside the product's own (x402 needs another solders, mcp other versions of much),
 # each with all that it needs, in an environment of its own. Everything is named, as pip would otherwise look for what
 # fits together for longer than it takes to install. Made by `pip install "x402[svm,httpx,extensions]==2.25.0"`,
-# `mcp==2.3.0` and `mcp==1.9.4 pydantic==2.11.7` in empty environments and `pip freeze`.
-_REQUIREMENTS = {"x402": "x402_requirements.txt", "mcp": "mcp_requirements.txt", "mcp_1": "mcp_1_requirements.txt"}
+# `mcp==2.3.0`, `mcp==1.9.4 pydantic==2.11.7` and `chainbench==0.8.8` in empty environments and `pip freeze`.
+_REQUIREMENTS = {
+    "x402": "x402_requirements.txt",
+    "mcp": "mcp_requirements.txt",
+    "mcp_1": "mcp_1_requirements.txt",
+    "chainbench": "chainbench_requirements.txt",
+}
 _OUT_OF_REACH = ("NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded")
 
 
@@ -84,3 +89,8 @@ def final_funds(product: Product) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("the demo wallet was never funded")
+
+
+@pytest.fixture(scope="session")
+def python_of_chainbench(pytestconfig: pytest.Config) -> Path:
+    return _interpreter("chainbench", pytestconfig)

@@ -10,17 +10,18 @@ from solders.system_program import TransferParams, transfer
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import CALLS_PER_REQUEST, Asker
 from actors.methods.entries import Question, encoded
-from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.methods.history import HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.ported_node import PortedNode, node_error, node_result
 
-from .scene import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, Scene
+from .scene import Scene
+
+LISTED = ("getSignaturesForAddress",)
 
 
 async def asked(node: PortedNode, question: Question) -> NodeAnswer:
-    method = "getAssetsByOwner" if isinstance(question, AssetsQuestion) else "getTransactionHistory"
-    return await LookupMethods(Asker(node, 100)).handlers()[method](encoded(question), 30_000)
+    return await LookupMethods(Asker(node, 100)).handlers()["getTransactionHistory"](encoded(question), 30_000)
 
 
 async def result(node: PortedNode, question: Question) -> Any:
@@ -37,70 +38,6 @@ def gifts(scene: Scene, count: int) -> list[str]:
         made.append(str(scene.local.land(scene.local.signed(scene.anna, transfer(params))).signature))
     scene.local.finalize()
     return made[::-1]
-
-
-# --- getAssetsByOwner
-
-
-async def test_assets_of_both_programs_with_their_kinds(scene: Scene):
-    """Fungible, indivisible with a larger supply, non-fungible, and of Token-2022."""
-    mints = [scene.mint(6), scene.mint(0), scene.mint(0), scene.mint(2, TOKEN_2022_PROGRAM_ID)]
-    for mint, amount in zip(mints[:3], (1_000, 5, 1), strict=True):
-        scene.holds(scene.bert, mint, amount)
-    scene.holds(scene.bert, mints[3], 7, TOKEN_2022_PROGRAM_ID)
-    empty = scene.mint(0)
-    scene.holds(scene.bert, empty, 0)
-    body = await result(PortedNode(scene.local), AssetsQuestion(str(scene.bert.pubkey()), 1, 1_000))
-    items = {item["id"]: item for item in body["items"]}
-    assert [items[str(mint)]["kind"] for mint in mints] == ["fungible", "fungible", "non_fungible", "fungible"]
-    assert [items[str(mint)]["supply"] for mint in mints] == ["1000", "5", "1", "7"]
-    assert items[str(mints[0])]["token_program"] == str(TOKEN_PROGRAM_ID)
-    assert items[str(mints[3])]["token_program"] == str(TOKEN_2022_PROGRAM_ID)
-    assert items[str(mints[0])]["token_accounts"][0]["address"] == str(scene.account_of(scene.bert, mints[0]))
-    assert str(empty) not in items
-    assert (body["owner"], body["total"], body["page"], body["limit"]) == (str(scene.bert.pubkey()), 4, 1, 1_000)
-    assert body["slot"] > 0
-
-
-async def test_only_the_mints_of_the_page_are_looked_up(scene: Scene):
-    """Only the mints of the page are looked up, however many the owner has."""
-    for _ in range(3):
-        scene.holds(scene.bert, scene.mint(0), 1)
-    node = PortedNode(scene.local)
-    body = await result(node, AssetsQuestion(str(scene.bert.pubkey()), 2, 2))
-    assert (body["total"], len(body["items"])) == (3, 1)
-    assert [len(params[0]) for params in node.asked("getMultipleAccounts")] == [1]
-
-
-async def test_assets_are_asked_for_at_the_commitment_of_the_call(scene: Scene):
-    """A purchase that is confirmed is not final yet; without a commitment the node's default counts."""
-    scene.holds(scene.bert, scene.mint(0), 1)
-    for commitment in ("", "confirmed"):
-        node = PortedNode(scene.local)
-        await result(node, AssetsQuestion(str(scene.bert.pubkey()), 1, 10, commitment))
-        asked = [*node.asked("getTokenAccountsByOwner"), *node.asked("getMultipleAccounts")]
-        assert len(asked) == 3
-        assert all(params[-1].get("commitment", "") == commitment for params in asked)
-
-
-async def test_an_owner_of_nothing_has_an_empty_page(scene: Scene):
-    """No mints are looked up."""
-    node = PortedNode(scene.local)
-    body = await result(node, AssetsQuestion(str(Pubkey.new_unique()), 1, 10))
-    assert (body["total"], body["items"]) == (0, [])
-    assert node.asked("getMultipleAccounts") == []
-
-
-@pytest.mark.parametrize("failing", ["getTokenAccountsByOwner", "getMultipleAccounts"])
-@pytest.mark.parametrize("failure", [replies.TIMED_OUT, node_error(-32005, "Node is unhealthy")])
-async def test_assets_are_whole_or_not_given(scene: Scene, failing: str, failure: NodeAnswer):
-    """A list with half of the holdings would be wrong, so the call fails."""
-    scene.holds(scene.bert, scene.mint(0), 1)
-    node = PortedNode(scene.local, lambda method, _: failure if method == failing else None)
-    assert await asked(node, AssetsQuestion(str(scene.bert.pubkey()), 1, 10)) is failure
-
-
-# --- getTransactionHistory
 
 
 async def test_a_history_lists_the_newest_first(scene: Scene):
@@ -184,9 +121,10 @@ async def test_an_answer_names_the_nodes_that_it_is_made_of(scene: Scene):
     gifts(scene, 1)
 
     def interfere(method: str, params: list[Any]) -> NodeAnswer:
-        return replies.made(orjson.dumps(scene.local.call(method, *params)), "anna" if len(params) == 2 else "bert")
+        return replies.made(orjson.dumps(scene.local.call(method, *params)), "anna" if method in LISTED else "bert")
 
     node = PortedNode(interfere=interfere)
     bert = str(scene.bert.pubkey())
-    assert (await asked(node, HistoryQuestion(bert, 1, "confirmed"))).node == "anna"
-    assert (await asked(node, AssetsQuestion(bert, 1, 1))).node == "bert"
+    assert (await asked(node, HistoryQuestion(bert, 1, "confirmed"))).node == "anna, bert"
+    nobody = str(Pubkey.new_unique())
+    assert (await asked(node, HistoryQuestion(nobody, 1, "confirmed"))).node == "anna"

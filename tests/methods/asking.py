@@ -11,8 +11,9 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction
 
 from actors.errors import Err, Refusal
+from actors.methods.assets import AssetsByIdQuestion, AssetsQuestion, TokenAccountsQuestion
 from actors.methods.fees import EstimateQuestion, FeeQuestion
-from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.methods.history import HistoryQuestion
 from actors.methods.rules import check
 
 KEY = "So11111111111111111111111111111111111111112"
@@ -23,18 +24,25 @@ QUESTIONS = {
     "suggestPriorityFee": FeeQuestion,
     "getPriorityFeeEstimate": EstimateQuestion,
     "getAssetsByOwner": AssetsQuestion,
+    "getAsset": AssetsByIdQuestion,
+    "getAssetBatch": AssetsByIdQuestion,
+    "getAssets": AssetsByIdQuestion,
+    "getTokenAccounts": TokenAccountsQuestion,
     "getTransactionHistory": HistoryQuestion,
 }
 
 
-def asked(method, *arguments):
-    sent = check(method, list(arguments), orjson.dumps(list(arguments)))
+def asked(method, *arguments, **named):
+    """What the method's handler is asked. named: parameters by name, in place of arguments."""
+    params = named or list(arguments)
+    sent = check(method, params, orjson.dumps(params))
     assert not isinstance(sent, Refusal), sent.detail
     return msgspec.json.decode(sent, type=QUESTIONS[method]) if method in QUESTIONS else orjson.loads(sent)
 
 
-def refused(method, *arguments):
-    verdict = check(method, list(arguments), orjson.dumps(list(arguments)))
+def refused(method, *arguments, **named):
+    params = named or list(arguments)
+    verdict = check(method, params, orjson.dumps(params))
     assert isinstance(verdict, Refusal), verdict
     assert verdict.err is Err.INVALID_PARAMS
     return verdict.detail

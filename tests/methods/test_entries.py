@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from actors.methods.accounts import BulkQuestion
+from actors.methods.assets import AssetsQuestion
 from actors.methods.entries import Question, encoded
 from actors.methods.fees import EstimateQuestion, FeeQuestion
-from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.methods.history import HistoryQuestion
 from actors.methods.trades import SellQuestion, SnipeQuestion
 
 

@@ -10,9 +10,9 @@ from solders.message import Message, MessageV0
 from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction, VersionedTransaction
 
-from actors.methods.catalog import METHODS
+from actors.methods.catalog import DOCUMENTS, METHODS
 from actors.methods.prices import Availability
-from actors.methods.rules import RULES, check
+from actors.methods.rules import NAMED_RULES, RULES, check
 from tests.gateway.boundaries import BOUNDARIES, OPTIONAL
 from tests.methods.asking import KEY, PAYER, checked, refused
 
@@ -30,7 +30,7 @@ BUILT = {row.name for row in METHODS.values() if row.availability in (Availabili
 def test_every_method_of_a_node_has_a_rule_and_no_other_has():
     """A method without a rule would sell certain failures; a rule under a misspelt name would check nothing."""
     assert {row.name for row in METHODS.values() if row.availability is Availability.NODE} <= set(RULES)
-    assert set(RULES) <= BUILT | {"getAssetsByOwner", "getTransactionHistory", "sendBundle"}
+    assert set(RULES) <= BUILT | {"sendBundle"}
 
 
 def test_bytes_go_to_the_node_as_they_came():
@@ -133,6 +133,31 @@ def test_a_send_that_is_not_fully_signed_is_refused_before_the_node_sees_it(conf
         checked("simulateTransaction", text, {"encoding": "base64"})
 
 
+@pytest.mark.parametrize("method", sorted(set(RULES) - set(NAMED_RULES)))
+def test_a_method_that_takes_positions_says_so(method):
+    """Parameters by name are refused, with the names of the positions, and before any charge."""
+    told = refused(method, commitment="confirmed")
+    names = ", ".join(parameter.name for parameter in DOCUMENTS[method].parameters)
+    assert told == f'"params" must be an array: {method} takes its parameters by position, as [{names}]'
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("suggestPriorityFee", {"urgency": "high", "accounts": [KEY]}),
+        ("getPriorityFeeEstimate", {"accountKeys": [KEY], "options": {"priorityLevel": "High"}}),
+        ("executeSnipe", {"mint": KEY, "amount_sol": 0.5}),
+        ("executeSell", {"mint": KEY, "token_amount": 12345678901234567}),
+        ("simulateBundle", {"transactions": [base64.b64encode(a_transaction()).decode()]}),
+    ],
+)
+def test_an_object_means_the_same_by_name_and_by_position(method, given):
+    """The exact digits of an amount too."""
+    by_name = check(method, given, orjson.dumps(given))
+    assert isinstance(by_name, bytes) and by_name == checked(method, given)
+    assert refused(method, mint=7, urgency=7, accountKeys=7, transactions=7)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=60),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
@@ -140,9 +165,17 @@ JSON = st.recursive(
 )
 
 
-@given(method=st.sampled_from(sorted(RULES)), arguments=st.lists(JSON, max_size=4))
+NAMES = st.sampled_from(
+    ("ownerAddress", "owner", "id", "ids", "mint", "options", "page", "cursor", "sortBy", "urgency")
+)
+
+
+@given(
+    method=st.sampled_from(sorted(RULES)),
+    arguments=st.lists(JSON, max_size=4) | st.dictionaries(NAMES | st.text(max_size=10), JSON, max_size=4),
+)
 def test_no_parameters_raise(method, arguments):
-    """Every rule answers every JSON array with bytes or a refusal; bytes are JSON again."""
+    """Every rule answers every JSON array or object with bytes or a refusal; bytes are JSON again."""
     raw = orjson.dumps(arguments, option=orjson.OPT_PASSTHROUGH_SUBCLASS) if _fits(arguments) else b"[]"
     result = check(method, orjson.loads(raw), raw)
     if isinstance(result, bytes):

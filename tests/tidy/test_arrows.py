@@ -66,7 +66,7 @@ OPEN = {
             "transactions",
             "values",
         ),
-        *("accounts", "bundles", "fees", "history", "sends", "trades"),
+        *("accounts", "assets", "bundles", "fees", "history", "sends", "trades"),
     },
     # Tools without rules of their own: each module is used as it is.
     "local_servers": {

@@ -14,7 +14,7 @@ from actors.calls import HoldItem
 from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls.jsonrpc import Call
-from actors.methods import catalog, prices
+from actors.methods import assets, catalog, prices
 from actors.methods import rules as params
 from actors.methods.entries import MethodRow
 from actors.methods.prices import Availability, MethodClass
@@ -112,6 +112,10 @@ def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refus
 
 def _why_not(method: str) -> Refusal:
     row = catalog.METHODS.get(method)
+    if method in assets.NEED_AN_INDEX:
+        return Refusal(
+            Err.METHOD_NOT_FOUND, f"{method} needs an index over the whole chain, which this service has not"
+        )
     if row is None:
         return Refusal(Err.METHOD_NOT_FOUND, shown(method, _NAME_SHOWN_MAX))
     if row.availability is Availability.FORBIDDEN:

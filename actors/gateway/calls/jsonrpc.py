@@ -13,7 +13,7 @@ end); msgspec then cuts out the exact bytes of id and params, which travel on un
 
 Where the interface is silent:
 - `id` may be a string, a number of any size or form, or null, and comes back byte for byte; any other id is refused.
-- `params: null` counts as missing; an object is INVALID_PARAMS, as the interface has arrays only.
+- `params: null` counts as missing; an object gives parameters by name, which only some methods take (rules.py).
 - A body with a name that occurs twice in one object is refused as ambiguous.
 - A body with more than BRACKETS_MAX objects and arrays, or more than COMMAS_MAX commas, is refused.
 """
@@ -31,6 +31,7 @@ NO_PARAMS = b"[]"
 NO_ID = b"null"  # JSON-RPC 2.0: the id of a reply to a request whose id could not be read.
 _DEPTH_MAX = 100  # Agave's parser refuses a depth above 128, and that answer would be billed.
 _NO_IDS = frozenset((bool, dict, list))
+_PARAMS = frozenset((list, dict, type(None)))
 # Brackets and commas in texts count too, as telling them apart costs more than parsing. The largest honest bodies have
 # far fewer: a batch of 100 has some 400 brackets, and 256 kB hold 7,500 public keys, with a comma each.
 BRACKETS_MAX = 4_096
@@ -40,7 +41,8 @@ _ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that i
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read.
+    """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read: a
+    list, or a dict where they are given by name.
 
     credits_max, cost_max: the most that it may cost, where its price is not known yet: by the payment that came with
     it, and by its X-Max-Credits. monotonic: by its X-Consistency.
@@ -49,7 +51,7 @@ class Call(msgspec.Struct, frozen=True):
     id: bytes
     method: str
     params: bytes
-    arguments: list[Any]
+    arguments: list[Any] | dict[str, Any]
     credits_max: int | None = None
     cost_max: int | None = None
     monotonic: bool = False
@@ -95,8 +97,7 @@ _NO_METHOD = _invalid('"method" must be a string that is not empty')
 _NO_REQUEST_ID = _invalid('"id" is missing; notifications are not served')
 _BAD_ID = _invalid('"id" must be a string, a number or null')
 _LONG_ID = _invalid(f'"id" may be at most {_ID_BYTES_MAX} bytes long')
-_BAD_PARAMS = _invalid('"params" must be an array')
-_OBJECT_PARAMS = Refusal(Err.INVALID_PARAMS, '"params" must be an array')
+_BAD_PARAMS = _invalid('"params" must be an array, or an object')
 
 
 def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
@@ -170,10 +171,7 @@ def _fault(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
         return _NO_METHOD
     if not raw_id or len(raw_id) > _ID_BYTES_MAX or type(value.get("id")) in _NO_IDS:
         return _bad_id(value, raw_id)
-    params = value.get("params")
-    if params is None or type(params) is list:
-        return None
-    return _OBJECT_PARAMS if type(params) is dict else _BAD_PARAMS
+    return None if type(value.get("params")) in _PARAMS else _BAD_PARAMS
 
 
 def _bad_id(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
@@ -188,6 +186,8 @@ def _usual_names(value: dict[str, Any]) -> int:
     """Count the names of a request whose only inner objects are its parameters: the cheap count for the usual case."""
     names = len(value)
     params = value.get("params")
+    if type(params) is dict:
+        return names + len(params)
     if type(params) is list:
         for item in params:
             if type(item) is dict:

@@ -26,7 +26,7 @@ from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import AsgiClient, Request, carries_credentials
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import within
-from actors.methods import bundles, prices
+from actors.methods import bundles, prices, rules
 from actors.methods.prices import RelayRow
 from actors.methods.values import InvalidError, shown
 from actors.upstream.replies import AnswerKind, RelayedAnswer
@@ -141,7 +141,8 @@ def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
         wanted = " or ".join(path.methods)
         return BadCall(call.id, Refusal(Err.METHOD_NOT_FOUND, f"{shown(call.method)}: this path takes {wanted}"))
     try:
-        params = bundles.RULES[call.method](call.arguments, _bundle_only(request.query))
+        arguments = rules.by_position(call.method, call.arguments)
+        params = bundles.RULES[call.method](arguments, _bundle_only(request.query))
     except InvalidError as fault:
         return BadCall(call.id, Refusal(Err.INVALID_PARAMS, str(fault)), 0, _PLANS[call.method].method)
     return AdmittedCall(call.id, _PLANS[call.method], params)

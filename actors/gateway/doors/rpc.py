@@ -142,5 +142,5 @@ def _unread_cost(body: bytes) -> int:
 
 
 def _names_an_urgency(call: jsonrpc.Call) -> bool:
-    config = call.arguments[1] if len(call.arguments) > 1 else None
+    config = call.arguments[1] if type(call.arguments) is list and len(call.arguments) > 1 else None
     return type(config) is dict and config.get("priority_fee_urgency") is not None

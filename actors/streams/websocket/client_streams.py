@@ -120,9 +120,13 @@ class ClientStreams:
     def serves(self, method: str) -> bool:
         return method in self._by_method
 
-    async def call(self, method: str, arguments: Sequence[Any]) -> StreamAnswer | Refusal:
-        """Subscribe or unsubscribe."""
+    async def call(self, method: str, arguments: list[Any] | dict[str, Any]) -> StreamAnswer | Refusal:
+        """Subscribe or unsubscribe. A dict: the parameters are given by name."""
         kind = self._by_method[method]
+        if isinstance(arguments, dict):
+            if method != kind.subscribe or not kind.takes_names:
+                return Refusal(Err.INVALID_PARAMS, f'"params" must be an array: {method} takes them by position')
+            arguments = [arguments]
         if method == kind.unsubscribe:
             return self._unsubscribe(arguments)
         wanted = kind.check(arguments)

@@ -23,6 +23,7 @@ class NativeKind:
     id_prefix: str | None = None
     connect_credits = CONNECT_CREDITS
     meter_name = METER_NAME
+    takes_names = False
 
     def __init__(self, subscribe: str, feed: TopicFeed) -> None:
         self.subscribe, self._feed = subscribe, feed

@@ -46,8 +46,112 @@ export interface Methods {
     } | null,
   ];
 
-  /** Lists the tokens of one owner, as of finalized where no commitment is given. Costs 25 credits. */
-  getAssetsByOwner: [owner: unknown];
+  /** Returns one token by its mint: name, symbol, URI, supply, authorities. Costs 5 credits. */
+  getAsset: [
+    id: string | {
+      /** public key in base58 */
+      id: string;
+      /** what the answer has */
+      options?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+      } | null;
+      /** what the answer has */
+      displayOptions?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+      } | null;
+    },
+    options?: {
+      showFungible?: boolean | null;
+      showUnverifiedCollections?: boolean | null;
+    } | null,
+  ];
+
+  /** Returns up to 1,000 tokens by their mints, in the order asked; null where there is no such mint. Costs 25 credits. */
+  getAssetBatch: [
+    ids: readonly string[] | {
+      ids: readonly string[];
+      /** what the answer has */
+      options?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+      } | null;
+      /** what the answer has */
+      displayOptions?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+      } | null;
+    },
+    options?: {
+      showFungible?: boolean | null;
+      showUnverifiedCollections?: boolean | null;
+    } | null,
+  ];
+
+  /** Returns up to 1,000 tokens by their mints, in the order asked; null where there is no such mint. Costs 25 credits. */
+  getAssets: [
+    ids: readonly string[] | {
+      ids: readonly string[];
+      /** what the answer has */
+      options?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+      } | null;
+      /** what the answer has */
+      displayOptions?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+      } | null;
+    },
+    options?: {
+      showFungible?: boolean | null;
+      showUnverifiedCollections?: boolean | null;
+    } | null,
+  ];
+
+  /** Lists the tokens of one owner with their metadata, as of finalized where no commitment is given. Costs 25 credits. */
+  getAssetsByOwner: [
+    owner: string | {
+      /** public key in base58 */
+      ownerAddress?: string | null;
+      /** public key in base58 */
+      owner_address?: string | null;
+      /** public key in base58 */
+      owner?: string | null;
+      page?: Whole | null;
+      limit?: Whole | null;
+      /** public key in base58 */
+      cursor?: string | null;
+      /** public key in base58 */
+      before?: string | null;
+      /** public key in base58 */
+      after?: string | null;
+      /** order of the assets */
+      sortBy?: {
+        sortBy?: "id" | "none" | null;
+        sortDirection?: "asc" | "desc" | null;
+      } | null;
+      /** what the answer has */
+      options?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+        showNativeBalance?: boolean | null;
+        showZeroBalance?: boolean | null;
+        showGrandTotal?: boolean | null;
+      } | null;
+      /** what the answer has */
+      displayOptions?: {
+        showFungible?: boolean | null;
+        showUnverifiedCollections?: boolean | null;
+        showNativeBalance?: boolean | null;
+        showZeroBalance?: boolean | null;
+        showGrandTotal?: boolean | null;
+      } | null;
+      /** processed, confirmed or finalized */
+      commitment?: string | null;
+    },
+  ];
 
   /** Returns the lamports of one account. Costs 1 credit. */
   getBalance: [
@@ -313,6 +417,28 @@ export interface Methods {
       commitment?: string | null;
       minContextSlot?: Whole | null;
     } | null,
+  ];
+
+  /** Lists the token accounts of one owner, of all its mints or of one. Costs 25 credits. */
+  getTokenAccounts: [
+    request: {
+      /** public key in base58 */
+      owner: string;
+      /** public key in base58 */
+      mint?: string | null;
+      page?: Whole | null;
+      limit?: Whole | null;
+      /** public key in base58 */
+      cursor?: string | null;
+      /** public key in base58 */
+      before?: string | null;
+      /** public key in base58 */
+      after?: string | null;
+      /** what the answer has */
+      options?: {
+        showZeroBalance?: boolean | null;
+      } | null;
+    },
   ];
 
   /** Returns the token accounts of one owner, by mint or by token program. Costs 25 credits. */

@@ -175,13 +175,16 @@ def test_what_is_no_request_is_invalid(body):
     assert refusal_of(body).err is Err.INVALID_REQUEST
 
 
-def test_params_may_be_absent_or_null_but_not_an_object():
-    """The interface knows arrays; an object is -32602 under the request's own id."""
+def test_params_may_be_absent_or_null_or_given_by_name():
+    """JSON-RPC 2.0: an array or an object, whose exact bytes go on; the method's rule says whether it takes names."""
     for body in (text(), text(params=b"null")):
         parsed = parse(body)
         assert (parsed.params, parsed.arguments) == (b"[]", [])
-    parsed = parse(text(raw_id=b'"x"', params=b'{"a":1}'))
-    assert (parsed.id, parsed.refusal.err) == (b'"x"', Err.INVALID_PARAMS)
+    parsed = parse(text(raw_id=b'"x"', params=b'{"a" :1.0}'))
+    assert (parsed.id, parsed.params, parsed.arguments) == (b'"x"', b'{"a" :1.0}', {"a": 1.0})
+    assert refusal_of(text(params=b'{"a":1,"a":2}')).err is Err.INVALID_REQUEST
+    for params in (b"5", b'"x"', b"true"):
+        assert refusal_of(text(params=params)).err is Err.INVALID_REQUEST
 
 
 @given(st.lists(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text() | st.floats(allow_nan=False)))

@@ -1,14 +1,16 @@
 """Every method that is sold as composed has somebody who answers it."""
 
+from actors.addresses import WRAPPED_SOL_MINT
 from actors.clock import ManualClock
 from actors.config import Config
 from actors.gateway.calls.admission import CALLER_METHODS
 from actors.launch.assembly.replica import with_own_methods
 from actors.methods.accounts import BulkQuestion
+from actors.methods.assets import AssetsByIdQuestion, AssetsQuestion, TokenAccountsQuestion
 from actors.methods.catalog import METHODS
 from actors.methods.entries import encoded
 from actors.methods.fees import EstimateQuestion, FeeQuestion
-from actors.methods.history import AssetsQuestion, HistoryQuestion
+from actors.methods.history import HistoryQuestion
 from actors.methods.prices import Availability
 from actors.methods.sends import SmartSendQuestion
 from actors.sends.chain import SendChain
@@ -17,7 +19,11 @@ from actors.upstream import replies
 from tests.ported_node import PortedNode
 
 QUESTIONS = {
+    "getAsset": AssetsByIdQuestion((WRAPPED_SOL_MINT,), True),
+    "getAssetBatch": AssetsByIdQuestion((WRAPPED_SOL_MINT,)),
+    "getAssets": AssetsByIdQuestion((WRAPPED_SOL_MINT,)),
     "getAssetsByOwner": AssetsQuestion("owner", 1, 1),
+    "getTokenAccounts": TokenAccountsQuestion("owner", "", 1, 1),
     "getPriorityFeeEstimate": EstimateQuestion((), 50, False, False, 150),
     "getTransactionHistory": HistoryQuestion("address", 1, "confirmed"),
     "suggestPriorityFee": FeeQuestion("low", ()),

@@ -65,7 +65,7 @@ def test_a_tool_call_without_a_name_is_told_what_is_missing(params: dict[str, An
         tool("rpc"),
         tool("rpc", arguments={"method": 5}),
         tool(arguments=[]),
-        tool(arguments={"params": {}}),
+        tool(arguments={"params": "x"}),
         tool(arguments={"parameters": []}),
         tool(arguments={"method": "getBalance"}),
     ],
