@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors import addresses
+from actors.addresses import LOOKUP_TABLE_PROGRAM
 from actors.lookups import explanations
 from actors.lookups.transfers import (
     SolTransfer,
@@ -23,7 +24,7 @@ from actors.lookups.transfers import (
 _NAMES = {
     addresses.COMPUTE_BUDGET_PROGRAM: "compute-budget",
     "BPFLoaderUpgradeab1e11111111111111111111111": "bpf-upgradeable-loader",
-    "AddressLookupTab1e1111111111111111111111111": "address-lookup-table",
+    LOOKUP_TABLE_PROGRAM: "address-lookup-table",
     addresses.TOKEN_2022_PROGRAM: "spl-token-2022",
     addresses.TOKEN_PROGRAM: "spl-token",
     addresses.SYSTEM_PROGRAM: "system",
