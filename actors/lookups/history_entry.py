@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors import addresses
-from actors.addresses import LOOKUP_TABLE_PROGRAM
 from actors.lookups import explanations
 from actors.lookups.transfers import (
     SolTransfer,
@@ -24,7 +23,7 @@ from actors.lookups.transfers import (
 _NAMES = {
     addresses.COMPUTE_BUDGET_PROGRAM: "compute-budget",
     "BPFLoaderUpgradeab1e11111111111111111111111": "bpf-upgradeable-loader",
-    LOOKUP_TABLE_PROGRAM: "address-lookup-table",
+    addresses.LOOKUP_TABLE_PROGRAM: "address-lookup-table",
     addresses.TOKEN_2022_PROGRAM: "spl-token-2022",
     addresses.TOKEN_PROGRAM: "spl-token",
     addresses.SYSTEM_PROGRAM: "system",
