@@ -8,6 +8,7 @@ devnode has a list of its own, because it stands for a node and shares no code w
 SYSTEM_PROGRAM = "11111111111111111111111111111111"
 MEMO_PROGRAM = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"  # Version 2.
 COMPUTE_BUDGET_PROGRAM = "ComputeBudget111111111111111111111111111111"
+LOOKUP_TABLE_PROGRAM = "AddressLookupTab1e1111111111111111111111111"
 TOKEN_PROGRAM = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"  # noqa: S105 - an address, not a secret.
 TOKEN_2022_PROGRAM = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"  # noqa: S105 - an address, not a secret.
 TOKEN_PROGRAMS = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)

@@ -206,6 +206,7 @@ class GeyserConfig(Branch):
 
 class LookupsConfig(Branch):
     node_calls_max: int = Field(128, ge=1, le=65_536, description="a replica's calls for methods that need many")
+    fee_block_seconds: int = Field(5, ge=0, le=60, description="between blocks that are read for their fees; 0: none")
 
 
 class PaymentsConfig(Branch):

@@ -73,6 +73,7 @@ class Err(Enum):
     DEPOSIT_NOT_FINAL = ErrorRow(404, None, "the transaction is not final yet", retry_seconds=5)
     NOT_FOUND = ErrorRow(404, None, "not found", hint="GET /capabilities lists what this service offers")
     WRONG_HTTP_METHOD = ErrorRow(405, None, "this path does not answer to that HTTP method")
+    UNSUPPORTED_MEDIA_TYPE = ErrorRow(415, None, "this service takes bodies of JSON")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
     INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
     # Of the MCP endpoint: codes of that protocol (2026-07-28, basic, "Error Codes").

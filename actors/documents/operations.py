@@ -327,6 +327,10 @@ def _text(path: str, summary: str, content_type: str) -> Operation:
     return Operation(path, "documents", summary, {"type": "string"}, successes=(200, 304), content_type=content_type)
 
 
+def _file(path: str, summary: str, content_type: str) -> Operation:
+    return Operation(path, "documents", summary, {"type": "string"}, content_type=content_type)
+
+
 _DOCUMENTS = (
     Operation(
         "GET /console",
@@ -341,6 +345,9 @@ _DOCUMENTS = (
     ),
     _text("GET /llms.txt", "Describes this service for language models.", "text/plain; charset=utf-8"),
     _text("GET /docs", "The reference page for readers.", "text/html; charset=utf-8"),
+    _file("GET /robots.txt", "Tells programs that index the web what to read.", "text/plain; charset=utf-8"),
+    _file("GET /favicon.ico", "The sign of this service.", "image/x-icon"),
+    _file("GET /favicon.svg", "The sign of this service, in any size.", "image/svg+xml"),
 )
 
 TAGS = {

@@ -21,6 +21,7 @@ URGENCIES: Mapping[str, int] = MappingProxyType({"low": 25, "medium": 50, "high"
 ESTIMATE_LEVELS: Mapping[str, int] = MappingProxyType(
     {"min": 0, "low": 25, "medium": 50, "high": 75, "veryHigh": 95, "unsafeMax": 100}
 )
+RECOMMENDED_MIN = 10_000  # Of `recommended`: the service whose request this is gives no less.
 
 
 @unique

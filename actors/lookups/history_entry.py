@@ -23,7 +23,7 @@ from actors.lookups.transfers import (
 _NAMES = {
     addresses.COMPUTE_BUDGET_PROGRAM: "compute-budget",
     "BPFLoaderUpgradeab1e11111111111111111111111": "bpf-upgradeable-loader",
-    "AddressLookupTab1e1111111111111111111111111": "address-lookup-table",
+    addresses.LOOKUP_TABLE_PROGRAM: "address-lookup-table",
     addresses.TOKEN_2022_PROGRAM: "spl-token-2022",
     addresses.TOKEN_PROGRAM: "spl-token",
     addresses.SYSTEM_PROGRAM: "system",

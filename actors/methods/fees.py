@@ -11,7 +11,13 @@ from actors.methods import forms, results
 from actors.methods.entries import Question, as_first, encoded, node, own
 from actors.methods.forms import Form, Parameter, an_object, choice, config, documented, list_of, needed
 from actors.methods.prices import MethodClass
-from actors.methods.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, decode_transaction, writable_keys
+from actors.methods.transactions import (
+    BASE64_CHARACTERS_MAX,
+    TransactionRefused,
+    decode_transaction,
+    writable_keys,
+    written_by_tables,
+)
 from actors.methods.values import (
     InvalidError,
     at_most,
@@ -25,7 +31,8 @@ from actors.methods.values import (
     up_to,
 )
 
-FEE_ACCOUNTS_MAX = 128
+FEE_ACCOUNTS_MAX = 128  # A node takes no more in one call.
+ESTIMATE_ACCOUNTS_MAX = 500  # Asked for in slices.
 WINDOW_SLOTS = 150
 _LOOKBACK_MAX = 300  # What callers of the estimate may send; a node remembers half of it.
 # Priority levels of the estimate, and their percentiles.
@@ -49,6 +56,9 @@ _EXAMPLE_MESSAGE = (
 )
 
 
+_Accounts = tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]  # As in EstimateQuestion: accounts, and tables.
+
+
 class FeeQuestion(Question, frozen=True):
     """suggestPriorityFee. accounts: empty for the global window."""
 
@@ -57,13 +67,19 @@ class FeeQuestion(Question, frozen=True):
 
 
 class EstimateQuestion(Question, frozen=True):
-    """getPriorityFeeEstimate. percent: 0 to 100; empty_as_zero: slots without a paid fee count as zero."""
+    """getPriorityFeeEstimate. percent: 0 to 100; empty_as_zero: slots without a paid fee count as zero.
+
+    tables: lookup tables of the transaction, and the places in each whose accounts it writes to. recommended: the
+    estimate has a floor.
+    """
 
     accounts: tuple[str, ...]
     percent: int
     with_levels: bool
     empty_as_zero: bool
     lookback_slots: int
+    recommended: bool = False
+    tables: tuple[tuple[str, bytes], ...] = ()
 
 
 def _message(value: Any, name: str) -> None:
@@ -103,28 +119,32 @@ def _estimate(arguments: list[Any], raw: bytes) -> bytes:
     recommended = bool(options.get("recommended"))
     if recommended and options.keys() & {"priorityLevel", "lookbackSlots", "evaluateEmptySlotAsZero"}:
         raise InvalidError("recommended cannot be used with priorityLevel, lookbackSlots or evaluateEmptySlotAsZero")
+    accounts, tables = _estimated_accounts(given, options)
     question = EstimateQuestion(
-        accounts=_estimated_accounts(given, options),
+        accounts=accounts,
         percent=_PRIORITIES[options.get("priorityLevel") or "Default"],
         with_levels=bool(options.get("includeAllPriorityFeeLevels")),
         empty_as_zero=bool(options.get("evaluateEmptySlotAsZero")),
         lookback_slots=min(options.get("lookbackSlots") or WINDOW_SLOTS, WINDOW_SLOTS),
+        recommended=recommended,
+        tables=tables,
     )
     return encoded(question)
 
 
-def _estimated_accounts(given: dict[str, Any], options: dict[str, Any]) -> tuple[str, ...]:
+def _estimated_accounts(given: dict[str, Any], options: dict[str, Any]) -> _Accounts:
     keys, text = given.get("accountKeys"), given.get("transaction")
     if keys is not None and text is not None:
         raise InvalidError("give accountKeys or transaction, not both")
     if keys is not None:
-        return tuple(items(keys, "accountKeys", pubkey, FEE_ACCOUNTS_MAX))
+        return tuple(dict.fromkeys(items(keys, "accountKeys", pubkey, ESTIMATE_ACCOUNTS_MAX))), ()
     if text is None:
-        return ()
+        return (), ()
     if type(text) is not str:
         raise InvalidError("transaction: wanted a string")
     try:
-        return writable_keys(decode_transaction(text, options.get("transactionEncoding") or "base58"))
+        raw = decode_transaction(text, options.get("transactionEncoding") or "base58")
+        return writable_keys(raw), written_by_tables(raw)
     except TransactionRefused as fault:
         raise InvalidError(f"transaction: {fault}") from None
 
@@ -187,9 +207,13 @@ METHODS = (
             an_object(
                 "accountKeys or transaction",
                 transaction=forms.STRING,
-                accountKeys=_ACCOUNTS,
+                accountKeys=list_of(forms.PUBKEY, ESTIMATE_ACCOUNTS_MAX),
                 options=an_object(
-                    "options", priorityLevel=choice(*_PRIORITIES), includeAllPriorityFeeLevels=forms.BOOLEAN
+                    "options",
+                    priorityLevel=choice(*_PRIORITIES),
+                    includeAllPriorityFeeLevels=forms.BOOLEAN,
+                    recommended=forms.BOOLEAN,
+                    transactionEncoding=choice("base58", "base64"),
                 ),
             ),
         ),

@@ -230,7 +230,14 @@ SUGGESTED_FEE = record(
     scoped_to_accounts=FLAG,
 )
 FEE_ESTIMATE = record(
-    {"priorityFeeLevels": {"type": "object", "additionalProperties": NUMBER}}, priorityFeeEstimate=NUMBER
+    {"priorityFeeLevels": {"type": "object", "additionalProperties": NUMBER}},
+    priorityFeeEstimate=NUMBER,
+    basis=record(
+        {"accountTransactions": INTEGER},
+        source=TEXT,
+        slots=INTEGER,
+        transactions={"type": ["integer", "null"]},
+    ),
 )
 
 # Trades, and the service itself.

@@ -13,6 +13,7 @@ import base64
 import binascii
 
 from solders.message import MessageV0
+from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
@@ -71,14 +72,25 @@ def writable_keys(raw: bytes) -> tuple[str, ...]:
 
 def written_keys(transaction: VersionedTransaction) -> tuple[str, ...]:
     """Return the accounts that a transaction names itself and locks for writing; lookup tables are not read."""
+    return tuple(str(key) for key in written(transaction))
+
+
+def written(transaction: VersionedTransaction) -> list[Pubkey]:
+    """Return the keys of written_keys as they are."""
     message = transaction.message
     header, keys = message.header, message.account_keys
     signers = header.num_required_signatures
-    written = [
+    return [
         *keys[: signers - header.num_readonly_signed_accounts],
         *keys[signers : len(keys) - header.num_readonly_unsigned_accounts],
     ]
-    return tuple(str(key) for key in written)
+
+
+def written_by_tables(raw: bytes) -> tuple[tuple[str, bytes], ...]:
+    """Return the lookup tables from which transaction bytes load accounts to write, and the places in each."""
+    message = whole_transaction(raw).message
+    tables = message.address_table_lookups if isinstance(message, MessageV0) else []
+    return tuple((str(table.account_key), bytes(table.writable_indexes)) for table in tables if table.writable_indexes)
 
 
 def decode_base58(text: str) -> bytes:

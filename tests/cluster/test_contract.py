@@ -1,24 +1,60 @@
 """Lines of the contract as calls on the running product, through HAProxy."""
 
+import asyncio
 import base64
 import json
 import os
+from asyncio.subprocess import PIPE
 
+import aiohttp
 import httpx
 
 from bench.product import Product
 from tests.customers import Customer, request
 
 
-def test_a_head_of_a_paid_page_answers_and_costs_as_its_get(product: Product) -> None:
+def test_a_head_of_a_paid_page_costs_nothing(product: Product) -> None:
     """Without a body; also through the front, which ends a response to HEAD by itself."""
     customer = Customer(product)
     customer.grant(100)
     with httpx.Client(base_url=product.http_url, headers={"x-api-key": customer.api_key}, timeout=30) as http:
         got, head, again = (http.request(verb, "/relay/getTipAccounts") for verb in ("GET", "HEAD", "GET"))
     assert [answer.status_code for answer in (got, head, again)] == [200] * 3
-    assert head.content == b"" and head.headers["content-length"] == got.headers["content-length"]
-    assert [answer.headers["x-credits-remaining"] for answer in (got, head, again)] == ["99", "98", "97"]
+    assert head.content == b"" and head.headers["content-type"] == got.headers["content-type"]
+    assert [answer.headers["x-credits-remaining"] for answer in (got, head, again)] == ["99", "99", "98"]
+
+
+_FETCH = """
+const [url, method, key, body] = process.argv.slice(1);
+const answer = await fetch(url, {method, body, headers: {"x-api-key": key, "content-type": "application/json"}});
+console.error(answer.headers.get("content-encoding"));
+process.stdout.write(Buffer.from(await answer.arrayBuffer()));
+"""
+
+
+async def test_clients_read_what_is_compressed_for_them(product: Product) -> None:
+    """aiohttp, curl and node's fetch decompress by themselves; the front passes the bytes through. What is relayed of a
+    node is the same, byte for byte, whatever the coding."""
+    customer = Customer(product)
+    customer.grant(1_000)
+    schedule = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getLeaderSchedule"})
+    for method, path, body in (("GET", "/openapi.json", None), ("POST", "/", schedule)):
+        url, named = product.http_url + path, {"x-api-key": customer.api_key, "content-type": "application/json"}
+        async with httpx.AsyncClient(timeout=30) as http:
+            plain = await http.request(method, url, content=body, headers=named | {"accept-encoding": "identity"})
+        assert "content-encoding" not in plain.headers and len(plain.content) > 1_024
+        assert "accept-encoding" in plain.headers["vary"]
+        coded = named | {"accept-encoding": "gzip"}
+        async with aiohttp.request(method, url, data=body, headers=coded) as answer:
+            assert (answer.headers["content-encoding"], await answer.read()) == ("gzip", plain.content)
+        sent = [part for name, value in named.items() for part in ("-H", f"{name}: {value}")]
+        given = ["-X", method, *(("--data", body) if body else ())]
+        curl = ["curl", "-sS", "--compressed", "-o", "-", "-w", "%{stderr}%{header_json}", *sent, *given, url]
+        fetch = ["node", "--input-type=module", "-e", _FETCH, url, method, customer.api_key, *((body,) if body else ())]
+        for command in (curl, fetch):
+            done = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+            out, told = await done.communicate()
+            assert out == plain.content and (b"gzip" in told or b"zstd" in told), told[:500]
 
 
 def test_a_block_that_the_node_does_not_have_is_free(product: Product) -> None:

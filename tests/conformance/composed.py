@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import base58
 import orjson
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
@@ -18,6 +19,7 @@ _FINAL = {"commitment": "finalized"}  # A node's own default, which bulk look-up
 Ask = Callable[[], tuple[Said, Any]]
 _PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 _PARSED = {"encoding": "jsonParsed"}
+_COMPUTE_BUDGET = "ComputeBudget111111111111111111111111111111"
 
 
 def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
@@ -38,9 +40,10 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
             both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
             _suggestion(both, wallet),
         ),
-        "getPriorityFeeEstimate": lambda: (
+        "getPriorityFeeEstimate": lambda: _shown(
             both.gateway("getPriorityFeeEstimate", [{"accountKeys": [wallet], "options": {"priorityLevel": "High"}}]),
-            {"priorityFeeEstimate": _percentile(_paid(_window(both, wallet)), 75)},
+            lambda result: result["priorityFeeEstimate"] in _estimates(both, wallet, result["basis"]["source"]),
+            True,
         ),
         "getAssetsByOwner": lambda: _shown(
             both.gateway("getAssetsByOwner", [{"ownerAddress": wallet}]), _assets_of, _assets(both, wallet)
@@ -146,6 +149,24 @@ def _paid(fees: list[int]) -> list[int]:
 
 def _percentile(values: list[int], percent: int) -> int:
     return min(v for v in values if 100 * sum(other <= v for other in values) >= percent * len(values))
+
+
+def _estimates(both: Both, wallet: str, source: str) -> set[int]:
+    """The figure of the node's slots; or, where blocks were read, all that their transactions paid."""
+    if source != "landed_transactions":
+        return {_percentile(_paid(_window(both, wallet)), 75)}
+    newest = both.node_result("getSlot")
+    options = {"encoding": "json", "maxSupportedTransactionVersion": 1, "commitment": "confirmed", "rewards": False}
+    paid = {0}
+    for slot in both.node_result("getBlocks", max(0, newest - 200), newest, {"commitment": "confirmed"}):
+        for entry in both.node_result("getBlock", slot, options)["transactions"]:
+            message = entry["transaction"]["message"]
+            for instruction in message["instructions"]:
+                program = message["accountKeys"][instruction["programIdIndex"]]
+                data = base58.b58decode(instruction["data"])
+                if program == _COMPUTE_BUDGET and data[:1] == b"\3":
+                    paid.add(int.from_bytes(data[1:], "little"))
+    return paid
 
 
 def _suggestion(both: Both, wallet: str) -> dict[str, Any]:

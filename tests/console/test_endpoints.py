@@ -18,7 +18,7 @@ async def test_a_browser_gets_the_console_and_nobody_else_does() -> None:
                 assert answer.status_code == 200 and answer.content == read_document().body
                 assert answer.headers["content-type"] == "text/html; charset=utf-8"
                 assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'sha256-")
-                assert answer.headers["vary"] == "accept"
+                assert answer.headers["vary"] == "accept, accept-encoding"
                 assert not [name for name in answer.headers if name.startswith(("x-credits", "x-rate", "x-request-id"))]
         head = await world.http.head("/", headers={"accept": BROWSER})
         assert head.status_code == 200 and head.content == b""
@@ -53,3 +53,22 @@ async def test_a_service_without_a_console_says_what_it_takes() -> None:
     async with a_world() as world:
         answer = await world.http.get("/", headers={"accept": BROWSER})
         assert (answer.status_code, answer.headers["allow"]) == (405, "OPTIONS, POST")
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "begins"),
+    [
+        ("/robots.txt", "text/plain; charset=utf-8", b"# Programs"),
+        ("/favicon.ico", "image/x-icon", b"\x00\x00\x01\x00"),
+        ("/favicon.svg", "image/svg+xml", b"<svg "),
+    ],
+)
+async def test_what_browsers_and_robots_look_for_is_there(path: str, content_type: str, begins: bytes) -> None:
+    """Else each of them leaves a 404 in the figures."""
+    async with a_world(pages=ConsolePage().pages()) as world:
+        answer = await world.http.get(path)
+        assert answer.status_code == 200 and answer.content.startswith(begins)
+        assert answer.headers["content-type"] == content_type
+        head = await world.http.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == answer.headers["content-length"]

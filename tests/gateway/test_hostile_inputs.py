@@ -38,7 +38,7 @@ async def test_the_signed_path_is_the_one_that_was_sent():
 
 @pytest.mark.threat(7)
 async def test_the_hash_is_over_the_raw_bytes():
-    """Threat 7: a body that a middle box wrote anew fails its signature; a compressed one is a clear 400."""
+    """Threat 7: a body that a middle box wrote anew fails its signature; a compressed one is a clear 415."""
     async with a_world() as world:
         customer = await world.customer(10)
         body = json.dumps(call()).encode()
@@ -48,7 +48,7 @@ async def test_the_hash_is_over_the_raw_bytes():
         response = await world.http.post(
             "/", content=packed, headers={"x-api-key": customer.api_key, "content-encoding": "gzip"}
         )
-        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
+        assert (response.status_code, constant(response)) == (415, "UNSUPPORTED_MEDIA_TYPE")
         assert "compressed" in response.text
         assert await world.debits(customer) == []
 

@@ -2,6 +2,13 @@
 
 import base58
 import pytest
+from solders.address_lookup_table_account import AddressLookupTableAccount
+from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
 
 from actors.fees import core
 from actors.methods import fees, forms
@@ -71,9 +78,10 @@ def estimated(**changes):
         ([], estimated()),
         ([{}], estimated()),
         ([{"accountKeys": [KEY, OTHER]}], estimated(accounts=(KEY, OTHER))),
+        ([{"accountKeys": [KEY, OTHER] * 250}], estimated(accounts=(KEY, OTHER))),
         ([{"options": {"priorityLevel": "VeryHigh"}}], estimated(percent=95)),
         ([{"options": {"priorityLevel": "Default", "includeVote": False}}], estimated()),
-        ([{"options": {"recommended": True}}], estimated()),
+        ([{"options": {"recommended": True}}], estimated(recommended=True)),
         (
             [{"options": {"lookbackSlots": 10, "includeAllPriorityFeeLevels": True}}],
             estimated(lookback_slots=10, with_levels=True),
@@ -100,12 +108,27 @@ def test_of_a_transaction_the_accounts_count_that_it_writes_to():
         assert asked("getPriorityFeeEstimate", given).accounts == tuple(keys[:2])
 
 
+def test_of_a_transaction_the_places_in_lookup_tables_count_that_it_writes_to():
+    """The node is asked for what stands there; a table of accounts that are only read is not."""
+    used, read = (AddressLookupTableAccount(Pubkey.new_unique(), [Pubkey.new_unique() for _ in range(9)]) for _ in "ab")
+    metas = [AccountMeta(used.addresses[index], False, index > 3) for index in (3, 5, 8)]
+    metas.append(AccountMeta(read.addresses[1], False, False))
+    payer = Keypair()
+    message = MessageV0.try_compile(
+        payer.pubkey(), [Instruction(Pubkey.new_unique(), b"", metas)], [used, read], Hash.default()
+    )
+    given = {"transaction": text(VersionedTransaction(message, [payer])), "options": {"transactionEncoding": "base64"}}
+    question = asked("getPriorityFeeEstimate", given)
+    assert question.accounts == (str(payer.pubkey()),)
+    assert question.tables == ((str(used.key), bytes([5, 8])),)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ("Medium", "must be an object"),
         ({"accountKeys": [KEY], "transaction": "x"}, "not both"),
-        ({"accountKeys": [KEY] * 129}, "at most 128"),
+        ({"accountKeys": [KEY] * 501}, "at most 500"),
         ({"accounts": [KEY]}, "accounts is none of"),
         ({"transaction": "0OIl"}, "not valid base58"),
         ({"transaction": 5}, "wanted a string"),

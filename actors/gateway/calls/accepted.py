@@ -1,11 +1,21 @@
-"""Which content a request prefers, by its Accept header.
+"""Which content and which coding a request prefers, and whether its own body is JSON, by its headers.
 
-Implements: RFC 9110, section 12.5.1, as far as a few kinds of content need it. Pure.
+Implements: RFC 9110, sections 12.5.1 and 12.5.3, as far as a few kinds of content and two codings need it; decisions,
+"Content types and codings". Pure.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 
 _PARTS_MAX = 50  # Of one header; browsers send about ten.
+CODINGS = (b"zstd", b"gzip")  # The first one where a client likes both as much: it takes a fifth of the time.
+_ALIASES = {b"x-gzip": b"gzip"}
+_JSON_TYPES = frozenset(
+    (
+        *(b"", b"application/json", b"text/json", b"application/json-rpc", b"application/jsonrequest"),
+        b"application/octet-stream",  # As HTTP takes a body that names no type, and as some clients name any bytes.
+    )
+)
 
 
 def prefers(headers: Iterable[tuple[bytes, bytes]], wanted: bytes, usual: bytes) -> bool:
@@ -41,3 +51,26 @@ def _quality(parameters: Iterable[bytes]) -> float:
             except ValueError:
                 return 0.0
     return 1.0
+
+
+def coding_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """Return the coding of CODINGS that a client likes best by its Accept-Encoding. None: the content as it is."""
+    return _coding(b",".join(value for name, value in headers if name == b"accept-encoding")[:1_024])
+
+
+@functools.lru_cache(maxsize=256)  # Clients send few different values.
+def _coding(accepts: bytes) -> bytes | None:
+    """A wildcard names nothing: who sends it alone has not said which coding it can read."""
+    liked: dict[bytes, float] = {}
+    for part in accepts.lower().split(b",")[:_PARTS_MAX]:
+        name, *parameters = (piece.strip() for piece in part.split(b";"))
+        liked[_ALIASES.get(name, name)] = _quality(parameters)
+    best = max(CODINGS, key=lambda name: liked.get(name, 0.0))
+    quality = liked.get(best, 0.0)
+    return best if quality > 0.0 and quality >= liked.get(b"identity", 0.0) else None
+
+
+def is_json(content_type: bytes) -> bool:
+    """Return whether a body with this Content-Type is taken for JSON. One that is missing is empty."""
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind in _JSON_TYPES or (kind.startswith(b"application/") and kind.endswith(b"+json"))

@@ -25,17 +25,19 @@ _EXPOSED = (
     b"access-control-expose-headers",
     b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Credits-Cost, "
     b"X-Receipt, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, "
-    b"X-Request-Id, X-Node, X-Cache, Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency",
+    b"X-Request-Id, X-Node, X-Cache, Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency, "
+    b"X-Next-Cursor, Allow, ETag, Warning, Content-Disposition",
 )
 CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send
 # Access-Control-Expose-Headers as a request header, so it must be allowed as one.
 PREFLIGHT: HeaderList = [
-    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE, OPTIONS"),
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
     (
         b"access-control-allow-headers",
         b"Content-Type, Accept, Authorization, X-Api-Key, X-Pubkey, X-Signature, X-Timestamp, X-Nonce, X-Request-Id, "
-        b"MCP-Protocol-Version, Mcp-Session-Id, Idempotency-Key, X-Max-Credits, "
+        b"MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Idempotency-Key, X-Max-Credits, If-None-Match, "
+        b"Last-Event-ID, Traceparent, "
         b"PAYMENT-SIGNATURE, X-PAYMENT, SIGN-IN-WITH-X, Access-Control-Expose-Headers, Solana-Client",
     ),
     (b"access-control-max-age", b"86400"),
@@ -47,6 +49,7 @@ DEPRECATED_URL_KEY: HeaderList = [
 ]
 REPEATED = (b"idempotent-replayed", b"true")  # The answer was kept from an earlier request with the same key.
 NO_STORE = (b"cache-control", b"no-store")
+VARY_ENCODING = (b"vary", b"accept-encoding")
 VARY_ACCEPT = (b"vary", b"accept")  # The client's Accept header has chosen the form of the answer.
 CLOSE = responses.CLOSE
 

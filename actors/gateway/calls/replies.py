@@ -7,7 +7,7 @@ refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP e
 """
 
 import base64
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ class Response(HttpResponse):
     door. refused: constants of the error table that the body names, for the metrics. stream: in place of `body`.
     is_public: of a page whose answers have no X-Request-Id. posted: as in Reply. is_delayed: the door holds it back.
     operations: of all charges, where `charges` does not have all of them. is_free: it costs nothing, for good.
+    is_head: of a HEAD, whose GET would be compressed: its length is not known.
     """
 
     kept: Sequence[object] = ()
@@ -46,6 +47,7 @@ class Response(HttpResponse):
     operations: Sequence[bytes] = ()
     is_free: bool = False
     is_delayed: bool = False
+    is_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,14 @@ def closing(refusal: Refusal, request_id: str, http: int | None = None) -> Respo
     """The answer to a request of which not everything is read; its connection is closed."""
     response = plain(refusal, request_id, http=http)
     response.headers.append(headers.CLOSE)
+    return response
+
+
+def wrong_method(serves: Collection[str], request_id: str) -> Response:
+    """The answer to another method than those of its path. RFC 9110, "405 Method Not Allowed": with those there are."""
+    allowed = sorted({*serves, "OPTIONS", *(("HEAD",) if "GET" in serves else ())})
+    response = plain(Refusal(Err.WRONG_HTTP_METHOD, f"it answers to {', '.join(serves)}"), request_id)
+    response.headers.append((b"allow", ", ".join(allowed).encode()))
     return response
 
 

@@ -36,7 +36,9 @@ WATCHED = _PAYMENTS | {
     b"origin",
     b"x-request-id",
 }
-_COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
+_COMPRESSED = Refusal(
+    Err.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not taken; send the body without Content-Encoding"
+)
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
 
 

@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, replies
-from actors.gateway.calls.accepted import prefers
+from actors.gateway.calls.accepted import is_json, prefers
 from actors.gateway.calls.address_limits import is_limited
 from actors.gateway.calls.answers import LateAnswers
+from actors.gateway.calls.compressing import LEAST_BYTES, Compressing
 from actors.gateway.calls.delayed_refusals import DelayedRefusals
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.replies import Response
@@ -70,12 +71,16 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _POST: Mapping[str, Page | None] = {"POST": None}
+_GET: Mapping[str, Page | None] = {"GET": None}
 _EMPTY = (204, 304)  # Neither has a body, nor headers about one.
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _CONSOLE = b"/console"
 _CALL_PATHS = frozenset((*door_rpc.PATHS, *door_bulk.ROWS, *door_relay.PATHS, door_mcp.PATH))
 _SMALL_BYTES = 4_096  # Public answers up to here are not larger than the answer to a refused call, and not counted.
 _NOT_SERVED = Refusal(Err.NOT_FOUND, "there is no such path; GET /capabilities lists what this service offers")
+_NOT_JSON = Refusal(
+    Err.UNSUPPORTED_MEDIA_TYPE, "send it with Content-Type: application/json, or without a Content-Type"
+)
 _IS_WEBSOCKET = Refusal(Err.INVALID_REQUEST, "this path is a WebSocket: connect to it with ws:// or wss://, see /docs")
 _TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
@@ -148,6 +153,7 @@ class HttpDoor:
         if self._leaving is not None:
             self._leaving.add(self._streams)
         self._delayed = DelayedRefusals()
+        self._compressing = Compressing(parts.addresses.name_of)
         self.late = LateAnswers(dependencies.accounts, self._complete)
         self._sockets = self._socket_door(dependencies, authenticator)
         self.websocket_paths = frozenset(door_websocket.PATHS if self._sockets else ())
@@ -172,6 +178,7 @@ class HttpDoor:
         await self._streams.close()
         await self._keyed.drain()
         await self._pipeline.drain()
+        self._compressing.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -201,6 +208,8 @@ class HttpDoor:
         except Exception:  # The client gets an answer with an id that the operator finds in the log.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
+        if response.parts or len(response.body) > LEAST_BYTES:
+            await self._compressing.answer(response, request)
         self._complete(response, request_id, facts, path not in PUBLIC_PAGES and not response.is_public)
         if response.stream is not None:
             await self._streams.send(send, client, response, request.method == "HEAD")
@@ -215,16 +224,16 @@ class HttpDoor:
         answer, serves = self._door_of(_CONSOLE if self._is_for_people(request) else path)
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
-            return replies.plain(_IS_WEBSOCKET if path in self.websocket_paths else _NOT_SERVED, request.id)
+            if path not in self.websocket_paths:
+                return replies.plain(_NOT_SERVED, request.id)
+            if method == "GET":
+                return replies.plain(_IS_WEBSOCKET, request.id)
+            serves = _GET  # Other methods are refused below.
         served_as = "GET" if method == "HEAD" else method  # Its price too: the same work is done for it.
         if served_as not in serves:
             if path == door_mcp.PATH:
                 return mcp_transport.only_post(request.id)
-            # RFC 9110, "405 Method Not Allowed": with the methods that there are.
-            allowed = sorted({*serves, "OPTIONS", *(("HEAD",) if "GET" in serves else ())})
-            other_method = Refusal(Err.WRONG_HTTP_METHOD, f"it answers to {', '.join(serves)}")
-            refused = replies.plain(other_method, request.id)
-            refused.headers.append((b"allow", ", ".join(allowed).encode()))
+            refused = replies.wrong_method(serves, request.id)
             if self._is_root(request):
                 refused.headers.append(headers.VARY_ACCEPT)
             return refused
@@ -244,7 +253,10 @@ class HttpDoor:
         body = fault or (b"" if served_as == "GET" else await read_body(receive, self.body_bytes_max))
         if isinstance(body, Refusal):
             return replies.closing(body, request.id)
+        if body and not all(is_json(value) for name, value in request.headers if name == b"content-type"):
+            return replies.plain(_NOT_JSON, request.id)
         request.body = body
+        assert answer is not None  # A path without a door serves nothing.
         response = await answer(request)
         if len(response.body) > _SMALL_BYTES and (response.is_public or path in PUBLIC_PAGES) and method != "HEAD":
             too_much = self.authenticator.free_answer(request, len(response.body))
@@ -290,6 +302,9 @@ class HttpDoor:
     def takes(self, request: HttpRequest) -> bool:
         """Whether this is a POST of calls without a payment. Its target may carry a query."""
         target, sent = request.target, request.headers
+        kind = request.by_name.get(b"content-type")
+        if kind is not None and kind != b"application/json" and not is_json(kind):
+            return False  # __call__ refuses it.
         if target not in _SHORT and (b"#" in target or target.partition(b"?")[0] not in _SHORT):
             return False
         if len(sent) == len(request.by_name) and _WATCHED.isdisjoint(request.by_name):
@@ -319,6 +334,9 @@ class HttpDoor:
         except Exception:
             logger.exception("request %s failed", request.id)
             response = replies.internal(request.id)
+        if response.parts or len(response.body) > LEAST_BYTES:
+            posted.waiting = None  # From here on a client who leaves changes nothing: its answer is on its way.
+            await self._compressing.answer(response, request)
         self._complete(response, request.id, facts)
         return response
 
@@ -382,7 +400,7 @@ class HttpDoor:
             added += headers.CORS
         if response.status not in _EMPTY:
             added.append((b"content-type", response.content_type))
-            if response.stream is None:
+            if response.stream is None and not response.is_head:
                 length = sum(map(len, response.parts)) if response.parts else len(response.body)
                 added.append((b"content-length", b"%d" % length))
 

@@ -44,6 +44,8 @@ _PLANS = {
     )
     for row in prices.RELAY
 }
+# In place of the call of a HEAD: it proves its credential and tells the figures, and holds, asks and charges nothing.
+_HEAD = BadCall(jsonrpc.NO_ID, Refusal(Err.INVALID_REQUEST, "a HEAD asks nothing of the block engine"))
 _NO_ENGINE = "this service has no block engine configured"
 _UUID = b"x-jito-auth"
 
@@ -104,9 +106,13 @@ class RelayDoor:
             return self._errors.reply(caller, request, raw_id)
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max)
+        if request.method == "HEAD" and isinstance(call, AdmittedCall):
+            call = _HEAD
         done = await unless_disconnected(client, self._keyed.single(caller.proof, call, request.key, client))
         refusal = done.refusal or done.items[0].refusal
-        if refusal is not None:
+        if refusal is _HEAD.refusal:
+            response = Response(200, b"", [headers.NO_STORE], is_free=True, is_head=True)
+        elif refusal is not None:
             response = self._errors.reply(refusal, request, raw_id)
         else:
             response = _answered(done.items[0], path.field, call.id)

@@ -23,6 +23,7 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config, GatewayConfig, TelemetryConfig, TradesConfig
 from actors.console.endpoints import ConsolePage, OperatorPage
 from actors.fees.endpoints import FeeMethods
+from actors.fees.recent_blocks import RecentBlocks
 from actors.free_memory import FreeMemory
 from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
@@ -297,7 +298,9 @@ def with_own_methods(
 ) -> Node:
     """Return the node together with the methods and bulk look-ups that are composed of several of its answers."""
     asker = Asker(node, config.lookups.node_calls_max)
-    handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
+    seconds = config.lookups.fee_block_seconds
+    fees = FeeMethods(node, RecentBlocks(node, SystemClock(), seconds) if seconds else None)
+    handlers = fees.handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
     sending = {} if sends is None else sends.handlers()
     relayed = {} if relay is None else relay.handlers()
     return OwnMethods(node, handlers | sending | relayed | discovery(config))

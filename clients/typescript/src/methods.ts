@@ -343,6 +343,8 @@ export interface Methods {
       options?: {
         priorityLevel?: "Min" | "Low" | "Medium" | "High" | "VeryHigh" | "UnsafeMax" | "Default" | null;
         includeAllPriorityFeeLevels?: boolean | null;
+        recommended?: boolean | null;
+        transactionEncoding?: "base58" | "base64" | null;
       } | null;
     } | null,
   ];

@@ -1,6 +1,7 @@
 """The HTTP door over the real owner of accounts: the interface, rule by rule."""
 
 import asyncio
+import json
 import logging
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 
 from actors.gateway.doors.http import HttpDoor, endpoints
 from actors.gateway.doors.parts import Dependencies
+from actors.pages import Page, PageAnswer, PageRequest
 from actors.telemetry.logs import name_request
 from actors.upstream import replies
 from tests.gateway.doubles import ScriptedNode, counted
@@ -143,3 +145,50 @@ async def test_every_endpoint_of_the_list_is_served_by_that_http_method_alone(en
 
 def test_confirm_deposit_is_in_the_list_of_endpoints():
     assert "POST /account/confirm-deposit" in endpoints(relay=False)
+
+
+# --- manners
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"]
+)
+async def test_a_body_of_another_type_is_refused_for_free_on_every_path(content_type):
+    """As a node refuses it. Who names no type, or only bytes, is taken at the body."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        body = json.dumps(call()).encode()
+        key = {"x-api-key": customer.api_key}
+        for path in ("/", "/rpc", "/mcp", "/quote", "/bulk/getBalances", "/auth/challenge", "/account/confirm-deposit"):
+            refused = await world.http.post(path, content=body, headers=key | {"content-type": content_type})
+            assert (refused.status_code, constant(refused)) == (415, "UNSUPPORTED_MEDIA_TYPE")
+            assert "application/json" in refused.text and "connection" not in refused.headers
+        assert await world.debits(customer) == []
+        for named in ({}, {"content-type": ""}, {"content-type": "application/octet-stream"}):
+            assert "result" in (await world.http.post("/", content=body, headers=key | named)).json()
+        # No body, no type of it.
+        empty = await world.http.post("/account/api-key", headers={"content-type": content_type})
+        assert empty.status_code != 415
+
+
+async def test_a_page_is_compressed_for_whoever_takes_it_and_its_head_says_so():
+    """GET and HEAD agree; the content is the same whatever the coding."""
+    page = Page("GET", "/docs", served(b"x" * 5_000), is_public=True, is_limited=False)
+    async with a_world(pages=[page]) as world:
+        for coding in ("gzip", "zstd"):
+            got = await world.http.get("/docs", headers={"accept-encoding": coding})
+            assert (got.headers["content-encoding"], got.content) == (coding, b"x" * 5_000)
+            assert int(got.headers["content-length"]) < 500 and got.headers["vary"] == "accept-encoding"
+            head = await world.http.head("/docs", headers={"accept-encoding": coding})
+            assert head.headers["content-encoding"] == coding and "content-length" not in head.headers
+        plain = await world.http.get("/docs", headers={"accept-encoding": "br;q=1, gzip;q=0"})
+        assert "content-encoding" not in plain.headers and plain.headers["content-length"] == "5000"
+        head = await world.http.head("/docs", headers={"accept-encoding": "identity"})
+        assert head.headers["content-length"] == "5000"
+
+
+def served(body: bytes):
+    async def handler(_: PageRequest) -> PageAnswer:
+        return PageAnswer(body, content_type="text/html")
+
+    return handler

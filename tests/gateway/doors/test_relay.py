@@ -66,21 +66,25 @@ async def test_without_a_block_engine_nothing_is_sold():
         assert node.calls == [] and await world.balance(wallet) == 100
 
 
-async def test_a_head_answers_like_a_get_without_a_body_and_costs_as_much():
-    """The block engine is asked for it as well; without credentials, credits or an engine it is refused as a GET is.
-    Neither is for a cache that others share."""
-    async with a_world(ScriptedNode(lambda *_: replies.made(b"[]")), relay=True) as world:
+async def test_a_head_of_a_paid_page_costs_nothing_and_asks_nothing():
+    """It has the headers of the GET but for the length, which nobody knows; its credential is proven as ever, and
+    neither is for a cache that others share."""
+    node = ScriptedNode(lambda *_: replies.made(b"[]"))
+    async with a_world(node, relay=True) as world:
         for path in (path for path, row in PATHS.items() if row.verb == "GET"):
             wallet = await world.customer(2)
             key = {"x-api-key": wallet.api_key}
             got, head = [await world.http.request(verb, path.decode(), headers=key) for verb in ("GET", "HEAD")]
-            assert got.status_code == head.status_code == 200 and head.headers["x-credits-remaining"] == "0"
+            assert got.status_code == head.status_code == 200 and head.headers["x-credits-remaining"] == "1"
             assert "no-store" in got.headers["cache-control"]
-            told = ("content-type", "content-length", "x-credits-cost", "x-ratelimit-limit", "cache-control")
-            assert [head.headers[name] for name in told] == [got.headers[name] for name in told]
-            assert [credits for _, credits in await world.debits(wallet)] == [1, 1]
-            assert (await world.http.head(path.decode(), headers=key)).status_code == 402
+            for name in ("content-type", "x-ratelimit-limit", "cache-control"):
+                assert head.headers[name] == got.headers[name]
+            assert head.headers["x-credits-cost"] == "0" and "content-length" not in head.headers
+            assert "x-receipt" not in head.headers
+            assert [credits for _, credits in await world.debits(wallet)] == [1]
+            assert (await world.http.head(path.decode(), headers={"x-api-key": "no"})).status_code == 401
             assert (await world.http.head(path.decode())).status_code == 402
+        assert len(node.calls) == 2
     async with a_world() as world:
         wallet = await world.customer(2)
         assert (await world.http.head("/relay/tipFloor", headers={"x-api-key": wallet.api_key})).status_code == 404
