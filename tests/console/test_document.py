@@ -39,7 +39,8 @@ def test_the_page_loads_nothing_and_makes_no_html_of_text() -> None:
     text = read_document().body.decode()
     assert (
         re.findall(
-            r"(?:src|href)=[\"'](?!#|/(?:docs(?:#account)?|llms\.txt|pricing|capabilities|health)\"|data:)[^\"']*", text
+            r"(?:src|href)=[\"'](?!#|/(?:docs(?:#account)?|operator|llms\.txt|pricing|capabilities|health)\"|data:)[^\"']*",
+            text,
         )
         == []
     )

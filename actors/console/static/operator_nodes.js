@@ -1,7 +1,7 @@
 // Nodes: how the replicas find each, and changes that hold at once: weight, drain, a node more, a node less.
 
 const ROLES = { read: "reads", send: "sends", archive: "history" };
-const nodeView = { shown: null, canChange: false };
+const nodeView = { shown: null };
 
 async function refreshNodes() {
   const answer = await shownBy("nodes", "nodes");
@@ -9,14 +9,12 @@ async function refreshNodes() {
   return answer;
 }
 
-function showNodes({ nodes, notes = [], can_change = true }) {
-  const text = JSON.stringify([nodes, notes, can_change]);
+function showNodes({ nodes, notes = [] }) {
+  const text = JSON.stringify([nodes, notes]);
   if (text === nodeView.shown) return;
-  Object.assign(nodeView, { shown: text, canChange: can_change });
-  $("node-new").hidden = !can_change;
+  nodeView.shown = text;
   const focused = document.activeElement?.dataset?.focus;
-  const told = can_change ? notes : [...notes, "Nodes are changed in the settings (upstream.nodes), and with a new deployment."];
-  show("node-rows", ...nodes.map(nodeRow), ...told.map((note) => h("p", { class: "help" }, note)));
+  show("node-rows", ...nodes.map(nodeRow), ...notes.map((note) => h("p", { class: "help" }, note)));
   if (focused) document.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -38,10 +36,10 @@ function nodeRow(node) {
   return h("div", { class: "hook" },
     h("div", { class: "url" }, node.id, " ", h("span", { class: `tag ${look}` }, health), node.drained && !node.removed ? [" ", h("span", { class: "tag" }, words(node.state === "in_use" ? "drained" : node.state))] : null),
     h("div", { class: "about" }, h("span", { class: "mono" }, node.url), h("br"), [weight, share, (node.roles ?? []).map((role) => ROLES[role] ?? role).join(", "), node.origin === "operator" ? "added while running" : "of the settings"].filter(Boolean).join(" · "), h("br"), figures.filter(Boolean).join(" · ") || "no figures yet"),
-    nodeView.canChange ? h("div", { class: "actions" },
+    h("div", { class: "actions" },
       node.removed ? null : button("Weight", weighNode, "Weight of"),
       node.drained || node.removed ? button("Use again", (one) => drainNode(one, false), "Use again") : button("Drain", (one) => drainNode(one, true), "Drain"),
-      node.drained && !node.removed ? button("Remove", removeNode, "Remove") : null) : null);
+      node.drained && !node.removed ? button("Remove", removeNode, "Remove") : null));
 }
 
 async function nodeChanged(answer, done) {

@@ -9,7 +9,7 @@ from typing import Any
 from actors import hosting
 from actors.accounts.api import AccountState, OwnersClient
 from actors.clock import Clock
-from actors.config import Config, UpstreamConfig
+from actors.config import Config
 from actors.deposits.api import (
     STANDBY_ACTOR_NAME,
     WATCHER_ACTOR_NAME,
@@ -26,10 +26,10 @@ from actors.operators.endpoints import operator_pages
 from actors.operators.ports import NodeDesk, NodesAnswer, OperatorParts, Transfers
 from actors.operators.running import RunningProduct
 from actors.pages import Page
-from actors.provider_config import shown_url
-from actors.status.live import CurrentHealth
 from actors.telemetry.metrics_page import metrics_port
 from actors.units import base58_text
+from actors.upstream.node_commands import AddNode, ChangeNode, ListNodes, NodeCommand, NodeRefused, RemoveNode
+from actors.upstream.node_operator import NodeOperator
 
 _WATCHER_SECONDS = 20.0  # Less than the gateway's clients wait; a node may be slow to look up a transaction.
 _AWAY = ("the store does not answer", "the transfer may or may not be assigned")
@@ -37,15 +37,14 @@ _NO_WATCHER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the deposit watcher 
 _MAY_BE_ASSIGNED = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the transfer may or may not be assigned now: look at it, and repeat"
 )
-_SETTINGS_ALONE = "nodes are changed in the settings (upstream.nodes) and with a new deployment"
 
 
-def assemble_operators(config: Config, accounts: OwnersClient, current: CurrentHealth, clock: Clock) -> list[Page]:
+def assemble_operators(config: Config, accounts: OwnersClient, nodes: NodeOperator, clock: Clock) -> list[Page]:
     """Return the pages of /operator/*; none where they are switched off."""
     if not config.operator.enabled:
         return []
     transfers: Transfers | None = None if config.payments.deposit_wallet is None else WatchedTransfers()
-    desk: NodeDesk = NodesOfSettings(config.upstream, current)
+    desk: NodeDesk = ChangingNodes(nodes)
     running = RunningProduct(clock, metrics_port(config) is not None)
     return operator_pages(OperatorParts(accounts, desk, running, clock, transfers, account_document))
 
@@ -99,47 +98,45 @@ class WatchedTransfers:
         return Refusal(Err.INVALID_REQUEST, told)
 
 
-class NodesOfSettings:
-    """The nodes of the settings, as this replica finds them."""
+class ChangingNodes:
+    """The nodes of the settings with the operator's changes, which every process takes over by itself."""
 
-    def __init__(self, config: UpstreamConfig, current: CurrentHealth) -> None:
-        self._config, self._current = config, current
+    def __init__(self, operator: NodeOperator) -> None:
+        self._operator = operator
 
     async def listing(self) -> NodesAnswer:
-        health = {node.name: node for node in self._current.health.nodes}
-        best = max((node.figures.slot or 0 for node in health.values()), default=0)
-        rows = []
-        for node in self._config.named_nodes:
-            known = health[str(node.name)]
-            state = "well" if known.is_well else "behind" if known.is_answering else "failing"
-            slot = known.figures.slot
-            rows.append(
-                {
-                    "id": node.name,
-                    "url": shown_url(node.url.get_secret_value()),
-                    "ws_url": None if node.ws_url is None else shown_url(node.ws_url.get_secret_value()),
-                    "origin": "settings",
-                    "roles": node.roles,
-                    "weight": node.weight,
-                    "settings_weight": node.weight,
-                    "drained": False,
-                    "state": "in_use" if known.answered else "joining",
-                    "health": {name: int(state == name) for name in ("well", "behind", "failing")},
-                    "slot": slot,
-                    "lag_slots": None if slot is None else best - slot,
-                    "version": known.figures.version,
-                }
+        return await self._ask(ListNodes())
+
+    async def add(
+        self,
+        node_id: str,
+        url: str,
+        ws_url: str | None,
+        weight: int,
+        roles: Sequence[str],
+        is_unreachable_allowed: bool,
+    ) -> NodesAnswer:
+        return await self._ask(
+            AddNode(
+                id=node_id,
+                url=url,
+                ws_url=ws_url,
+                weight=weight,
+                roles=tuple(roles),
+                is_unreachable_allowed=is_unreachable_allowed,
             )
-        return NodesAnswer(200, {"nodes": rows, "notes": [], "can_change": False})
+        )
 
-    async def add(self, *_: Any) -> NodesAnswer:
-        return self._refused()
+    async def change(
+        self, node_id: str, weight: int | None, drained: bool | None, is_unreachable_allowed: bool
+    ) -> NodesAnswer:
+        return await self._ask(
+            ChangeNode(id=node_id, weight=weight, drained=drained, is_unreachable_allowed=is_unreachable_allowed)
+        )
 
-    async def change(self, *_: Any) -> NodesAnswer:
-        return self._refused()
+    async def remove(self, node_id: str) -> NodesAnswer:
+        return await self._ask(RemoveNode(id=node_id))
 
-    async def remove(self, *_: Any) -> NodesAnswer:
-        return self._refused()
-
-    def _refused(self) -> NodesAnswer:
-        return NodesAnswer(409, {"reason": "settings_alone", "message": _SETTINGS_ALONE})
+    async def _ask(self, command: NodeCommand) -> NodesAnswer:
+        reply = await self._operator.ask(command)
+        return NodesAnswer(reply.reason.http if isinstance(reply, NodeRefused) else 200, reply.as_json())

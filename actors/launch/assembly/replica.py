@@ -70,6 +70,7 @@ from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.upstream.api import MakeClient, Nodes
 from actors.upstream.client import NodeClient
+from actors.upstream.node_operator import NodeOperator
 from actors.upstream.replies import Node, OwnMethods
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         peers_are_clients=_peers_are_clients(),
         metrics=metrics,
         callers=methods.caller_handlers(),
-        pages=[*served, *_for_operators(config, accounts, current, clock)],
+        pages=[*served, *_for_operators(config, accounts, following.operator, clock)],
         idempotency=keys,
         relay=bool(config.sends.engines),
         leaving=leaving,
@@ -175,9 +176,9 @@ def _own_pages(accounts: ShardedAccounts) -> list[Page]:
     return [page for pages in own for page in pages.pages()]
 
 
-def _for_operators(config: Config, accounts: ShardedAccounts, current: CurrentHealth, clock: Clock) -> list[Page]:
+def _for_operators(config: Config, accounts: ShardedAccounts, nodes: NodeOperator, clock: Clock) -> list[Page]:
     """Return the pages that no document for customers names."""
-    pages = assemble_operators(config, accounts, current, clock)
+    pages = assemble_operators(config, accounts, nodes, clock)
     return [*OperatorPage().pages(), *pages] if pages else []
 
 
