@@ -72,6 +72,7 @@ def serve(
     account: flags.AccountFiles = None,
     accounts: flags.AccountFolders = None,
     program: flags.ProgramFiles = None,
+    clone_from: flags.CloneFrom = None,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
@@ -87,6 +88,7 @@ def serve(
 _SAME_NAMES = (  # Flags whose value is a setting as it is.
     *("host", "http_port", "ws_port", "tpu_port", "leaders", "slot_ms", "root_depth", "confirm_depth", "block_units"),
     *("account_units", "crowd", "seed", "retention_slots", "parent_pid", "ready_file", "launch_programs"),
+    "clone_from",
 )
 
 

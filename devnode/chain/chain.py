@@ -37,7 +37,7 @@ from devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from devnode.encoding.wire import Decoded, Malformed, decode
 from devnode.execution.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
 from devnode.execution.vm import Vm
-from devnode.journal.journal import Restored, SealedSlot
+from devnode.journal.journal import Restored, SealedSlot, TakenOver
 from devnode.launchpad.imitation import LaunchImitation
 from devnode.records.blockhashes import (
     BLOCKHASH_VALID_BLOCKS,
@@ -53,6 +53,7 @@ from devnode.records.records import TransactionRecord
 
 SLOT_HASHES_KEPT = 512
 ROOT_DEPTH = 32
+CLOSED_HERE_MAX = 1_000_000  # About 100 MB, in a chain that clones.
 DEAD_BLOCK = "invalid block: made so by fault injection"
 
 
@@ -60,7 +61,7 @@ class Chain:
     """Create it with `Chain.new` or `Chain.restored`; both open a slot for transactions."""
 
     def __init__(self, salt: bytes, root_depth: int, building: Sealed, parent: tuple[int, Hash]) -> None:
-        self.vm = Vm()
+        self.salt, self.vm = salt, Vm()
         self.vm.imitation = LaunchImitation(self.vm)
         self.bus = Bus()
         self.levels = SlotLevels(root_depth, building)
@@ -74,7 +75,8 @@ class Chain:
         self.gates: list[Gate] = []
         self.before_seal: list[Callable[[], None]] = []
         self.snapshots = Snapshots()
-        self.salt = salt
+        self.closed_here: set[Pubkey] | None = None  # Kept for a chain that clones: what was closed stays closed.
+        self._taken_over = TakenOver()
         self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
         self.space = BlockSpace(self.limits)
         self._block = OpenBlock(*parent, 0, self.space)
@@ -233,9 +235,26 @@ class Chain:
             if self.snapshots:
                 self.snapshots.note(pubkey, before)
             self.indexes.update(pubkey, before, after)
+            if after is None and self.closed_here is not None and len(self.closed_here) < CLOSED_HERE_MAX:
+                self.closed_here.add(pubkey)
+                self._taken_over.closed.append(pubkey)
             self._write_version += 1
             if wanted:
                 self.bus.publish(AccountWritten(slot, pubkey, after, self._write_version, record))
+
+    def adopt(self, pubkey: Pubkey, account: Account) -> None:
+        """Take over an account as if it had always been here: at every level, without an event. It must be absent.
+
+        Raises NotLoadable for an invalid program."""
+        assert self.vm.account(pubkey) is None, pubkey
+        self.vm.put(pubkey, account)
+        self.indexes.update(pubkey, None, account)
+        self._taken_over.accounts.append((pubkey, account))
+
+    def taken_over(self) -> TakenOver:
+        """What was adopted, and closed in a chain that clones, since the last call, for the journal."""
+        taken, self._taken_over = self._taken_over, TakenOver()
+        return taken
 
     def return_to(self, snapshot: int) -> int:
         """Write every account that differs from the snapshot, in the slot being built; returns their number.
@@ -275,8 +294,6 @@ class Chain:
     @property
     def opened_unix_time(self) -> int:
         return self._block.unix_time
-
-    # Slots.
 
     def seal(
         self,

@@ -132,6 +132,9 @@ class Pacemaker:
         self._fork = None if fork is None or end else replace(fork, blocks_left=fork.blocks_left - 1)
 
     def _write(self, sealed: SealedSlot) -> None:
+        taken = self._chain.taken_over()
+        if taken:
+            sealed = replace(sealed, taken_over=taken)
         self._flushing = asyncio.get_running_loop().run_in_executor(self._writer, self._flush, sealed)
         self._flushing.add_done_callback(self._written)
 

@@ -128,6 +128,14 @@ def _finished(request: dict[str, Any], unfinished: Unfinished[Any], is_signed: b
     return None if "id" not in request else _success(result, identifier)
 
 
+def failed(body: bytes, error: RpcError) -> bytes:
+    """The answer to a body none of whose calls is executed, for the same reason."""
+    asked = orjson.loads(body)
+    if isinstance(asked, list):
+        return orjson.dumps([_failure(error, call.get("id") if isinstance(call, dict) else None) for call in asked])
+    return orjson.dumps(_failure(error, asked.get("id")))
+
+
 def _written(reply: dict[str, Any] | None) -> bytes | None:
     return None if reply is None else orjson.dumps(reply)
 
