@@ -35,7 +35,8 @@ A chain of one node that really executes transactions, for development and tests
 
 Known gaps: no stake or inflation (answers about them are constants), invented votes, forks only as faults; account
 reads at confirmed or finalized show the newest contents for the first 32 slots after a restart; the effects of the
-bonding-curve launch programs are imitated, unless real programs are loaded.
+bonding-curve launch programs are imitated, unless real programs are loaded. devnode/README.md has the whole table, and
+what the admin door does beside a node: funding, faults, jumps in time, snapshots of all accounts.
 """
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
 

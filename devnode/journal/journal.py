@@ -47,6 +47,9 @@ CREATE TABLE IF NOT EXISTS transactions (
     id INTEGER PRIMARY KEY, signature_key INTEGER NOT NULL, signature TEXT NOT NULL, raw BLOB NOT NULL,
     meta TEXT NOT NULL, err TEXT, memo TEXT, keys TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS rewards (
+    slot INTEGER PRIMARY KEY, pubkey TEXT NOT NULL, lamports TEXT NOT NULL, post_lamports TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS cloned (pubkey TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS transactions_by_signature ON transactions (signature_key);
 CREATE TABLE IF NOT EXISTS address_transactions (
@@ -181,6 +184,10 @@ class Journal:
                 "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*msgspec.structs.astuple(block)[:6], len(block.transactions)),
             )
+            if block.reward is not None:
+                reward = block.reward
+                values = (block.slot, reward.pubkey, str(reward.lamports), str(reward.post_lamports))
+                db.execute("INSERT INTO rewards VALUES (?, ?, ?, ?)", values)
             self._many(_PUT_TRANSACTIONS, [_transaction_row(record) for record in block.transactions])
             self._many(
                 _PUT_ADDRESSES,
@@ -228,6 +235,7 @@ class Journal:
             self._db.execute(f"{_DROP_ADDRESSES} ({marks}) AND id < ?", (*part, limit))
         self._db.execute("DELETE FROM transactions WHERE id < ?", (limit,))
         self._db.execute("DELETE FROM blocks WHERE slot < ?", (slot,))
+        self._db.execute("DELETE FROM rewards WHERE slot < ?", (slot,))
 
     def _many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run the statement for all rows, with as many rows in each statement as SQLite allows."""

@@ -99,7 +99,7 @@ class Dispatcher:
             raise invalid_request()
         method = self._table.get(name)
         if method is None:
-            raise method_not_found()
+            raise method_not_found(name)
         params = request.get("params")
         if params is None:
             params = []

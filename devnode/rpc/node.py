@@ -67,6 +67,7 @@ class Node:
 
     def __post_init__(self) -> None:
         self.leaders = LeaderSchedule(len(self.keys.leaders), self.chain.salt)
+        self.chain.leader_of = lambda slot: self.keys.leaders[self.leaders.leader_at(slot)].identity.pubkey()
         self.faults = Faults(self.chain, self.leaders.leader_at)
         self.crowd = Crowd(self.chain, self.faucet)
         filling = BlockFilling(self.chain, self.crowd)
