@@ -35,7 +35,8 @@ A chain of one node that really executes transactions, for development and tests
 
 Known gaps: no stake or inflation (answers about them are constants), invented votes, forks only as faults; account
 reads at confirmed or finalized show the newest contents for the first 32 slots after a restart; the effects of the
-bonding-curve launch programs are imitated, unless real programs are loaded.
+bonding-curve launch programs are imitated, unless real programs are loaded. devnode/README.md has the whole table, and
+what the admin door does beside a node: funding, faults, jumps in time, snapshots of all accounts.
 """
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
 
@@ -72,6 +73,7 @@ def serve(
     account: flags.AccountFiles = None,
     accounts: flags.AccountFolders = None,
     program: flags.ProgramFiles = None,
+    clone_from: flags.CloneFrom = None,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
@@ -87,6 +89,7 @@ def serve(
 _SAME_NAMES = (  # Flags whose value is a setting as it is.
     *("host", "http_port", "ws_port", "tpu_port", "leaders", "slot_ms", "root_depth", "confirm_depth", "block_units"),
     *("account_units", "crowd", "seed", "retention_slots", "parent_pid", "ready_file", "launch_programs"),
+    "clone_from",
 )
 
 

@@ -32,6 +32,7 @@ from solders.pubkey import Pubkey
 from devnode.block_engine.endpoints import ENGINE_METHODS
 from devnode.chain.crowd import CrowdError, with_changes
 from devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
+from devnode.chain.operations import return_to
 from devnode.chain.pacemaker import WarpError
 from devnode.chain.snapshots import NAME_CHARACTERS_MAX, Snapshot, SnapshotError
 from devnode.faults.plan import FaultPlan, PlanError, changed, read_once
@@ -237,7 +238,7 @@ def _delete_snapshot(node: Node, fields: dict[str, Any]) -> Reply:
 def _restore_snapshot(node: Node, fields: dict[str, Any]) -> Reply:
     """Return to a snapshot. A market remembers coins that may be gone now, so no market goes on."""
     snapshot = _snapshot_of(node, fields)
-    written = node.chain.return_to(snapshot.number)
+    written = return_to(node.chain, snapshot.number)
     node.markets.clear()
     return _answer(snapshot=snapshot.as_json(), slot=node.faults.slot, accounts_written=written)
 

@@ -32,6 +32,8 @@ from devnode.chain.faucet import Faucet
 from devnode.chain.genesis import SALT_BYTES, Birth, chain_keys, genesis_accounts, leader_accounts, seeded_salt
 from devnode.chain.open_block import SpaceLimits
 from devnode.chain.pacemaker import Pacemaker
+from devnode.cloning.cloner import Cloner
+from devnode.cloning.upstream import HttpUpstream
 from devnode.execution.dumps import load, overlaid
 from devnode.execution.signature_checks import SignatureChecks
 from devnode.faults.plan import FaultPlan
@@ -87,6 +89,9 @@ class Devnode:
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self.node.pacemaker = self.pacemaker
+        if settings.clone_from is not None:
+            upstream = HttpUpstream(settings.clone_from)
+            self.node.cloner = Cloner(self.node.chain, upstream, self._clock, self._cloned_before)
         self._hub = PubsubHub(self.node)
         self._signature_checks = SignatureChecks()
         self._tpus = [TpuDoor(self.node, self._clock, leader=leader) for leader in range(settings.leaders)]
@@ -97,6 +102,7 @@ class Devnode:
     def _open_chain(self) -> Node:
         settings, now = self.settings, self._clock.now()
         past = self._journal.restore()
+        self._cloned_before = {} if past is None else past.cloned
         if past is not None:
             if settings.seed is not None and past.salt != seeded_salt(settings.seed):
                 logger.warning("--seed is ignored: the chain in %s has another seed", settings.data_dir)
@@ -200,6 +206,8 @@ class Devnode:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.node.cloner is not None:
+            await self.node.cloner.close()
         self._signature_checks.close()
         if self.settings.ready_file is not None:
             self.settings.ready_file.unlink(missing_ok=True)
@@ -211,7 +219,8 @@ class Devnode:
     def _door(self) -> uvicorn.Config:
         pubsub = PubsubDoor(self.node, self._hub)
         routes = admin_routes(self.node) | block_engine_routes(self._block_engine)
-        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub, self._signature_checks)
+        dispatcher, checks = Dispatcher(self.node, METHODS), self._signature_checks
+        door = HttpDoor(dispatcher, self.node.health, routes, pubsub, checks, self.node.cloner)
         http = http_server(Doorway(door, websocket_paths=None))
         return uvicorn.Config(
             door if http else CautiousApp(door),

@@ -79,6 +79,14 @@ AccountFiles = Annotated[
     list[Path] | None,
     typer.Option("--account", help="Account of a new chain: output of `solana account --output json`. Repeatable."),
 ]
+CloneFrom = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Another node, whose accounts and programs are taken over when they are first touched.",
+        show_default="none",
+    ),
+]
 AccountFolders = Annotated[
     list[Path] | None,
     typer.Option(

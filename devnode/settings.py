@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devnode.chain.open_block import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
+from devnode.cloning.upstream import origin_of
 from devnode.faults.plan import FaultPlan
 from devnode.geyser.settings import GeyserSettings
 from devnode.records.blockhashes import BLOCKHASHES_KEPT
@@ -49,6 +50,9 @@ class Settings:
     geyser: GeyserSettings = field(default_factory=GeyserSettings)
     launch_programs: bool = True  # Whether a new chain has the accounts of the imitated launch programs.
     dumps: Dumps = field(default_factory=Dumps)
+    clone_from: str | None = (
+        None  # URL of another node's JSON-RPC, whose accounts are taken over when they are touched.
+    )
 
     def __post_init__(self) -> None:
         ranges = {
@@ -75,5 +79,10 @@ class Settings:
         ]
         if (self.geyser.tls_cert is None) != (self.geyser.tls_key is None):
             mistakes.append("--grpc-tls-cert and --grpc-tls-key: only one of them, wanted both or none")
+        if self.clone_from is not None:
+            try:
+                origin_of(self.clone_from)
+            except ValueError as error:
+                mistakes.append(f"--clone-from: {error}")  # Without the URL, which may hold a secret.
         if mistakes:
             raise SettingsError("\n".join(mistakes))

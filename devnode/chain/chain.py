@@ -29,15 +29,22 @@ from devnode.chain.bus import (
 )
 from devnode.chain.genesis import FIRST_SLOT, Birth
 from devnode.chain.indexes import AccountIndexes
-from devnode.chain.open_block import BlockSpace, ForkEnd, OpenBlock, SlotClock, SpaceLimits
+from devnode.chain.open_block import BlockSpace, ForkEnd, OpenBlock, SlotClock, SpaceLimits, with_reward
 from devnode.chain.recent_blocks import FeeCache, PerformanceSampler, StatusCache
 from devnode.chain.snapshots import Snapshots
 from devnode.chain.submissions import Dropped, Gate, Source, SubmitResult, Unsound
 from devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from devnode.encoding.wire import Decoded, Malformed, decode
-from devnode.execution.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
+from devnode.execution.execution import (
+    Execution,
+    ReadAccount,
+    Refused,
+    Write,
+    durable_nonce_account,
+    run,
+)
 from devnode.execution.vm import Vm
-from devnode.journal.journal import Restored, SealedSlot
+from devnode.journal.journal import Restored, SealedSlot, TakenOver
 from devnode.launchpad.imitation import LaunchImitation
 from devnode.records.blockhashes import (
     BLOCKHASH_VALID_BLOCKS,
@@ -46,13 +53,13 @@ from devnode.records.blockhashes import (
     durable_nonce,
     next_blockhash,
     stored_value,
-    with_value,
 )
 from devnode.records.commitment import Commitment, Sealed, SlotLevels
-from devnode.records.records import TransactionRecord
+from devnode.records.records import Reward, TransactionRecord
 
 SLOT_HASHES_KEPT = 512
 ROOT_DEPTH = 32
+CLOSED_HERE_MAX = 1_000_000  # About 100 MB, in a chain that clones.
 DEAD_BLOCK = "invalid block: made so by fault injection"
 
 
@@ -60,7 +67,7 @@ class Chain:
     """Create it with `Chain.new` or `Chain.restored`; both open a slot for transactions."""
 
     def __init__(self, salt: bytes, root_depth: int, building: Sealed, parent: tuple[int, Hash]) -> None:
-        self.vm = Vm()
+        self.salt, self.vm = salt, Vm()
         self.vm.imitation = LaunchImitation(self.vm)
         self.bus = Bus()
         self.levels = SlotLevels(root_depth, building)
@@ -72,13 +79,15 @@ class Chain:
         self.performance = PerformanceSampler()
         self.transaction_count = 0
         self.gates: list[Gate] = []
+        self.leader_of: Callable[[int], Pubkey] | None = None  # Gets the fees of the slot; None: they are burned.
         self.before_seal: list[Callable[[], None]] = []
         self.snapshots = Snapshots()
-        self.salt = salt
+        self.closed_here: set[Pubkey] | None = None  # Kept for a chain that clones: what was closed stays closed.
+        self._taken_over = TakenOver()
         self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
         self.space = BlockSpace(self.limits)
         self._block = OpenBlock(*parent, 0, self.space)
-        self._next_nonce = durable_nonce(parent[1])
+        self.next_nonce = durable_nonce(parent[1])
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
         self._clock = SlotClock()
         self._write_version = 0
@@ -146,7 +155,7 @@ class Chain:
         reason = self.refusal_now(decoded)
         if reason is not None:
             return Refused("SignatureFailure" if not signatures_checked and not _signed(decoded) else reason)
-        result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
+        result = run(self.vm, decoded, not signatures_checked, self.next_nonce)
         if isinstance(result, Refused):
             return result
         return self._record(decoded, result, counted)
@@ -161,7 +170,7 @@ class Chain:
             return Refused(reason if signatures_checked or _signed(decoded) else "SignatureFailure")
         if not all(gate(decoded, source) for gate in self.gates):
             return Dropped()
-        result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
+        result = run(self.vm, decoded, not signatures_checked, self.next_nonce)
         if isinstance(result, Refused):
             return result
         if result.meta.err is not None:
@@ -196,7 +205,7 @@ class Chain:
             return True
         account = durable_nonce_account(decoded)
         # A nonce that was advanced in this slot can be used from the next slot on.
-        return account is not None and stored_value(read(account)) == decoded.blockhash != self._next_nonce
+        return account is not None and stored_value(read(account)) == decoded.blockhash != self.next_nonce
 
     def _record(self, decoded: Decoded, done: Execution, counted: int | None = None) -> TransactionRecord:
         slot = self.levels.building.slot
@@ -213,6 +222,7 @@ class Chain:
             write_locked=tuple([texts[index] for index in keys.writable]),
         )
         self._block.add(record, decoded.message.header.num_required_signatures, counted)
+        self._block.add_fees(done.budget.signature_fee_lamports, done.meta.fee_lamports)
         self.statuses.add(decoded.signature, slot, done.meta.err)
         self.transaction_count += 1
         self._write(done.writes, record)
@@ -233,21 +243,26 @@ class Chain:
             if self.snapshots:
                 self.snapshots.note(pubkey, before)
             self.indexes.update(pubkey, before, after)
+            if after is None and self.closed_here is not None and len(self.closed_here) < CLOSED_HERE_MAX:
+                self.closed_here.add(pubkey)
+                self._taken_over.closed.append(pubkey)
             self._write_version += 1
             if wanted:
                 self.bus.publish(AccountWritten(slot, pubkey, after, self._write_version, record))
 
-    def return_to(self, snapshot: int) -> int:
-        """Write every account that differs from the snapshot, in the slot being built; returns their number.
+    def adopt(self, pubkey: Pubkey, account: Account) -> None:
+        """Take over an account as if it had always been here: at every level, without an event. It must be absent.
 
-        A nonce account that differs gets a new value: its old one would let a landed transaction land again.
-        Raises SnapshotError."""
-        differing = self.snapshots.differing(snapshot, self.vm.account)
-        # Programs last: the VM compiles a program when it is set, and reads other accounts for it.
-        for pubkey, account in sorted(differing, key=lambda entry: entry[1] is not None and entry[1].executable):
-            is_nonce = account is not None and stored_value(account) is not None
-            self.place(pubkey, with_value(account, self._next_nonce) if account is not None and is_nonce else account)
-        return len(differing)
+        Raises NotLoadable for an invalid program."""
+        assert self.vm.account(pubkey) is None, pubkey
+        self.vm.put(pubkey, account)
+        self.indexes.update(pubkey, None, account)
+        self._taken_over.accounts.append((pubkey, account))
+
+    def taken_over(self) -> TakenOver:
+        """What was adopted, and closed in a chain that clones, since the last call, for the journal."""
+        taken, self._taken_over = self._taken_over, TakenOver()
+        return taken
 
     # Reading.
 
@@ -276,8 +291,6 @@ class Chain:
     def opened_unix_time(self) -> int:
         return self._block.unix_time
 
-    # Slots.
-
     def seal(
         self,
         unix_time: int,
@@ -294,14 +307,14 @@ class Chain:
         for fill in self.before_seal:
             fill()
         building = self.levels.building
-        block, blockhash = self._block.sealed(building, self.salt)
+        block, blockhash = self._block.sealed(building, self.salt, self._pay_leader())
         written = (pubkey for pubkey in self.history.written_in(building.slot) if pubkey != SYSVAR_CLOCK)
         accounts = tuple((pubkey, self.vm.account(pubkey)) for pubkey in written)
         self._register_blockhash(blockhash, building.slot, building.height)
         self.statuses.seal(building.slot)
         self.fees.add_block(building.slot, ((one.compute_unit_price, one.write_locked) for one in block.transactions))
         self.performance.observe(building.slot, len(block.transactions), now_seconds)
-        self._next_nonce = durable_nonce(blockhash)
+        self.next_nonce = durable_nonce(blockhash)
         self.levels.seal(building.slot + 1 + skip, self.transaction_count)
         self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
         if fork_end is not None:
@@ -312,15 +325,16 @@ class Chain:
         self._open_slot(max(unix_time, block.unix_time))
         return SealedSlot(block, accounts, self.transaction_count)
 
-    def warp(self, slot: int, unix_time: int, now_seconds: float) -> SealedSlot:
-        """End the slot being built and open a later one, as if a block had been built in every slot between them.
-
-        The block being sealed takes the height that the last of those blocks would have, so blockhashes expire as they
-        would have, and its own, the newest, can be used. Slots between are not announced: they have no blocks."""
-        between = slot - self.levels.building.slot - 1
-        assert between >= 0, (slot, self.levels.building)
-        self.levels.pass_heights(between)
-        return self.seal(unix_time, now_seconds, between, tells_skipped=False)
+    def _pay_leader(self) -> Reward | None:
+        """Give the leader its part of the fees; without a wallet of the leader they are burned."""
+        if self.leader_of is None or not self._block.leader_lamports:
+            return None
+        leader = self.leader_of(self.levels.building.slot)
+        paid = with_reward(self.vm.account(leader), self._block.leader_lamports)
+        if paid is None:
+            return None
+        self.place(leader, paid)
+        return Reward(str(leader), self._block.leader_lamports, paid.lamports)
 
     def mark_durable(self, slot: int) -> None:
         """Confirm a slot that the journal has written, and finalize slots that are deep enough."""
@@ -353,7 +367,7 @@ class Chain:
         parent_slot, parent_hash = self._slot_hashes[0]
         if not self.blockhashes:  # The fork had expired all older hashes; without any hash no transaction could land.
             self.blockhashes.register(RecentBlockhash(parent_hash, parent_slot, self.levels.building.height - 1))
-        self._next_nonce = durable_nonce(parent_hash)
+        self.next_nonce = durable_nonce(parent_hash)
         self.bus.publish(SlotsAbandoned(slots, parent_slot, tuple(restored.items())))
 
     def expire_blockhashes(self) -> None:

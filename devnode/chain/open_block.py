@@ -3,20 +3,23 @@
 Implements: its transactions in their order, the sealed block that they become, the Clock sysvar of its slot (an epoch
 begins, for this process, with its first slot that the process opens), and its room: a block takes so many compute
 units, and so many for each account that its transactions write. A transaction counts 720 units for each signature, 300
-for each write lock, and its compute units: the limit it asks for until it has run, then what it has used.
+for each write lock, and its compute units: the limit it asks for until it has run, then what it has used. Its fees:
+the leader gets half of the base fees and all priority fees, when the block is sealed.
 Pure: time is an argument. Not here: executing them (chain.py), which transaction gets the room (filling.py).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from solders.account import Account
 from solders.clock import Clock
 from solders.hash import Hash
 
+from devnode.encoding.addresses import SYSTEM_PROGRAM
 from devnode.records.blockhashes import next_blockhash
 from devnode.records.commitment import Sealed
 from devnode.records.leaders import epoch_of
-from devnode.records.records import Block, TransactionRecord
+from devnode.records.records import Block, Reward, TransactionRecord
 
 BLOCK_UNITS_MAX = 60_000_000
 ACCOUNT_UNITS_MAX = 12_000_000
@@ -107,6 +110,19 @@ class OpenBlock:
     unix_time: int
     space: BlockSpace
     records: list[TransactionRecord] = field(default_factory=list)
+    base_fee_lamports: int = 0  # Of all transactions, for their signatures.
+    priority_fee_lamports: int = 0
+
+    def add_fees(self, base_lamports: int, fee_lamports: int) -> None:
+        """Count the fee of one transaction. fee_lamports: all of it."""
+        base_lamports = min(base_lamports, fee_lamports)
+        self.base_fee_lamports += base_lamports
+        self.priority_fee_lamports += fee_lamports - base_lamports
+
+    @property
+    def leader_lamports(self) -> int:
+        """What the leader gets: the priority fees, and half of the base fees; the other half is burned."""
+        return self.priority_fee_lamports + self.base_fee_lamports - self.base_fee_lamports // 2
 
     def add(self, record: TransactionRecord, signatures: int, counted: int | None = None) -> None:
         """Add a transaction that has run. counted: the units that it takes, if not those that it has used."""
@@ -115,7 +131,7 @@ class OpenBlock:
             counted = counted_units(record.meta.compute_units, signatures, len(record.write_locked))
         self.space.take(counted, record.write_locked)
 
-    def sealed(self, place: Sealed, salt: bytes) -> tuple[Block, Hash]:
+    def sealed(self, place: Sealed, salt: bytes, reward: Reward | None = None) -> tuple[Block, Hash]:
         """The complete block at this slot and height, and its blockhash."""
         slot = place.slot
         blockhash = next_blockhash(salt, self.parent_hash, slot, (record.signature.encode() for record in self.records))
@@ -127,5 +143,14 @@ class OpenBlock:
             previous_blockhash=str(self.parent_hash),
             unix_time=self.unix_time,
             transactions=tuple(self.records),
+            reward=reward,
         )
         return block, blockhash
+
+
+def with_reward(wallet: Account | None, lamports: int) -> Account | None:
+    """The leader's wallet with its part of the fees. None where it has no wallet: then, as in Agave's runtime, the fees
+    are burned."""
+    if wallet is None or wallet.owner != SYSTEM_PROGRAM or wallet.lamports + lamports >= 2**64:
+        return None
+    return Account(wallet.lamports + lamports, wallet.data, wallet.owner, wallet.executable, wallet.rent_epoch)

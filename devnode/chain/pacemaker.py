@@ -15,6 +15,7 @@ from actors.clock import Clock
 from devnode.chain.chain import Chain
 from devnode.chain.faults import Faults
 from devnode.chain.open_block import ForkEnd
+from devnode.chain.operations import warp
 from devnode.journal.journal import Journal, SealedSlot
 from devnode.records.commitment import Commitment
 
@@ -94,7 +95,7 @@ class Pacemaker:
             if self._fork is not None:
                 raise WarpError("a fork is being built: ask again when it has ended")
             to_slot, to_time = self._target(slot, unix_time)  # Again: slots went by meanwhile.
-            sealed = self._chain.warp(to_slot, to_time, self._clock.monotonic())
+            sealed = warp(self._chain, to_slot, to_time, self._clock.monotonic())
             self._ahead_seconds = to_time - self._clock.now()
             self._write(sealed)
             self._faults.deliver()
@@ -132,6 +133,9 @@ class Pacemaker:
         self._fork = None if fork is None or end else replace(fork, blocks_left=fork.blocks_left - 1)
 
     def _write(self, sealed: SealedSlot) -> None:
+        taken = self._chain.taken_over()
+        if taken:
+            sealed = replace(sealed, taken_over=taken)
         self._flushing = asyncio.get_running_loop().run_in_executor(self._writer, self._flush, sealed)
         self._flushing.add_done_callback(self._written)
 

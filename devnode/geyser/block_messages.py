@@ -21,7 +21,7 @@ from actors.geyser_proto import geyser_pb2, solana_storage_pb2
 from actors.units import UnixMillis
 from devnode.geyser.cuckoo import Cuckoo
 from devnode.geyser.messages import AccountUpdate, Slices, TransactionUpdate, Update
-from devnode.records.records import Block
+from devnode.records.records import Block, Reward
 
 HASHES_PER_ENTRY = 1
 
@@ -143,12 +143,21 @@ class BlockMetaUpdate(Update):
         return geyser_pb2.SubscribeUpdate(block_meta=meta)
 
 
+def _reward(reward: Reward) -> solana_storage_pb2.Reward:
+    return solana_storage_pb2.Reward(
+        pubkey=reward.pubkey,
+        lamports=min(reward.lamports, 2**63 - 1),  # The message has 63 bits for it.
+        post_balance=reward.post_lamports,
+        reward_type=solana_storage_pb2.RewardType.Fee,
+    )
+
+
 def _header_fields(block: Block) -> dict[str, Any]:
     """The fields that messages of blocks and of block metas have in common."""
     return {
         "slot": block.slot,
         "blockhash": block.blockhash,
-        "rewards": solana_storage_pb2.Rewards(),
+        "rewards": solana_storage_pb2.Rewards(rewards=() if block.reward is None else (_reward(block.reward),)),
         "block_time": solana_storage_pb2.UnixTimestamp(timestamp=block.unix_time),
         "block_height": solana_storage_pb2.BlockHeight(block_height=block.height),
         "parent_slot": block.parent_slot,

@@ -134,7 +134,7 @@ def _message(message: AnyMessage) -> storage.Message:
 
 
 def meta_message(meta: TransactionMeta) -> storage.TransactionStatusMeta:
-    """The meta of a transaction. Rewards are empty and cost units absent, because this chain has neither."""
+    """The meta of a transaction. Rewards are empty, because they belong to blocks; cost units are absent."""
     built = storage.TransactionStatusMeta(
         err=error_message(meta.err),
         fee=meta.fee_lamports,

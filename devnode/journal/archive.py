@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from devnode.journal.journal import FILE_NAME, block_header, connect, row_id, signature_key, slot_and_position
-from devnode.records.records import BlockHeader, TransactionMeta, TransactionRecord
+from devnode.records.records import BlockHeader, Reward, TransactionMeta, TransactionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class Archive:
     def block(self, slot: int) -> BlockHeader | None:
         row = self._db.execute("SELECT * FROM blocks WHERE slot = ?", (slot,)).fetchone()
         return None if row is None else block_header(row)
+
+    def reward(self, slot: int) -> Reward | None:
+        """What the leader of the slot's block got; None without a block or without fees."""
+        row = self._db.execute("SELECT pubkey, lamports, post_lamports FROM rewards WHERE slot = ?", (slot,)).fetchone()
+        return None if row is None else Reward(row[0], int(row[1]), int(row[2]))
 
     def block_transactions(self, slot: int) -> list[TransactionRecord]:
         rows = self._db.execute(

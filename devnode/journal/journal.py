@@ -13,7 +13,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -47,6 +47,10 @@ CREATE TABLE IF NOT EXISTS transactions (
     id INTEGER PRIMARY KEY, signature_key INTEGER NOT NULL, signature TEXT NOT NULL, raw BLOB NOT NULL,
     meta TEXT NOT NULL, err TEXT, memo TEXT, keys TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS rewards (
+    slot INTEGER PRIMARY KEY, pubkey TEXT NOT NULL, lamports TEXT NOT NULL, post_lamports TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS cloned (pubkey TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS transactions_by_signature ON transactions (signature_key);
 CREATE TABLE IF NOT EXISTS address_transactions (
     address TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (address, id)
@@ -55,6 +59,7 @@ CREATE TABLE IF NOT EXISTS address_transactions (
 _PUT_ACCOUNTS = "INSERT OR REPLACE INTO accounts VALUES"
 _PUT_TRANSACTIONS = "INSERT INTO transactions VALUES"
 _PUT_ADDRESSES = "INSERT INTO address_transactions VALUES"
+_PUT_CLONED = "INSERT OR IGNORE INTO cloned VALUES"
 _DROP_ADDRESSES = "DELETE FROM address_transactions WHERE address IN"
 _ROWS_PER_STATEMENT = 1_000  # At most eight values each; SQLite allows 32,766 values in a statement.
 _POSITION_BITS = 24
@@ -96,6 +101,18 @@ class JournalError(Exception):
     """The journal cannot be used; the text says what to do."""
 
 
+@dataclass(slots=True)
+class TakenOver:
+    """Accounts taken over from another node, as they were there, and addresses that were closed meanwhile in a chain
+    that clones. They outlive a lost fork, so they belong to no slot."""
+
+    accounts: list[tuple[Pubkey, Account]] = field(default_factory=list)
+    closed: list[Pubkey] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.accounts or self.closed)
+
+
 @dataclass(frozen=True, slots=True)
 class SealedSlot:
     """A sealed block, and the accounts it changed (None: closed)."""
@@ -103,6 +120,7 @@ class SealedSlot:
     block: Block
     accounts: tuple[tuple[Pubkey, Account | None], ...]
     transaction_count: int  # Of the whole chain, with this slot.
+    taken_over: TakenOver | None = None  # Since the slot that was written before.
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +134,8 @@ class Restored:
     last_block: BlockHeader
     first_slot: int
     transaction_count: int
+    # Addresses that are never asked for at another node: taken over, with their bytes, or closed here, with 0.
+    cloned: dict[Pubkey, int] = field(default_factory=dict)
 
     def sealed(self) -> list[Sealed]:
         """The blocks of the blockhashes, oldest first, with the chain's number of transactions at the end of each."""
@@ -164,15 +184,26 @@ class Journal:
                 "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*msgspec.structs.astuple(block)[:6], len(block.transactions)),
             )
+            if block.reward is not None:
+                reward = block.reward
+                values = (block.slot, reward.pubkey, str(reward.lamports), str(reward.post_lamports))
+                db.execute("INSERT INTO rewards VALUES (?, ?, ?, ?)", values)
             self._many(_PUT_TRANSACTIONS, [_transaction_row(record) for record in block.transactions])
             self._many(
                 _PUT_ADDRESSES,
                 [(key, row_id(block.slot, record.position)) for record in block.transactions for key in record.keys],
             )
+            if sealed.taken_over is not None:
+                self._take_over(sealed.taken_over)  # Before what this slot wrote, which is newer.
             self._many(_PUT_ACCOUNTS, written)
             db.executemany("DELETE FROM accounts WHERE pubkey = ?", closed)
             db.execute("INSERT OR REPLACE INTO chain VALUES ('transaction_count', ?)", (str(sealed.transaction_count),))
             self._drop_before(self._first_kept(block))
+
+    def _take_over(self, taken: TakenOver) -> None:
+        self._many(_PUT_ACCOUNTS, [_account_row(pubkey, account) for pubkey, account in taken.accounts])
+        rows = [(str(pubkey), len(account.data)) for pubkey, account in taken.accounts]
+        self._many(_PUT_CLONED, [*rows, *((str(pubkey), 0) for pubkey in taken.closed)])
 
     def prune(self, first_kept_slot: int) -> None:
         """Delete blocks and transactions before the slot, without waiting for the end of their retention."""
@@ -204,6 +235,7 @@ class Journal:
             self._db.execute(f"{_DROP_ADDRESSES} ({marks}) AND id < ?", (*part, limit))
         self._db.execute("DELETE FROM transactions WHERE id < ?", (limit,))
         self._db.execute("DELETE FROM blocks WHERE slot < ?", (slot,))
+        self._db.execute("DELETE FROM rewards WHERE slot < ?", (slot,))
 
     def _many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run the statement for all rows, with as many rows in each statement as SQLite allows."""
@@ -235,6 +267,9 @@ class Journal:
             last_block=block_header(last),
             first_slot=self._db.execute("SELECT MIN(slot) FROM blocks").fetchone()[0],
             transaction_count=int(self._value("transaction_count") or 0),
+            cloned={
+                Pubkey.from_string(text): size for text, size in self._db.execute("SELECT pubkey, bytes FROM cloned")
+            },
         )
 
     def _statuses(self, blocks: int) -> list[tuple[int, list[tuple[Signature, object]]]]:

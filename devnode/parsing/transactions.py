@@ -20,6 +20,7 @@ from devnode.records.records import (
     BlockHeader,
     InnerInstructions,
     ReturnData,
+    Reward,
     TokenBalance,
     TransactionMeta,
     TransactionRecord,
@@ -86,8 +87,9 @@ def block_json(
     encoding: str,
     max_version: int | None,
     shows_rewards: bool,
+    reward: Reward | None,
 ) -> dict[str, Any]:
-    """A block in one of DETAILS. Raises UnsupportedVersion."""
+    """A block in one of DETAILS. reward: of its leader. Raises UnsupportedVersion."""
     body: dict[str, Any] = {
         "blockHeight": header.height,
         "blockTime": header.unix_time,
@@ -96,7 +98,7 @@ def block_json(
         "previousBlockhash": header.previous_blockhash,
     }
     if shows_rewards:
-        body["rewards"] = []
+        body["rewards"] = [] if reward is None else [_reward_json(reward)]
     if details == "signatures":
         body["signatures"] = [shown.signature for shown in transactions]
     elif details == "accounts":
@@ -104,6 +106,16 @@ def block_json(
     elif details == "full":
         body["transactions"] = [transaction_json(shown, encoding, max_version) for shown in transactions]
     return body
+
+
+def _reward_json(reward: Reward) -> dict[str, Any]:
+    return {
+        "commission": None,
+        "lamports": reward.lamports,
+        "postBalance": reward.post_lamports,
+        "pubkey": reward.pubkey,
+        "rewardType": "Fee",
+    }
 
 
 def _encoded(shown: TransactionRecord, transaction: VersionedTransaction, encoding: str) -> Any:

@@ -12,6 +12,7 @@ Synchronous: one event after the other. Not here: where events come from (hub.py
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.signature import Signature
@@ -46,7 +47,7 @@ from devnode.pubsub.topics import (
 )
 from devnode.pubsub.writes import SlotWrites
 from devnode.records.commitment import Commitment
-from devnode.records.records import Block, BlockHeader, TransactionRecord
+from devnode.records.records import Block, BlockHeader, Reward, TransactionRecord
 from devnode.rpc.accounts import passes
 from devnode.rpc.node import Node
 
@@ -192,7 +193,10 @@ class Feed:
         if sealed is not None:
             return sealed, sealed.transactions
         header = self._node.archive.block(slot)
-        return None if header is None else (header, self._node.archive.block_transactions(slot))
+        if header is None:
+            return None
+        transactions = tuple(self._node.archive.block_transactions(slot))
+        return _with_reward(header, transactions, self._node.archive.reward(slot)), transactions
 
     # Sending.
 
@@ -238,3 +242,7 @@ class Feed:
             text = payloads.notification(topic, entry.identifier, result)
             for subscriber in entry.subscribers:
                 subscriber.offer(text)
+
+
+def _with_reward(header: BlockHeader, transactions: tuple[TransactionRecord, ...], reward: Reward | None) -> Block:
+    return Block(**msgspec.structs.asdict(header), transactions=transactions, reward=reward)

@@ -64,13 +64,15 @@ def block_value(
     header: BlockHeader, transactions: Sequence[TransactionRecord], topic: BlockTopic
 ) -> dict[str, Any] | None:
     """The JSON of a block; None if no transaction mentions the topic's key, and then there is no notification."""
+    reward = header.reward if isinstance(header, Block) else None
     mention = topic.mention
     if mention is not None:
         transactions = [transaction for transaction in transactions if mention in transaction.keys]
         if not transactions:
             return None
     try:
-        block = block_json(header, transactions, topic.details, topic.encoding, topic.max_version, topic.shows_rewards)
+        shown = (topic.details, topic.encoding, topic.max_version, topic.shows_rewards)
+        block = block_json(header, transactions, *shown, reward)
         return {"slot": header.slot, "block": block, "err": None}
     except UnsupportedVersion as unsupported:
         err = {"UnsupportedTransactionVersion": unsupported.version}

@@ -80,5 +80,14 @@ class BlockHeader(msgspec.Struct, frozen=True):
     unix_time: int
 
 
+class Reward(msgspec.Struct, frozen=True):
+    """What the leader of a block got of its fees."""
+
+    pubkey: str
+    lamports: int
+    post_lamports: int  # The leader's balance with it.
+
+
 class Block(BlockHeader, frozen=True):
     transactions: tuple[TransactionRecord, ...]
+    reward: Reward | None = None  # None: the block had no fees.

@@ -83,7 +83,8 @@ def get_supply(node: Node, params: Params) -> Any:
     config = read.config(params, 0, "RpcSupplyConfig")
     level, slot = node.bank(config)
     faucet = node.keys.faucet.pubkey()
-    total = sum(account.lamports for _, account in _all_accounts(node, level))
+    # Accounts from files and from another node may claim more lamports than a number of 64 bits can add up.
+    total = min(sum(account.lamports for _, account in _all_accounts(node, level)), 2**64 - 1)
     held = node.chain.account(faucet, level)
     idle = held.lamports if held is not None else 0
     listed = [] if read.boolean(config, "excludeNonCirculatingAccountsList") else [str(faucet)]

@@ -62,8 +62,9 @@ def get_block(node: Node, params: Params) -> Any:
     block = _existing_block(node, slot, level)
     # Signatures alone are read without the transactions, which are much larger.
     shown = node.archive.block_transactions(slot) if details in ("full", "accounts") else []
+    reward = node.archive.reward(slot) if shows_rewards else None
     try:
-        body = block_json(block, shown, details, encoding, max_version, shows_rewards)
+        body = block_json(block, shown, details, encoding, max_version, shows_rewards, reward)
     except UnsupportedVersion as error:
         raise unsupported_transaction_version(error.version) from None
     return body | {"signatures": node.archive.block_signatures(slot)} if details == "signatures" else body

@@ -4,8 +4,8 @@ Implements: getHealth, getVersion, getIdentity, getGenesisHash, getClusterNodes,
 getSlotLeader, getSlotLeaders, getLeaderSchedule, getVoteAccounts, getStakeMinimumDelegation, getInflationGovernor,
 getInflationRate, getInflationReward, getHighestSnapshotSlot, getMaxRetransmitSlot, getMaxShredInsertSlot,
 getBlockProduction.
-There is one node, without votes, stake or inflation. Clients still ask about these, so each answer is a plausible
-constant. All of them are below, and the README names them.
+There is one node, without votes, stake or inflation: only fees are paid to leaders. Clients still ask about these, so
+each answer is a plausible constant. All of them are below, and the README names them.
 """
 
 from collections import Counter

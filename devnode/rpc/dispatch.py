@@ -99,7 +99,7 @@ class Dispatcher:
             raise invalid_request()
         method = self._table.get(name)
         if method is None:
-            raise method_not_found()
+            raise method_not_found(name)
         params = request.get("params")
         if params is None:
             params = []
@@ -126,6 +126,14 @@ def _finished(request: dict[str, Any], unfinished: Unfinished[Any], is_signed: b
     except RpcError as error:
         return None if "id" not in request else _failure(error, identifier)
     return None if "id" not in request else _success(result, identifier)
+
+
+def failed(body: bytes, error: RpcError) -> bytes:
+    """The answer to a body none of whose calls is executed, for the same reason."""
+    asked = orjson.loads(body)
+    if isinstance(asked, list):
+        return orjson.dumps([_failure(error, call.get("id") if isinstance(call, dict) else None) for call in asked])
+    return orjson.dumps(_failure(error, asked.get("id")))
 
 
 def _written(reply: dict[str, Any] | None) -> bytes | None:

@@ -29,8 +29,32 @@ def invalid_request(message: str = "Invalid request") -> RpcError:
     return RpcError(-32600, message)
 
 
-def method_not_found() -> RpcError:
-    return RpcError(-32601, "Method not found")
+_REMOVED = {  # Agave had these once; each with what took its place.
+    "getConfirmedBlock": "getBlock",
+    "getConfirmedBlocks": "getBlocks",
+    "getConfirmedBlocksWithLimit": "getBlocksWithLimit",
+    "getConfirmedSignaturesForAddress2": "getSignaturesForAddress",
+    "getConfirmedTransaction": "getTransaction",
+    "getFeeCalculatorForBlockhash": "isBlockhashValid and getFeeForMessage",
+    "getFeeRateGovernor": "getFeeForMessage",
+    "getFees": "getFeeForMessage",
+    "getRecentBlockhash": "getLatestBlockhash",
+    "getSignatureStatus": "getSignatureStatuses",
+    "getSnapshotSlot": "getHighestSnapshotSlot",
+    "getStakeActivation": "the stake account in jsonParsed",
+}
+_NAME_CHARACTERS_TOLD = 64
+
+
+def method_not_found(name: str) -> RpcError:
+    """Agave's code and text; the data say why, because a client cannot tell a removed method from a misspelt one."""
+    if name in _REMOVED:
+        reason = f"{name} is gone from Agave, and from here: use {_REMOVED[name]}"
+    elif name.endswith(("Subscribe", "Unsubscribe")):
+        reason = f"{name[:_NAME_CHARACTERS_TOLD]} is asked over WebSocket"
+    else:
+        reason = f"{name[:_NAME_CHARACTERS_TOLD]} is no method of this node, which has Agave's and simulateBundle"
+    return RpcError(-32601, "Method not found", reason)
 
 
 def invalid_params(message: str, data: Any = None) -> RpcError:

@@ -1,7 +1,8 @@
 """The HTTP door: POST / for JSON-RPC, GET /health, and whatever routes are handed in.
 
 Implements: a raw ASGI application; bodies are capped like a node's (50 KiB). Browsers may call JSON-RPC from any
-origin, as on a node; other routes give no such permission.
+origin, as on a node; other routes give no such permission. In a chain that clones, a call waits for the accounts that
+it touches, and gets an error if they cannot be fetched.
 Not here: what the routes do.
 """
 
@@ -9,16 +10,22 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
+import orjson
+
 from actors.http_server.exchange import HttpRequest
 from actors.http_server.responses import HttpResponse, refusal
+from devnode.cloning.cloner import CloneError, Cloner
+from devnode.cloning.touched import touched_by_calls, touched_by_fund
+from devnode.cloning.upstream import CLONING_HEADER
 from devnode.execution.signature_checks import SignatureChecks
 from devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send, send_reply
-from devnode.rpc.dispatch import Dispatcher, Unfinished
-from devnode.rpc.errors import RpcError
+from devnode.rpc.dispatch import Dispatcher, Unfinished, failed
+from devnode.rpc.errors import RpcError, internal_error
 from devnode.rpc.faulty_answers import answer_faultily
 from devnode.rpc.node import Health
 
 BODY_BYTES_MAX = 50 * 1024  # Agave's default max_request_body_size.
+FUND_PATH = "/admin/fund"
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\ncontent-length: "
@@ -42,7 +49,9 @@ class HttpDoor:
         routes: Mapping[tuple[str, str], Route],
         websocket: AsgiApp | None = None,
         signature_checks: SignatureChecks | None = None,
+        cloner: Cloner | None = None,
     ) -> None:
+        self._cloner = cloner
         self.signature_checks = SignatureChecks(cores=1) if signature_checks is None else signature_checks
         self._dispatcher, self._health, self._routes, self._websocket = dispatcher, health, routes, websocket
 
@@ -60,10 +69,16 @@ class HttpDoor:
         route = self._routes.get((verb, path))
         try:
             if route is not None:
-                reply = route(scope, await _body(receive))
+                body = await _body(receive)
+                reply = await self._lacking(scope, body) or route(scope, body)
                 await send_reply(send, reply if isinstance(reply, Reply) else await reply)
             elif verb == "POST" and path == "/":
-                await self._call(await _body(receive), receive, send)
+                body = await _body(receive)
+                lacking = await self._lacking(scope, body)
+                if lacking is None:
+                    await self._call(body, receive, send)
+                else:
+                    await send_reply(send, lacking, cors=True)
             elif verb == "GET" and path == "/health":
                 await send_reply(send, Reply(200, self._health_text(), b"text/plain"), cors=True)
             elif verb == "OPTIONS" and path == "/":
@@ -82,12 +97,30 @@ class HttpDoor:
             return
         await send_reply(send, Reply(200, self._dispatcher.answer(body) or b""), cors=True)
 
+    async def _lacking(self, scope: Scope, body: bytes) -> Reply | None:
+        """Bring the accounts that a request touches; the refusal if they cannot be fetched.
+
+        Nothing is brought for another node that clones: two that clone from each other would wait for each other."""
+        cloner = self._cloner
+        if cloner is None or scope["method"] != "POST" or CLONING_HEADER in dict(scope["headers"]):
+            return None
+        funds = scope["path"] == FUND_PATH
+        touched = touched_by_fund(body) if funds else touched_by_calls(body)
+        try:
+            await cloner.bring(touched)
+        except CloneError as error:
+            if funds:
+                return Reply(502, orjson.dumps({"ok": False, "error": str(error)}))
+            return Reply(200, failed(body, internal_error(str(error))))
+        return None
+
     # --- without ASGI (actors/http_server): JSON-RPC, answered in the turn that read it. A send may wait for a check of
     # its signatures. Measured with getAccountInfo on one core: 101 us of CPU by way of ASGI, half of that here.
 
     def takes(self, request: HttpRequest) -> bool:
-        """While faults may make a call wait, none is taken."""
-        return request.target == b"/" and request.keep_alive and not self._health.faults.befall_calls
+        """While faults or another node may make a call wait, none is taken."""
+        may_wait = self._cloner is not None or self._health.faults.befall_calls
+        return request.target == b"/" and request.keep_alive and not may_wait
 
     def answer(self, request: HttpRequest) -> "bytes | asyncio.Future[bytes]":
         """The reply to the body of a JSON-RPC call, empty for notifications."""

@@ -16,6 +16,7 @@ from devnode.chain.filling import BlockFilling
 from devnode.chain.genesis import ChainKeys
 from devnode.chain.intake import Intake
 from devnode.chain.pacemaker import Pacemaker
+from devnode.cloning.cloner import Cloner
 from devnode.journal.archive import Archive
 from devnode.market.market import Market
 from devnode.records.commitment import Commitment
@@ -57,6 +58,7 @@ class Node:
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
     markets: dict[int, Market] = field(default_factory=dict)  # By seed.
     pacemaker: Pacemaker | None = None  # Set when slots go on by themselves.
+    cloner: Cloner | None = None  # Of a chain that takes accounts over from another node.
     leaders: LeaderSchedule = field(init=False)
     faults: Faults = field(init=False)
     crowd: Crowd = field(init=False)
@@ -65,6 +67,7 @@ class Node:
 
     def __post_init__(self) -> None:
         self.leaders = LeaderSchedule(len(self.keys.leaders), self.chain.salt)
+        self.chain.leader_of = lambda slot: self.keys.leaders[self.leaders.leader_at(slot)].identity.pubkey()
         self.faults = Faults(self.chain, self.leaders.leader_at)
         self.crowd = Crowd(self.chain, self.faucet)
         filling = BlockFilling(self.chain, self.crowd)

@@ -118,8 +118,14 @@ class TpuDoor:
 
     def submit(self, raw: bytes) -> None:
         decoded = decode(raw)
-        if not isinstance(decoded, Malformed):
+        if isinstance(decoded, Malformed):
+            return
+        cloner = self._node.cloner
+        if cloner is None:
             self._node.intake.submit(decoded, Source.TPU, port=self._leader)
+        else:
+            intake, leader = self._node.intake, self._leader
+            cloner.bring_before(decoded, lambda: intake.submit(decoded, Source.TPU, port=leader))
 
 
 class _Server(QuicServer):

@@ -157,7 +157,7 @@ DEVNODE_LEVELS: tuple[tuple[str, ...], ...] = (
     ("execution",),
     ("launchpad", "journal"),
     ("chain",),
-    ("market",),
+    ("market", "cloning"),
     ("rpc",),
     ("geyser", "pubsub", "tpu", "block_engine"),
     ("",),

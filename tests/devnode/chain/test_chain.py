@@ -117,6 +117,7 @@ def test_a_transaction_publishes_all_its_events_in_order(local: LocalNode) -> No
         AccountWritten,
         AccountWritten,
         TransactionLanded,
+        AccountWritten,  # The leader's wallet, with its part of the fee.
         SlotSealed,
         SlotOpened,
         AccountWritten,  # The clock.
@@ -124,7 +125,9 @@ def test_a_transaction_publishes_all_its_events_in_order(local: LocalNode) -> No
         SlotFinalized,
     ]
     writes = [event for event in events if isinstance(event, AccountWritten)]
-    assert [write.pubkey for write in writes] == [payer.pubkey(), to, SYSVAR_CLOCK]
+    leader = local.keys.identity.pubkey()
+    assert [write.pubkey for write in writes] == [payer.pubkey(), to, leader, SYSVAR_CLOCK]
+    assert writes[2].transaction is None
     assert [write.write_version for write in writes] == sorted({write.write_version for write in writes})
     sealed = next(event for event in events if isinstance(event, SlotSealed))
     assert sealed.block.slot == slot and sealed.block.transactions == (record,)

@@ -10,6 +10,7 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from devnode.chain.bus import AccountWritten
+from devnode.chain.operations import return_to
 from devnode.chain.snapshots import SNAPSHOTS_MAX, SnapshotError, Snapshots
 from devnode.chain.submissions import Source
 from devnode.encoding.addresses import SYSTEM_PROGRAM
@@ -40,7 +41,7 @@ def test_accounts_are_as_they_were_and_the_chain_goes_on(local: LocalNode) -> No
     record = local.land(paid)
     local.finalize()
     slot = local.chain.levels.building.slot
-    assert local.chain.return_to(number) == 2
+    assert return_to(local.chain, number) == 3, "payer, receiver, and the leader with its part of the fee"
     assert local.chain.account(payer.pubkey(), Commitment.PROCESSED) == before
     assert local.chain.account(receiver, Commitment.PROCESSED) is None
     assert local.chain.account(receiver, Commitment.FINALIZED) is not None, "the past stays as it was"
@@ -58,7 +59,7 @@ def test_what_returns_is_written_to_disk(tmp_path_factory: pytest.TempPathFactor
     number = took(local)
     local.faucet.airdrop(receiver, 10**9)
     local.beat()
-    local.chain.return_to(number)
+    return_to(local.chain, number)
     local.beat()
     local = local.restarted()
     assert local.chain.vm.account(receiver) is None
@@ -71,7 +72,7 @@ def test_subscribers_see_the_accounts_as_writes_without_a_transaction(local: Loc
     number = took(local)
     local.faucet.airdrop(receiver, 10**9)
     heard = local.chain.bus.subscribe(AccountWritten)
-    local.chain.return_to(number)
+    return_to(local.chain, number)
     events = [event for event in heard.drain() if isinstance(event, AccountWritten)]
     assert {event.pubkey for event in events} == {receiver, local.faucet.pubkey}
     assert all(event.transaction is None and event.slot == local.chain.levels.building.slot for event in events)
@@ -84,9 +85,9 @@ def test_a_snapshot_serves_many_times_and_later_ones_stay(local: LocalNode) -> N
     local.faucet.airdrop(receiver, 10**9)
     second = took(local)
     for _ in range(3):
-        local.chain.return_to(first)
+        return_to(local.chain, first)
         assert local.chain.vm.account(receiver) is None
-        local.chain.return_to(second)
+        return_to(local.chain, second)
         held = local.chain.vm.account(receiver)
         assert held is not None and held.lamports == 10**9
         local.beat()
@@ -100,9 +101,9 @@ def test_a_lost_fork_does_not_change_a_snapshot(local: LocalNode) -> None:
     on_the_fork = took(local)
     local.lose()
     assert local.chain.vm.account(receiver) is None
-    local.chain.return_to(on_the_fork)
+    return_to(local.chain, on_the_fork)
     assert local.chain.vm.account(receiver) == holding(10**9)
-    local.chain.return_to(before)
+    return_to(local.chain, before)
     assert local.chain.vm.account(receiver) is None
 
 
@@ -114,7 +115,7 @@ def test_a_nonce_that_was_used_cannot_be_used_again(local: LocalNode) -> None:
     number = took(local)
     value = stored_value(local.chain.vm.account(nonce.pubkey()))
     local.chain.place(nonce.pubkey(), local.chain.vm.account(owner.pubkey()))
-    local.chain.return_to(number)
+    return_to(local.chain, number)
     renewed = stored_value(local.chain.vm.account(nonce.pubkey()))
     assert renewed is not None and renewed != value and renewed != Hash.default()
 
@@ -126,10 +127,10 @@ def test_a_program_that_goes_and_comes_back(local: LocalNode) -> None:
     local.chain.place(program, local.chain.vm.account(MEMO))
     with_it = took(local)
     call = Instruction(program, b"hello", [])
-    local.chain.return_to(without)
+    return_to(local.chain, without)
     result = local.chain.submit(bytes(local.signed(payer, call)), Source.RPC)
     assert isinstance(result, Refused) and result.err == "InvalidProgramForExecution"
-    local.chain.return_to(with_it)
+    return_to(local.chain, with_it)
     assert local.land(local.signed(payer, call, blockhash=local.blockhash())).meta.err is None
 
 

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
-from actors.geyser_proto import geyser_pb2
+from actors.geyser_proto import geyser_pb2, solana_storage_pb2
 from devnode.chain.bus import AccountWritten
 from devnode.encoding.addresses import SYSVAR_CLOCK
 from devnode.faults.plan import CutConnections, Once, read_plan
@@ -47,6 +48,7 @@ async def test_a_whole_slot_at_processed(streaming: Streaming) -> None:
     local.beat()
     updates = await listener.updates()
     assert kinds(updates) == [
+        "account",  # The leader's wallet, with its part of the fee.
         *("slot", "entry", "entry", "block", "block_meta", "slot"),
         *("slot", "slot", "account", "slot", "slot"),
     ]
@@ -54,11 +56,14 @@ async def test_a_whole_slot_at_processed(streaming: Streaming) -> None:
         *((slot, COMPLETED), (slot, PROCESSED)),
         *((slot + 1, FIRST_SHRED), (slot + 1, CREATED_BANK)),
     ]
-    sent = updates[3].block
+    sent = updates[4].block
+    (reward,) = sent.rewards.rewards
+    assert (reward.lamports, reward.reward_type) == (2_500, solana_storage_pb2.RewardType.Fee)
+    assert Pubkey.from_string(reward.pubkey) == local.keys.identity.pubkey()
     assert (sent.slot, sent.parent_slot, len(sent.entries)) == (slot, slot - 1, 2)
-    assert [one.signature for one in sent.transactions] == [updates[3].block.transactions[0].signature]
+    assert [one.signature for one in sent.transactions] == [updates[4].block.transactions[0].signature]
     assert sent.transactions[0].index == record.position
-    assert updates[8].account.account.pubkey == bytes(SYSVAR_CLOCK)
+    assert updates[9].account.account.pubkey == bytes(SYSVAR_CLOCK)
 
 
 async def test_first_shred_and_completed_have_no_parent(streaming: Streaming) -> None:

@@ -163,10 +163,12 @@ def test_a_block_is_equal_to_that_of_get_block(local: LocalNode, payer: Keypair,
 
 
 def test_rewards_are_shown_on_request(block: Block) -> None:
-    """There are no rewards, so the list is empty."""
     asked = BlockTopic(None, Commitment.CONFIRMED, "base64", "none", True, 0)
     value = block_value(block, block.transactions, asked)
-    assert value is not None and value["block"]["rewards"] == []
+    assert value is not None and block.reward is not None
+    (shown,) = value["block"]["rewards"]
+    assert (shown["pubkey"], shown["rewardType"]) == (block.reward.pubkey, "Fee")
+    assert (shown["lamports"], shown["postBalance"]) == (block.reward.lamports, block.reward.post_lamports)
 
 
 def test_a_mention_picks_transactions_and_blocks(block: Block) -> None:

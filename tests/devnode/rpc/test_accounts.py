@@ -133,11 +133,13 @@ def test_rent(local: LocalNode) -> None:
 
 
 def test_supply_adds_up(local: LocalNode) -> None:
-    """Circulating and non-circulating add up to the total; a grant of the faucet moves lamports to circulating."""
+    """Circulating and non-circulating add up to the total; a grant of the faucet moves lamports to circulating, as half
+    of its fee to the leader does."""
     before = local.call("getSupply")["value"]
     local.wallet(10**9)
     after = local.call("getSupply")["value"]
-    assert after["circulating"] == before["circulating"] + 10**9
+    burned = before["total"] - after["total"]
+    assert after["circulating"] == before["circulating"] + 10**9 + burned + 1, "and a lamport of priority fee"
     assert after["total"] == after["circulating"] + after["nonCirculating"]
     faucet = str(local.faucet.pubkey)
     assert after["nonCirculatingAccounts"] == [faucet]

@@ -44,7 +44,7 @@ def test_a_block_in_every_detail(local: LocalNode) -> None:
     version = {"maxSupportedTransactionVersion": 0}
     full = local.call("getBlock", record.slot, version)
     assert full["transactions"][0]["transaction"]["signatures"] == [record.signature]
-    assert full["rewards"] == [] and full["transactions"][0]["version"] == 0
+    assert full["transactions"][0]["version"] == 0
     assert local.call("getBlock", record.slot, {"transactionDetails": "signatures"})["signatures"] == [record.signature]
     none = local.call("getBlock", record.slot, {"transactionDetails": "none", "rewards": False})
     assert "transactions" not in none and "signatures" not in none and "rewards" not in none
@@ -55,6 +55,36 @@ def test_a_block_in_every_detail(local: LocalNode) -> None:
     assert block is not None and block.transactions is not None and len(block.transactions) == 1
     assert local.error("getBlock", record.slot)[0] == -32015
     assert local.call("getBlock", record.slot, version | {"encoding": "jsonParsed"})["blockhash"] == full["blockhash"]
+
+
+def test_the_leader_gets_its_part_of_the_fees(local: LocalNode) -> None:
+    """Half of the base fee, rounded up, and the whole priority fee; the rest is burned. A block without fees has no
+    rewards, and a lost fork pays nobody. A restart knows the rewards."""
+    payer, leader = local.wallet(), local.keys.identity.pubkey()
+    asked = {"maxSupportedTransactionVersion": 0, "transactionDetails": "none"}
+    assert local.call("getBlock", local.chain.levels.building.slot - 1, asked)["rewards"] == []
+    supply = local.call("getSupply", {"commitment": "processed"})["value"]["total"]
+    before = local.call("getBalance", str(leader), {"commitment": "processed"})["value"]
+    price = set_compute_unit_price(1_000_000)  # A lamport for each unit that is asked for.
+    record = local.land(
+        local.signed(payer, price, set_compute_unit_limit(777), give(payer, Pubkey.new_unique(), 10**6))
+    )
+    assert record.meta.fee_lamports == 5_777
+    local.lose()
+    assert local.call("getBalance", str(leader), {"commitment": "processed"})["value"] == before
+    record = local.land(
+        local.signed(payer, price, set_compute_unit_limit(777), give(payer, Pubkey.new_unique(), 10**6))
+    )
+    local.finalize()
+    reward = {"pubkey": str(leader), "lamports": 3_277, "postBalance": before + 3_277}
+    shown = local.call("getBlock", record.slot, asked)["rewards"]
+    assert shown == [reward | {"rewardType": "Fee", "commission": None}]
+    assert local.call("getBalance", str(leader))["value"] == before + 3_277
+    assert local.call("getSupply")["value"]["total"] == supply - 2_500
+    assert "rewards" not in local.call("getBlock", record.slot, asked | {"rewards": False})
+    raw = local.raw_reply("getBlock", record.slot, {"maxSupportedTransactionVersion": 0})
+    block = responses.GetBlockResp.from_json(raw).value
+    assert block is not None and block.rewards is not None and block.rewards[0].lamports == 3_277
 
 
 def test_missing_blocks_have_the_error_of_a_node(local: LocalNode) -> None:

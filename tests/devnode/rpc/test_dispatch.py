@@ -108,8 +108,23 @@ def test_the_bytes_of_a_reply_are_stable(local: LocalNode) -> None:
     )
     unknown = b'{"jsonrpc":"2.0","id":null,"method":"getNothing"}'
     assert local.dispatcher.answer(unknown) == (
-        b'{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":null}'
+        b'{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found","data":"getNothing is no method of this'
+        b' node, which has Agave\'s and simulateBundle"},"id":null}'
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("getConfirmedBlock", "getConfirmedBlock is gone from Agave, and from here: use getBlock"),
+        ("getRecentBlockhash", "getRecentBlockhash is gone from Agave, and from here: use getLatestBlockhash"),
+        ("slotSubscribe", "slotSubscribe is asked over WebSocket"),
+        ("getAsset", "getAsset is no method of this node, which has Agave's and simulateBundle"),
+        ("x" * 9_999, "x" * 64 + " is no method of this node, which has Agave's and simulateBundle"),
+    ],
+)
+def test_a_method_that_is_not_there_says_why(local: LocalNode, method: str, reason: str) -> None:
+    assert local.reply(method)["error"] == {"code": -32601, "message": "Method not found", "data": reason}
 
 
 @pytest.mark.parametrize(
