@@ -49,7 +49,7 @@ GROUP BY 1, 2 ORDER BY 3 DESC
 """
 
 
-class Question(NamedTuple):
+class PageQuestion(NamedTuple):
     """One page of the busy account. plain_too: also by the plain condition, which may take very long."""
 
     name: str
@@ -58,29 +58,29 @@ class Question(NamedTuple):
     plain_too: bool = False
 
 
-def questions(begins: list[int]) -> list[Question]:
+def questions(begins: list[int]) -> list[PageQuestion]:
     """The pages that are measured. begins: of the months, and where the last one ends."""
     early, middle = (begins[0] + 86_400_000, 1), (begins[len(begins) // 2], 1)
     of_last_month = LedgerFilter(from_ms=begins[-2], to_ms=begins[-1], method=RARE)
     rare_kind, none = int(EntryType.REFUND), int(EntryType.DEPOSIT)
     return [
-        Question("first page"),
-        Question("first page of 500", limit=500),
-        Question("by cursor, half-way", LedgerFilter(middle)),
-        Question("by cursor, at the far end", LedgerFilter(early)),
-        Question("by type: charges", LedgerFilter(kind=int(EntryType.DEBIT))),
-        Question("by type: one in 2,000", LedgerFilter(kind=rare_kind), plain_too=True),
-        Question("by type: one, the oldest", LedgerFilter(kind=int(EntryType.ADJUSTMENT)), plain_too=True),
-        Question("by type: none", LedgerFilter(kind=none), plain_too=True),
-        Question("by method: a common one", LedgerFilter(method=METHODS[0])),
-        Question("by method: a common one, half-way", LedgerFilter(middle, method=METHODS[0])),
-        Question("by method: 50 in all", LedgerFilter(method=RARE), plain_too=True),
-        Question("by method: 50 in all, of the last month", of_last_month, plain_too=True),
-        Question("by method: never called", LedgerFilter(method="getBlockTime"), plain_too=True),
+        PageQuestion("first page"),
+        PageQuestion("first page of 500", limit=500),
+        PageQuestion("by cursor, half-way", LedgerFilter(middle)),
+        PageQuestion("by cursor, at the far end", LedgerFilter(early)),
+        PageQuestion("by type: charges", LedgerFilter(kind=int(EntryType.DEBIT))),
+        PageQuestion("by type: one in 2,000", LedgerFilter(kind=rare_kind), plain_too=True),
+        PageQuestion("by type: one, the oldest", LedgerFilter(kind=int(EntryType.ADJUSTMENT)), plain_too=True),
+        PageQuestion("by type: none", LedgerFilter(kind=none), plain_too=True),
+        PageQuestion("by method: a common one", LedgerFilter(method=METHODS[0])),
+        PageQuestion("by method: a common one, half-way", LedgerFilter(middle, method=METHODS[0])),
+        PageQuestion("by method: 50 in all", LedgerFilter(method=RARE), plain_too=True),
+        PageQuestion("by method: 50 in all, of the last month", of_last_month, plain_too=True),
+        PageQuestion("by method: never called", LedgerFilter(method="getBlockTime"), plain_too=True),
     ]
 
 
-async def pages(store: PostgresAccountStore, question: Question) -> tuple[list[Entry], list[float]]:
+async def pages(store: PostgresAccountStore, question: PageQuestion) -> tuple[list[Entry], list[float]]:
     """Ask for a page some times; return its entries and the milliseconds of each time, the first one first."""
     times = []
     for _ in range(_TURNS + 1):
@@ -92,7 +92,7 @@ async def pages(store: PostgresAccountStore, question: Question) -> tuple[list[E
     return entries, times
 
 
-async def plain_page(connection: asyncpg.Connection, question: Question) -> tuple[list[Entry], float]:
+async def plain_page(connection: asyncpg.Connection, question: PageQuestion) -> tuple[list[Entry], float]:
     """The same page by the condition alone, once, without the indexes by type and method; and its milliseconds."""
     condition, values = question.filter.condition(3)
     async with connection.transaction():
