@@ -27,6 +27,7 @@ SCENARIOS = {
     "devnode": ("devnode", "main", "the embedded chain alone: reads, sends, slots, memory, TPU"),
     "deposits": ("deposits", "main", "a backlog of deposits until the last credit is durable"),
     "usage": ("usage", "main", "the query of GET /account/usage on ten million ledger entries"),
+    "ledger-growth": ("ledger_growth", "main", "pages, audit and disk of a ledger of ten million entries"),
     "sends": ("sends", "main", "sendAndConfirm through the product, under losses and kills"),
     "races": ("races", "main", "races over three legs beside races over each leg alone"),
     "racers": ("racers", "main", "several racers: many sends in flight, and moves, kills and cuts under load"),

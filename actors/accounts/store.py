@@ -345,16 +345,15 @@ class PostgresAccountStore:
     async def entries(
         self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
     ) -> list[Entry]:
+        columns = _ENTRY_COLUMNS
         if debits_only:
             wanted = msgspec.structs.replace(wanted, kind=int(EntryType.DEBIT))
+            columns = columns.replace("amount", _CONSUMED)
         page, values = wanted.page(offset, limit)
-        columns = _ENTRY_COLUMNS.replace("amount", _CONSUMED) if debits_only else _ENTRY_COLUMNS
         # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
         async with self._listing, self._reading() as connection:
-            rows = await connection.fetch(
-                f"SELECT {columns} FROM ({page}) AS page ORDER BY at_ms DESC, seq DESC",  # noqa: S608 - ours.
-                *(pubkey, *values),
-            )
+            sql = f"SELECT {columns} FROM ({page}) AS page ORDER BY at_ms DESC, seq DESC"  # noqa: S608 - ours.
+            rows = await connection.fetch(sql, pubkey, *values)
         return [Entry(*row) for row in rows]
 
     async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:

@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 
 from actors.call_log.core import CallsOfAccount, LoggedCall
 from actors.call_log.store import ACCOUNT_WEIGHT, KEPT_MS, CallLogStore, CallLogUnavailable, RedisCallLogStore
+from actors.storage.connections import open_redis
 from tests.call_log.memory_store import MemoryCallLogStore
 
 FIRST, SECOND, POOR = b"a" * 32, b"b" * 32, b"c" * 32
@@ -113,7 +114,7 @@ async def test_old_calls_of_an_account_that_goes_on_leave_redis(redis_url: str) 
 
 
 async def test_a_store_that_is_away_is_told_as_such() -> None:
-    client = Redis(host="127.0.0.1", port=1)
+    client = open_redis("redis://127.0.0.1:1")  # With the tries that the product makes.
     store = RedisCallLogStore(client, 1, 100)
     with pytest.raises(CallLogUnavailable):
         await store.append([of(FIRST, 1)], 0)

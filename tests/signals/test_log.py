@@ -26,6 +26,7 @@ from actors.signals.log import (
     parse_cursor,
 )
 from actors.signals.positions import SLICES, Division
+from actors.storage.connections import open_redis
 from tests.signals.memory_store import MemorySignalLog
 
 
@@ -258,7 +259,7 @@ def test_an_entry_survives_being_stored() -> None:
 
 
 async def test_a_redis_that_is_away_is_told_as_such() -> None:
-    client = Redis(host="127.0.0.1", port=1)
+    client = open_redis("redis://127.0.0.1:1")  # With the tries that the product makes.
     with pytest.raises(SignalLogUnavailable):
         await RedisSignalLog(client).claim(0, 1, None)
     await client.aclose()

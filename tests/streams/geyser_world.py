@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import grpc
 
@@ -17,6 +18,7 @@ from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import STREAMS
 from actors.streams.api import WINDOW, BlockPart, WindowPart
+from actors.streams.hub import window_source
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.yellowstone.feeds import GeyserFeeds
 from actors.streams.yellowstone.replays import GeyserReplays
@@ -225,12 +227,14 @@ async def geyser_world(
     )
     local = LocalNode(folder)
     world = GeyserWorld(local, account or OneAccount(credits), GeyserConfig(**settings), minute_seconds, keeps_window)
-    try:
-        await world.start()
-        yield world
-    finally:
-        await world.close()
-        local.close()
+    # A chain that has just begun has no window yet. The hub asks for it again half a second later, and then a second.
+    with mock.patch.object(window_source, "_AGAIN_SECONDS", 0.02):
+        try:
+            await world.start()
+            yield world
+        finally:
+            await world.close()
+            local.close()
 
 
 def everything(level: Any = geyser_pb2.PROCESSED) -> Request:

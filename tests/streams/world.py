@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import orjson
 import uvicorn
@@ -15,6 +16,7 @@ from actors.config import StreamsConfig
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.replica import Link
+from actors.http_server import websocket
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer
 from actors.metering.api import SubscriptionKind
@@ -129,8 +131,10 @@ async def open_sockets(
                 *(world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock), streams=sockets
             )
         )
-        async with served(door) as port:
-            yield Sockets(world, hub, sockets, meters, watch, port)
+        # A socket that the door closes is read for 2 s more, and its client waits for that.
+        with mock.patch.object(websocket, "LINGER_SECONDS", min(0.3, websocket.LINGER_SECONDS)):
+            async with served(door) as port:
+                yield Sockets(world, hub, sockets, meters, watch, port)
         await door.close()
         await meters.stop()
     await hub.stop()

@@ -10,6 +10,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 
 from tests.tidy.sources import ROOT, Source, sources
 
@@ -41,13 +42,15 @@ def marked(test: Test) -> set[int]:
 def shown(source: Source) -> Iterator[tuple[int, str, str]]:
     """The threats that a file shows: number, ring, name of the test."""
     of_module = cited(source.docstring)
-    for node in ast.walk(source.tree):
+    classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef)]
+    for node in (node for scope in (source.tree, *classes) for node in scope.body):
         if isinstance(node, Test) and node.name.startswith("test_"):
             own = marked(node) | cited(ast.get_docstring(node))
             for number in own or of_module:
                 yield number, ring_of(source, node), node.name
 
 
+@cache
 def columns() -> dict[int, tuple[str, str]]:
     """The two columns of each threat that some test shows."""
     rings: dict[int, set[str]] = defaultdict(set)

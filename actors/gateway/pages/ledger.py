@@ -15,7 +15,7 @@ from actors.calls import OPERATION_BYTES
 from actors.errors import Err, Refusal
 from actors.gateway.calls.accepted import preferred
 from actors.gateway.pages.account import ledger_entry, parse_window
-from actors.gateway.pages.parquet import Column, Kind, parquet_file
+from actors.gateway.pages.parquet import Column, ColumnKind, parquet_file
 from actors.gateway.pages.usage import CSV, JSON, cell
 from actors.times import unix_ms
 
@@ -26,20 +26,20 @@ _FILTERS = ("cursor", "from", "to", "type", "method", "operation", "format", "de
 _METHOD_CHARACTERS_MAX = 128
 _OPERATION = re.compile(f"[0-9a-fA-F]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _COLUMNS = (
-    Column("timestamp", Kind.TIME_MS),
-    Column("type", Kind.TEXT),
-    Column("method", Kind.TEXT, optional=True),
-    Column("amount", Kind.NUMBER),
-    Column("balance", Kind.NUMBER),
-    Column("outcome", Kind.TEXT, optional=True),
-    Column("description", Kind.TEXT),
-    Column("number", Kind.NUMBER),
-    Column("operation", Kind.TEXT, optional=True),
-    Column("signature", Kind.TEXT, optional=True),
-    Column("request_id", Kind.TEXT, optional=True),
-    Column("digest", Kind.TEXT, optional=True),
-    Column("cache", Kind.TEXT, optional=True),
-    Column("key", Kind.NUMBER, optional=True),
+    Column("timestamp", ColumnKind.TIME_MS),
+    Column("type", ColumnKind.TEXT),
+    Column("method", ColumnKind.TEXT, optional=True),
+    Column("amount", ColumnKind.NUMBER),
+    Column("balance", ColumnKind.NUMBER),
+    Column("outcome", ColumnKind.TEXT, optional=True),
+    Column("description", ColumnKind.TEXT),
+    Column("number", ColumnKind.NUMBER),
+    Column("operation", ColumnKind.TEXT, optional=True),
+    Column("signature", ColumnKind.TEXT, optional=True),
+    Column("request_id", ColumnKind.TEXT, optional=True),
+    Column("digest", ColumnKind.TEXT, optional=True),
+    Column("cache", ColumnKind.TEXT, optional=True),
+    Column("key", ColumnKind.NUMBER, optional=True),
 )
 _NAMES = tuple(column.name for column in _COLUMNS)
 

@@ -22,7 +22,7 @@ _UTF8, _TIMESTAMP_MILLIS = 0, 9  # As readers from before logical types name the
 _CREATED_BY = "ledger-gateway"
 
 
-class Kind(IntEnum):
+class ColumnKind(IntEnum):
     """What a column has: whole numbers of 64 bits, Unix milliseconds, or texts."""
 
     NUMBER = 0
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     """optional: values may be None."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     optional: bool = False
 
 
@@ -44,7 +44,7 @@ def parquet_file(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> by
     for place, column in enumerate(columns):
         page = _page(column, [row[place] for row in rows])
         size = len(page)
-        kind = _BYTE_ARRAY if column.kind is Kind.TEXT else _INT64
+        kind = _BYTE_ARRAY if column.kind is ColumnKind.TEXT else _INT64
         told = _struct(
             (1, kind),
             (2, [_PLAIN, _RLE]),
@@ -67,7 +67,7 @@ def parquet_file(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> by
 def _page(column: Column, values: list[Any]) -> bytes:
     """One column's page, with its header."""
     present = [value for value in values if value is not None] if column.optional else values
-    if column.kind is Kind.TEXT:
+    if column.kind is ColumnKind.TEXT:
         texts = [value.encode() for value in present]
         data = b"".join([struct.pack("<I", len(text)) + text for text in texts])
     else:
@@ -93,10 +93,10 @@ def _levels(present: Iterable[bool]) -> bytes:
 
 def _element(column: Column) -> "_Struct":
     repetition = _OPTIONAL if column.optional else _REQUIRED
-    if column.kind is Kind.TEXT:
+    if column.kind is ColumnKind.TEXT:
         logical = _struct((1, _struct()))
         return _struct((1, _BYTE_ARRAY), (3, repetition), (4, column.name), (6, _UTF8), (10, logical))
-    if column.kind is Kind.NUMBER:
+    if column.kind is ColumnKind.NUMBER:
         return _struct((1, _INT64), (3, repetition), (4, column.name))
     logical = _struct((8, _struct((1, True), (2, _struct((1, _struct()))))))  # In UTC, of milliseconds.
     return _struct((1, _INT64), (3, repetition), (4, column.name), (6, _TIMESTAMP_MILLIS), (10, logical))

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.gateway.pages.parquet import Column, Kind, parquet_file
+from actors.gateway.pages.parquet import Column, ColumnKind, parquet_file
 
 COLUMNS = (
-    Column("at", Kind.TIME_MS),
-    Column("amount", Kind.NUMBER),
-    Column("key", Kind.NUMBER, optional=True),
-    Column("type", Kind.TEXT),
-    Column("method", Kind.TEXT, optional=True),
+    Column("at", ColumnKind.TIME_MS),
+    Column("amount", ColumnKind.NUMBER),
+    Column("key", ColumnKind.NUMBER, optional=True),
+    Column("type", ColumnKind.TEXT),
+    Column("method", ColumnKind.TEXT, optional=True),
 )
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 ROWS = st.lists(
@@ -50,7 +50,7 @@ def test_a_time_is_that_moment() -> None:
 
 def test_many_columns_and_long_runs_are_read_too() -> None:
     """Lists of 15 and more, and runs of more than 63, have another form in the file."""
-    columns = [Column(f"c{number}", Kind.NUMBER, optional=True) for number in range(20)]
+    columns = [Column(f"c{number}", ColumnKind.NUMBER, optional=True) for number in range(20)]
     rows = [[None if 100 <= line < 300 else line] * 20 for line in range(500)]
     assert read(parquet_file(columns, rows)).column("c19").to_pylist() == [row[0] for row in rows]
 
