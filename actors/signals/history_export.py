@@ -303,7 +303,8 @@ class _Export:
 
     async def _prepare(self, first_ms: int, place: Cursor, lines: Sequence[bytes]) -> _Slice:
         corrections = await self._page.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX)
-        return _Slice(*await self._page.in_thread(_prepared, self._encoder, lines, corrections), place, "")
+        prepared, events = await self._page.in_thread(_prepared, self._encoder, lines, corrections)
+        return _Slice(prepared, events, place, "")
 
     async def _next(self) -> _Slice:
         """Raises HistoryUnavailable and MsgspecError."""
