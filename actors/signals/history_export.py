@@ -3,9 +3,12 @@
 Implements: decisions, "history of signals"; money rule 10. A shell over history_rows.py, history_slices.py,
 history_formats.py.
 
-A slice is read, then held, then encoded and sent, then posted; the next one is read meanwhile, so that at most two are
-in memory. A client that leaves in the middle of a slice pays for it if any piece of it was given to the connection;
-else its hold is released. Slices grow while the client is fast, and are the smallest again when it is slow.
+A slice is fetched, read, held, encoded and sent, then posted; meanwhile the next one is read and the one after it is
+fetched, so that at most three are in memory. A client that leaves in the middle of a slice pays for it if any piece of
+it was given to the connection; else its hold is released. Slices grow, and are the smallest for a client that is slow.
+
+Threads that work beside the loop take Python's lock from it at each of its system calls, for the switch interval, which
+is 5 ms by default: a call of another client has ten of them. So it is shortened while exports run.
 
 When full: above EXPORTS_MAX exports of a replica: 503, of one account above ACCOUNT_EXPORTS_MAX: 429, both free. A
 client that does not take a slice within SLICE_SECONDS_MAX is cut off. All exports of a replica share THREADS threads.
@@ -13,6 +16,7 @@ client that does not take a slice within SLICE_SECONDS_MAX is cut off. All expor
 
 import asyncio
 import logging
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,12 +43,13 @@ logger = logging.getLogger(__name__)
 
 CREDITS = STREAMS["signals"]["history_credits"]  # Of each started EVENTS.
 EVENTS = STREAMS["signals"]["history_events"]
-EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to two slices in memory, of about 8 MB.
+EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 8 MB.
 SLICE_EVENTS_MAX = 8 * EVENTS
 # With the 30 seconds that the gateway waits for one piece it is less than the shortest life of a hold, 55 seconds.
 SLICE_SECONDS_MAX = 20.0
 _SLOW_SECONDS = 2.0
 THREADS = 2
+_SWITCH_SECONDS = 0.0005
 _ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
 _SEQUENCE_MAX = (1 << 32) - 1
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the history of signals cannot be read at the moment")
@@ -58,16 +63,19 @@ _ACCOUNT_FULL = Refusal(
 # the buffers of the sockets on the way hold, of which 12 MB of JSON lines are assumed.
 _PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
 _LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
-_COMPLETE, _NEWEST, _CAPPED = "complete", "newest", "max_credits"
+_COMPLETE, _NEWEST, _CAPPED, _UNAVAILABLE = "complete", "newest", "max_credits", "unavailable"
 
 
 class _Slice(NamedTuple):
-    """events: how many. place: of its last entry; of a last slice, the end of the range."""
+    """events: how many. place: of its last entry. end: why nothing follows, of one without events; else empty."""
 
     prepared: Any
     events: int
     place: Cursor
-    is_last: bool
+    end: str
+
+
+_Slices = asyncio.Queue[_Slice | asyncio.Task[_Slice] | HistoryUnavailable]
 
 
 class SignalHistoryPage:
@@ -79,6 +87,7 @@ class SignalHistoryPage:
         self._types = {name: content_type for name, (content_type, _) in self._formats.items()}
         self._threads = ThreadPoolExecutor(THREADS, "signal-history")
         self.exports: Counter[bytes] = Counter()
+        self._usual_switch_seconds = sys.getswitchinterval()
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -107,6 +116,8 @@ class SignalHistoryPage:
 
     def _enter(self, account: bytes) -> Callable[[], None]:
         """Count an export. Return what ends that, whoever calls it first."""
+        if not self.exports:
+            sys.setswitchinterval(_SWITCH_SECONDS)
         self.exports[account] += 1
         counted = [account]
 
@@ -115,6 +126,8 @@ class SignalHistoryPage:
                 self.exports[counted.pop()] -= 1
                 if not self.exports[account]:
                     del self.exports[account]
+                if not self.exports:
+                    sys.setswitchinterval(self._usual_switch_seconds)
 
         return leave
 
@@ -201,7 +214,10 @@ class _Export:
         self._events_max = None if asked.credits_max is None else asked.credits_max // CREDITS * EVENTS
         self._place = wanted.after
         self._ended: Refusal | None = None
-        self._reading: asyncio.Task[_Slice] | None = None
+        self._size_max = SLICE_EVENTS_MAX
+        self._slices: _Slices = asyncio.Queue(1)
+        self._reading: asyncio.Task[None] | None = None
+        self._preparing: set[asyncio.Task[_Slice]] = set()
 
     # --- what is paid
 
@@ -236,8 +252,7 @@ class _Export:
         charge, self._charge = self._charge, None
         if charge is not None:
             self._meters.run(self._settled(charge))
-        if self._reading is not None:
-            self._reading.cancel()
+        self._stop_reading()
         self._page.watch.leave(self._proof, self._payer, self)
 
     async def _settled(self, charge: HeldCharge) -> None:
@@ -253,48 +268,76 @@ class _Export:
 
     # --- what is read
 
-    def _read(self, place: Cursor, count: int) -> None:
-        self._reading = asyncio.create_task(self._slice(place, count))
+    def _start_reading(self, most: int | None) -> None:
+        """Read on behind what was delivered. most: events that are still allowed; None: any number."""
+        self._stop_reading()
+        self._slices = asyncio.Queue(1)
+        self._reading = asyncio.create_task(self._read(self._place, most, self._slices))
 
-    async def _slice(self, place: Cursor, count: int) -> _Slice:
-        lines = await self._page.rows.slice(self._wanted._replace(after=place), count)
-        if not lines:
-            return _Slice(None, 0, self._wanted.last, True)
-        first_ms, *last = last_place(lines)
-        corrections = await self._page.rows.corrections(first_ms, last[0] + CORRECTED_MS_MAX)
-        prepared, kept, fetched = await self._page.in_thread(_prepared, self._encoder, lines, corrections)
-        is_last = fetched < count
-        return _Slice(prepared, kept, self._wanted.last if is_last else (last[0], last[1]), is_last)
+    def _stop_reading(self) -> None:
+        for task in (self._reading, *self._preparing):
+            if task is not None:
+                task.cancel()
+        self._preparing.clear()
+
+    async def _read(self, place: Cursor, most: int | None, slices: "_Slices") -> None:
+        """Fetch a slice while the one before is prepared, and the one before that is sent."""
+        size = EVENTS
+        try:
+            while most is None or most > 0:
+                count = size if most is None else min(size, most)
+                lines = await self._page.rows.slice(self._wanted._replace(after=place), count)
+                if not lines:
+                    await slices.put(_Slice(None, 0, self._wanted.last, self._told.whole))
+                    return
+                first_ms, *last = last_place(lines)
+                place = last[0], last[1]
+                prepared = asyncio.create_task(self._prepare(first_ms, place, lines))
+                self._preparing.add(prepared)
+                await slices.put(prepared)
+                size = min(2 * size, self._size_max)
+                most = None if most is None else most - count
+            await slices.put(_Slice(None, 0, place, _CAPPED))
+        except HistoryUnavailable as error:
+            await slices.put(error)
+
+    async def _prepare(self, first_ms: int, place: Cursor, lines: Sequence[bytes]) -> _Slice:
+        corrections = await self._page.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX)
+        prepared, events = await self._page.in_thread(_prepared, self._encoder, lines, corrections)
+        return _Slice(prepared, events, place, "")
+
+    async def _next(self) -> _Slice:
+        """Raises HistoryUnavailable and MsgspecError."""
+        found = await self._slices.get()
+        if isinstance(found, HistoryUnavailable):
+            raise found
+        if isinstance(found, _Slice):
+            return found
+        self._preparing.discard(found)
+        return await found
 
     # --- what is sent
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         self._page.watch.join(self._proof, self._payer, self, self._may_not_go_on)
-        head = self._encoder.head()
-        if head:
+        if head := self._encoder.head():
             yield head
-        size, reason = EVENTS, ""
-        self._read(self._place, size)
+        self._start_reading(self._left())
+        reason = ""
         while not reason:
-            assert self._reading is not None
             try:
-                found = await self._reading
+                found = await self._next()
             except (HistoryUnavailable, msgspec.MsgspecError) as error:
                 logger.warning("an export of signals ends early: %s", type(error).__name__)
-                reason = "unavailable"
+                reason = _UNAVAILABLE
                 break
             refusal = self._ended or await self._hold(self._events + found.events)
-            if refusal is not None and refusal.err in _LACKS and found.events > EVENTS:
-                size = EVENTS - self._events % EVENTS  # As much as the smallest charge pays for.
-                self._read(self._place, size)
+            if refusal is not None and refusal.err in _LACKS and self._size_max > EVENTS:
+                self._go_on_in_smallest()  # The last credits may pay for such a slice.
                 continue
             if refusal is not None:
                 reason = refusal.err.name.lower()
                 break
-            left = None if self._events_max is None else self._events_max - self._events - found.events
-            if not found.is_last and left != 0:
-                size = min(size, left or size)
-                self._read(found.place, size)
             began = self._page.clock.monotonic()
             for piece in await self._page.in_thread(self._encoder.write, found.prepared) if found.events else ():
                 self._given = True
@@ -305,14 +348,23 @@ class _Export:
                     return  # Without an end, as after any cut.
             if found.events:
                 await self._post()
-            self._events, self._place = self._events + found.events, found.place
-            is_slow = self._page.clock.monotonic() - began > _SLOW_SECONDS
-            size = EVENTS if is_slow else min(2 * size, SLICE_EVENTS_MAX)
-            reason = self._told.whole if found.is_last else _CAPPED if left == 0 else ""
-        if reason != "unavailable":
+            self._events, self._place, reason = self._events + found.events, found.place, found.end
+            if reason == _CAPPED and self._left():  # Corrections took some of what was fetched.
+                reason = ""
+                self._start_reading(self._left())
+            elif self._size_max > EVENTS and self._page.clock.monotonic() - began > _SLOW_SECONDS and not reason:
+                self._go_on_in_smallest()
+        if reason != _UNAVAILABLE:
             self._given = True
             await self._post()  # Of an answer without signals: its minimum.
         yield await self._page.in_thread(self._encoder.end, self._end(reason))
+
+    def _left(self) -> int | None:
+        return None if self._events_max is None else self._events_max - self._events
+
+    def _go_on_in_smallest(self) -> None:
+        self._size_max = EVENTS
+        self._start_reading(self._left())
 
     def _end(self, reason: str) -> dict[str, Any]:
         return {
@@ -354,11 +406,11 @@ def _whole(is_whole: bool) -> str:
     return _COMPLETE if is_whole else _NEWEST
 
 
-def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[bytes]) -> tuple[Any, int, int]:
-    """Return what the encoder writes, how many signals that are, and how many lines were read."""
-    groups, fetched = read_signals(lines, corrections)
+def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[bytes]) -> tuple[Any, int]:
+    """Return what the encoder writes, and how many signals that are."""
+    groups = read_signals(lines, corrections)
     count = sum(map(len, groups))
-    return (encoder.prepare(groups) if count else None), count, fetched
+    return (encoder.prepare(groups) if count else None), count
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 import orjson
 
-from actors.signals.history_slices import StoredSignal, rest
+from actors.signals.history_slices import StoredSignal
 
 COLUMNS = (
     *("time_ms", "cursor", "kind", "program", "signature", "slot", "mint", "quote_asset", "curve_type", "complete"),
@@ -23,6 +23,7 @@ COLUMNS = (
 )
 _PIECE_BYTES = 1 << 16
 _READ_BYTES = 1 << 20  # Of JSON lines at once; a row has at most some thousand.
+_GROUPS_AT_ONCE = 8
 _ROWS_A_PIECE = 150  # Of text: about 64 KiB.
 END_KEY = b"ledger_gateway.end"
 
@@ -147,7 +148,6 @@ def _texts(groups: Sequence[Sequence[StoredSignal]], encode: Callable[[Sequence[
     for group in groups:
         for start in range(0, len(group), _ROWS_A_PIECE):
             pieces.append(encode(group[start : start + _ROWS_A_PIECE]))
-        rest()
     return pieces
 
 
@@ -174,8 +174,9 @@ class _Columns:
             return self._arrow.RecordBatch.from_arrays(
                 [self._arrow.nulls(0, kind) for kind in self.schema.types], schema=self.schema
             )
-        # Group by group: to join the lines of a slice would hold the lock for milliseconds.
-        tables = [self._read(b"".join(self._lines.prepare([group]))) for group in groups]
+        # Some groups at once: to join the lines of a slice would hold the lock for milliseconds.
+        parts = (groups[start : start + _GROUPS_AT_ONCE] for start in range(0, len(groups), _GROUPS_AT_ONCE))
+        tables = [self._read(b"".join(self._lines.prepare(part))) for part in parts]
         # One piece of memory for each column: a slice is far below the 2 GiB that one array of texts may have.
         columns = [column.chunk(0) for column in self._arrow.concat_tables(tables).combine_chunks().columns]
         return self._arrow.RecordBatch.from_arrays([columns[0].view(self._time), *columns[1:]], schema=self.schema)

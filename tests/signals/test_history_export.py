@@ -160,7 +160,7 @@ async def test_all_formats_have_the_same_rows_and_tell_their_end(urls: tuple[str
         answer = await world.ask({"from": FROM, "format": "arrow"}, {"accept": "text/csv"})
         assert isinstance(answer, PageAnswer)
         reader, batches = pyarrow.ipc.open_stream(await read(answer)), []
-        for _ in range(4):
+        for _ in range(3):
             batch, metadata = reader.read_next_batch_with_custom_metadata()
             batches.append(batch)
         kept = orjson.loads(metadata[END_KEY])
@@ -213,8 +213,8 @@ async def test_an_account_that_may_not_pay_ends_it_in_order(urls: tuple[str, str
 
         world.account.before_hold = refuse
         rows, end = await world.lines({"from": FROM})
-        assert (len(rows), end["reason"], end["cursor"]) == (200, reason, rows[-1]["cursor"])
-        assert end["credits"] == 20 == world.account.posted["signals/history"]
+        assert (len(rows), end["reason"], end["cursor"]) == (300, reason, rows[-1]["cursor"])
+        assert end["credits"] == 30 == world.account.posted["signals/history"]
 
 
 async def test_the_last_credits_are_spent_in_smallest_slices(urls: tuple[str, str]) -> None:
@@ -227,11 +227,11 @@ async def test_the_last_credits_are_spent_in_smallest_slices(urls: tuple[str, st
 
 
 @pytest.mark.threat(36)
-@pytest.mark.parametrize(("taken", "charged"), [(0, 0), (1, 10), (7, 10), (8, 20), (14, 20), (15, 40)])
+@pytest.mark.parametrize(("taken", "charged"), [(0, 0), (1, 10), (7, 10), (8, 30), (21, 30), (22, 70)])
 async def test_a_client_that_leaves_pays_for_slices_that_it_was_given_a_piece_of(
     urls: tuple[str, str], taken: int, charged: int
 ) -> None:
-    """100 events are 7 pieces of at most 15, and slices have 100, 100, 200."""
+    """100 events are 7 pieces of at most 15, and slices have 100, 200, 400."""
     async with a_world(urls, [event(number) for number in range(900)]) as world:
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
@@ -315,7 +315,7 @@ async def test_the_number_of_exports_is_bounded(urls: tuple[str, str]) -> None:
 @pytest.mark.threat(31)
 async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: tuple[str, str]) -> None:
     """Threat 31, for answers that go on; few credits do not, as the slice that is sent is paid."""
-    async with a_world(urls, [event(number) for number in range(500)], credits=60) as world:
+    async with a_world(urls, [event(number) for number in range(500)], credits=600) as world:
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
         first = await anext(answer.body)
@@ -329,7 +329,7 @@ async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: t
         pieces += [piece async for piece in answer.body]
         await answer.body.aclose()
         *rows, last = b"".join(pieces).splitlines()
-        assert len(rows) == 200 and orjson.loads(last)["end"]["reason"] == "auth_failed"
+        assert len(rows) == 300 and orjson.loads(last)["end"]["reason"] == "auth_failed"
 
 
 async def test_without_the_stores_it_is_refused_free(urls: tuple[str, str]) -> None:
