@@ -106,8 +106,8 @@ def _consistency() -> Chapter:
         "consistency",
         "Reads that never step back",
         (
-            f"Several nodes answer here, some slots behind others. With `X-Consistency: {monotonic}` no answer is older "
-            "than the monotonic reads of the same account that were answered before it, at any door and with "
+            f"Several nodes answer here, some slots behind others. With `X-Consistency: {monotonic}` no answer is "
+            "older than the monotonic reads of the same account that were answered before it, at any door and with "
             "any of its keys; each commitment has a floor of its own. A transaction that `sendAndConfirm` told as "
             "landed, or a monotonic `getSignatureStatuses` as confirmed, is seen by the monotonic reads after it, at "
             f"`processed` and `confirmed`. `{any_word}`, the default, promises neither, and raises no floor.",
