@@ -173,7 +173,8 @@ async def serve(url: str, ports: list[int], lags: list[int], watched: list[str])
     async with aiohttp.ClientSession() as session:
         await history.follow(session, url)
         server = Server(session, url, views)
-        for port, view in zip(ports, views, strict=True):
+        # The first port last: whoever waits for it finds all of them.
+        for port, view in reversed([*zip(ports, views, strict=True)]):
             await loop.create_server(partial(Connection, partial(server.ask, view)), "127.0.0.1", port)
         while True:
             await asyncio.sleep(_POLL_SECONDS)

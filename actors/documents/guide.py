@@ -1,4 +1,5 @@
-"""The chapters that come before the lists: how to open an account and pay, and how to use the streams.
+"""The chapters that come before the lists: how to open an account and pay, how reads keep their order, and how to use
+the streams.
 
 Implements: interface, "Per-request wallet signature", "WebSocket /ws", "gRPC streaming" and "Signal
 billing".
@@ -9,6 +10,8 @@ same chapters. Code in a text stands between backticks, as in Markdown.
 from dataclasses import dataclass
 
 from actors.documents.offer import Offer
+from actors.methods import context_slots
+from actors.methods.context_slots import CONSISTENCIES
 from actors.methods.prices import STREAMS
 
 SIGNED_MESSAGE = "ledger-svc:v2:{METHOD}:{PATH}:{TIMESTAMP}:{NONCE}:{BODY_HASH}"
@@ -59,7 +62,7 @@ class Chapter:
 
 def chapters(offer: Offer) -> list[Chapter]:
     """A chapter of what is not offered here is left out."""
-    found = [_account(offer)]
+    found = [_account(offer), _consistency()]
     if offer.streams.subscriptions:
         found.append(_websocket(offer))
     if offer.streams.grpc_target:
@@ -92,6 +95,34 @@ def _account(offer: Offer) -> Chapter:
             "meets a 402, and has its answer in the same request.",
         ),
         _KEY_EXAMPLE % offer.public_url,
+    )
+
+
+def _consistency() -> Chapter:
+    """How far each method keeps what a monotonic read promises."""
+    any_word, monotonic = CONSISTENCIES
+    rows = [(kind.value, ", ".join(f"`{name}`" for name in names)) for kind, names in context_slots.table() if names]
+    return Chapter(
+        "consistency",
+        "Reads that never step back",
+        (
+            f"Several nodes answer here, some slots behind others. With `X-Consistency: {monotonic}` no answer is "
+            "older than the monotonic reads of the same account that were answered before it, at any door and with "
+            "any of its keys; each commitment has a floor of its own. A transaction that `sendAndConfirm` told as "
+            "landed, or a monotonic `getSignatureStatuses` as confirmed, is seen by the monotonic reads after it, at "
+            f"`processed` and `confirmed`. `{any_word}`, the default, promises neither, and raises no floor.",
+            "The price is the same. Where no node has reached the floor within two seconds, the call is refused with "
+            f"SERVICE_TEMPORARILY_UNAVAILABLE, free: ask again, or with `{any_word}`. Another word is 400, free. Your "
+            "own `minContextSlot` is kept; the larger one counts.",
+            "The header is taken by calls, batches and bulk lists, by the handshake of a WebSocket for all its calls, "
+            'and by `POST /mcp`, where `_meta["ledger-gateway/consistency"]` says it for one call. The calls of one '
+            "batch run at the same time and are not compared with each other. Notifications of subscriptions neither "
+            "heed a floor nor raise it, and gRPC has no monotonic reads.",
+            "Balances of `/bulk/getBalances` name their `slot`; where they are of several slots it is null, and "
+            "`slots` has the lowest and the highest. A monotonic list is asked again until all are of one slot, three "
+            "times at most.",
+        ),
+        tables=((("What is kept", "Methods"), tuple(rows)),),
     )
 
 

@@ -14,6 +14,7 @@ from actors.documents.operation import Access, Operation
 from actors.documents.operations import TAGS, operations_of
 from actors.documents.receipt_schemas import SCHEMAS
 from actors.documents.schemas import Schema, ref
+from actors.methods.context_slots import CONSISTENCIES
 from actors.methods.prices import STREAMS
 from actors.release import RELEASE
 
@@ -194,6 +195,11 @@ def _header_parameters(row: Operation) -> list[dict[str, Any]]:
             "end the answer before it costs more" if row.has_limit else "refuse the request if it can cost more credits"
         )
         found.append(_header("X-Max-Credits", text, schema))
+    if (row.is_call and not row.path.startswith("/relay/")) or row.path == "/quote":
+        text = "monotonic: no answer is older than the monotonic reads of the account before it; the price is the same"
+        found.append(
+            _header("X-Consistency", text, {"type": "string", "enum": list(CONSISTENCIES), "default": CONSISTENCIES[0]})
+        )
     if row.has_key:
         text = "of a call that moves money: carry it out once; 1 to 255 printable ASCII characters"
         found.append(_header("Idempotency-Key", text, _PRINTABLE))

@@ -303,6 +303,7 @@ _STATUS: dict[str, Schema] = {
         streams={"type": "object"},
         webhooks=_UNITS,
         cached=record(percent=COUNT, credits_min=COUNT),
+        consistency=record(header=STRING, words=list_of(STRING), further_credits=COUNT),
         outcomes={"type": "object", "additionalProperties": record(charged=BOOLEAN)},
     ),
     "Capabilities": record(

@@ -16,6 +16,7 @@ from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
 
 MIN_SLOT = "minContextSlot"
+CONSISTENCIES = ("any", "monotonic")  # Of X-Consistency; the first one where a request has none.
 
 
 class Kept(Enum):

@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.config import PaymentsConfig, PricingConfig
 from actors.methods.catalog import METHODS, of_class
+from actors.methods.context_slots import CONSISTENCIES
 from actors.methods.prices import CLASSES, STREAMS, MethodClass
 from actors.status import products
 from actors.status.core import Health, Status
@@ -143,6 +144,7 @@ def pricing_document(
         },
         "webhooks": _unit_prices(products.WEBHOOKS),
         "cached": {"percent": pricing.cached_percent, "credits_min": 1},
+        "consistency": {"header": "X-Consistency", "words": list(CONSISTENCIES), "further_credits": 0},
         "outcomes": {name: {"charged": charged} for name, charged in outcomes.items()},
     }
 

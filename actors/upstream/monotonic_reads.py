@@ -14,7 +14,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import overload
+from typing import Any, overload
 
 import orjson
 
@@ -54,10 +54,11 @@ class _Question:
 
     __slots__ = ("commitment", "excluded", "floor", "kept", "method", "own_min", "params", "slot_max")
 
-    def __init__(self, method: str, params: bytes, commitment: Commitment, floor: int, slot_max: int) -> None:
+    def __init__(
+        self, method: str, params: bytes, arguments: list[Any], commitment: Commitment, floor: int, slot_max: int
+    ) -> None:
         self.method, self.commitment, self.floor, self.slot_max = method, commitment, floor, slot_max
         self.kept = context_slots.kept(method)
-        arguments = orjson.loads(params)
         own = context_slots.config_of(method, arguments).get(context_slots.MIN_SLOT)
         self.own_min: int = own if type(own) is int else 0
         least = context_slots.with_min_slot(method, arguments, floor)
@@ -68,11 +69,11 @@ class _Question:
 _QUESTION: ContextVar[_Question | None] = ContextVar("monotonic_question", default=None)
 
 
-def commitment_of(method: str, params: bytes) -> Commitment:
+def commitment_of(method: str, arguments: list[Any]) -> Commitment:
     """The commitment at which a node answers a call."""
     if method == "getSignatureStatuses":
         return Commitment.PROCESSED  # The statuses of a node's newest bank, whatever they say of each signature.
-    word = context_slots.config_of(method, orjson.loads(params)).get("commitment")
+    word = context_slots.config_of(method, arguments).get("commitment")
     return COMMITMENTS.get(word, Commitment.FINALIZED) if word is None or type(word) is str else Commitment.FINALIZED
 
 
@@ -182,7 +183,8 @@ class MonotonicReads:
         if context_slots.kept(method) not in (Kept.SHOWN, Kept.ASKED, Kept.PLACED):
             return await self._others(method, params, timeout_ms)
         give_up_at = self._loop.time() + timeout_ms / 1000
-        commitment = commitment_of(method, params)
+        arguments: list[Any] = orjson.loads(params)
+        commitment = commitment_of(method, arguments)
         slot_max = self._slots.slot_max(commitment)
         if slot_max is None or not view.is_certain(commitment):
             newest = await self._newest.ask(commitment)
@@ -192,7 +194,8 @@ class MonotonicReads:
             if not view.is_certain(commitment):
                 view.make_certain(commitment, newest, slot_max)
         floor = view.floor(commitment, slot_max)
-        answer = await self._answer(_Question(method, params, commitment, floor, slot_max), params, give_up_at)
+        question = _Question(method, params, arguments, commitment, floor, slot_max)
+        answer = await self._answer(question, params, give_up_at)
         self._note(view, method, commitment, floor, answer)
         return answer
 

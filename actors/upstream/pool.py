@@ -41,8 +41,8 @@ class NodePool:
         self, excluded: Collection[int], method: str, params: bytes, timeout_ms: int
     ) -> Coroutine[Any, Any, NodeAnswer]:
         """Make a read as call(), and ask none of these nodes. The caller has chosen by slots, so nothing here does."""
-        read = _PooledRead(method, params, timeout_ms, lane_of(method))
-        read.min_slot, read.tried = None, list(excluded)
+        read = _PooledRead(method, b"", timeout_ms, lane_of(method))  # Without parameters: they need not be parsed.
+        read.params, read.tried = params, list(excluded)
         return self._read(read)
 
     async def _send(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:

@@ -13,6 +13,7 @@ from actors.config import IdentityConfig
 from actors.documents import guide, llms, openapi, reference
 from actors.documents.offer import StreamOffer
 from actors.identity.credentials import prove
+from actors.methods.catalog import METHODS
 from actors.methods.prices import STREAMS, SUBSCRIPTIONS
 
 from .service import DEPOSIT, the_offer
@@ -62,10 +63,17 @@ def test_the_example_makes_a_signature_that_is_taken(monkeypatch: pytest.MonkeyP
     assert url == "https://gateway.test/account/api-key" and isinstance(proof, WalletProof)
 
 
+def test_the_table_of_monotonic_reads_has_every_method_once() -> None:
+    """Decisions, "Monotonic reads": a reader finds what is kept of the method that he calls."""
+    ((_, rows),) = CHAPTERS["consistency"].tables
+    named = [name.strip("`") for _, names in rows for name in names.split(", ")]
+    assert sorted(named) == sorted(name for name, row in METHODS.items() if row.callable and name != "sendBundle")
+
+
 def test_what_is_not_offered_has_no_chapter() -> None:
     """A run without a stream source promises no streams."""
     without = replace(OFFER, streams=StreamOffer())
-    assert [chapter.name for chapter in guide.chapters(without)] == ["account"]
+    assert [chapter.name for chapter in guide.chapters(without)] == ["account", "consistency"]
     assert openapi.document(without)["x-streams"] == {}
     plain = replace(OFFER, public_url="http://127.0.0.1:8080")
     assert guide.websocket_url(plain) == "ws://127.0.0.1:8080/ws"

@@ -11,13 +11,14 @@ from actors.lookups.fan_out import Asker
 from actors.methods.accounts import BulkQuestion
 from actors.methods.entries import encoded
 from actors.upstream import replies
+from actors.upstream.account_view import AccountView, under
 from actors.upstream.replies import NodeAnswer, PiecesAnswer
 from tests.ported_node import PortedNode, node_error, node_result
 
 from .scene import TOKEN_PROGRAM_ID, Scene
 
 
-async def asked(node: PortedNode, name: str, *items: str, commitment: str = "finalized") -> tuple[Any, tuple[int, int]]:
+async def asked(node: Any, name: str, *items: str, commitment: str = "finalized") -> tuple[Any, tuple[int, int]]:
     """(body, (pieces, done))."""
     answer = await BulkLookups(Asker(node, 100)).handlers()[name](encoded(BulkQuestion(items, commitment)), 30_000)
     assert isinstance(answer, PiecesAnswer)
@@ -51,6 +52,50 @@ async def test_a_hundred_balances_fail_together_and_the_others_stand(scene: Scen
     assert [row["address"] for row in body["results"]] == items[100:]
     assert body["errors"] == [{"address": item, "error": "the node did not answer in time"} for item in items[:100]]
     assert pieces == (150, 50)
+
+
+class SlicedNode:
+    """Answers each question from a slot of its own. later: slots of the questions that come again, in turn."""
+
+    def __init__(self, *slots: int) -> None:
+        self.slots = list(slots)
+        self.least: list[int] = []
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        addresses, config = orjson.loads(params)
+        self.least.append(config.get("minContextSlot", 0))
+        slot = self.slots.pop(0) if len(self.slots) > 1 else self.slots[0]
+        account = {"data": ["", "base64"], "owner": str(TOKEN_PROGRAM_ID), "lamports": slot}
+        return node_result({"context": {"slot": slot}, "value": [account] * len(addresses)})
+
+
+async def test_balances_are_of_one_slot_or_say_that_they_are_not():
+    """Decisions, "shapes of the bulk replies": a list above a hundred takes several questions."""
+    body, _ = await asked(SlicedNode(7, 7, 7), "bulk/getBalances", *strangers(250))
+    assert body["slot"] == 7 and "slots" not in body
+    node = SlicedNode(7, 9, 8)
+    body, _ = await asked(node, "bulk/getBalances", *strangers(250))
+    assert (body["slot"], body["slots"]) == (None, {"lowest": 7, "highest": 9})
+    assert node.least == [0, 0, 0], "nobody asked for more, so nothing is asked again"
+
+
+async def test_a_monotonic_list_is_asked_again_until_it_is_of_one_slot():
+    """Only the older slices, by the slot of the newest; three times at most, and then the answer says what it is."""
+    node = SlicedNode(7, 9, 8, 9, 9)
+    body, pieces = await under(AccountView(None), asked, node, "bulk/getBalances", *strangers(250))
+    assert body["slot"] == 9 and pieces == (250, 250)
+    assert {row["lamports"] for row in body["results"]} == {9}
+    assert node.least == [0, 0, 0, 9, 9]
+    restless = SlicedNode(*range(1, 20))
+    body, _ = await under(AccountView(None), asked, restless, "bulk/getBalances", *strangers(250))
+    assert body["slot"] is None and body["slots"]["lowest"] < body["slots"]["highest"]
+    assert len(restless.least) == 3 + 3 * 2
+
+
+async def test_a_list_whose_questions_all_failed_is_of_no_slot():
+    node = PortedNode(interfere=lambda *_: replies.TIMED_OUT)
+    body, _ = await asked(node, "bulk/getBalances", *strangers(150))
+    assert body["slot"] is None and "slots" not in body
 
 
 async def test_too_few_balances_are_no_balances(scene: Scene):

@@ -33,3 +33,15 @@ async def test_asked_again_nothing_changes() -> None:
     world.owner_away = True  # Nobody is asked: every ticket has ended.
     await world.racer.endings.settle_all(world.kept(sent))
     assert world.ledger.posted == before
+
+
+async def test_the_account_is_shown_the_slot_of_its_send() -> None:
+    """Decisions, "Monotonic reads": a bound at confirmed, as the racer was not told what its account has read. One that
+    has not landed shows nothing."""
+    world = World()
+    sent = world.make()
+    await world.call(sent)
+    await world.pass_time(2)
+    landed = world.kept(sent)
+    assert landed.state is RaceState.CONFIRMED and landed.slot > 0
+    assert list(world.ledger.shown.values()) == [(0, -landed.slot, 0)]

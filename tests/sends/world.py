@@ -85,12 +85,14 @@ class Ledger:
     posted: dict[bytes, int] = field(default_factory=dict)
     released: set[bytes] = field(default_factory=set)
     poor: bool = False  # What was not held cannot be paid.
+    shown: dict[bytes, tuple[int, int, int] | None] = field(default_factory=dict)  # By operation, as it was settled.
 
     def hold(self, operation: bytes) -> None:
         self.holds[operation] = self.clock.monotonic() + HOLD_SECONDS
 
     def settle(self, request: SettleRequest) -> SettleReply:
         operation = request.operation
+        self.shown[operation] = request.shown
         if operation in self.posted:
             assert self.posted[operation] == request.charged, "asked again with another charge"
             return SettleReply(True, 0)

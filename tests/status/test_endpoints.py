@@ -102,6 +102,7 @@ def test_the_pricing_document_has_every_field() -> None:
         "streams",
         "webhooks",
         "cached",
+        "consistency",
         "outcomes",
     }
     assert document["ok"] is True
@@ -173,6 +174,11 @@ def test_the_published_prices_are_the_interfaces() -> None:
         },
     }
     assert document["cached"] == {"percent": 50, "credits_min": 1}
+    assert document["consistency"] == {
+        "header": "X-Consistency",
+        "words": ["any", "monotonic"],
+        "further_credits": 0,
+    }
     assert document["outcomes"] == {"result": {"charged": True}, "timeout": {"charged": False}}
 
 

@@ -295,7 +295,7 @@ def test_slot_of(method, value, slot):
     ],
 )
 def test_commitment_of(method, params, level):
-    assert commitment_of(method, params) is level
+    assert commitment_of(method, orjson.loads(params)) is level
 
 
 # --- many clients, several replicas

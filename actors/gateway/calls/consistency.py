@@ -12,8 +12,9 @@ from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.cost_limits import Calls
 from actors.gateway.calls.jsonrpc import NO_ID, BadCall, Call
+from actors.methods.context_slots import CONSISTENCIES
 
-ANY, MONOTONIC = "any", "monotonic"  # What a request may ask for; without a word it is the first.
+ANY, MONOTONIC = CONSISTENCIES
 MALFORMED = Refusal(Err.INVALID_REQUEST, f"X-Consistency must be {ANY} or {MONOTONIC}, sent once")
 _WORDS = {ANY.encode(): False, MONOTONIC.encode(): True}
 _One = TypeVar("_One", Call, AdmittedCall)

@@ -2,7 +2,7 @@
 
 export { BatchItem, type Figures } from "./answers.js";
 export {
-  BATCH_MAX, type Call, type CallOptions, type Checked, DEFAULT_URL, Gateway, type LedgerQuery, newIdempotencyKey, type ParamsOf,
+  BATCH_MAX, type Call, type CallOptions, type Checked, type Consistency, DEFAULT_URL, Gateway, type LedgerQuery, newIdempotencyKey, type ParamsOf,
 } from "./client.js";
 export { ApiKey, BadCredential, Session, Wallet } from "./credentials.js";
 export {

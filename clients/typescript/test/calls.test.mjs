@@ -40,6 +40,21 @@ test("a date to wait for counts from the date of the answer", async () => {
   }
 });
 
+test("consistency is an option of a call and of the client, and a call's own word wins", async () => {
+  const wordOf = (request) => request.headers["X-Consistency"];
+  const plain = world([GOOD]), all = world([GOOD], { consistency: "monotonic" });
+  await plain.gateway.call("getSlot");
+  await plain.gateway.call("getSlot", [], { consistency: "monotonic" });
+  await all.gateway.call("getSlot");
+  await all.gateway.call("getSlot", [], { consistency: "any", maxCredits: 1 });
+  assert.deepEqual([...plain.asked, ...all.asked].map(wordOf), [undefined, "monotonic", "monotonic", "any"]);
+  const ends = [{ jsonrpc: "2.0", id: 0, result: 5 }], bulk = { commitment: "confirmed", results: [], errors: [] };
+  const lists = world([json(ends), json(bulk)], { consistency: "monotonic" });
+  await lists.gateway.batch([["getSlot"]]);
+  await lists.gateway.bulkBalances(["11111111111111111111111111111111"]);
+  assert.deepEqual(lists.asked.map(wordOf), ["monotonic", "monotonic"]);
+});
+
 test("a send has a key by default and keeps it", async () => {
   for (const method of SENDS) {
     const { gateway, asked } = world([BUSY, LOST, GOOD]);

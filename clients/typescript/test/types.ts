@@ -10,7 +10,9 @@ export async function types(gateway: Gateway): Promise<void> {
   await gateway.call("getSomethingNew", [1, { two: 3 }]);
   await gateway.sendAndConfirm("AQ==", { skipPreflight: true });
   const calls: Call[] = [["getSlot"], ["getBalance", "11111111111111111111111111111111"]];
-  await gateway.batch(calls, { maxCredits: 7 });
+  await gateway.batch(calls, { maxCredits: 7, consistency: "monotonic" });
+  // @ts-expect-error: one of any, monotonic.
+  await gateway.call("getSlot", [], { consistency: "strong" });
   await gateway.quote(Array.from({ length: 3 }, (_, slot) => ["getBlock", slot] as const));
   await gateway.batch([...calls, ["getSlot", null], ["getSomethingNew", 1]]);
   const balance: number = (await gateway.account()).balance;

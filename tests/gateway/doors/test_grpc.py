@@ -112,6 +112,25 @@ async def test_bad_credentials_are_unauthenticated_with_the_way_out(opened: Open
     assert opened.service.proofs == [] and len(opened.refused) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("strong",), grpc.StatusCode.INVALID_ARGUMENT, "X-Consistency must be any or monotonic"),
+        (("any", "strong"), grpc.StatusCode.INVALID_ARGUMENT, "X-Consistency must be any or monotonic"),
+        (("monotonic",), grpc.StatusCode.UNIMPLEMENTED, "monotonic reads are not offered over gRPC"),
+    ],
+)
+async def test_consistency_is_refused_rather_than_passed_over(
+    opened: Open, words: tuple[str, ...], code: grpc.StatusCode, says: str
+) -> None:
+    """Decisions, "Monotonic reads": nothing is asked of the service, so nothing is charged."""
+    found = await opened.refusal(("x-token", KEY), *(("x-consistency", word) for word in words))
+    assert found[0] is code and says in found[1]
+    assert opened.service.proofs == []
+    await opened.get_slot(("x-token", KEY), ("x-consistency", "any"))
+    assert len(opened.service.proofs) == 1
+
+
 async def test_refusals_of_the_account_have_their_status(opened: Open) -> None:
     opened.service.refusal = Refusal(Err.INSUFFICIENT_CREDITS)
     assert await opened.refusal(("x-token", KEY)) == (

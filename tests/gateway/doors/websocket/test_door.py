@@ -126,6 +126,32 @@ async def test_a_browser_gets_its_subprotocol_before_it_is_refused() -> None:
             assert socket.close_code == 4001
 
 
+async def test_the_handshake_says_whether_all_reads_of_the_socket_are_monotonic() -> None:
+    """Decisions, "Monotonic reads": calls and batches of the socket ask for the view of their account."""
+    async with open_sockets() as sockets:
+        wallet, holds = await sockets.world.customer(credits=100), sockets.world.accounts.holds
+        for word, wanted in (("monotonic", True), ("any", False)):
+            before = len(holds)
+            sent = {"x-consistency": word, "x-api-key": wallet.api_key}
+            async with sockets.connect(None, additional_headers=sent) as socket:
+                for _ in range(2):
+                    await ask(socket, "getSlot")
+                await socket.send('[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"jsonrpc":"2.0","id":2}]')
+                assert len(orjson.loads(await socket.recv())) == 2
+            told = [request.reads_view for request in holds[before:] if request.items]
+            assert told and set(told) == {wanted}
+
+
+@pytest.mark.parametrize("words", [("strong",), ("",), ("any", "any")])
+async def test_a_handshake_with_another_word_is_400(words: tuple[str, ...]) -> None:
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        sent = [("x-consistency", word) for word in words]
+        status, body, _ = await _refusal(sockets, wallet, additional_headers=sent)
+        assert (status, body["error"]["code"]) == (400, "INVALID_REQUEST")
+        assert "X-Consistency must be any or monotonic" in body["error"]["message"]
+
+
 async def test_what_connecting_again_may_mend_keeps_its_http_status() -> None:
     async with open_sockets(streams=StreamsConfig(sockets_per_account_max=1)) as sockets:
         wallet = await sockets.world.customer(credits=100)
