@@ -4,8 +4,9 @@ Implements: decisions, "The operators' page". Pure.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from actors.errors import Err, Refusal
 
 _REASON = msgspec.Meta(min_length=1, max_length=200)
 _BIG = 10**15
+_BYTES_MAX = 16_384  # Of a body: no kind of it comes near.
 _KEY_CHARACTERS_MAX = 255
 Reason = Annotated[str, _REASON]
 NODE_ID = r"^[a-z0-9][a-z0-9-]{0,31}$"
@@ -65,16 +67,25 @@ class ChangedNode(msgspec.Struct, forbid_unknown_fields=True):
     unreachable: bool = False
 
 
+class _Twice(Exception):
+    """A field stands twice: which of the two is meant, nobody can say."""
+
+
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 def decoded(body: bytes, kind: type[Body]) -> Body | Refusal:
     """Read a body as one of the kinds above. The sentence names the field and never repeats its value."""
+    if len(body) > _BYTES_MAX:
+        return Refusal(Err.INVALID_REQUEST, f"the body is longer than {_BYTES_MAX} bytes")
     try:
-        return msgspec.json.decode(body or b"{}", type=kind)
+        value = json.loads(body or b"{}", object_pairs_hook=_once)
+        return msgspec.convert(value, kind)
+    except _Twice:
+        return Refusal(Err.INVALID_REQUEST, f"the body has a field twice; it has {_fields(kind)}")
     except msgspec.ValidationError as error:
         return Refusal(Err.INVALID_REQUEST, _sentence(str(error), kind))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return Refusal(Err.INVALID_REQUEST, f"the body must be a JSON object with {_fields(kind)}")
 
 
@@ -101,6 +112,13 @@ def operation_of(idempotency_key: str | None) -> str | Refusal:
         )
         return Refusal(Err.INVALID_REQUEST, f"{text} a second time")
     return f"operator:{hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]}"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _Twice
+    return value
 
 
 def _sentence(fault: str, kind: type[msgspec.Struct]) -> str:

@@ -6,6 +6,7 @@ moment are one, and one is good for LOOK_SECONDS: however many operators look, e
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from actors import hosting
 from actors.clock import Clock
@@ -15,7 +16,8 @@ from actors.telemetry.figures import ProcessFigures
 from actors.telemetry.metrics_page import METRICS_ACTOR_PREFIX
 
 LOOK_SECONDS = 2.0
-_ANSWER_SECONDS = 5.0
+_ANSWER_SECONDS = 4.0
+_ASKED_AT_ONCE = 6  # Starting a call to an actor takes the event loop up to a millisecond.
 _NO_CLUSTER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the actors of this product cannot be listed at the moment")
 
 
@@ -41,10 +43,18 @@ class RunningProduct:
         except hosting.ActorUnreachable:
             return _NO_CLUSTER
         pages = [name for name in names if name.startswith(METRICS_ACTOR_PREFIX)]
-        states, reports = await asyncio.gather(
-            hosting.ask_each(map(hosting.Reference, names), "actor_state", _ANSWER_SECONDS),
-            hosting.ask_each(map(hosting.Reference, pages if self._has_figures else ()), "figures", _ANSWER_SECONDS),
-        )
+        states = await self._asked(names, "actor_state")
+        reports = await self._asked(pages if self._has_figures else (), "figures")
         figures: Sequence[ProcessFigures] = [one for report in reports for one in report or ()]
         actors = {name: state or {} for name, state in zip(names, states, strict=True)}
         return Look(self._clock.now(), actors, figures if self._has_figures else None)
+
+    async def _asked(self, names: Sequence[str], method: str) -> list[Any]:
+        places = asyncio.Semaphore(_ASKED_AT_ONCE)
+
+        async def asked(name: str) -> Any:
+            async with places:
+                (answer,) = await hosting.ask_each([hosting.Reference(name)], method, _ANSWER_SECONDS)
+            return answer
+
+        return list(await asyncio.gather(*map(asked, names)))

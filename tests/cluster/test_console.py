@@ -13,6 +13,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from bench.product import Product
 from tests.browser import Browser
+from tests.cluster.test_operators import enter_as_operator
 from tests.cluster.test_sends import Sender, signature
 from tests.customers import Customer, request, rpc_body
 from tests.signals import chain_calls
@@ -331,5 +332,13 @@ def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product,
                 ".filter(at => at.checkVisibility() && !at.disabled).map(at => at.id || at.innerText)"
             )
             assert set(controls) <= reached, set(controls) - reached
+        enter_as_operator(product, browser)
+        for view in ("alerts", "accounts", "deposits", "nodes", "owners"):
+            browser.click(f"a[href='#{view}']")
+            browser.until(f"#{view}", "")
+            wide = browser.driver.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= 380, f"{view} is {wide} px wide"
+            past = browser.driver.execute_script(PAST_THE_PANEL)
+            assert past == [], f"{view}: {past} run out of their panel"
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from selenium.webdriver.common.keys import Keys
 from solders.keypair import Keypair
 
 from actors.config import IdentityConfig
 from actors.identity.challenge import new_challenge
 from actors.identity.endpoints import sign_in_reply
+from actors.launch.local_run.wallets import load_or_make
 from bench.product import Product
 from tests.browser import Browser
 from tests.cluster.test_webhooks import Receiver, receiver
@@ -209,6 +211,39 @@ def test_the_wallet_makes_freezes_rotates_and_deletes_named_keys(product: Produc
         assert [entry for entry in browser.complaints() if "404" not in entry] == []
 
 
+def test_the_hourly_limit_is_set_lifted_and_ended_by_the_wallet(product: Product, browser: Browser) -> None:
+    """Each change is one signature; a wallet that refuses changes nothing; a key alone sees the limit."""
+    with a_wallet(browser, product):
+        browser.click("#wallets button")
+        browser.until("#ask-title", "Open an account?")
+        browser.click("#ask-yes")
+        key = browser.until("#key-made code", "srpc_live_")
+        browser.until("#hourly-facts", "learnt from your usual hours")
+        browser.write("#hourly-credits", "5,000")
+        browser.click("#hourly-set")
+        browser.until("#hourly-facts", "5,000 credits an hour, set by your wallet")
+        limit = f"{product.http_url}/account/hourly-limit"
+        assert request(limit, {"X-Api-Key": key}).body["credits_an_hour"] == 5_000
+        browser.click("#hourly-lift")
+        browser.until("#ask-title", "Lift the limit?")
+        browser.click("#ask-yes")
+        browser.until("#hourly-facts", "Nothing is limited until")
+        browser.click("#hourly-unlift")
+        browser.until("#hourly-said", "holds again")
+        browser.driver.execute_script("window.walletMode = 'refuses'")
+        browser.click("#hourly-learn")
+        browser.until("#hourly-said", "Nothing was changed: User rejected the request")
+        browser.driver.execute_script("window.walletMode = 'good'")
+        browser.click("#hourly-none")
+        browser.until("#ask-title", "Have no limit?")
+        browser.click("#ask-yes")
+        browser.until("#hourly-said", "There is no limit")
+        assert request(limit, {"X-Api-Key": key}).body["setting"] is None
+        asked = browser.driver.execute_script("return window.walletAsked")
+        assert sum("PATCH:/account/hourly-limit" in text for text in asked) == 4  # And a refused one is not kept.
+        assert [entry for entry in browser.complaints() if "404" not in entry] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, scheme: str) -> None:
     """Every view of a person who is signed in with a wallet, by axe-core's rules of WCAG and of good practice."""
@@ -233,6 +268,24 @@ def test_axe_has_no_findings(product: Product, browser: Browser, npm: Npm, schem
                 f"axe.run().then(told => arguments[0](told.violations.map(one => {{ {found} }})))"
             )
             assert findings == [], f"{view}: {findings}"
+    browser.driver.get(f"{product.http_url}/operator")
+    browser.driver.execute_script(axe)
+    for view in ("sign-in", "alerts", "accounts", "deposits", "nodes", "owners"):
+        if view == "alerts":
+            browser.write("#token", load_or_make(product.data_dir / "secrets").operator_token + Keys.ENTER)
+        elif view != "sign-in":
+            browser.click(f"a[href='#{view}']")
+        browser.until(f"#{view}", "")
+        if view == "accounts":
+            browser.click("#account-rows button")
+            browser.until("#account-facts", "Public key")
+            browser.click("#account-facts button[data-focus^=Give]")
+        findings = browser.driver.execute_async_script(
+            f"axe.run().then(told => arguments[0](told.violations.map(one => {{ {found} }})))"
+        )
+        assert findings == [], f"{view}: {findings}"
+        if view == "accounts":
+            browser.click("#fill-no")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from actors.console.document import console_document
-from actors.console.endpoints import read_document
+from actors.console.document import ConsoleDocument, console_document
+from actors.console.endpoints import read_document, read_operator_document
 
+BOTH = pytest.mark.parametrize("document", [read_document(), read_operator_document()], ids=["console", "operator"])
 PAGE = "<html><!-- style --><body></body><!-- script --></html>"
 
 
@@ -17,9 +18,9 @@ def policy(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {name: value for name, _, value in parts}
 
 
-def test_only_the_pages_own_script_and_style_run() -> None:
+@BOTH
+def test_only_the_pages_own_script_and_style_run(document: ConsoleDocument) -> None:
     """Strict Content-Security-Policy: by hash, with no exception, and nothing may frame the page."""
-    document = read_document()
     text, rules = document.body.decode(), policy(document.headers)
     for tag, name in (("style", "style-src"), ('script type="module"', "script-src")):
         ((inside),) = re.findall(rf"<{tag}>(.*?)</{tag.split()[0]}>", text, re.DOTALL)
@@ -33,27 +34,24 @@ def test_only_the_pages_own_script_and_style_run() -> None:
     assert dict(document.headers)["x-frame-options"] == "DENY"
 
 
-def test_the_page_loads_nothing_and_makes_no_html_of_text() -> None:
+@BOTH
+def test_the_page_loads_nothing_and_makes_no_html_of_text(document: ConsoleDocument) -> None:
     """No address of another host but in examples and placeholders, no handler in an attribute, no function that takes
     HTML: a name that comes from the chain or from a webhook's endpoint can only be text."""
-    text = read_document().body.decode()
-    assert (
-        re.findall(
-            r"(?:src|href)=[\"'](?!#|/(?:docs(?:#account)?|operator|llms\.txt|pricing|capabilities|health)\"|data:)[^\"']*",
-            text,
-        )
-        == []
-    )
-    assert set(re.findall(r"https?://[\w.-]+", text)) == {"http://www.w3.org", "https://example.com"}
+    text = document.body.decode()
+    own = r"/(?:docs(?:#account)?|llms\.txt|pricing|capabilities|health|console|operator)\""
+    assert re.findall(rf"(?:src|href)=[\"'](?!#|{own}|data:)[^\"']*", text) == []
+    assert set(re.findall(r"https?://[\w.-]+", text)) == {"http://www.w3.org", "https://example.com"}, text[:80]
     assert re.findall(r"<[^>]*\s(?:on\w+|style)=[\"']", text.partition("<script")[0]) == []
     sinks = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc|DOMParser|javascript:"
     assert re.findall(sinks, text) == []
     assert "localStorage" not in text and "document.cookie" not in text
 
 
-def test_every_field_has_a_label() -> None:
+@BOTH
+def test_every_field_has_a_label(document: ConsoleDocument) -> None:
     """By keyboard and by screen reader: a field that nobody names cannot be filled."""
-    text = read_document().body.decode()
+    text = document.body.decode()
     fields = set(re.findall(r"<(?:input|select|textarea) id=\"([\w-]+)\"", text))
     assert fields and fields == set(re.findall(r"<label[^>]* for=\"([\w-]+)\"", text))
 

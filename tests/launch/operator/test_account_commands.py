@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from actors.accounts.account import Deposit
 from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, ImportKey, SetLimits
 from actors.accounts.credits import Batch, Source
+from actors.accounts.directory import ListAccounts, ListedAccount, Place
 from actors.units import Credits, UnixSeconds, base58_text
 from tests.launch.operator.test_cli import CLI
 from tests.launch.operator.test_money_commands import Asked
@@ -119,3 +120,19 @@ def test_what_is_no_legacy_key_is_not_imported(monkeypatch: pytest.MonkeyPatch, 
     done = runner.invoke(CLI, ["accounts", "import-key", PUBKEY], input=given)
     assert done.exit_code != 0 and "64 hexadecimal characters" in done.output
     assert not asked.calls and (not given or given not in done.output)
+
+
+def test_accounts_are_listed_whole_and_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole public keys and dates for people; numbers and the next cursor for programs."""
+    listed = (ListedAccount(RAW, 9, "active", 499_991, 1_795_438_463),)
+    asked = Asked(monkeypatch, listed)
+    output = runner.invoke(CLI, ["accounts", "list"], env={"COLUMNS": "200"}).output
+    assert PUBKEY in output and "499,991" in output and "2026-11-23T12:54:23Z" in output
+    told = json.loads(printed("accounts", "list", "--order", "balance", "--limit", "1", "--find", "ab", "--json"))
+    assert told["accounts"][0]["pubkey"] == PUBKEY and told["next_cursor"] == f"9-{RAW.hex()}"
+    printed("accounts", "list", "--cursor", told["next_cursor"], "--status", "suspended")
+    assert asked.calls[1:] == [
+        ListAccounts("balance", "ab", "", None, 1),
+        ListAccounts("newest", "", "suspended", Place(9, RAW), 50),
+    ]
+    assert runner.invoke(CLI, ["accounts", "list", "--cursor", "x"]).exit_code == 2
