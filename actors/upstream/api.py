@@ -19,7 +19,7 @@ from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.monotonic_reads import MonotonicReads
 from actors.upstream.node_changes import WantedNode
 from actors.upstream.node_health import Commitment, Probe, slot_at
-from actors.upstream.node_reports import NodeFigures
+from actors.upstream.node_reports import SeenNode
 from actors.upstream.node_selection import NodeSelection
 from actors.upstream.node_slots import NodeSlots
 from actors.upstream.pool import NodePool
@@ -94,7 +94,7 @@ class Nodes:
         """Ask the nodes for the genesis hash of their network. None: none of them tells it."""
         return await self._members.network()
 
-    def figures(self) -> list[NodeFigures]:
+    def figures(self) -> list[SeenNode]:
         """Return how this process finds each node. calls: since it began."""
         return self._members.figures()
 

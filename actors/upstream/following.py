@@ -14,7 +14,7 @@ from actors.background import Background
 from actors.provider_config import NodeConfig
 from actors.upstream.api import Nodes
 from actors.upstream.node_changes import wanted_nodes
-from actors.upstream.node_reports import NodeFigures, ProcessReport
+from actors.upstream.node_reports import ProcessReport, SeenNode
 from actors.upstream.store import NodeChangesStore, NodeChangesUnavailable
 
 logger = logging.getLogger(__name__)
@@ -100,5 +100,5 @@ class NodesFollower:
         return ProcessReport(self._process, self._version, tuple(recent), self._limits)
 
 
-def _with_calls(figures: NodeFigures, calls: int) -> NodeFigures:
+def _with_calls(figures: SeenNode, calls: int) -> SeenNode:
     return msgspec.structs.replace(figures, calls=calls)

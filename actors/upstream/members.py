@@ -20,7 +20,7 @@ from actors.upstream.client import NodeClient
 from actors.upstream.method_lanes import Lane
 from actors.upstream.node_changes import Need, WantedNode, needs_of
 from actors.upstream.node_health import Probe, lag_slots
-from actors.upstream.node_reports import NodeFigures, NodeStage
+from actors.upstream.node_reports import NodeStage, SeenNode
 from actors.upstream.node_selection import NodeSelection, State
 from actors.upstream.prober import Prober
 from actors.upstream.replies import AnswerKind
@@ -139,7 +139,7 @@ class Members:
                 return found
         return self._network
 
-    def figures(self) -> list[NodeFigures]:
+    def figures(self) -> list[SeenNode]:
         """As Nodes.figures."""
         now_ms = int(asyncio.get_running_loop().time() * 1000)
         scores = [self._selection.all[member.index].score for member in self._all if member.in_use]
@@ -148,7 +148,7 @@ class Members:
             score = self._selection.all[member.index].score
             told = score.last is not None and score.last.slot is not None
             found.append(
-                NodeFigures(
+                SeenNode(
                     id=member.wanted.id,
                     stage=_stage(member),
                     health=_WORDS[self._selection.state(member.index, Lane.CHEAP, now_ms)],

@@ -82,7 +82,7 @@ class WantedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedNodes:
     """removed: nodes of the settings that are not used. unused: changes without effect, and why.
 
     lacking: what the changes would leave no node for, so that they hold for added nodes alone."""
@@ -105,7 +105,7 @@ def needs_of(base: Sequence[NodeConfig]) -> tuple[Need, ...]:
     return (Need.READ, Need.SEND, *([Need.STREAMS] if any(node.ws_url for node in base) else []))
 
 
-def wanted_nodes(base: Sequence[NodeConfig], changes: Iterable[NodeChange]) -> Wanted:
+def wanted_nodes(base: Sequence[NodeConfig], changes: Iterable[NodeChange]) -> WantedNodes:
     """Return the nodes of the settings with the changes on top, in the settings' order, then added ones by id."""
     kept = sorted(changes, key=lambda change: change.id)
     found = _with_changes(base, kept)
@@ -116,7 +116,7 @@ def wanted_nodes(base: Sequence[NodeConfig], changes: Iterable[NodeChange]) -> W
     return replace(without, unused={**found.unused, **without.unused}, lacking=lacking)
 
 
-def _with_changes(base: Sequence[NodeConfig], changes: Sequence[NodeChange]) -> Wanted:
+def _with_changes(base: Sequence[NodeConfig], changes: Sequence[NodeChange]) -> WantedNodes:
     by_id = {change.id: change for change in changes}
     nodes, removed, unused = [], [], {}
     for config in base:
@@ -137,7 +137,7 @@ def _with_changes(base: Sequence[NodeConfig], changes: Sequence[NodeChange]) -> 
             unused[change.id] = "the settings have no node of this id any more"
         else:
             nodes.append(_as_added(change, change.added))
-    return Wanted(tuple(nodes), tuple(removed), unused)
+    return WantedNodes(tuple(nodes), tuple(removed), unused)
 
 
 def _as_added(change: NodeChange, added: NodeConfig) -> WantedNode:

@@ -15,7 +15,7 @@ from actors.config import UpstreamConfig
 from actors.provider_config import NodeConfig
 from actors.upstream.api import Nodes
 from actors.upstream.client import NodeClient
-from actors.upstream.node_changes import Need, Wanted, decide, lack_of, needs_of, wanted_nodes
+from actors.upstream.node_changes import Need, WantedNodes, decide, lack_of, needs_of, wanted_nodes
 from actors.upstream.node_commands import (
     AddNode,
     ChangeNode,
@@ -32,7 +32,7 @@ from actors.upstream.node_commands import (
 )
 from actors.upstream.node_reports import NodeStage, process_rows, with_figures
 from actors.upstream.replies import AnswerKind
-from actors.upstream.store import Kept, NodeChangesStore, NodeChangesUnavailable
+from actors.upstream.store import KeptChanges, NodeChangesStore, NodeChangesUnavailable
 
 _ASK_MS = 5_000
 _SILENT_SECONDS = 15  # A process tells every two seconds; one that is away for longer is not counted.
@@ -105,7 +105,7 @@ class NodeOperator:
         finally:
             await client.close()
 
-    async def _list(self, kept: Kept) -> NodeList:
+    async def _list(self, kept: KeptChanges) -> NodeList:
         wanted = wanted_nodes(self._base, kept.changes)
         reports = await self._store.reports(_SILENT_SECONDS)
         rows = with_figures(self._rows(wanted), reports)
@@ -117,7 +117,7 @@ class NodeOperator:
             notes=tuple(self._notes(wanted, rows)),
         )
 
-    def _rows(self, wanted: Wanted) -> list[NodeRow]:
+    def _rows(self, wanted: WantedNodes) -> list[NodeRow]:
         weights = {config.name: config.weight for config in self._base}
         rows = [
             row_of(
@@ -133,7 +133,7 @@ class NodeOperator:
             rows.append(row_of(config, origin="settings", settings_weight=config.weight, drained=True, removed=True))
         return rows
 
-    def _notes(self, wanted: Wanted, rows: Sequence[NodeRow]) -> list[str]:
+    def _notes(self, wanted: WantedNodes, rows: Sequence[NodeRow]) -> list[str]:
         """Say what an operator would not guess."""
         notes = []
         if wanted.lacking is not None:

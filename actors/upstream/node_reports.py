@@ -32,7 +32,7 @@ class NodeStage(StrEnum):
 _STAGES = tuple(NodeStage)
 
 
-class NodeFigures(msgspec.Struct, frozen=True):
+class SeenNode(msgspec.Struct, frozen=True):
     """Of one node in one process. health: well, behind, failing. calls: of the last seconds."""
 
     id: str
@@ -50,7 +50,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
 
     process: str
     version: int
-    nodes: tuple[NodeFigures, ...] = ()
+    nodes: tuple[SeenNode, ...] = ()
     limits: tuple[str, ...] = ()
     age_seconds: int = 0
 
@@ -77,7 +77,7 @@ def _takes_calls(row: NodeRow) -> bool:
     return not row.drained and not row.removed and row.state in (NodeStage.IN_USE, "unknown")
 
 
-def _with_figures(row: NodeRow, figures: Sequence[NodeFigures]) -> NodeRow:
+def _with_figures(row: NodeRow, figures: Sequence[SeenNode]) -> NodeRow:
     if not figures:
         return row
     slots = [one.slot for one in figures if one.slot is not None]

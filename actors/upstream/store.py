@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from actors.provider_config import NodeConfig
 from actors.storage.connections import away_as
 from actors.upstream.node_changes import Forget, NodeChange
-from actors.upstream.node_reports import NodeFigures, ProcessReport
+from actors.upstream.node_reports import ProcessReport, SeenNode
 from actors.upstream.node_sealing import NONCE_BYTES, NodeUrls, NodeUrlSeal
 
 FORGOTTEN_SECONDS = 3_600  # A process that told nothing for so long is gone.
@@ -44,7 +44,7 @@ class NodeChangesUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptChanges:
     """version: 0: nothing was ever changed. network: genesis hash that the nodes told last; empty: none ever did."""
 
     version: int = 0
@@ -57,9 +57,9 @@ class NodeChangesStore(Protocol):
 
     async def version(self) -> int: ...
 
-    async def read(self) -> Kept: ...
+    async def read(self) -> KeptChanges: ...
 
-    async def change(self, decide: Callable[[Kept], _Decided]) -> tuple[_Decided, int]:
+    async def change(self, decide: Callable[[KeptChanges], _Decided]) -> tuple[_Decided, int]:
         """Ask `decide`, and keep or forget what it says, with no other command between. Gives the version after it."""
         ...
 
@@ -86,12 +86,12 @@ class PostgresNodeChanges:
         with away_as(NodeChangesUnavailable):
             return int(await self._pool.fetchval("SELECT version FROM node_versions") or 0)
 
-    async def read(self) -> Kept:
+    async def read(self) -> KeptChanges:
         with away_as(NodeChangesUnavailable):
             async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
                 return await self._read(connection)
 
-    async def change(self, decide: Callable[[Kept], _Decided]) -> tuple[_Decided, int]:
+    async def change(self, decide: Callable[[KeptChanges], _Decided]) -> tuple[_Decided, int]:
         with away_as(NodeChangesUnavailable):
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute("INSERT INTO node_versions DEFAULT VALUES ON CONFLICT DO NOTHING")
@@ -130,11 +130,11 @@ class PostgresNodeChanges:
         with away_as(NodeChangesUnavailable):
             await self._pool.execute(_FORGET, float(FORGOTTEN_SECONDS))
 
-    async def _read(self, connection: Any) -> Kept:
+    async def _read(self, connection: Any) -> KeptChanges:
         of_all = await connection.fetchrow("SELECT version, network FROM node_versions")
         rows = await connection.fetch(f"SELECT {_COLUMNS} FROM node_changes ORDER BY id")  # noqa: S608
         version, network = (0, "") if of_all is None else of_all
-        return Kept(version, network, tuple(map(self._change, rows)))
+        return KeptChanges(version, network, tuple(map(self._change, rows)))
 
     def _change(self, row: Any) -> NodeChange:
         more = {name: row[name] for name in ("weight", "is_drained", "is_removed", "network")}
@@ -157,5 +157,5 @@ class PostgresNodeChanges:
         return change.id, sealed, roles, weight, change.is_drained, change.is_removed, change.network
 
 
-def _decoded(text: str) -> tuple[tuple[NodeFigures, ...], tuple[str, ...]]:
-    return msgspec.json.decode(text, type=tuple[tuple[NodeFigures, ...], tuple[str, ...]])
+def _decoded(text: str) -> tuple[tuple[SeenNode, ...], tuple[str, ...]]:
+    return msgspec.json.decode(text, type=tuple[tuple[SeenNode, ...], tuple[str, ...]])

@@ -5,13 +5,16 @@ Rules: design, "Owners, for every kind of actor"; money rules 1, 2 and 5."""
 import asyncio
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 
 from bench.product import Product
 from tests.cluster.load import Seen, hammer
+from tests.cluster.second_node import SecondNode
 from tests.cluster.test_faults import eventually, health
 from tests.cluster.test_sends import _FUNDED, Sender
 from tests.customers import Answer, Customer
@@ -82,3 +85,44 @@ def test_racers_are_added_and_removed_while_customers_send(product: Product) -> 
         assert sender.debits() == [50] * len(answers)
         assert answers
     assert eventually(lambda: len(product.running("ray::SendRacer")) == 1, 30)
+
+
+def test_a_node_is_added_weighted_drained_and_removed_while_customers_call(product: Product) -> None:
+    """Upstream, "Nodes that change while the service runs": no call fails, and the calls are shared by weight."""
+    assert isinstance(product, StaffedProduct)
+    customer = Customer(product)
+    customer.grant(_CREDITS)
+    customer.limits(100_000, 64)
+    seen = asyncio.run(_nodes_changed_meanwhile(customer, product))
+    assert set(seen.kinds) == {"200"} and seen.answered > 100, seen
+    assert eventually(partial(_has, customer, _CREDITS - seen.answered), 30), (seen, customer.balance)
+    assert eventually(lambda: health(product).body["status"] == "ok", 30), health(product)
+
+
+async def _nodes_changed_meanwhile(customer: Customer, product: StaffedProduct) -> Seen:
+    stop = asyncio.Event()
+    calling = asyncio.create_task(hammer(customer, 4, stop))
+    with SecondNode(product.ready["node_url"]) as second:
+        await asyncio.to_thread(_change_nodes, product, second)
+        stop.set()
+        return await calling
+
+
+def _change_nodes(product: StaffedProduct, second: SecondNode) -> None:
+    def nodes(*words: str) -> dict[str, dict[str, Any]]:
+        told = json.loads(product.command("nodes", *words, "--json"))
+        assert all(each["limits"] or each["is_current"] for each in told["processes"]), told
+        return {node["id"]: node for node in told["nodes"]}
+
+    added = nodes("add", "second", second.url, "--ws-url", second.ws_url, "--weight", "3")
+    assert added["second"]["state"] == "in_use" and added["second"]["url"] == second.url
+    first, last = added["node-1"], nodes("list")
+    assert first["share_wanted_percent"] == 25
+    before, began = second.requests, time.monotonic()
+    drained = nodes("drain", "second")
+    # Of clients' calls of the last ten seconds, which were shared from one moment in them on.
+    assert last["second"]["share_percent"] > 20 and before > 100, last
+    assert drained["second"]["state"] == "drained" and drained["second"]["in_flight"] == 0
+    assert time.monotonic() - began < 30
+    nodes("remove", "second", "--no-wait")
+    assert eventually(lambda: second.connections == 0, 20), second.connections

@@ -13,7 +13,7 @@ from actors.provider_config import NodeConfig
 from actors.upstream.api import Nodes
 from actors.upstream.node_changes import Forget, NodeChange, WantedNode
 from actors.upstream.node_reports import ProcessReport
-from actors.upstream.store import Kept, NodeChangesUnavailable
+from actors.upstream.store import KeptChanges, NodeChangesUnavailable
 
 from .nodes import Exchange, RawNode, running
 
@@ -24,29 +24,29 @@ class MemoryNodeChanges:
     """is_away: every method raises."""
 
     def __init__(self) -> None:
-        self.kept, self.told, self.is_away = Kept(), dict[str, ProcessReport](), False
+        self.kept, self.told, self.is_away = KeptChanges(), dict[str, ProcessReport](), False
 
     async def version(self) -> int:
         self._look()
         return self.kept.version
 
-    async def read(self) -> Kept:
+    async def read(self) -> KeptChanges:
         self._look()
         return self.kept
 
-    async def change(self, decide: Callable[[Kept], Any]) -> tuple[Any, int]:
+    async def change(self, decide: Callable[[KeptChanges], Any]) -> tuple[Any, int]:
         self._look()
         decided, kept = decide(self.kept), self.kept
         if not isinstance(decided, NodeChange | Forget):
             return decided, kept.version
         changes = [one for one in kept.changes if one.id != decided.id]
         changes += [decided] if isinstance(decided, NodeChange) else []
-        self.kept = Kept(kept.version + 1, kept.network, tuple(sorted(changes, key=lambda one: one.id)))
+        self.kept = KeptChanges(kept.version + 1, kept.network, tuple(sorted(changes, key=lambda one: one.id)))
         return decided, self.kept.version
 
     async def keep_network(self, network: str) -> None:
         self._look()
-        self.kept = Kept(self.kept.version, network, self.kept.changes)
+        self.kept = KeptChanges(self.kept.version, network, self.kept.changes)
 
     async def tell(self, report: ProcessReport) -> None:
         self._look()

@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.provider_config import NodeConfig
 from actors.upstream.node_commands import NodeRow, row_of
-from actors.upstream.node_reports import NodeFigures, NodeStage, ProcessReport, process_rows, with_figures
+from actors.upstream.node_reports import NodeStage, ProcessReport, SeenNode, process_rows, with_figures
 
 
 def row(name: str, weight: int = 1, **more: Any) -> NodeRow:
@@ -12,8 +12,8 @@ def row(name: str, weight: int = 1, **more: Any) -> NodeRow:
     return row_of(config, **{"origin": "settings", "settings_weight": 1, "drained": False, "removed": False, **more})
 
 
-def seen(name: str, calls: int, stage: NodeStage = NodeStage.IN_USE, health: str = "well", **more: Any) -> NodeFigures:
-    return NodeFigures(id=name, stage=stage, health=health, calls=calls, **more)
+def seen(name: str, calls: int, stage: NodeStage = NodeStage.IN_USE, health: str = "well", **more: Any) -> SeenNode:
+    return SeenNode(id=name, stage=stage, health=health, calls=calls, **more)
 
 
 def test_shares_are_of_all_processes_and_wanted_ones_by_weight():

@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from actors.provider_config import NodeConfig
 from actors.upstream.node_changes import Forget, NodeChange
-from actors.upstream.node_reports import NodeFigures, NodeStage, ProcessReport
-from actors.upstream.store import Kept, NodeChangesUnavailable, PostgresNodeChanges
+from actors.upstream.node_reports import NodeStage, ProcessReport, SeenNode
+from actors.upstream.store import KeptChanges, NodeChangesUnavailable, PostgresNodeChanges
 from tests.databases import as_role, emptied
 from tests.upstream.changing import MemoryNodeChanges
 
@@ -31,13 +31,13 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
 
 
 async def test_each_change_makes_the_next_version(store: Any) -> None:
-    assert await store.read() == Kept() and await store.version() == 0
+    assert await store.read() == KeptChanges() and await store.version() == 0
     drained = NodeChange(id="one", is_drained=True)
-    assert await store.change(lambda kept: drained if kept == Kept() else None) == (drained, 1)
+    assert await store.change(lambda kept: drained if kept == KeptChanges() else None) == (drained, 1)
     assert await store.change(lambda _: ADDED) == (ADDED, 2)
     assert await store.change(lambda kept: len(kept.changes)) == (2, 2)  # A refusal changes nothing.
     await store.keep_network("G")
-    assert await store.read() == Kept(2, "G", (drained, ADDED))
+    assert await store.read() == KeptChanges(2, "G", (drained, ADDED))
     assert await store.change(lambda _: Forget("one")) == (Forget("one"), 3)
     assert (await store.read()).changes == (ADDED,) and await store.version() == 3
 
@@ -45,7 +45,7 @@ async def test_each_change_makes_the_next_version(store: Any) -> None:
 async def test_commands_at_once_see_each_other(store: Any) -> None:
     """Between the look and the write of one there is no other."""
 
-    def one_more(kept: Kept) -> NodeChange:
+    def one_more(kept: KeptChanges) -> NodeChange:
         return NodeChange(id="one", weight=len(kept.changes) + sum(change.weight or 0 for change in kept.changes))
 
     await asyncio.gather(*(store.change(one_more) for _ in range(4)))
@@ -54,7 +54,7 @@ async def test_commands_at_once_see_each_other(store: Any) -> None:
 
 
 async def test_the_newest_report_of_each_process_is_told(store: Any) -> None:
-    figures = NodeFigures(id="one", stage=NodeStage.DRAINED, health="well", calls=3, slot=7)
+    figures = SeenNode(id="one", stage=NodeStage.DRAINED, health="well", calls=3, slot=7)
     for version in (1, 2):
         await store.tell(ProcessReport("gateway-1", version, (figures,), ("a limit",)))
     assert await store.reports(15) == [ProcessReport("gateway-1", 2, (figures,), ("a limit",))]
