@@ -45,6 +45,20 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
         "getAssetsByOwner": lambda: _shown(
             both.gateway("getAssetsByOwner", [{"ownerAddress": wallet}]), _assets_of, _assets(both, wallet)
         ),
+        "getAsset": lambda: _shown(both.gateway("getAsset", [_mint(both, wallet)]), _asset_of, _asset(both, wallet)),
+        "getAssetBatch": lambda: _shown(
+            both.gateway("getAssetBatch", [[_mint(both, wallet)]]),
+            lambda result: _asset_of(result[0]),
+            _asset(both, wallet),
+        ),
+        "getAssets": lambda: _shown(
+            both.gateway("getAssets", [{"ids": [_mint(both, wallet)]}]),
+            lambda result: _asset_of(result[0]),
+            _asset(both, wallet),
+        ),
+        "getTokenAccounts": lambda: _shown(
+            both.gateway("getTokenAccounts", [{"owner": wallet}]), _accounts_of, _accounts(both, wallet)
+        ),
         "getTransactionHistory": lambda: _shown(
             both.gateway("getTransactionHistory", [wallet, {"commitment": "finalized"}]),
             _history_of,
@@ -214,6 +228,31 @@ def _assets(both: Both, wallet: str) -> Any:
         supply = both.node_result("getTokenSupply", token["mint"])["value"]["amount"]
         found.append([token["mint"], token["amount"], token["decimals"], supply])
     return sorted(found)
+
+
+def _mint(both: Both, wallet: str) -> str:
+    mint: str = _tokens(both, wallet)[0]["mint"]
+    return mint
+
+
+def _asset_of(result: Any) -> Any:
+    info = result["token_info"]
+    return [result["id"], info["decimals"], str(info["supply"]), info["token_program"]]
+
+
+def _asset(both: Both, wallet: str) -> Any:
+    token = _tokens(both, wallet)[0]
+    supply = both.node_result("getTokenSupply", token["mint"])["value"]["amount"]
+    return [token["mint"], token["decimals"], supply, token["program"]]
+
+
+def _accounts_of(result: Any) -> Any:
+    found = result["token_accounts"]
+    return sorted([one["address"], one["mint"], one["owner"], str(one["amount"])] for one in found)
+
+
+def _accounts(both: Both, wallet: str) -> Any:
+    return sorted([token["token_account"], token["mint"], wallet, token["amount"]] for token in _tokens(both, wallet))
 
 
 def _history_of(result: Any) -> Any:
