@@ -26,22 +26,58 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
     recent = people.blockhash(both)
     smart, raced = (people.signed(key, recent, people.given(key, lamports)) for lamports in (10**6 + 4, 10**6 + 5))
     landed = [str(raced.signatures[0]), "confirmed", True]
-    return _of_engine(both, key) | {
-        "sendSmartTransaction": lambda: (
-            both.gateway("sendSmartTransaction", [people.text(smart), {"simulate": True}]),
-            str(smart.signatures[0]),
-        ),
-        "sendAndConfirm": lambda: _shown(both.gateway("sendAndConfirm", [people.text(raced)]), _outcome_of, landed),
-        "getSendStatus": lambda: _shown(both.gateway("getSendStatus", [landed[0]]), _outcome_of, landed),
-        "rpc.discover": lambda: (both.gateway("rpc.discover", []), both.public("/openrpc.json")),
-        "suggestPriorityFee": lambda: (
-            both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
-            _suggestion(both, wallet),
-        ),
-        "getPriorityFeeEstimate": lambda: (
-            both.gateway("getPriorityFeeEstimate", [{"accountKeys": [wallet], "options": {"priorityLevel": "High"}}]),
-            {"priorityFeeEstimate": _percentile(_paid(_window(both, wallet)), 75)},
-        ),
+    return (
+        _of_engine(both, key)
+        | _of_tokens(both, wallet)
+        | {
+            "sendSmartTransaction": lambda: (
+                both.gateway("sendSmartTransaction", [people.text(smart), {"simulate": True}]),
+                str(smart.signatures[0]),
+            ),
+            "sendAndConfirm": lambda: _shown(both.gateway("sendAndConfirm", [people.text(raced)]), _outcome_of, landed),
+            "getSendStatus": lambda: _shown(both.gateway("getSendStatus", [landed[0]]), _outcome_of, landed),
+            "rpc.discover": lambda: (both.gateway("rpc.discover", []), both.public("/openrpc.json")),
+            "suggestPriorityFee": lambda: (
+                both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
+                _suggestion(both, wallet),
+            ),
+            "getPriorityFeeEstimate": lambda: (
+                both.gateway(
+                    "getPriorityFeeEstimate", [{"accountKeys": [wallet], "options": {"priorityLevel": "High"}}]
+                ),
+                {"priorityFeeEstimate": _percentile(_paid(_window(both, wallet)), 75)},
+            ),
+            "getTransactionHistory": lambda: _shown(
+                both.gateway("getTransactionHistory", [wallet, {"commitment": "finalized"}]),
+                _history_of,
+                _history(both, wallet),
+            ),
+            "/bulk/getBalances": lambda: (
+                _bulk(both, "getBalances", {"addresses": [wallet]}),
+                {
+                    "results": [{"address": wallet, "lamports": both.node_result("getBalance", wallet)["value"]}],
+                    "errors": [],
+                }
+                | _FINAL,
+            ),
+            "/bulk/getTokenBalances": lambda: (
+                _bulk(both, "getTokenBalances", {"owners": [wallet]}),
+                {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []} | _FINAL,
+            ),
+            "/bulk/getTransactions": lambda: (
+                _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
+                {
+                    "results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}],
+                    "errors": [],
+                }
+                | {"commitment": "confirmed"},
+            ),
+        }
+    )
+
+
+def _of_tokens(both: Both, wallet: str) -> dict[str, Ask]:
+    return {
         "getAssetsByOwner": lambda: _shown(
             both.gateway("getAssetsByOwner", [{"ownerAddress": wallet}]), _assets_of, _assets(both, wallet)
         ),
@@ -58,28 +94,6 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
         ),
         "getTokenAccounts": lambda: _shown(
             both.gateway("getTokenAccounts", [{"owner": wallet}]), _accounts_of, _accounts(both, wallet)
-        ),
-        "getTransactionHistory": lambda: _shown(
-            both.gateway("getTransactionHistory", [wallet, {"commitment": "finalized"}]),
-            _history_of,
-            _history(both, wallet),
-        ),
-        "/bulk/getBalances": lambda: (
-            _bulk(both, "getBalances", {"addresses": [wallet]}),
-            {
-                "results": [{"address": wallet, "lamports": both.node_result("getBalance", wallet)["value"]}],
-                "errors": [],
-            }
-            | _FINAL,
-        ),
-        "/bulk/getTokenBalances": lambda: (
-            _bulk(both, "getTokenBalances", {"owners": [wallet]}),
-            {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []} | _FINAL,
-        ),
-        "/bulk/getTransactions": lambda: (
-            _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
-            {"results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}], "errors": []}
-            | {"commitment": "confirmed"},
         ),
     }
 
