@@ -2,7 +2,7 @@
 
 Implements: getTokenAccountsByOwner and getMultipleAccounts with base64 and a slice; the fixed part that accounts of
 both token programs begin with.
-Pure but for Slices, which lets the event loop go on between two slices.
+A shell, as Slices lets the event loop go on between two slices; it asks nobody.
 
 A node has no pages: the answer about a wallet with 10,000 token accounts has 3.8 MB, and to read it at once would hold
 the loop for 25 ms. So its rows are cut out in one pass of a compiled parser (2 ms), and decoded 250 at a time.

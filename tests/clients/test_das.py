@@ -90,7 +90,7 @@ def _fits(asset: Mapping[str, Any]) -> None:
 
 
 def test_metaplex(product: Product, npm_of_das: Npm, tokens: Mapping[str, str]) -> None:
-    """umi with the DAS plugin: what exists is as its types say, and what does not exist says why."""
+    """umi with the DAS plugin: what exists is as its types say, and what does not exist is an error."""
     url = f"{product.http_url}/?api-key={product.api_key}"
     before = product.account()["total_consumed_credits"]
     found = npm_of_das.run(_HERE / "metaplex.mjs", {"RPC_URL": url, **tokens})
@@ -109,12 +109,10 @@ def test_metaplex(product: Product, npm_of_das: Npm, tokens: Mapping[str, str]) 
     assert found["several"][0]["id"] == tokens["MINT"] and found["several"][1] is None
     for asset in (*found["all"]["items"], coin, found["one"]):
         _fits(asset)
-    assert f"Asset Not Found: {tokens['NOBODY']}" in found["missing"]
-    refused = found["refused"]
-    assert "created needs an index" in refused.pop("sortBy")
-    assert "showCollectionMetadata: not offered here" in refused.pop("option")
-    for method, told in refused.items():
-        assert method in told and _NO_INDEX in told
+    # umi throws away the words of an error and says its own; the reasons are seen by helius-sdk below.
+    assert found["missing"] == f"Asset not found: {tokens['NOBODY']}"
+    assert len(found["refused"]) == 8
+    assert all(told.startswith("No ") and " found for " in told for told in found["refused"].values()), found["refused"]
     # 25 for each list, and one more for each page of the walk; 5 for one asset and 25 for several. Refusals are free.
     charged = product.account()["total_consumed_credits"] - before
     assert charged == 3 * 25 + (len(ids) + 1) * 25 + 5 + 25
@@ -138,7 +136,7 @@ def test_helius(product: Product, npm_of_das: Npm, tokens: Mapping[str, str]) ->
     refused = found["refused"]
     assert "the holders of a mint need an index" in refused.pop("holders")
     for method in ("getTransactionsForAddress", "getTokenAccountsByOwnerV2"):
-        assert f"method not found: {method}" in refused.pop(method).lower().replace(method.lower(), method)
+        assert f"method not found: {method}" in refused.pop(method)
     for method, told in refused.items():
         assert method in told and _NO_INDEX in told
 

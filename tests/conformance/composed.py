@@ -28,47 +28,75 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
     recent = people.blockhash(both)
     smart, raced = (people.signed(key, recent, people.given(key, lamports)) for lamports in (10**6 + 4, 10**6 + 5))
     landed = [str(raced.signatures[0]), "confirmed", True]
-    return _of_engine(both, key) | {
-        "sendSmartTransaction": lambda: (
-            both.gateway("sendSmartTransaction", [people.text(smart), {"simulate": True}]),
-            str(smart.signatures[0]),
-        ),
-        "sendAndConfirm": lambda: _shown(both.gateway("sendAndConfirm", [people.text(raced)]), _outcome_of, landed),
-        "getSendStatus": lambda: _shown(both.gateway("getSendStatus", [landed[0]]), _outcome_of, landed),
-        "rpc.discover": lambda: (both.gateway("rpc.discover", []), both.public("/openrpc.json")),
-        "suggestPriorityFee": lambda: (
-            both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
-            _suggestion(both, wallet),
-        ),
-        "getPriorityFeeEstimate": lambda: _shown(
-            both.gateway("getPriorityFeeEstimate", [{"accountKeys": [wallet], "options": {"priorityLevel": "High"}}]),
-            lambda result: result["priorityFeeEstimate"] in _estimates(both, wallet, result["basis"]["source"]),
-            True,
-        ),
+    return (
+        _of_engine(both, key)
+        | _of_tokens(both, wallet)
+        | {
+            "sendSmartTransaction": lambda: (
+                both.gateway("sendSmartTransaction", [people.text(smart), {"simulate": True}]),
+                str(smart.signatures[0]),
+            ),
+            "sendAndConfirm": lambda: _shown(both.gateway("sendAndConfirm", [people.text(raced)]), _outcome_of, landed),
+            "getSendStatus": lambda: _shown(both.gateway("getSendStatus", [landed[0]]), _outcome_of, landed),
+            "rpc.discover": lambda: (both.gateway("rpc.discover", []), both.public("/openrpc.json")),
+            "suggestPriorityFee": lambda: (
+                both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
+                _suggestion(both, wallet),
+            ),
+            "getPriorityFeeEstimate": lambda: _shown(
+                both.gateway(
+                    "getPriorityFeeEstimate", [{"accountKeys": [wallet], "options": {"priorityLevel": "High"}}]
+                ),
+                lambda result: result["priorityFeeEstimate"] in _estimates(both, wallet, result["basis"]["source"]),
+                True,
+            ),
+            "getTransactionHistory": lambda: _shown(
+                both.gateway("getTransactionHistory", [wallet, {"commitment": "finalized"}]),
+                _history_of,
+                _history(both, wallet),
+            ),
+            "/bulk/getBalances": lambda: (
+                _without_slot(_bulk(both, "getBalances", {"addresses": [wallet]})),
+                {
+                    "results": [{"address": wallet, "lamports": both.node_result("getBalance", wallet)["value"]}],
+                    "errors": [],
+                }
+                | _FINAL,
+            ),
+            "/bulk/getTokenBalances": lambda: (
+                _bulk(both, "getTokenBalances", {"owners": [wallet]}),
+                {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []} | _FINAL,
+            ),
+            "/bulk/getTransactions": lambda: (
+                _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
+                {
+                    "results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}],
+                    "errors": [],
+                }
+                | {"commitment": "confirmed"},
+            ),
+        }
+    )
+
+
+def _of_tokens(both: Both, wallet: str) -> dict[str, Ask]:
+    return {
         "getAssetsByOwner": lambda: _shown(
             both.gateway("getAssetsByOwner", [{"ownerAddress": wallet}]), _assets_of, _assets(both, wallet)
         ),
-        "getTransactionHistory": lambda: _shown(
-            both.gateway("getTransactionHistory", [wallet, {"commitment": "finalized"}]),
-            _history_of,
-            _history(both, wallet),
+        "getAsset": lambda: _shown(both.gateway("getAsset", [_mint(both, wallet)]), _asset_of, _asset(both, wallet)),
+        "getAssetBatch": lambda: _shown(
+            both.gateway("getAssetBatch", [[_mint(both, wallet)]]),
+            lambda result: _asset_of(result[0]),
+            _asset(both, wallet),
         ),
-        "/bulk/getBalances": lambda: (
-            _without_slot(_bulk(both, "getBalances", {"addresses": [wallet]})),
-            {
-                "results": [{"address": wallet, "lamports": both.node_result("getBalance", wallet)["value"]}],
-                "errors": [],
-            }
-            | _FINAL,
+        "getAssets": lambda: _shown(
+            both.gateway("getAssets", [{"ids": [_mint(both, wallet)]}]),
+            lambda result: _asset_of(result[0]),
+            _asset(both, wallet),
         ),
-        "/bulk/getTokenBalances": lambda: (
-            _bulk(both, "getTokenBalances", {"owners": [wallet]}),
-            {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []} | _FINAL,
-        ),
-        "/bulk/getTransactions": lambda: (
-            _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
-            {"results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}], "errors": []}
-            | {"commitment": "confirmed"},
+        "getTokenAccounts": lambda: _shown(
+            both.gateway("getTokenAccounts", [{"owner": wallet}]), _accounts_of, _accounts(both, wallet)
         ),
     }
 
@@ -242,6 +270,31 @@ def _assets(both: Both, wallet: str) -> Any:
         supply = both.node_result("getTokenSupply", token["mint"])["value"]["amount"]
         found.append([token["mint"], token["amount"], token["decimals"], supply])
     return sorted(found)
+
+
+def _mint(both: Both, wallet: str) -> str:
+    mint: str = _tokens(both, wallet)[0]["mint"]
+    return mint
+
+
+def _asset_of(result: Any) -> Any:
+    info = result["token_info"]
+    return [result["id"], info["decimals"], str(info["supply"]), info["token_program"]]
+
+
+def _asset(both: Both, wallet: str) -> Any:
+    token = _tokens(both, wallet)[0]
+    supply = both.node_result("getTokenSupply", token["mint"])["value"]["amount"]
+    return [token["mint"], token["decimals"], supply, token["program"]]
+
+
+def _accounts_of(result: Any) -> Any:
+    found = result["token_accounts"]
+    return sorted([one["address"], one["mint"], one["owner"], str(one["amount"])] for one in found)
+
+
+def _accounts(both: Both, wallet: str) -> Any:
+    return sorted([token["token_account"], token["mint"], wallet, token["amount"]] for token in _tokens(both, wallet))
 
 
 def _history_of(result: Any) -> Any:

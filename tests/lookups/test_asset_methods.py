@@ -259,7 +259,7 @@ class LargeWallet:
 
 
 async def longest_hold_ms(work: Any) -> tuple[float, Any]:
-    """The longest time for which the work kept the loop from going round: of this thread, as others use the machine."""
+    """The longest time of this thread for which the work kept the loop from going round."""
     longest = 0.0
     running = asyncio.get_running_loop().create_task(work)
     last = time.thread_time()

@@ -425,7 +425,7 @@ export interface Methods {
   getTokenAccounts: [
     request: {
       /** public key in base58 */
-      owner: string;
+      owner?: string | null;
       /** public key in base58 */
       mint?: string | null;
       page?: Whole | null;
