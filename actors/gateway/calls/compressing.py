@@ -1,23 +1,22 @@
-"""Compresses answers for clients that take a coding: in threads, beside the event loop, with bounds.
+"""Compresses answers for clients that take a coding: large ones in threads beside the event loop, with bounds.
 
 Implements: decisions, "Content types and codings". A shell; which coding a client likes is accepted.py's.
 
-An answer of up to SMALL_BYTES_MAX is one job of the first thread. A larger one is a row of pieces in the second thread,
-where all large answers take turns, so that none waits for the whole of another, and a small one waits for none of them.
-Both threads yield to the event loop: the kernel gives them a processor when nothing else wants it. An answer that finds
-no room is sent as it is, at once: compression is a courtesy, and nobody waits for it longer than the rooms are deep.
+An answer of up to AT_ONCE_BYTES_MAX is compressed where it is made: 50 us at most, less than handing it to a thread
+costs. Others are one job of one of two threads, so that those up to SMALL_BYTES_MAX wait for no larger one. A job is
+one call that works without Python's lock. In pieces it would ask for the lock forty times for 10 MB, and each time the
+event loop waits until the kernel lets the thread run: on a busy machine small calls beside took a second. For the same
+reason the threads have no lower priority. An answer that finds no room is sent as it is, at once.
 """
 
 import asyncio
 import logging
-import os
-import threading
 import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import TypeAlias
 
 import zstandard
 
@@ -29,28 +28,34 @@ from actors.gateway.calls.requests import Client, Request
 logger = logging.getLogger(__name__)
 
 LEAST_BYTES = 1_024  # An answer up to here fits into a packet as it is.
-SMALL_BYTES_MAX = 64 << 10
-_SMALL_WAITING_BYTES_MAX = 512 << 10  # 4 ms of gzip: so long a small answer may wait for others.
-_LARGE_BYTES_MAX = 64 << 20  # Of all large answers that are worked on at once.
-_LARGE_JOBS_MAX = 8
+AT_ONCE_BYTES_MAX = 16 << 10
+SMALL_BYTES_MAX = 256 << 10  # 2 ms of gzip.
+_SMALL_WAITING_BYTES_MAX = 1 << 20  # 8 ms of gzip: so long a small answer may wait for others.
+LARGE_BYTES_MAX = 1 << 20  # 8 ms of gzip. Longer answers are sent as they are.
+_LARGE_JOBS_MAX = 4
 _LARGE_JOBS_OF_OWNER_MAX = 2
-_PIECE_BYTES = 256 << 10  # 2 ms of gzip.
 _KEPT_BYTES_MAX = 8 << 20  # Of public documents, which are the same for everybody.
-_NICENESS = 10
 # Level 1 of both: level 3 of gzip takes a fifth more time for 1 % less, level 3 of zstd three times as much.
 _LEVEL = 1
+_ROOM_BYTES = 1_024  # Of what does not become shorter.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 _KINDS = (b"application/json", b"text/", b"image/svg+xml", b"application/openmetrics-text")
 _STREAMED = b"text/event-stream"
 # Of answers below these paths nothing is compressed: they hold keys, tokens and secrets, and the length of compressed
 # text can tell what is in it. Most say `no-store` too, which is a second reason.
+Pieces: TypeAlias = Sequence[bytes | memoryview]
 _SECRET_PATHS = (b"/auth/", b"/account/api-key", b"/account/keys", b"/webhooks", b"/x402/")
 
 
 def may_be_compressed(response: Response, path: bytes) -> bool:
-    """Whether the answer is one that is compressed for whoever takes it: large enough, text, and without secrets."""
-    if size_of(response) <= LEAST_BYTES or response.stream is not None or path.startswith(_SECRET_PATHS):
+    """Whether the answer is one that is compressed for whoever takes it: neither too small nor too large, text, and
+    without secrets."""
+    if (
+        not LEAST_BYTES < size_of(response) <= LARGE_BYTES_MAX
+        or response.stream is not None
+        or path.startswith(_SECRET_PATHS)
+    ):
         return False
     kind = response.content_type
     if not kind.startswith(_KINDS) or kind.startswith(_STREAMED):
@@ -70,9 +75,9 @@ class Compressing:
 
     def __init__(self, name_of: Callable[[Client], str]) -> None:
         self._name_of = name_of
-        self._small = ThreadPoolExecutor(1, "compress-small", _yield_to_others)
-        self._large = ThreadPoolExecutor(1, "compress-large", _yield_to_others)
-        self._small_bytes = self._large_bytes = 0
+        self._small = ThreadPoolExecutor(1, "compress-small")
+        self._large = ThreadPoolExecutor(1, "compress-large")
+        self._small_bytes = 0
         self._jobs: Counter[bytes | str] = Counter()  # Large ones, by whom they are for.
         self._kept: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._kept_bytes = 0
@@ -111,61 +116,46 @@ class Compressing:
         kept = None if tag is None else self._kept.get((tag, coding))
         if kept is not None and tag is not None:
             self._kept.move_to_end((tag, coding))
-            _put(response, coding, (kept,))
+            _put(response, coding, kept)
             return True
-        size = size_of(response)
-        made = await (
-            self._at_once(response, coding, size)
-            if size <= SMALL_BYTES_MAX
-            else self._in_pieces(response, coding, size, owner, is_gone)
-        )
-        if made is None or sum(map(len, made)) >= size:
+        size, pieces = size_of(response), response.parts or (response.body,)
+        if size <= AT_ONCE_BYTES_MAX:
+            made: bytes | None = _whole(coding, pieces)
+        elif size <= SMALL_BYTES_MAX:
+            made = await self._small_job(coding, pieces, size)
+        else:
+            made = await self._large_job(coding, pieces, owner, is_gone)
+        if made is None or len(made) >= size:
             return False
         if tag is not None:
             self._keep((tag, coding), made)
         _put(response, coding, made)
         return True
 
-    async def _at_once(self, response: Response, coding: bytes, size: int) -> Sequence[bytes] | None:
+    async def _small_job(self, coding: bytes, pieces: Pieces, size: int) -> bytes | None:
         if self._small_bytes + size > _SMALL_WAITING_BYTES_MAX:
             return None
         self._small_bytes += size
         try:
-            pieces = response.parts or (response.body,)
-            return [await asyncio.get_running_loop().run_in_executor(self._small, _whole, coding, pieces, size)]
+            return await asyncio.get_running_loop().run_in_executor(self._small, _whole, coding, pieces)
         finally:
             self._small_bytes -= size
 
-    async def _in_pieces(
-        self, response: Response, coding: bytes, size: int, owner: bytes | str, is_gone: Callable[[], bool]
-    ) -> Sequence[bytes] | None:
-        if (
-            self._large_bytes + size > _LARGE_BYTES_MAX
-            or self._jobs.total() >= _LARGE_JOBS_MAX
-            or self._jobs[owner] >= _LARGE_JOBS_OF_OWNER_MAX
-        ):
+    async def _large_job(
+        self, coding: bytes, pieces: Pieces, owner: bytes | str, is_gone: Callable[[], bool]
+    ) -> bytes | None:
+        if self._jobs.total() >= _LARGE_JOBS_MAX or self._jobs[owner] >= _LARGE_JOBS_OF_OWNER_MAX:
             return None
-        self._large_bytes += size
         self._jobs[owner] += 1
-        run = asyncio.get_running_loop().run_in_executor
         try:
-            coder, made = _coder(coding, size), []
-            for part in response.parts or (response.body,):
-                for start in range(0, len(part), _PIECE_BYTES):
-                    if is_gone():
-                        return None
-                    piece = memoryview(part)[start : start + _PIECE_BYTES]
-                    made.append(await run(self._large, coder.compress, piece))
-            made.append(await run(self._large, coder.flush))
-            return [piece for piece in made if piece]
+            work = partial(_unless, is_gone, coding, pieces)
+            return await asyncio.get_running_loop().run_in_executor(self._large, work)
         finally:
-            self._large_bytes -= size
             self._jobs[owner] -= 1
             if not self._jobs[owner]:
                 del self._jobs[owner]
 
-    def _keep(self, key: tuple[bytes, bytes], made: Sequence[bytes]) -> None:
-        whole = b"".join(made)
+    def _keep(self, key: tuple[bytes, bytes], whole: bytes) -> None:
         if key in self._kept or len(whole) > _KEPT_BYTES_MAX // 4:
             return
         self._kept[key] = whole
@@ -174,32 +164,47 @@ class Compressing:
             self._kept_bytes -= len(self._kept.popitem(last=False)[1])
 
 
-def _yield_to_others() -> None:
-    with suppress(OSError):  # On other systems than Linux it may not be for a single thread.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+class _Written:
+    """Takes what a coder writes."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> int:
+        self.pieces.append(piece)
+        return len(piece)
 
 
-def _coder(coding: bytes, size: int) -> Any:
+def _unless(is_gone: Callable[[], bool], coding: bytes, pieces: Pieces) -> bytes | None:
+    """In the thread, when the turn has come: a client that has left by then needs nothing."""
+    return None if is_gone() else _whole(coding, pieces)
+
+
+def _whole(coding: bytes, pieces: Pieces) -> bytes:
     if coding == b"zstd":
-        return zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=size)
-    return zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        made = _Written()
+        size = sum(map(len, pieces))
+        # Its buffer takes all of the output, so that the library asks for Python's lock once.
+        coder = zstandard.ZstdCompressor(level=_LEVEL).stream_writer(
+            made, size=size, write_size=size + _ROOM_BYTES, closefd=False
+        )
+        for piece in pieces:
+            coder.write(piece)
+        coder.close()
+        return b"".join(made.pieces)
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    return b"".join((*map(packer.compress, pieces), packer.flush()))
 
 
-def _whole(coding: bytes, pieces: Sequence[bytes | memoryview], size: int) -> bytes:
-    coder = _coder(coding, size)
-    return b"".join((*map(coder.compress, pieces), coder.flush()))
-
-
-def _put(response: Response, coding: bytes, made: Sequence[bytes]) -> None:
-    """The tag of the content becomes a weak one: it is no longer that of these very bytes. Of the node's answers only
-    the claim on memory is kept until the answer has left, as the compressed bytes are fewer."""
-    if len(made) == 1 and len(made[0]) <= SMALL_BYTES_MAX:
-        response.body, response.parts = made[0], ()
+def _put(response: Response, coding: bytes, made: bytes) -> None:
+    """The tag of the content becomes a weak one: it is no longer that of these very bytes."""
+    if len(made) <= SMALL_BYTES_MAX:
+        response.body, response.parts = made, ()
     else:
-        response.body, response.parts = b"", made
+        response.body, response.parts = b"", (made,)
     response.headers = [
         (name, b"W/" + value if name == b"etag" and not value.startswith(b"W/") else value)
         for name, value in response.headers
     ]
-    response.kept = [lease for one in response.kept if (lease := getattr(one, "lease", None)) is not None]
+    response.kept = ()
     response.headers.append((b"content-encoding", coding))
