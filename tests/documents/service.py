@@ -19,7 +19,7 @@ DEPOSIT = {"instructions": "Send at least 0.01 USDC to DepositAddress11111111111
 
 @functools.cache
 def pages_of_contexts() -> list[str]:
-    """Every `Page(...)` in the sources: whoever adds one is found, whichever context it is."""
+    """Every `Page(...)` for customers in the sources: whoever adds one is found, whichever context it is."""
     found: list[str] = []
     for source in sorted(_ACTORS.rglob("*.py")):
         text = source.read_text(encoding="utf-8")
@@ -38,11 +38,18 @@ def _pages_in(module: ast.Module) -> Iterator[str]:
     }
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Page":
+            # No document for customers names what is for operators.
+            if any(one.arg == "for_operators" for one in node.keywords) or "OPERATOR" in ast.unparse(node.args[1]):
+                continue
             verb, path = (
-                one.value if isinstance(one, ast.Constant) else constants[one.id]  # type: ignore[attr-defined]
-                for one in node.args[:2]
+                one.value if isinstance(one, ast.Constant) else constants.get(_name(one)) for one in node.args[:2]
             )
-            yield f"{verb} {path}"
+            if path is not None:  # One that is worked out is of a file that browsers and robots look for.
+                yield f"{verb} {path}"
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def served() -> list[str]:
