@@ -134,7 +134,7 @@ def test_a_program_that_goes_and_comes_back(local: LocalNode) -> None:
     assert local.land(local.signed(payer, call, blockhash=local.blockhash())).meta.err is None
 
 
-def test_ten_thousand_snapshots() -> None:
+def test_ten_thousand_snapshots_are_refused_above_the_most() -> None:
     snapshots = Snapshots()
     refused = 0
     for number in range(10_000):

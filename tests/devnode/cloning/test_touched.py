@@ -35,7 +35,7 @@ def call(method: str, *params: object) -> bytes:
         (b'{"method": ["getBalance"]}', set()),
     ],
 )
-def test_addresses(body: bytes, found: set[Pubkey]) -> None:
+def test_addresses_of_calls_that_read_accounts(body: bytes, found: set[Pubkey]) -> None:
     assert touched_by_calls(body).pubkeys == found
 
 

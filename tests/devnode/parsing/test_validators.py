@@ -29,7 +29,7 @@ def listed(*items: bytes) -> bytes:
     return len(items).to_bytes(8, "little") + b"".join(items)
 
 
-def test_stake_accounts() -> None:
+def test_stake_accounts_in_their_four_states() -> None:
     delegation = bytes(C) + struct.pack("<QQQdQ", 20, 2, 2**64 - 1, 0.25, 10)
     assert parsed(A, addresses.STAKE_PROGRAM, (kind(2) + META + delegation).ljust(200, b"\0")) == {
         "parsed": {
@@ -117,7 +117,7 @@ def test_the_vote_accounts_of_the_chain(local: LocalNode) -> None:
     assert info["rootSlot"] is None and info["authorizedVoters"][0]["epoch"] == 0
 
 
-def test_config_accounts() -> None:
+def test_the_stake_config_and_validator_infos() -> None:
     assert parsed(STAKE_CONFIG, addresses.CONFIG_PROGRAM, b"\0" + struct.pack("<dB", 0.25, 12)) == {
         "parsed": {"type": "stakeConfig", "info": {"warmupCooldownRate": 0.25, "slashPenalty": 12}},
         "program": "config",

@@ -6,6 +6,7 @@ from solders.pubkey import Pubkey
 from solders.rpc import responses
 
 from devnode.chain.genesis import FIRST_SLOT
+from devnode.records.records import TransactionRecord
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give
 
 
@@ -62,19 +63,21 @@ def test_the_leader_gets_its_part_of_the_fees(local: LocalNode) -> None:
     rewards, and a lost fork pays nobody. A restart knows the rewards."""
     payer, leader = local.wallet(), local.keys.identity.pubkey()
     asked = {"maxSupportedTransactionVersion": 0, "transactionDetails": "none"}
-    assert local.call("getBlock", local.chain.levels.building.slot - 1, asked)["rewards"] == []
+    empty = asked | {"commitment": "confirmed"}
+    assert local.call("getBlock", local.call("getSlot", {"commitment": "confirmed"}), empty)["rewards"] == []
     supply = local.call("getSupply", {"commitment": "processed"})["value"]["total"]
     before = local.call("getBalance", str(leader), {"commitment": "processed"})["value"]
     price = set_compute_unit_price(1_000_000)  # A lamport for each unit that is asked for.
-    record = local.land(
-        local.signed(payer, price, set_compute_unit_limit(777), give(payer, Pubkey.new_unique(), 10**6))
-    )
+
+    def paid() -> TransactionRecord:
+        give_away = give(payer, Pubkey.new_unique(), 10**6)
+        return local.land(local.signed(payer, price, set_compute_unit_limit(777), give_away))
+
+    record = paid()
     assert record.meta.fee_lamports == 5_777
     local.lose()
     assert local.call("getBalance", str(leader), {"commitment": "processed"})["value"] == before
-    record = local.land(
-        local.signed(payer, price, set_compute_unit_limit(777), give(payer, Pubkey.new_unique(), 10**6))
-    )
+    record = paid()
     local.finalize()
     reward = {"pubkey": str(leader), "lamports": 3_277, "postBalance": before + 3_277}
     shown = local.call("getBlock", record.slot, asked)["rewards"]
