@@ -120,4 +120,5 @@ async def test_a_page_of_a_rare_kind_has_what_the_whole_ledger_has(store: Accoun
                 before = (page[-1].at_ms, page[-1].seq)
                 found += page
             assert found == expected, (rolled, wanted)
+            assert await store.entries(ALICE, 0, 100, False, wanted) == expected, (rolled, wanted)
             assert await store.entries(ALICE, 1, 100, False, wanted) == expected[1:], (rolled, wanted)
