@@ -29,7 +29,6 @@ from ledger_gateway.answers import (
 from ledger_gateway.call_requests import Call, Consistency, call_headers, encoded, new_idempotency_key, request_of
 from ledger_gateway.credentials import ApiKey, Session, Wallet, credential_of
 from ledger_gateway.errors import LimitReached, NotFound, Unavailable, Unreachable
-from ledger_gateway.history import HistoryReader, HistoryStopped, SignalHistory, Time, is_orderly
 from ledger_gateway.records import Account, Bulk, Confirmation, LedgerEntry, Quote, Usage, UsageEntry, Webhook
 from ledger_gateway.retries import SENDS, Repeatable, RetryPolicy, repeatable
 from ledger_gateway.signals import Signal, SignalGap, SignalPage
@@ -294,43 +293,6 @@ class Gateway:
             for signal in page.events:
                 yield signal
             cursor = page.next_cursor if page.next_cursor != cursor else None
-
-    def read_history(
-        self,
-        from_: Time | None = None,
-        to: Time | None = None,
-        *,
-        kinds: Sequence[str] | str | None = None,
-        program: str | None = None,
-        mint: str | None = None,
-        cursor: str | None = None,
-        max_credits: int | None = None,
-    ) -> HistoryReader:
-        """Return a reader of the signals of a time, whose `groups` are JSON lines: for more than the memory holds."""
-        return HistoryReader(
-            self._transport,
-            from_=from_,
-            to=to,
-            kinds=kinds,
-            program=program,
-            mint=mint,
-            cursor=cursor,
-            max_credits=max_credits,
-        )
-
-    async def signal_history(self, from_: Time | None = None, to: Time | None = None, **filters: Any) -> SignalHistory:
-        """Return the signals of a time, for frames; priced per thousand (`/pricing`). filters: as `read_history`.
-
-        Goes on by cursor where the connection is cut. Raises HistoryStopped, which has what came before, where the
-        account may not go on; an end at `max_credits` or at the newest signals is none: see `end`.
-        """
-        reader = self.read_history(from_, to, **filters)
-        groups = [group async for group in reader.groups()]
-        assert reader.end is not None
-        history = SignalHistory(groups, reader.end)
-        if not is_orderly(reader.end):
-            raise HistoryStopped(history)
-        return history
 
     def stream(self) -> Stream:
         """Return a WebSocket for many subscriptions; it connects, and connects again, by itself."""

@@ -17,12 +17,13 @@ import msgspec
 from ledger_gateway.errors import BadAnswer, LedgerGatewayError, Unavailable, Unreachable
 from ledger_gateway.retries import Repeatable
 from ledger_gateway.signals import Signal
-from ledger_gateway.transport import Transport
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from ledger_gateway.client import Gateway
 
 Time = datetime | str | int
 PATH = "/signals/history"
@@ -141,7 +142,7 @@ def arrow_batches(lines: bytes) -> list[Any]:
 
 
 class HistoryReader:
-    """One range, to its end. end: set once `groups` has given everything.
+    """One range of time, to its end. end: set once `groups` has given everything.
 
     from_, to: a datetime, ISO 8601 in UTC, or Unix seconds. max_credits: of all answers together; a cut answer counts
     with all that it may have cost.
@@ -149,10 +150,10 @@ class HistoryReader:
 
     def __init__(
         self,
-        transport: Transport,
-        *,
+        gateway: "Gateway",
         from_: Time | None = None,
         to: Time | None = None,
+        *,
         kinds: Sequence[str] | str | None = None,
         program: str | None = None,
         mint: str | None = None,
@@ -162,10 +163,20 @@ class HistoryReader:
         listed = kinds if kinds is None or isinstance(kinds, str) else ",".join(kinds)
         query = {"from": _time(from_), "to": _time(to), "kinds": listed, "program": program, "mint": mint}
         self._query = {name: value for name, value in query.items() if value is not None} | {"format": "jsonl"}
-        self._transport, self._cursor, self._credits_left = transport, cursor, max_credits
+        self._transport, self._cursor, self._credits_left = gateway._transport, cursor, max_credits
         self._events = self._credits = 0  # Of all answers that ended in order.
         self._received = 0  # Rows of the answer that is being read.
         self.end: HistoryEnd | None = None
+
+    async def read(self) -> SignalHistory:
+        """Return everything, for frames. Raises HistoryStopped, which has what came before, where the account may not
+        go on; an end at `max_credits` or at the newest signals is none: see `end`."""
+        groups = [group async for group in self.groups()]
+        assert self.end is not None
+        history = SignalHistory(groups, self.end)
+        if not is_orderly(self.end):
+            raise HistoryStopped(history)
+        return history
 
     async def groups(self) -> AsyncGenerator[bytes, None]:
         """Yield whole lines, about a mebibyte at once. Raises LedgerGatewayError when it cannot go on."""

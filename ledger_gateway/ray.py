@@ -43,8 +43,8 @@ class _TimeSlice:
 
         with asyncio.Runner() as runner:
             gateway = Gateway(self.url, self.api_key, retry=_PATIENT)
-            reader = gateway.read_history(
-                _moment(self.start), _moment(self.end), **dict(self.filters), max_credits=self.max_credits
+            reader = HistoryReader(
+                gateway, _moment(self.start), _moment(self.end), **dict(self.filters), max_credits=self.max_credits
             )
             groups = reader.groups()
             try:

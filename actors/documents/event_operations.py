@@ -6,13 +6,12 @@ Implements: interface, "Webhook management" and "Public endpoints". Pure data.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from actors.documents.operation import Access, Operation
+from actors.documents.operation import TIME, Access, Operation
 from actors.documents.schemas import (
     LAMPORTS,
     PUBKEY,
     PUBKEYS,
     SECONDS,
-    TIME,
     Schema,
     body,
     comma_list,

@@ -9,6 +9,14 @@ from typing import Any
 
 from actors.documents.schemas import Schema
 
+_YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
+_CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+TIME: Schema = {
+    "type": "string",
+    "pattern": rf"^([0-9]{{1,12}}|{_YEAR}-{_MONTH}-{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
+    "description": "ISO 8601 in UTC, or Unix seconds; from is not after to",
+}
+
 
 @unique
 class Access(Enum):

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from actors.documents.event_operations import SIGNALS, WEBHOOKS
 from actors.documents.key_operations import KEYS
-from actors.documents.operation import Access, Operation
-from actors.documents.schemas import ENTRY_TYPES, PUBKEY, SIGNATURE, STRING, TIME, Schema, body, list_of, record, ref
+from actors.documents.operation import TIME, Access, Operation
+from actors.documents.schemas import ENTRY_TYPES, PUBKEY, SIGNATURE, STRING, Schema, body, list_of, record, ref
 from actors.methods import prices
 from actors.methods.forms import EXAMPLE_KEY, EXAMPLE_SIGNATURE
 

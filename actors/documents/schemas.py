@@ -18,13 +18,6 @@ BOOLEAN: Schema = {"type": "boolean"}
 ANYTHING: Schema = {}
 LAMPORTS: Schema = {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1}
 SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Unix seconds"}
-_YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
-_CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
-TIME: Schema = {
-    "type": "string",
-    "pattern": rf"^([0-9]{{1,12}}|{_YEAR}-{_MONTH}-{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
-    "description": "ISO 8601 in UTC, or Unix seconds; from is not after to",
-}
 MOMENT: Schema = {"type": "string", "format": "date-time", "description": "ISO 8601, UTC"}
 _KEY, _SIGNATURE = (f"[1-9A-HJ-NP-Za-km-z]{{{least},{most}}}" for least, most in ((32, 44), (64, 88)))
 PUBKEY: Schema = {

@@ -7,63 +7,49 @@ A slice is fetched, read, held, encoded and sent, then posted; meanwhile the nex
 fetched, so that at most three are in memory. A client that leaves in the middle of a slice pays for it if any piece of
 it was given to the connection; else its hold is released. Slices grow, and are the smallest for a client that is slow.
 
-Threads that work beside the loop take Python's lock from it at each of its system calls, for the switch interval, which
-is 5 ms by default: a call of another client has ten of them. So it is shortened while exports run.
-
-When full: above EXPORTS_MAX exports of a replica: 503, of one account above ACCOUNT_EXPORTS_MAX: 429, both free. A
-client that does not take a slice within SLICE_SECONDS_MAX is cut off. All exports of a replica share THREADS threads.
+A client that does not take a slice within SLICE_SECONDS_MAX is cut off.
 """
 
 import asyncio
 import logging
-import sys
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import orjson
 
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.metering.meters import HeldCharge, Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import HISTORY, STREAMS
-from actors.pages import PageAnswer, PageRequest
-from actors.signals.history import Archived, HistoryUnavailable
-from actors.signals.history_formats import Encoder, offered_formats
-from actors.signals.history_query import Cursor, HistoryRequest, read_history
+from actors.pages import PageRequest
+from actors.signals.history import HistoryUnavailable
+from actors.signals.history_formats import Encoder
+from actors.signals.history_query import Cursor, HistoryRequest
 from actors.signals.history_rows import HistoryRange, HistoryRows
 from actors.signals.history_slices import CORRECTED_MS_MAX, last_place, read_signals
-from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
 from actors.times import iso_ms
 
 logger = logging.getLogger(__name__)
 
 CREDITS = STREAMS["signals"]["history_credits"]  # Of each started EVENTS.
 EVENTS = STREAMS["signals"]["history_events"]
-EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 8 MB.
 SLICE_EVENTS_MAX = 8 * EVENTS
 # With the 30 seconds that the gateway waits for one piece it is less than the shortest life of a hold, 55 seconds.
 SLICE_SECONDS_MAX = 20.0
 _SLOW_SECONDS = 2.0
-THREADS = 2
-_SWITCH_SECONDS = 0.0005
-_ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
-_SEQUENCE_MAX = (1 << 32) - 1
-_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the history of signals cannot be read at the moment")
-_FULL = Refusal(
-    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many exports of signals are under way here; nothing is charged"
-)
-_ACCOUNT_FULL = Refusal(
-    Err.CONCURRENCY_LIMITED, f"an account may have {ACCOUNT_EXPORTS_MAX} exports of signals at once; nothing is charged"
-)
-# A client whose answer was cut knows by `cut` how many events more than it received may be charged: one slice, and what
-# the buffers of the sockets on the way hold, of which 12 MB of JSON lines are assumed.
-_PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
 _LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
-_COMPLETE, _NEWEST, _CAPPED, _UNAVAILABLE = "complete", "newest", "max_credits", "unavailable"
+COMPLETE, NEWEST, _CAPPED, _UNAVAILABLE = "complete", "newest", "max_credits", "unavailable"
+
+
+class ExportParts(NamedTuple):
+    """What all exports of a replica share. in_thread: has a function called beside the loop."""
+
+    rows: HistoryRows
+    meters: Meters
+    watch: StandingWatch
+    clock: Clock
+    in_thread: Callable[..., Awaitable[Any]]
 
 
 class _Slice(NamedTuple):
@@ -78,114 +64,7 @@ class _Slice(NamedTuple):
 _Slices = asyncio.Queue[_Slice | asyncio.Task[_Slice] | HistoryUnavailable]
 
 
-class SignalHistoryPage:
-    """Belongs to one event loop. Making it imports pyarrow, where it is installed: do so before the loop serves."""
-
-    def __init__(self, rows: HistoryRows, log: SignalLog, meters: Meters, watch: StandingWatch, clock: Clock) -> None:
-        self.rows, self._log, self.meters, self.watch, self.clock = rows, log, meters, watch, clock
-        self._formats = offered_formats()
-        self._types = {name: content_type for name, (content_type, _) in self._formats.items()}
-        self._threads = ThreadPoolExecutor(THREADS, "signal-history")
-        self.exports: Counter[bytes] = Counter()
-        self._usual_switch_seconds = sys.getswitchinterval()
-
-    async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
-        asked = read_history(request.query, request.headers, self._types, self.clock.now_ms())
-        if isinstance(asked, Refusal):
-            return asked
-        if asked.credits_max is not None and asked.credits_max < CREDITS:
-            return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{CREDITS} credits at least, and {asked.credits_max} are allowed")
-        if self.exports[request.account] >= ACCOUNT_EXPORTS_MAX:
-            return _ACCOUNT_FULL
-        if self.exports.total() >= EXPORTS_MAX:
-            return _FULL
-        leave = self._enter(request.account)
-        try:
-            answer = await self._begin(request, asked, leave)
-        except (HistoryUnavailable, SignalLogUnavailable):
-            answer = _AWAY
-        except BaseException:
-            leave()
-            raise
-        if isinstance(answer, Refusal) or request.is_head:
-            leave()
-        return answer
-
-    def _enter(self, account: bytes) -> Callable[[], None]:
-        """Count an export. Return what ends that, whoever calls it first."""
-        if not self.exports:
-            sys.setswitchinterval(_SWITCH_SECONDS)
-        self.exports[account] += 1
-        counted = [account]
-
-        def leave() -> None:
-            if counted:
-                self.exports[counted.pop()] -= 1
-                if not self.exports[account]:
-                    del self.exports[account]
-                if not self.exports:
-                    sys.setswitchinterval(self._usual_switch_seconds)
-
-        return leave
-
-    async def _begin(
-        self, request: PageRequest, asked: HistoryRequest, leave: Callable[[], None]
-    ) -> PageAnswer | Refusal:
-        archived, is_whole = await self._extent(asked.until_ms)
-        kept = archived.kept_from_ms
-        if asked.until_ms <= kept:
-            return Refusal(Err.INVALID_REQUEST, f"signals before {iso_ms(kept)} are not kept any more")
-        wanted = HistoryRange(
-            asked.after, min(cursor_key(archived.cursor), (asked.until_ms - 1, _SEQUENCE_MAX)), asked.query
-        )
-        gaps = await self._gaps(asked, kept)
-        headers = [("x-signals-from", iso_ms(kept)), ("x-signals-gaps", str(len(gaps))), ("cache-control", "no-store")]
-        headers += [("x-signals-price", _PRICE), ("vary", "Accept")]
-        headers.append(("content-disposition", f'attachment; filename="signals.{asked.format}"'))
-        content_type, make_encoder = self._formats[asked.format]
-        if request.is_head:
-            events = await self.rows.estimate(wanted)
-            headers += [("x-signals-estimated", str(events)), ("x-credits-estimated", str(price(max(events, 1))))]
-            return PageAnswer(_Body(_nothing(), leave), 200, content_type, headers)
-        charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
-        if isinstance(charge, Refusal):
-            return charge
-        export = _Export(self, request, asked, wanted, make_encoder(), charge, _Told(_whole(is_whole), kept, gaps))
-
-        def end() -> None:
-            export.end()
-            leave()
-
-        return PageAnswer(_Body(export.pieces(), end), 200, content_type, headers)
-
-    async def _extent(self, until_ms: int) -> tuple[Archived, bool]:
-        """Return what the history has, and whether that is everything before this time. Waits a moment for what the log
-        has and the history has not."""
-        now_ms, waits = self.clock.now_ms(), 0
-        while True:
-            archived = await self.rows.extent()
-            newer = await self._log.read(archived.cursor, 1)
-            is_there = not newer or cursor_key(newer[0].cursor)[0] >= until_ms
-            if is_there or waits == _ARCHIVE_WAITS:
-                return archived, is_there and until_ms <= now_ms
-            waits += 1
-            await asyncio.sleep(_ARCHIVE_SECONDS)
-
-    async def _gaps(self, asked: HistoryRequest, kept_from_ms: int) -> list[dict[str, Any]]:
-        begins_ms = asked.after[0] + 1 if asked.after[1] == _SEQUENCE_MAX else asked.after[0]
-        found: list[dict[str, Any]] = []
-        if 0 < begins_ms < kept_from_ms:
-            found.append({"from": iso_ms(begins_ms), "to": iso_ms(kept_from_ms), "reason": "not kept any more"})
-        return found + [orjson.loads(gap) for gap in await self.rows.gaps(begins_ms, asked.until_ms)]
-
-    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-
-
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """What the end of an answer says of its range. whole: the reason of an end that nothing cut short."""
 
     whole: str
@@ -193,20 +72,20 @@ class _Told(NamedTuple):
     gaps: list[dict[str, Any]]
 
 
-class _Export:
+class Export:
     """One answer. The charge of the first EVENTS is held when it is made."""
 
     def __init__(
         self,
-        page: SignalHistoryPage,
+        parts: ExportParts,
         request: PageRequest,
         asked: HistoryRequest,
         wanted: HistoryRange,
         encoder: Encoder,
         charge: HeldCharge,
-        told: _Told,
+        told: Told,
     ) -> None:
-        self._page, self._meters, self._encoder, self._wanted = page, page.meters, encoder, wanted
+        self._parts, self._meters, self._encoder, self._wanted = parts, parts.meters, encoder, wanted
         self._payer, self._proof, self._told = request.payer, request.proof or request.payer, told
         self._charge: HeldCharge | None = charge  # Of the slice that is being sent.
         self._given = False  # Whether any of that slice was given to the connection.
@@ -253,7 +132,7 @@ class _Export:
         if charge is not None:
             self._meters.run(self._settled(charge))
         self._stop_reading()
-        self._page.watch.leave(self._proof, self._payer, self)
+        self._parts.watch.leave(self._proof, self._payer, self)
 
     async def _settled(self, charge: HeldCharge) -> None:
         if self._given:
@@ -286,7 +165,7 @@ class _Export:
         try:
             while most is None or most > 0:
                 count = size if most is None else min(size, most)
-                lines = await self._page.rows.slice(self._wanted._replace(after=place), count)
+                lines = await self._parts.rows.slice(self._wanted._replace(after=place), count)
                 if not lines:
                     await slices.put(_Slice(None, 0, self._wanted.last, self._told.whole))
                     return
@@ -302,8 +181,8 @@ class _Export:
             await slices.put(error)
 
     async def _prepare(self, first_ms: int, place: Cursor, lines: Sequence[bytes]) -> _Slice:
-        corrections = await self._page.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX)
-        prepared, events = await self._page.in_thread(_prepared, self._encoder, lines, corrections)
+        corrections = await self._parts.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX)
+        prepared, events = await self._parts.in_thread(_prepared, self._encoder, lines, corrections)
         return _Slice(prepared, events, place, "")
 
     async def _next(self) -> _Slice:
@@ -319,7 +198,7 @@ class _Export:
     # --- what is sent
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        self._page.watch.join(self._proof, self._payer, self, self._may_not_go_on)
+        self._parts.watch.join(self._proof, self._payer, self, self._may_not_go_on)
         if head := self._encoder.head():
             yield head
         self._start_reading(self._left())
@@ -338,13 +217,13 @@ class _Export:
             if refusal is not None:
                 reason = refusal.err.name.lower()
                 break
-            began = self._page.clock.monotonic()
-            for piece in await self._page.in_thread(self._encoder.write, found.prepared) if found.events else ():
+            began = self._parts.clock.monotonic()
+            for piece in await self._parts.in_thread(self._encoder.write, found.prepared) if found.events else ():
                 self._given = True
                 yield piece
                 # While the socket takes everything, nothing waits: a slice would hold the loop, and hide a disconnect.
                 await asyncio.sleep(0)
-                if self._page.clock.monotonic() - began > SLICE_SECONDS_MAX:
+                if self._parts.clock.monotonic() - began > SLICE_SECONDS_MAX:
                     return  # Without an end, as after any cut.
             if found.events:
                 await self._post()
@@ -352,12 +231,12 @@ class _Export:
             if reason == _CAPPED and self._left():  # Corrections took some of what was fetched.
                 reason = ""
                 self._start_reading(self._left())
-            elif self._size_max > EVENTS and self._page.clock.monotonic() - began > _SLOW_SECONDS and not reason:
+            elif self._size_max > EVENTS and self._parts.clock.monotonic() - began > _SLOW_SECONDS and not reason:
                 self._go_on_in_smallest()
         if reason != _UNAVAILABLE:
             self._given = True
             await self._post()  # Of an answer without signals: its minimum.
-        yield await self._page.in_thread(self._encoder.end, self._end(reason))
+        yield await self._parts.in_thread(self._encoder.end, self._end(reason))
 
     def _left(self) -> int | None:
         return None if self._events_max is None else self._events_max - self._events
@@ -377,33 +256,9 @@ class _Export:
         }
 
 
-class _Body(AsyncGenerator[bytes, None]):
-    """The pieces of an answer, and what to do at its end also where no piece was ever asked for: a generator that did
-    not begin runs nothing when it is closed."""
-
-    def __init__(self, pieces: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
-        self._pieces, self._on_end = pieces, on_end
-
-    def asend(self, value: None) -> Coroutine[Any, Any, bytes]:
-        return self._pieces.asend(value)
-
-    def athrow(self, *error: Any) -> Coroutine[Any, Any, bytes]:
-        return self._pieces.athrow(*error)
-
-    async def aclose(self) -> None:
-        try:
-            await self._pieces.aclose()
-        finally:
-            self._on_end()
-
-
 def price(events: int) -> int:
     """Return what so many events cost; an export costs at least its first started EVENTS."""
     return max(1, -(-events // EVENTS)) * CREDITS
-
-
-def _whole(is_whole: bool) -> str:
-    return _COMPLETE if is_whole else _NEWEST
 
 
 def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[bytes]) -> tuple[Any, int]:
@@ -411,9 +266,3 @@ def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[by
     groups = read_signals(lines, corrections)
     count = sum(map(len, groups))
     return (encoder.prepare(groups) if count else None), count
-
-
-async def _nothing() -> AsyncGenerator[bytes, None]:
-    """The body of a HEAD."""
-    for piece in tuple[bytes, ...]():
-        yield piece

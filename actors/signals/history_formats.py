@@ -49,7 +49,7 @@ class Encoder(Protocol):
 def offered_formats() -> dict[str, tuple[str, Callable[[], Encoder]]]:
     """Return by name the content type of each format and what makes its encoders. The first one is the default."""
     texts: dict[str, tuple[str, Callable[[], Encoder]]] = {
-        "jsonl": ("application/x-ndjson", JsonLines),
+        "jsonl": ("application/x-ndjson", JsonRows),
         "csv": ("text/csv", CommaSeparated),
     }
     try:
@@ -91,7 +91,7 @@ def _json_row(row: StoredSignal) -> _JsonRow:
     )
 
 
-class JsonLines:
+class JsonRows:
     """The last line is {"end": ...}: an answer without it was cut."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Columns:
         text, whole, texts = arrow.string(), arrow.int64(), arrow.list_(arrow.string())
         types = dict.fromkeys(COLUMNS, text) | {"time_ms": whole, "slot": whole, "block_time": whole}
         types |= {"lamports": arrow.uint64(), "complete": arrow.bool_(), "accounts": texts, "wallets": texts}
-        self._arrow, self._json, self._lines = arrow, json, JsonLines()
+        self._arrow, self._json, self._lines = arrow, json, JsonRows()
         self._reading = json.ReadOptions(use_threads=False, block_size=_READ_BYTES)
         self._parsing = json.ParseOptions(explicit_schema=arrow.schema(list(types.items())))
         self._time = arrow.timestamp("ms", tz="UTC")

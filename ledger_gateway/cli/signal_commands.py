@@ -9,6 +9,7 @@ import typer
 
 from ledger_gateway.cli.output import builtin
 from ledger_gateway.cli.shell import Refused, Shell, command
+from ledger_gateway.history import HistoryReader
 from ledger_gateway.history_files import writer_of
 from ledger_gateway.signals import Signal, SignalGap, to_pandas
 
@@ -114,8 +115,8 @@ async def history(
     part = path.with_name(path.name + ".part")
     try:
         async with shell.caller() as gateway:
-            reader = gateway.read_history(
-                *(start, to), kinds=kind, program=program, mint=mint, cursor=cursor, max_credits=max_credits
+            reader = HistoryReader(
+                *(gateway, start, to), kinds=kind, program=program, mint=mint, cursor=cursor, max_credits=max_credits
             )
             with part.open("xb") as file, write(file) as add:
                 async with aclosing(reader.groups()) as groups:

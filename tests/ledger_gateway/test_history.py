@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger_gateway import Gateway, HistoryStopped, RetryPolicy
+from ledger_gateway import Gateway, HistoryReader, HistoryStopped, RetryPolicy
 from ledger_gateway.errors import BadRequest, Unreachable
 from ledger_gateway.history import COLUMNS, HistoryEnd, SignalHistory
 
@@ -51,7 +51,7 @@ async def test_a_cut_answer_is_gone_on_with_behind_its_last_whole_line() -> None
     whole = row(1) + row(2)
     answers = [answer(whole + row(3)[:50], is_cut=True), answer(row(3)), answer(end("complete", 9, credits=10))]
     async with raw_server(*answers) as (url, heads), gateway(url) as client:
-        history = await client.signal_history("2026-11-22", datetime(2026, 11, 23, tzinfo=UTC), kinds=["a", "b"])
+        history = await HistoryReader(client, "2026-11-22", datetime(2026, 11, 23, tzinfo=UTC), kinds=["a", "b"]).read()
         assert [signal.slot for signal in history.signals()] == [1, 2, 3] and len(history) == 3
         assert history.is_complete and history.end.cursor == "9-1"
         assert b"from=2026-11-22&to=2026-11-23T00%3A00%3A00.000000Z&kinds=a%2Cb&format=jsonl" in heads[0]
@@ -62,11 +62,11 @@ async def test_a_cap_is_of_all_answers_and_counts_what_a_cut_one_may_have_cost()
     """2 rows and 2,000 that may be paid and not received: at most 30 of the 45 credits are gone."""
     answers = [answer(row(1) + row(2), is_cut=True), answer(row(3) + end("max_credits", 3, credits=10))]
     async with raw_server(*answers) as (url, heads), gateway(url) as client:
-        history = await client.signal_history(max_credits=45)
+        history = await HistoryReader(client, max_credits=45).read()
         assert [head.lower().partition(b"x-max-credits: ")[2][:2] for head in heads] == [b"45", b"15"]
         assert (history.end.reason, len(history)) == ("max_credits", 3) and not history.is_complete
     async with raw_server(answers[0]) as (url, heads), gateway(url) as client:
-        history = await client.signal_history(max_credits=39)
+        history = await HistoryReader(client, max_credits=39).read()
         assert (len(heads), history.end.reason, history.end.cursor) == (1, "max_credits", "2-1")
 
 
@@ -76,7 +76,7 @@ async def test_an_account_that_may_not_go_on_raises_with_what_came() -> None:
         gateway(url) as client,
     ):
         with pytest.raises(HistoryStopped, match="hourly_limit_exceeded, after 1 signals") as stopped:
-            await client.signal_history()
+            await HistoryReader(client).read()
         assert stopped.value.history.end.cursor == "1-1" and len(stopped.value.history.signals()) == 1
 
 
@@ -84,21 +84,21 @@ async def test_refusals_are_raised_and_attempts_are_bounded() -> None:
     refused = http(400, b'{"error":{"code":"INVALID_REQUEST","constant":"INVALID_REQUEST","message":"from"}}')
     async with raw_server(refused) as (url, heads), gateway(url) as client:
         with pytest.raises(BadRequest):
-            await client.signal_history("x")
+            await HistoryReader(client, "x").read()
         assert len(heads) == 1
     async with (
         raw_server(answer(b"", is_cut=True)) as (url, heads),
         gateway(url, retry=RetryPolicy(attempts_max=3)) as client,
     ):
         with pytest.raises(Unreachable):
-            await client.signal_history()
+            await HistoryReader(client).read()
         assert len(heads) == 3
 
 
 async def test_a_history_that_was_unavailable_is_asked_again() -> None:
     answers = [answer(row(1) + end("unavailable", 1, credits=10)), answer(row(2) + end("complete", 2, credits=10))]
     async with raw_server(*answers) as (url, _), gateway(url) as client:
-        history = await client.signal_history()
+        history = await HistoryReader(client).read()
         assert len(history.signals()) == 2 and history.end.credits == 20
 
 
@@ -135,6 +135,6 @@ def test_a_missing_extra_is_named(module: str, act: str, monkeypatch: pytest.Mon
 
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="zone"):
-        Gateway("http://a").read_history(datetime(2026, 1, 1))
-    reader = Gateway("http://a").read_history(datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))))
+        HistoryReader(Gateway("http://a"), datetime(2026, 1, 1))
+    reader = HistoryReader(Gateway("http://a"), datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))))
     assert reader._query["from"] == "2026-01-01T00:00:00.000000Z"

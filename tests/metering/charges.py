@@ -27,7 +27,7 @@ from actors.methods.catalog import METHODS
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import DAY_MS, PostgresSignalHistory
-from actors.signals.history_export import SignalHistoryPage
+from actors.signals.history_page import SignalHistoryPage
 from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions

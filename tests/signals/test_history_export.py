@@ -18,10 +18,11 @@ from actors.errors import Err, Refusal
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.pages import PageAnswer, PageRequest
-from actors.signals import history_export, history_formats
+from actors.signals import history_export, history_formats, history_page
 from actors.signals.history import PostgresSignalHistory
-from actors.signals.history_export import ACCOUNT_EXPORTS_MAX, EXPORTS_MAX, SLICE_SECONDS_MAX, SignalHistoryPage
+from actors.signals.history_export import SLICE_SECONDS_MAX
 from actors.signals.history_formats import END_KEY
+from actors.signals.history_page import ACCOUNT_EXPORTS_MAX, EXPORTS_MAX, SignalHistoryPage
 from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.log import LogEntry, SignalGap, SignalLogUnavailable
 from tests.databases import emptied
@@ -282,7 +283,7 @@ async def test_what_the_history_has_not_got_yet_is_not_called_complete(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the archive is behind the log, and for a range that is not over."""
-    monkeypatch.setattr(history_export, "_ARCHIVE_SECONDS", 0)
+    monkeypatch.setattr(history_page, "_ARCHIVE_SECONDS", 0)
     async with a_world(urls, [event(1)]) as world:
         assert (await world.lines({"to": "9000000000"}))[1]["reason"] == "newest"
         assert (await world.lines())[1]["reason"] == "complete"

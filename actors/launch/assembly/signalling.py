@@ -19,7 +19,7 @@ from actors.signals.api import Classifiers, SignalReader
 from actors.signals.deliveries import RedisDeliveries
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import PostgresSignalHistory
-from actors.signals.history_export import SignalHistoryPage
+from actors.signals.history_page import SignalHistoryPage
 from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.host import place_classifiers
 from actors.signals.hub import SignalHub

@@ -1,0 +1,187 @@
+"""GET /signals/history: which exports begin, and what their answers tell before their first signal.
+
+Implements: decisions, "history of signals". A shell; history_export.py sends and charges.
+
+When full: above EXPORTS_MAX exports of a replica: 503, of one account above ACCOUNT_EXPORTS_MAX: 429, both free. All
+exports of a replica share THREADS threads.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import orjson
+
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.metering.meters import Meters
+from actors.metering.standing_watch import StandingWatch
+from actors.methods.prices import HISTORY
+from actors.pages import PageAnswer, PageRequest
+from actors.signals.history import Archived, HistoryUnavailable
+from actors.signals.history_export import (
+    COMPLETE,
+    CREDITS,
+    EVENTS,
+    NEWEST,
+    SLICE_EVENTS_MAX,
+    Export,
+    ExportParts,
+    Told,
+    price,
+)
+from actors.signals.history_formats import offered_formats
+from actors.signals.history_query import HistoryRequest, read_history
+from actors.signals.history_rows import HistoryRange, HistoryRows
+from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
+from actors.times import iso_ms
+
+EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 8 MB.
+THREADS = 2
+_ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
+_SEQUENCE_MAX = (1 << 32) - 1
+_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the history of signals cannot be read at the moment")
+_FULL = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many exports of signals are under way here; nothing is charged"
+)
+_ACCOUNT_FULL = Refusal(
+    Err.CONCURRENCY_LIMITED, f"an account may have {ACCOUNT_EXPORTS_MAX} exports of signals at once; nothing is charged"
+)
+# A client whose answer was cut knows by `cut` how many events more than it received may be charged: one slice, and what
+# the buffers of the sockets on the way hold, of which 12 MB of JSON lines are assumed.
+_PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
+
+
+class SignalHistoryPage:
+    """Belongs to one event loop. Making it imports pyarrow, where it is installed: do so before the loop serves."""
+
+    def __init__(self, rows: HistoryRows, log: SignalLog, meters: Meters, watch: StandingWatch, clock: Clock) -> None:
+        self.rows, self._log, self.meters, self.clock = rows, log, meters, clock
+        self._parts = ExportParts(rows, meters, watch, clock, self._in_thread)
+        self._formats = offered_formats()
+        self._types = {name: content_type for name, (content_type, _) in self._formats.items()}
+        self._threads = ThreadPoolExecutor(THREADS, "signal-history")
+        self.exports: Counter[bytes] = Counter()
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
+        asked = read_history(request.query, request.headers, self._types, self.clock.now_ms())
+        if isinstance(asked, Refusal):
+            return asked
+        if asked.credits_max is not None and asked.credits_max < CREDITS:
+            return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{CREDITS} credits at least, and {asked.credits_max} are allowed")
+        if self.exports[request.account] >= ACCOUNT_EXPORTS_MAX:
+            return _ACCOUNT_FULL
+        if self.exports.total() >= EXPORTS_MAX:
+            return _FULL
+        leave = self._enter(request.account)
+        try:
+            answer = await self._begin(request, asked, leave)
+        except (HistoryUnavailable, SignalLogUnavailable):
+            answer = _AWAY
+        except BaseException:
+            leave()
+            raise
+        if isinstance(answer, Refusal) or request.is_head:
+            leave()
+        return answer
+
+    def _enter(self, account: bytes) -> Callable[[], None]:
+        """Count an export. Return what ends that, whoever calls it first."""
+        self.exports[account] += 1
+        counted = [account]
+
+        def leave() -> None:
+            if counted:
+                self.exports[counted.pop()] -= 1
+                if not self.exports[account]:
+                    del self.exports[account]
+
+        return leave
+
+    async def _begin(
+        self, request: PageRequest, asked: HistoryRequest, leave: Callable[[], None]
+    ) -> PageAnswer | Refusal:
+        archived, is_whole = await self._extent(asked.until_ms)
+        kept = archived.kept_from_ms
+        if asked.until_ms <= kept:
+            return Refusal(Err.INVALID_REQUEST, f"signals before {iso_ms(kept)} are not kept any more")
+        wanted = HistoryRange(
+            asked.after, min(cursor_key(archived.cursor), (asked.until_ms - 1, _SEQUENCE_MAX)), asked.query
+        )
+        gaps = await self._gaps(asked, kept)
+        headers = [("x-signals-from", iso_ms(kept)), ("x-signals-gaps", str(len(gaps))), ("cache-control", "no-store")]
+        headers += [("x-signals-price", _PRICE), ("vary", "Accept")]
+        headers.append(("content-disposition", f'attachment; filename="signals.{asked.format}"'))
+        content_type, make_encoder = self._formats[asked.format]
+        if request.is_head:
+            events = await self.rows.estimate(wanted)
+            headers += [("x-signals-estimated", str(events)), ("x-credits-estimated", str(price(max(events, 1))))]
+            return PageAnswer(_Body(_nothing(), leave), 200, content_type, headers)
+        charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
+        if isinstance(charge, Refusal):
+            return charge
+        export = Export(self._parts, request, asked, wanted, make_encoder(), charge, Told(_whole(is_whole), kept, gaps))
+
+        def end() -> None:
+            export.end()
+            leave()
+
+        return PageAnswer(_Body(export.pieces(), end), 200, content_type, headers)
+
+    async def _extent(self, until_ms: int) -> tuple[Archived, bool]:
+        """Return what the history has, and whether that is everything before this time. Waits a moment for what the log
+        has and the history has not."""
+        now_ms, waits = self.clock.now_ms(), 0
+        while True:
+            archived = await self.rows.extent()
+            newer = await self._log.read(archived.cursor, 1)
+            is_there = not newer or cursor_key(newer[0].cursor)[0] >= until_ms
+            if is_there or waits == _ARCHIVE_WAITS:
+                return archived, is_there and until_ms <= now_ms
+            waits += 1
+            await asyncio.sleep(_ARCHIVE_SECONDS)
+
+    async def _gaps(self, asked: HistoryRequest, kept_from_ms: int) -> list[dict[str, Any]]:
+        begins_ms = asked.after[0] + 1 if asked.after[1] == _SEQUENCE_MAX else asked.after[0]
+        found: list[dict[str, Any]] = []
+        if 0 < begins_ms < kept_from_ms:
+            found.append({"from": iso_ms(begins_ms), "to": iso_ms(kept_from_ms), "reason": "not kept any more"})
+        return found + [orjson.loads(gap) for gap in await self.rows.gaps(begins_ms, asked.until_ms)]
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+
+class _Body(AsyncGenerator[bytes, None]):
+    """The pieces of an answer, and what to do at its end also where no piece was ever asked for: a generator that did
+    not begin runs nothing when it is closed."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
+        self._pieces, self._on_end = pieces, on_end
+
+    def asend(self, value: None) -> Coroutine[Any, Any, bytes]:
+        return self._pieces.asend(value)
+
+    def athrow(self, *error: Any) -> Coroutine[Any, Any, bytes]:
+        return self._pieces.athrow(*error)
+
+    async def aclose(self) -> None:
+        try:
+            await self._pieces.aclose()
+        finally:
+            self._on_end()
+
+
+def _whole(is_whole: bool) -> str:
+    return COMPLETE if is_whole else NEWEST
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    """The body of a HEAD."""
+    for piece in tuple[bytes, ...]():
+        yield piece
