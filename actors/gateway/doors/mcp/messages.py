@@ -16,7 +16,7 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
-from actors.gateway.calls.consistency import ANY, MONOTONIC
+from actors.gateway.calls.consistency import ANY, MONOTONIC, one_monotonic, parse_consistency
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
 from actors.gateway.doors.mcp import confirmations, eras, tasks
 from actors.gateway.doors.mcp.eras import Dialect
@@ -235,6 +235,12 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
         *(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name),
         consistency=None if consistency is None else consistency.encode(),
     )
+
+
+def consistent(call: Call | BadCall, asked: ToolCall, header: bytes | None) -> Call | BadCall:
+    """The call as its _meta, or else the header of its request, has it. Both have been checked."""
+    value = header if asked.consistency is None else asked.consistency
+    return one_monotonic(call) if value is not None and parse_consistency(value) is True else call
 
 
 def _task_call(raw_id: bytes, method: str, params: Mapping[str, Any]) -> TaskCall | BadEnvelope | BadCall:
