@@ -157,10 +157,8 @@ class McpDoor:
     # --- one call
 
     async def _call(self, request: Request, asked: ToolCall, dialect: Dialect) -> Response:
-        call = one_within_limit(asked.call, request.max_credits, self._plans)
-        call = mcp_messages.consistent(
-            one_within_limit(call, asked.max_credits, self._plans), asked, request.consistency
-        )
+        call = one_within_limit(mcp_messages.consistent(asked, request), request.max_credits, self._plans)
+        call = one_within_limit(call, asked.max_credits, self._plans)
         wanted = self._confirming.wants(asked, call)
         cleared = Cleared(call, request.key)
         pays = bool(asked.payment) and self._authenticator.takes_payments
@@ -313,8 +311,7 @@ class McpDoor:
         too_many = self._authenticator.free_answer(request, size) if size else None
         if too_many is not None:
             messages = [BadCall(one.id, too_many) if isinstance(one, Free) else one for one in messages]
-        tool_calls = [message for message in messages if isinstance(message, ToolCall)]
-        asked_for = [mcp_messages.consistent(one.call, one, request.consistency) for one in tool_calls]
+        asked_for = [mcp_messages.consistent(one, request) for one in messages if isinstance(one, ToolCall)]
         done, added = Replies((), None, None), ()
         if asked_for:
             caller = self._authenticator.authenticate(request)
