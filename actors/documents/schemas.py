@@ -321,12 +321,8 @@ _STATUS: dict[str, Schema] = {
 
 
 def _bulk(item: str, field: str, value: Schema, **more: Schema) -> Schema:
-    return record(
-        commitment=STRING,
-        **more,
-        results=list_of(record(**{item: STRING, field: value})),
-        errors=list_of(record(**{item: STRING}, error=STRING)),
-    )
+    results = list_of(record(**{item: STRING, field: value}))
+    return record(commitment=STRING, results=results, errors=list_of(record(**{item: STRING}, error=STRING)), **more)
 
 
 _TOKEN = record(

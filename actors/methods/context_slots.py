@@ -19,7 +19,7 @@ MIN_SLOT = "minContextSlot"
 CONSISTENCIES = ("any", "monotonic")  # Of X-Consistency; the first one where a request has none.
 
 
-class Kept(Enum):
+class Monotony(Enum):
     """The value is the promise, as the reference tells it."""
 
     SHOWN = "no answer is older than one before it: the slot of the answer is checked"
@@ -35,20 +35,20 @@ class Kept(Enum):
     NONE = "not kept: the answer does not depend on the slot of a node, or is about one node"
 
 
-_BY_KIND: dict[Kept, tuple[str, ...]] = {
-    Kept.SHOWN: (
+_BY_KIND: dict[Monotony, tuple[str, ...]] = {
+    Monotony.SHOWN: (
         *("getAccountInfo", "getBalance", "getBlockProduction", "getEpochInfo", "getFeeForMessage"),
         *("getLatestBlockhash", "getMultipleAccounts", "getSignatureStatuses", "getSlot", "getStakeMinimumDelegation"),
         *("getTokenAccountBalance", "getTokenAccountsByOwner", "getTokenSupply", "isBlockhashValid"),
         "simulateTransaction",
     ),
-    Kept.ASKED: ("getBlockHeight", "getSignaturesForAddress", "getSlotLeader", "getTransactionCount"),
-    Kept.PLACED: (
+    Monotony.ASKED: ("getBlockHeight", "getSignaturesForAddress", "getSlotLeader", "getTransactionCount"),
+    Monotony.PLACED: (
         *("getBlock", "getBlockCommitment", "getBlockTime", "getBlocks", "getBlocksWithLimit", "getTransaction"),
         *("getVoteAccounts", "simulateBundle"),
     ),
     # These ask nodes by the methods above, each question for itself.
-    Kept.PARTS: ("getAssetsByOwner", "getTransactionHistory", "executeSell", "executeSnipe"),
+    Monotony.PARTS: ("getAssetsByOwner", "getTransactionHistory", "executeSell", "executeSnipe"),
 }
 _KEPT = MappingProxyType({method: kind for kind, methods in _BY_KIND.items() for method in methods})
 
@@ -57,25 +57,25 @@ _CONFIG_AT: MappingProxyType[str, int] = MappingProxyType(
     {
         name: place
         for name, row in METHODS.items()
-        if _KEPT.get(name) in (Kept.SHOWN, Kept.ASKED) and row.document is not None
+        if _KEPT.get(name) in (Monotony.SHOWN, Monotony.ASKED) and row.document is not None
         for place, parameter in enumerate(row.document.parameters)
         if MIN_SLOT in parameter.schema.get("properties", {})
     }
 )
 
 
-def kept(method: str) -> Kept:
-    return _KEPT.get(method, Kept.NONE)
+def kept(method: str) -> Monotony:
+    return _KEPT.get(method, Monotony.NONE)
 
 
 def takes_min_slot(method: str) -> bool:
     return method in _CONFIG_AT
 
 
-def table() -> list[tuple[Kept, list[str]]]:
+def table() -> list[tuple[Monotony, list[str]]]:
     """Every method that is offered, by how it is kept."""
     offered = [name for name, row in METHODS.items() if row.availability in (Availability.NODE, Availability.COMPOSED)]
-    return [(kind, sorted(name for name in offered if kept(name) is kind)) for kind in Kept]
+    return [(kind, sorted(name for name in offered if kept(name) is kind)) for kind in Monotony]
 
 
 def config_of(method: str, arguments: list[Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What one call knows of its account's view: the slot below which nothing may be answered, and the slots it has shown.
 
-Implements: decisions, "Monotonic reads". Pure, but for the variable that says under which view this task works.
+Implements: decisions, "Monotonic reads". Nothing here asks a node; a variable says under which view a task works.
 
 The owner of the account tells floors and bounds with its hold, and hears the slots that were shown with the charge
 (accounts/view.py). A floor is known for certain: nothing above it was shown to this account. A bound may be too low,

@@ -21,7 +21,7 @@ import orjson
 from actors.errors import Err, Refusal
 from actors.gathered import Gathered
 from actors.methods import context_slots
-from actors.methods.context_slots import Kept
+from actors.methods.context_slots import Monotony
 from actors.upstream import replies
 from actors.upstream.account_view import AccountView, current_view
 from actors.upstream.client import NodeClient
@@ -41,9 +41,7 @@ _CONTEXT = re.compile(rb'"context":\{[^{}]*?"slot":(\d{1,19})\b')
 _EPOCH_SLOT = re.compile(rb'"absoluteSlot":(\d{1,19})\b')
 _SEARCHED_BYTES_MAX = 64 << 10  # Of an answer that names its slot elsewhere; it is parsed.
 _SLOT_PARAMS = {level: orjson.dumps([{"commitment": level.name.lower()}]) for level in Commitment}
-_BEHIND_CODE = -32016
-_BEHIND_TEXT = "Minimum context slot has not been reached"
-_BEHIND = replies.made_error(_BEHIND_CODE, _BEHIND_TEXT, b"null")
+_BEHIND = replies.slot_not_reached()
 _UNKNOWN = replies.refused(
     Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no node has told its slot, which a monotonic read needs")
 )
@@ -111,10 +109,10 @@ class _WatchedNode:
         if question is None or question.method != method:
             return answer
         commitment = question.commitment
-        if answer.kind is AnswerKind.ERROR and answer.error_code == _BEHIND_CODE:
+        if replies.lacks_slot(answer):
             if question.own_min <= question.floor:  # Else it may have reached the floor.
                 self._slots.refused(self._index, commitment, question.floor)
-        elif answer.kind is AnswerKind.RESULT and question.kept is Kept.SHOWN:
+        elif answer.kind is AnswerKind.RESULT and question.kept is Monotony.SHOWN:
             slot = slot_of(method, answer)
             if slot is None or slot > question.slot_max:
                 return replies.GARBAGE
@@ -180,7 +178,7 @@ class MonotonicReads:
         floor."""
         view = current_view()
         assert view is not None, "asked without a view"
-        if context_slots.kept(method) not in (Kept.SHOWN, Kept.ASKED, Kept.PLACED):
+        if context_slots.kept(method) not in (Monotony.SHOWN, Monotony.ASKED, Monotony.PLACED):
             return await self._others(method, params, timeout_ms)
         give_up_at = self._loop.time() + timeout_ms / 1000
         arguments: list[Any] = orjson.loads(params)
@@ -208,7 +206,7 @@ class MonotonicReads:
         asks = True
         before = _QUESTION.set(question)
         try:
-            if question.kept is Kept.SHOWN:
+            if question.kept is Monotony.SHOWN:
                 self._exclude(question)
                 answer = await self._shared.call(question.method, params, self._left_ms(give_up_at))
                 if self._counts(question, answer):
@@ -235,7 +233,7 @@ class MonotonicReads:
     def _exclude(self, question: _Question) -> bool:
         """Choose the nodes that are not asked. False: none may be."""
         count = len(self._slots.in_use)
-        if question.kept is Kept.PLACED:
+        if question.kept is Monotony.PLACED:
             question.excluded = self._slots.without(question.commitment, question.floor)
             return len(question.excluded) < count
         behind = self._slots.without(question.commitment, question.floor - NEAR_SLOTS)
@@ -245,8 +243,8 @@ class MonotonicReads:
     def _counts(self, question: _Question, answer: NodeAnswer) -> bool:
         """Whether this answer ends the read."""
         if answer.kind is AnswerKind.ERROR:
-            return answer.error_code != _BEHIND_CODE or question.own_min > question.floor
-        if answer.kind is AnswerKind.RESULT and question.kept is Kept.SHOWN:
+            return not replies.lacks_slot(answer) or question.own_min > question.floor
+        if answer.kind is AnswerKind.RESULT and question.kept is Monotony.SHOWN:
             # From another caller's request, or from the cache: those were not compared with this floor.
             slot = slot_of(question.method, answer)
             return slot is not None and question.floor <= slot <= question.slot_max
@@ -270,7 +268,7 @@ class MonotonicReads:
         """Note the slots that an answer shows to its account. Those that name none show the floor again."""
         if answer.kind is not AnswerKind.RESULT:
             return
-        if context_slots.kept(method) is not Kept.SHOWN:
+        if context_slots.kept(method) is not Monotony.SHOWN:
             view.show(commitment, floor)
             return
         slot = slot_of(method, answer)

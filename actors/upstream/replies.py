@@ -255,6 +255,11 @@ def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
     return NodeAnswer(AnswerKind.ERROR, body, *_MADE_ID, code, message)
 
 
+def slot_not_reached() -> NodeAnswer:
+    """Make the answer of a node that has not reached the minimum slot, for one that has answered from a lower one."""
+    return made_error(_NO_SLOT_YET_CODE, f"{_NO_SLOT_YET_TEXT} has not been reached", b"null")
+
+
 def own_error(err: Err, detail: str, more: Mapping[str, Any]) -> NodeAnswer:
     """Make an error of this service in a node's own form: its data says whose it is (decisions, "Errors of this
     service"), beside more."""
@@ -298,6 +303,11 @@ def concerns_one_node(code: int, message: str) -> bool:
     if code == _BEHIND_CODE:
         return "unhealthy" in message or "behind" in message
     return code == _NO_SLOT_YET_CODE and _NO_SLOT_YET_TEXT in message
+
+
+def lacks_slot(answer: NodeAnswer) -> bool:
+    """Return whether a node says that it has not reached the minimum slot of the question."""
+    return answer.kind is AnswerKind.ERROR and answer.error_code == _NO_SLOT_YET_CODE
 
 
 def value_of(answer: NodeAnswer) -> Any:

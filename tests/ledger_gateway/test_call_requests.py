@@ -14,5 +14,6 @@ def test_each_option_has_its_header() -> None:
     assert call_headers("k", 0, "any") == {"Idempotency-Key": "k", "X-Max-Credits": "0", "X-Consistency": "any"}
 
 
-def test_keys_differ() -> None:
+def test_keys_of_different_sends_differ() -> None:
+    """Two sends with one key would be one."""
     assert len({new_idempotency_key() for _ in range(100)}) == 100

@@ -4,7 +4,7 @@ import pytest
 
 from actors.methods import context_slots
 from actors.methods.catalog import METHODS
-from actors.methods.context_slots import Kept, config_of, kept, table, takes_min_slot, with_min_slot
+from actors.methods.context_slots import Monotony, config_of, kept, table, takes_min_slot, with_min_slot
 
 ADDRESS = "11111111111111111111111111111111"
 
@@ -23,12 +23,12 @@ def test_the_kinds_name_methods_that_there_are():
 
 def test_a_method_that_asks_by_slot_takes_a_minimum():
     """Of an ASKED method the question is all that keeps it."""
-    asked = [name for name in METHODS if kept(name) is Kept.ASKED]
+    asked = [name for name in METHODS if kept(name) is Monotony.ASKED]
     assert asked and all(takes_min_slot(name) for name in asked)
 
 
 def test_sends_are_not_kept():
-    assert {kept(name) for name in ("sendTransaction", "sendAndConfirm", "sendSmartTransaction")} == {Kept.NONE}
+    assert {kept(name) for name in ("sendTransaction", "sendAndConfirm", "sendSmartTransaction")} == {Monotony.NONE}
     assert with_min_slot("sendTransaction", ["AA=="], 7) is None
 
 

@@ -277,7 +277,8 @@ async def test_a_node_without_a_slot_in_its_answer_is_no_answer():
         ("getBalance", None, None),
     ],
 )
-def test_slot_of(method, value, slot):
+def test_the_slot_that_an_answer_names(method, value, slot):
+    """Wherever in the answer it stands; what only looks like one is none."""
     assert slot_of(method, result(value)) == slot
 
 
@@ -294,7 +295,8 @@ def test_slot_of(method, value, slot):
         ("getTransaction", b'["s",{"commitment":"confirmed"}]', Commitment.CONFIRMED),
     ],
 )
-def test_commitment_of(method, params, level):
+def test_the_commitment_that_a_call_is_answered_at(method, params, level):
+    """As the node reads it: finalized where the call names none that there is."""
     assert commitment_of(method, orjson.loads(params)) is level
 
 

@@ -66,7 +66,8 @@ def test_a_node_that_refused_a_slot_is_not_asked_for_it_again_until_it_tells():
     assert nodes.without(CONFIRMED, 1_001) == [1]
 
 
-def test_commitments_are_apart():
+def test_each_commitment_has_slots_of_its_own():
+    """A probe tells all three."""
     nodes = of(1_000)
     assert [nodes.newest(level) for level in Commitment] == [1_001, 1_000, 968]
 

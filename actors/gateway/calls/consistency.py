@@ -25,6 +25,11 @@ def parse_consistency(value: bytes) -> bool | Refusal:
     return _WORDS.get(value.strip(), MALFORMED)
 
 
+def is_malformed(value: bytes | None) -> bool:
+    """Whether a request has the header with another word. value: None: it has none."""
+    return value is not None and parse_consistency(value) is MALFORMED
+
+
 def with_consistency(parsed: Call | BadCall | Calls, value: bytes | None) -> Call | BadCall | Calls:
     """The calls of a request, as its header has it. A BadCall in place of the whole request: the header cannot be read.
 

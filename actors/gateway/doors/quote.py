@@ -19,7 +19,7 @@ from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, jsonrpc, replies
 from actors.gateway.calls.admission import AdmittedCall, Plan
-from actors.gateway.calls.consistency import MALFORMED, parse_consistency
+from actors.gateway.calls.consistency import MALFORMED, is_malformed
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.large_requests import LARGE_BYTES, LargeRequests
 from actors.gateway.calls.outcomes import whole
@@ -65,7 +65,7 @@ class QuoteDoor:
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on PATH."""
-        if request.consistency is not None and parse_consistency(request.consistency) is MALFORMED:
+        if is_malformed(request.consistency):
             return self._errors.reply(MALFORMED, request)  # As the call itself would be refused; its price is the same.
         parsed = await self._parsed(request)
         if isinstance(parsed, Refusal):

@@ -31,7 +31,8 @@ def slot_in(response) -> int:
 
 
 @pytest.mark.parametrize(("value", "wanted"), [(b"any", False), (b"monotonic", True), (b" monotonic\t", True)])
-def test_the_two_words(value, wanted):
+def test_the_two_words_of_the_header(value, wanted):
+    """Decisions, "Monotonic reads": any other word is refused."""
     assert parse_consistency(value) is wanted
 
 

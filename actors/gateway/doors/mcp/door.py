@@ -20,8 +20,7 @@ from actors.errors import Refusal
 from actors.gateway.calls import headers, replies
 from actors.gateway.calls.admission import Plan
 from actors.gateway.calls.answers import served_by, tell_cost
-from actors.gateway.calls.consistency import MALFORMED, one_monotonic, parse_consistency
-from actors.gateway.calls.cost_limits import Calls, batch_within_limit, one_within_limit, parse_limit
+from actors.gateway.calls.cost_limits import Calls, batch_within_limit, one_within_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.headers import Header
 from actors.gateway.calls.idempotent import IdempotentCalls
@@ -88,11 +87,9 @@ class McpDoor:
         unfit = transport.unfit(sent, self._origins, request.id)
         if unfit is not None:
             return unfit
-        limit = None if request.max_credits is None else parse_limit(request.max_credits)
-        if isinstance(limit, Refusal):
-            return replies.plain(limit, request.id)
-        if request.consistency is not None and isinstance(parse_consistency(request.consistency), Refusal):
-            return replies.plain(MALFORMED, request.id)
+        unfit_option = transport.unfit_option(request)
+        if unfit_option is not None:
+            return replies.plain(unfit_option, request.id)
         if request.body.lstrip()[:1] == b"[":
             told = self._authenticator.wait_of_batch(request)
             if told is not None:
@@ -160,9 +157,8 @@ class McpDoor:
     # --- one call
 
     async def _call(self, request: Request, asked: ToolCall, dialect: Dialect) -> Response:
-        call = one_within_limit(asked.call, request.max_credits, self._plans)
+        call = one_within_limit(mcp_messages.consistent(asked, request), request.max_credits, self._plans)
         call = one_within_limit(call, asked.max_credits, self._plans)
-        call = _as_asked(call, request, asked)
         wanted = self._confirming.wants(asked, call)
         cleared = Cleared(call, request.key)
         pays = bool(asked.payment) and self._authenticator.takes_payments
@@ -315,7 +311,7 @@ class McpDoor:
         too_many = self._authenticator.free_answer(request, size) if size else None
         if too_many is not None:
             messages = [BadCall(one.id, too_many) if isinstance(one, Free) else one for one in messages]
-        asked_for = [_as_asked(message.call, request, message) for message in messages if isinstance(message, ToolCall)]
+        asked_for = [mcp_messages.consistent(one, request) for one in messages if isinstance(one, ToolCall)]
         done, added = Replies((), None, None), ()
         if asked_for:
             caller = self._authenticator.authenticate(request)
@@ -395,12 +391,6 @@ class McpDoor:
             response.headers.append(headers.REPEATED)
         response.headers += added
         return response
-
-
-def _as_asked(call: Call | BadCall, request: Request, asked: ToolCall) -> Call | BadCall:
-    """The call as its _meta, or else the header of its request, has it. Both have been checked."""
-    value = request.consistency if asked.consistency is None else asked.consistency
-    return one_monotonic(call) if value is not None and parse_consistency(value) is True else call
 
 
 def _first_refusal(free: Replies) -> Refusal:

@@ -16,8 +16,9 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import jsonrpc
-from actors.gateway.calls.consistency import ANY, MONOTONIC
+from actors.gateway.calls.consistency import ANY, MONOTONIC, one_monotonic, parse_consistency
 from actors.gateway.calls.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
+from actors.gateway.calls.requests import Request
 from actors.gateway.doors.mcp import confirmations, eras, tasks
 from actors.gateway.doors.mcp.eras import Dialect
 from actors.gateway.doors.mcp.tools import GENERIC_TOOL
@@ -235,6 +236,12 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
         *(_call(raw_id, raw, name, arguments or {}), payment, max_credits, name),
         consistency=None if consistency is None else consistency.encode(),
     )
+
+
+def consistent(asked: ToolCall, request: Request) -> Call | BadCall:
+    """Return its call as its _meta, or else the header of its request, has it. Both have been checked."""
+    value = request.consistency if asked.consistency is None else asked.consistency
+    return one_monotonic(asked.call) if value is not None and parse_consistency(value) is True else asked.call
 
 
 def _task_call(raw_id: bytes, method: str, params: Mapping[str, Any]) -> TaskCall | BadEnvelope | BadCall:

@@ -8,7 +8,10 @@ from collections.abc import Collection, Mapping
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import replies
+from actors.gateway.calls.consistency import MALFORMED, is_malformed
+from actors.gateway.calls.cost_limits import parse_limit
 from actors.gateway.calls.replies import Response
+from actors.gateway.calls.requests import Request
 from actors.gateway.doors.mcp import eras
 
 READ = frozenset((b"origin", b"accept", b"content-type", *eras.HEADERS))
@@ -38,3 +41,11 @@ def only_post(request_id: str) -> Response:
     response = replies.plain(_ONLY_POST, request_id, http=405)
     response.headers.append((b"allow", b"POST"))
     return response
+
+
+def unfit_option(request: Request) -> Refusal | None:
+    """Return why X-Max-Credits or X-Consistency cannot be read."""
+    limit = None if request.max_credits is None else parse_limit(request.max_credits)
+    if isinstance(limit, Refusal):
+        return limit
+    return MALFORMED if is_malformed(request.consistency) else None
