@@ -4,6 +4,7 @@ import csv
 import os
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,7 @@ _DENIED = "getProgramAccounts"
 
 
 @pytest.fixture
-def busy_chain(product: Product) -> None:
+def busy_chain(product: Product) -> Iterator[None]:
     """The profile takes its accounts and transactions from blocks, and waits for blocks that have some."""
     url = f"{product.ready['node_url']}/admin/crowd"
     httpx.post(url, json={"load": 0.02}, timeout=30).raise_for_status()
