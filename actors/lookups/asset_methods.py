@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 from actors.addresses import TOKEN_PROGRAMS
 from actors.errors import Err
 from actors.lookups import assets
-from actors.lookups.assets import Known
+from actors.lookups.assets import KnownMint
 from actors.lookups.fan_out import ACCOUNTS_PER_CALL, Asker, Questions
 from actors.lookups.holdings import MINT_SLICE, Mint, read_mints, read_ui_amounts
 from actors.lookups.metadata import SLICE, MintAccount, metadata_address, read_metadata, read_mint
@@ -39,7 +39,6 @@ ACCOUNTS_PER_ASSET = 50  # and as long for so many of its token accounts.
 ACCOUNTS_PER_SLICE = 500
 # Without fungible tokens, of how many mints one call may ask for supply and decimals: a hundred calls to the node.
 CANDIDATES_MAX = 10_000
-NOT_FOUND_CODE = -32000  # As the largest provider has it.
 _TOO_MANY = replies.own_error(
     Err.INVALID_PARAMS,
     f"more than {CANDIDATES_MAX} tokens stand before the end of this page; ask with cursor, or with showFungible",
@@ -118,7 +117,7 @@ class AssetMethods:
         reads: "_Reads",
         asked: AssetsQuestion,
         page: Sequence[bytes],
-        known: Mapping[bytes, Known],
+        known: Mapping[bytes, KnownMint],
         grouped: Mapping[bytes, list[TokenAccount]],
     ) -> list[bytes]:
         """Write the assets of the page, each as JSON."""
@@ -160,7 +159,7 @@ class AssetMethods:
         if not asked.alone:
             return replies.made(b"[" + b",".join(items) + b"]", reads.nodes)
         if items[0] == b"null":
-            return replies.made_error(NOT_FOUND_CODE, f"Asset Not Found: {asked.ids[0]}", b'{"source":"gateway"}')
+            return replies.own_error(Err.INVALID_PARAMS, f"Asset Not Found: {asked.ids[0]}", {})
         return replies.made(items[0], reads.nodes)
 
     async def _token_accounts(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -202,7 +201,7 @@ def _within(asked: AssetsQuestion, keys: Sequence[bytes]) -> list[bytes]:
 
 
 async def _former_accounts(
-    reads: "_Reads", known: Known, held: list[TokenAccount], ui_amounts: Mapping[str, str | None]
+    reads: "_Reads", known: KnownMint, held: list[TokenAccount], ui_amounts: Mapping[str, str | None]
 ) -> bytes:
     """Write the token accounts of one asset as JSON, by address."""
     held.sort(key=lambda account: account.address)
@@ -277,10 +276,10 @@ class _Reads:
         await self.turn()
         return grouped
 
-    async def next_non_fungible(self, keys: Sequence[bytes], limit: int) -> tuple[list[bytes], dict[bytes, Known]]:
+    async def next_non_fungible(self, keys: Sequence[bytes], limit: int) -> tuple[list[bytes], dict[bytes, KnownMint]]:
         """Read mints in their order until so many with a supply of one and no decimals are found."""
         page: list[bytes] = []
-        known: dict[bytes, Known] = {}
+        known: dict[bytes, KnownMint] = {}
         at = 0
         while at < len(keys) and len(page) < limit:
             if at >= CANDIDATES_MAX:
@@ -311,12 +310,12 @@ class _Reads:
 
         return [key for found in await self._questions.each(chunks, of_chunk) for key in found]
 
-    async def known(self, keys: Sequence[bytes]) -> dict[bytes, Known]:
+    async def known(self, keys: Sequence[bytes]) -> dict[bytes, KnownMint]:
         """Read mints and their Metaplex accounts."""
         config = {"encoding": "base64", "dataSlice": SLICE} | self._at
         chunks = [keys[start : start + MINTS_PER_CALL] for start in range(0, len(keys), MINTS_PER_CALL)]
 
-        async def of_chunk(chunk: Sequence[bytes]) -> list[Known]:
+        async def of_chunk(chunk: Sequence[bytes]) -> list[KnownMint]:
             await self.turn()
             addresses = [address for key in chunk for address in (str(Pubkey(key)), metadata_address(key))]
             answer = await self._ask("getMultipleAccounts", addresses, config)
@@ -334,7 +333,7 @@ class _Reads:
     async def scaled_amounts(
         self,
         page: Sequence[bytes],
-        known: Mapping[bytes, Known],
+        known: Mapping[bytes, KnownMint],
         grouped: Mapping[bytes, Sequence[TokenAccount]],
     ) -> dict[str, str | None]:
         """Ask the node for the amounts that its clock or a multiplier is part of, by token account."""
@@ -360,8 +359,8 @@ def _is_non_fungible(mint: Mint | MintAccount) -> bool:
     return assets.kind_of(mint.decimals, mint.supply) == assets.NON_FUNGIBLE
 
 
-def _known(key: bytes, mint: tuple[str, bytes, int] | None, metadata: tuple[str, bytes, int] | None) -> Known:
-    return Known(
+def _known(key: bytes, mint: tuple[str, bytes, int] | None, metadata: tuple[str, bytes, int] | None) -> KnownMint:
+    return KnownMint(
         None if mint is None else read_mint(*mint),
         None if metadata is None else read_metadata(metadata[0], metadata[1], key),
     )

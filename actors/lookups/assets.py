@@ -32,7 +32,7 @@ _UNCOMPRESSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownMint:
     """What the node has of a mint. mint: None where there is none. metadata: of its Metaplex account."""
 
     mint: MintAccount | None
@@ -79,7 +79,7 @@ def kind_of(decimals: int | None, supply: int | None) -> str | None:
     return NON_FUNGIBLE if supply == 1 else FUNGIBLE
 
 
-def interface_of(known: Known, metadata: Metadata | None) -> str:
+def interface_of(known: KnownMint, metadata: Metadata | None) -> str:
     """Return the `interface` of DAS. The mint decides, as its metadata may say anything."""
     if known.mint is None:
         return "Custom"
@@ -92,7 +92,7 @@ def interface_of(known: Known, metadata: Metadata | None) -> str:
 
 
 def das_asset(
-    mint: str, known: Known, held: Sequence[TokenAccount], owner: str | None, unverified_collections: bool
+    mint: str, known: KnownMint, held: Sequence[TokenAccount], owner: str | None, unverified_collections: bool
 ) -> dict[str, Any]:
     """Build one asset. held: the owner's token accounts of the mint; none where no owner is known."""
     metadata = known.best(mint)
@@ -134,7 +134,7 @@ def das_asset(
 
 
 def former_fields(
-    mint: str, known: Known, held: Sequence[TokenAccount], token_accounts: orjson.Fragment
+    mint: str, known: KnownMint, held: Sequence[TokenAccount], token_accounts: orjson.Fragment
 ) -> dict[str, Any]:
     """Return the fields that an asset has where parameters are given by position. token_accounts: a JSON array."""
     decimals = known.mint.decimals if known.mint is not None else None
@@ -150,7 +150,7 @@ def former_fields(
     }
 
 
-def former_account(account: TokenAccount, known: Known, ui_amounts: Mapping[str, str | None]) -> dict[str, Any]:
+def former_account(account: TokenAccount, known: KnownMint, ui_amounts: Mapping[str, str | None]) -> dict[str, Any]:
     """Build one of the `token_accounts` of an asset. ui_amounts: those that the node was asked for, by address."""
     decimals = known.mint.decimals if known.mint is not None else None
     shown = ui_amounts[account.address] if account.address in ui_amounts else ui_amount(account.amount, decimals)
@@ -200,7 +200,7 @@ def _grouping(shown: Metadata, unverified_collections: bool) -> list[dict[str, A
     return [group | {"verified": shown.collection_verified} if unverified_collections else group]
 
 
-def _ownership(known: Known, held: Sequence[TokenAccount], owner: str | None) -> dict[str, Any]:
+def _ownership(known: KnownMint, held: Sequence[TokenAccount], owner: str | None) -> dict[str, Any]:
     """Of the account with most of it. owner: None where it takes an index."""
     first = _largest(held)
     single = known.mint is not None and kind_of(known.mint.decimals, known.mint.supply) == NON_FUNGIBLE
@@ -217,7 +217,7 @@ def _largest(held: Sequence[TokenAccount]) -> TokenAccount | None:
     return max(held, key=lambda account: account.amount, default=None)
 
 
-def _token_info(known: Known, held: Sequence[TokenAccount], symbol: str | None) -> dict[str, Any]:
+def _token_info(known: KnownMint, held: Sequence[TokenAccount], symbol: str | None) -> dict[str, Any]:
     largest = _largest(held)
     found: dict[str, Any] = {"symbol": symbol} if symbol else {}
     if held:

@@ -4,6 +4,7 @@ import csv
 import os
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,7 @@ _DENIED = "getProgramAccounts"
 
 
 @pytest.fixture
-def busy_chain(product: Product) -> None:
+def busy_chain(product: Product) -> Iterator[None]:
     """The profile takes its accounts and transactions from blocks, and waits for blocks that have some."""
     url = f"{product.ready['node_url']}/admin/crowd"
     httpx.post(url, json={"load": 0.02}, timeout=30).raise_for_status()
@@ -48,8 +49,11 @@ def test_the_profile_of_solana_fails_nowhere(product: Product, python_of_chainbe
         "--port": str(_free_port()),
     }
     named = [word for option in options.items() for word in option]
-    # Its commands are looked for on the PATH, and its master prints for as long as it runs.
-    environment = {**os.environ, "PATH": f"{python_of_chainbench.parent}:{os.environ['PATH']}"}
+    # It starts `locust` from the PATH. The one of the environment names the folder that it was installed in, not this.
+    command = tmp_path / "locust"
+    command.write_text(f'#!/bin/sh\nexec {python_of_chainbench} -m locust "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
         [python_of_chainbench, "-m", "chainbench", "start", *named, "--use-latest-blocks", "--headless", "--autoquit"],
@@ -60,7 +64,9 @@ def test_the_profile_of_solana_fails_nowhere(product: Product, python_of_chainbe
         timeout=_SECONDS_MAX,
         check=False,
     )
-    (report,) = tmp_path.rglob("report.csv_stats.csv")
+    reports = list(tmp_path.rglob("report.csv_stats.csv"))
+    assert reports, done.stdout + done.stderr
+    report = reports[0]
     with report.open(encoding="utf-8") as file:
         rows = {row["Name"]: row for row in csv.DictReader(file)}
     assert int(rows["Aggregated"]["Request Count"]) >= 2 * _USERS, done.stdout + done.stderr

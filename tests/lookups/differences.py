@@ -131,7 +131,7 @@ async def _owner(wallet: Wallet) -> None:
 
 async def _missing(wallet: Wallet) -> None:
     missing = await wallet.answer("getAsset", {"id": wallet.nobody})
-    assert (missing.error_code, missing.error_message) == (-32000, f"Asset Not Found: {wallet.nobody}")
+    assert (missing.error_code, missing.error_message) == (-32602, f"invalid params: Asset Not Found: {wallet.nobody}")
     assert await wallet.result("getAssetBatch", {"ids": [wallet.nobody]}) == [None]
 
 
@@ -228,7 +228,7 @@ ROWS = (
         "`getAsset`, `getAssetBatch`",
         "an id that is no mint",
         "an error; null in a batch",
-        "-32000 `Asset Not Found`, free; null in a batch",
+        "-32602 with `Asset Not Found`, free; null in a batch",
         _missing,
     ),
     Row(

@@ -135,8 +135,8 @@ async def test_single_assets_keep_the_order_and_say_what_is_missing(scene: Scene
     one = orjson.loads((await asked(node, AssetsByIdQuestion((mint,), alone=True))).value())
     assert one["id"] == mint and one["last_indexed_slot"] > 0
     missing = await asked(node, AssetsByIdQuestion((nobody,), alone=True))
-    assert (missing.kind, missing.error_code) == (AnswerKind.ERROR, -32000)
-    assert missing.error_message == f"Asset Not Found: {nobody}"
+    assert (missing.kind, missing.error_code) == (AnswerKind.ERROR, -32602)
+    assert missing.error_message == f"invalid params: Asset Not Found: {nobody}"
 
 
 async def test_token_accounts_come_in_pages_that_follow_each_other(scene: Scene):

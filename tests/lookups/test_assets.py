@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
 from actors.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
-from actors.lookups.assets import Known, das_asset, former_account, former_fields, kind_of, page_of, ui_amount
+from actors.lookups.assets import KnownMint, das_asset, former_account, former_fields, kind_of, page_of, ui_amount
 from actors.lookups.metadata import Creator, Metadata, MintAccount
 from actors.lookups.token_accounts import TokenAccount
 
@@ -53,11 +53,11 @@ def test_one_indivisible_token_is_one_of_a_kind(decimals, supply, kind):
 )
 def test_the_mint_says_what_a_token_is(decimals, supply, standard, interface):
     """Metadata may say anything, so a token of a million pieces is no NFT by its word."""
-    known = Known(a_mint(decimals, supply), Metadata(standard=standard))
+    known = KnownMint(a_mint(decimals, supply), Metadata(standard=standard))
     asset = das_asset(str(MINT), known, [held(1)], str(OWNER), False)
     assert asset["interface"] == interface
     assert asset["ownership"]["ownership_model"] == ("single" if supply == 1 and not decimals else "token")
-    assert das_asset(str(MINT), Known(None, None), [held(1)], str(OWNER), False)["interface"] == "Custom"
+    assert das_asset(str(MINT), KnownMint(None, None), [held(1)], str(OWNER), False)["interface"] == "Custom"
 
 
 def test_an_asset_has_what_its_accounts_say():
@@ -67,7 +67,7 @@ def test_an_asset_has_what_its_accounts_say():
         "Name", "SYM", "https://x/1.json", "authority", 500, (Creator("c", True, 100),), True, True, "NonFungible"
     )
     accounts = [held(2, "small"), held(3, "large", delegate="d", frozen=True)]
-    known = Known(a_mint(mint_authority="m"), metadata)
+    known = KnownMint(a_mint(mint_authority="m"), metadata)
     asset = das_asset(str(MINT), known, accounts, str(OWNER), False)
     assert asset["content"]["metadata"] == {"name": "Name", "symbol": "SYM", "token_standard": "NonFungible"}
     assert asset["content"]["json_uri"] == "https://x/1.json"
@@ -95,7 +95,7 @@ def test_an_asset_has_what_its_accounts_say():
     }
     alone = das_asset(str(MINT), known, (), None, False)
     assert alone["ownership"]["owner"] is None and "balance" not in alone["token_info"]
-    unverified = Known(a_mint(), Metadata(collection=collection))
+    unverified = KnownMint(a_mint(), Metadata(collection=collection))
     assert das_asset(str(MINT), unverified, (), None, False)["grouping"] == []
     (group,) = das_asset(str(MINT), unverified, (), None, True)["grouping"]
     assert group == {"group_key": "collection", "group_value": collection, "verified": False}
@@ -106,7 +106,7 @@ def test_the_pointer_of_a_mint_says_which_metadata_counts():
     own, other = Metadata(name="own"), Metadata(name="other")
     for address, name in ((str(MINT), "own"), (None, "own"), ("elsewhere", "other")):
         pointer = {"metadata_pointer": {"authority": None, "metadata_address": address}}
-        known = Known(a_mint(program=TOKEN_2022_PROGRAM, metadata=own, extensions=pointer), other)
+        known = KnownMint(a_mint(program=TOKEN_2022_PROGRAM, metadata=own, extensions=pointer), other)
         asset = das_asset(str(MINT), known, (), None, False)
         assert asset["content"]["metadata"]["name"] == name
         assert asset["mint_extensions"] == pointer
@@ -115,19 +115,19 @@ def test_the_pointer_of_a_mint_says_which_metadata_counts():
 def test_by_position_an_asset_has_its_former_fields():
     """Without its mint an asset says less: supply and decimals are null, and so is the kind."""
     rows = [
-        former_account(held(15, "a"), Known(a_mint(1, 9), None), {}),
+        former_account(held(15, "a"), KnownMint(a_mint(1, 9), None), {}),
         former_account(held(1), KNOWN_LESS, {"a": "7"}),
     ]
     assert [row["ui_amount_string"] for row in rows] == ["1.5", "7"]
     listed = orjson.Fragment(orjson.dumps(rows))
-    row = former_fields(str(MINT), Known(a_mint(1, 9), None), [held(15), held(1, "b")], listed)
+    row = former_fields(str(MINT), KnownMint(a_mint(1, 9), None), [held(15), held(1, "b")], listed)
     assert (row["amount"], row["supply"], row["kind"], row["token_program"]) == ("16", "9", "fungible", TOKEN_PROGRAM)
     less = former_fields(str(MINT), KNOWN_LESS, [held(1)], listed)
     assert (less["supply"], less["kind"], less["decimals"]) == (None, None, None)
     assert former_account(held(1), KNOWN_LESS, {})["ui_amount_string"] is None
 
 
-KNOWN_LESS = Known(None, None)
+KNOWN_LESS = KnownMint(None, None)
 
 
 @pytest.mark.parametrize(

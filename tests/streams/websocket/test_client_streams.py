@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import orjson
 import pytest
 from websockets.exceptions import ConnectionClosed
 
@@ -123,6 +124,7 @@ class _Echoes:
     id_prefix: str | None = "sig_sub_"
     connect_credits = 5
     meter_name = "signalNotification"
+    takes_names = True
 
     def __init__(self) -> None:
         self.sinks: list[Sink] = []
@@ -159,6 +161,22 @@ async def test_subscriptions_of_other_contexts_have_string_ids_and_prices_of_the
             assert (await ask(socket, "signalUnsubscribe", "sig_sub_1"))["result"] is True
         await sockets.meters.stop()
         assert await sockets.world.debits(wallet) == [("subscribeSignal", 5), ("signalNotification", 2)]
+
+
+async def test_a_filter_may_be_given_by_name_and_positions_may_not() -> None:
+    """Decisions, "parameters by name": the fields of the one object; all else is refused, free."""
+    async with open_sockets(kinds=[_Echoes()]) as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        async with sockets.connect(wallet) as socket:
+            for method in ("slotSubscribe", "slotUnsubscribe", "signalUnsubscribe", "getSlot"):
+                await socket.send(orjson.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": {"a": 1}}))
+                refused = await hear(socket)
+                assert refused["error"]["code"] == -32602 and "must be an array" in refused["error"]["message"], method
+            named = {"jsonrpc": "2.0", "id": 8, "method": "subscribeSignal", "params": {"kinds": []}}
+            await socket.send(orjson.dumps(named))
+            assert (await hear(socket))["result"] == "sig_sub_1"
+        await sockets.meters.stop()
+        assert (await sockets.world.debits(wallet))[0] == ("subscribeSignal", 5)
 
 
 async def test_a_subscription_that_leaves_less_than_the_minimum_is_refused_before_its_charge() -> None:

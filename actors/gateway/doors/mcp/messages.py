@@ -159,7 +159,7 @@ def _batch(body: bytes, values: Sequence[Any], dialect: Dialect, tools: Collecti
             messages[index] = BadCall(message.id, _INITIALIZE_IN_BATCH)
         elif isinstance(message, Free) and message.method == "tools/list":
             lists += 1
-            if lists > 1:  # All are equal, and 100 of them would be 9 MB for a request of 5 kB.
+            if lists > 1:  # All are equal, and 100 of them would be 11 MB for a request of 5 kB.
                 messages[index] = BadCall(message.id, _ONE_LIST)
     return messages
 
