@@ -16,7 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import zstandard
 
@@ -182,10 +182,10 @@ def _unless(is_gone: Callable[[], bool], coding: bytes, pieces: Pieces) -> bytes
 
 def _whole(coding: bytes, pieces: Pieces) -> bytes:
     if coding == b"zstd":
-        made = _Written()
+        made: Any = _Written()
         size = sum(map(len, pieces))
         # Its buffer takes all of the output, so that the library asks for Python's lock once.
-        coder = zstandard.ZstdCompressor(level=_LEVEL).stream_writer(
+        coder: Any = zstandard.ZstdCompressor(level=_LEVEL).stream_writer(
             made, size=size, write_size=size + _ROOM_BYTES, closefd=False
         )
         for piece in pieces:
