@@ -8,7 +8,7 @@ from functools import partial
 from importlib import resources
 
 from actors.console.document import ConsoleDocument, console_document
-from actors.pages import Page, PageAnswer, PageRequest
+from actors.pages import Handler, Page, PageAnswer, PageRequest
 
 PATH, OPERATOR_PATH = "/console", "/operator"
 # In this order, as they share one module: each uses what stands above it.
@@ -16,8 +16,6 @@ _SCRIPTS = (
     *("text", "gateway", "chart", "usage", "ledger", "calls", "log", "sends", "webhooks", "signals", "service"),
     *("wallet", "keys", "hourly", "console"),
 )
-# Asked for at the root of every site, by name.
-_FILES = {"/robots.txt": "text/plain; charset=utf-8", "/favicon.ico": "image/x-icon", "/favicon.svg": "image/svg+xml"}
 _FILE_HEADERS = (("cache-control", "public, max-age=86400"), ("x-content-type-options", "nosniff"))
 
 
@@ -46,22 +44,21 @@ class ConsolePage:
         self._document = read_document()
 
     def pages(self) -> list[Page]:
-        console = Page("GET", PATH, self._show, is_public=True, is_limited=False)
-        return [console, *(_file(path, content_type) for path, content_type in _FILES.items())]
+        """The console, and what is asked for at the root of every site."""
+        return [
+            Page("GET", PATH, self._show, is_public=True, is_limited=False),
+            Page("GET", "/robots.txt", _file("robots.txt", "text/plain"), is_public=True, is_limited=False),
+            Page("GET", "/favicon.ico", _file("favicon.ico", "image/x-icon"), is_public=True, is_limited=False),
+            Page("GET", "/favicon.svg", _file("favicon.svg", "image/svg+xml"), is_public=True, is_limited=False),
+        ]
 
     async def _show(self, request: PageRequest) -> PageAnswer:
         return PageAnswer(self._document.body, 200, "text/html; charset=utf-8", self._document.headers)
 
 
-def _file(path: str, content_type: str) -> Page:
-    body = (resources.files("actors.console") / "static" / path[1:]).read_bytes()
-    return Page(
-        "GET",
-        path,
-        partial(_give, PageAnswer(body, 200, content_type, _FILE_HEADERS)),
-        is_public=True,
-        is_limited=False,
-    )
+def _file(name: str, content_type: str) -> Handler:
+    body = (resources.files("actors.console") / "static" / name).read_bytes()
+    return partial(_give, PageAnswer(body, 200, content_type, _FILE_HEADERS))
 
 
 async def _give(answer: PageAnswer, request: PageRequest) -> PageAnswer:

@@ -345,7 +345,7 @@ _DOCUMENTS = (
     ),
     _text("GET /llms.txt", "Describes this service for language models.", "text/plain; charset=utf-8"),
     _text("GET /docs", "The reference page for readers.", "text/html; charset=utf-8"),
-    _file("GET /robots.txt", "Tells programs that index the web what to read.", "text/plain; charset=utf-8"),
+    _file("GET /robots.txt", "Tells programs that index the web what to read.", "text/plain"),
     _file("GET /favicon.ico", "The sign of this service.", "image/x-icon"),
     _file("GET /favicon.svg", "The sign of this service, in any size.", "image/svg+xml"),
 )

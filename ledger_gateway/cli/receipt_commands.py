@@ -182,7 +182,7 @@ def _row(receipt: Receipt) -> dict[str, Any]:
     is_call = TYPES[entry.type] == "debit" if entry.type < len(TYPES) else False
     return {
         "number": entry.number,
-        "time": f"{datetime.fromtimestamp(entry.at_ms / 1000, UTC):%F %T}",
+        "time": f"{datetime.fromtimestamp(entry.at_ms / 1000, UTC):%F %T} UTC",
         "type": TYPES[entry.type] if entry.type < len(TYPES) else str(entry.type),
         "credits": entry.amount,
         "balance": entry.balance,

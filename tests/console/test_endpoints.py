@@ -58,7 +58,7 @@ async def test_a_service_without_a_console_says_what_it_takes() -> None:
 @pytest.mark.parametrize(
     ("path", "content_type", "begins"),
     [
-        ("/robots.txt", "text/plain; charset=utf-8", b"# Programs"),
+        ("/robots.txt", "text/plain", b"# Programs"),
         ("/favicon.ico", "image/x-icon", b"\x00\x00\x01\x00"),
         ("/favicon.svg", "image/svg+xml", b"<svg "),
     ],

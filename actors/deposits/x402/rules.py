@@ -296,7 +296,9 @@ def _check_transfer(transfer: _Transfer, rules: Rules, least_base_units: int) ->
     if transfer.source == transfer.destination:
         return _unfit("recipient_mismatch", "wrong destination: the transfer goes from an account to itself")
     if transfer.amount < least_base_units:
-        return _unfit("amount_insufficient", f"{transfer.amount} base units, wanted at least {least_base_units}")
+        return _unfit(
+            "amount_insufficient", f"{transfer.amount} base units, wanted at least {least_base_units} base units"
+        )
     return None
 
 

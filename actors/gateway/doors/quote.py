@@ -135,11 +135,10 @@ class QuoteDoor:
         if end.answer is not None:
             return _Price(end.plan.ceiling, _OF_NOW)
         if end.plan.deferred and end.plan.ceiling != self._base_credits:
-            return _Price(end.plan.ceiling, f"{end.plan.ceiling} if it lands, else {self._base_credits}")
+            return _Price(end.plan.ceiling, f"{end.plan.ceiling} credits if it lands, else {self._base_credits}")
         if end.plan.cached_ceiling:
-            return _Price(
-                end.plan.ceiling, f"{end.plan.cached_ceiling} if the cache has the answer, else {end.plan.ceiling}"
-            )
+            cached = f"{end.plan.cached_ceiling} credits if the cache has the answer, else {end.plan.ceiling}"
+            return _Price(end.plan.ceiling, cached)
         return _Price(end.plan.ceiling)
 
 

@@ -116,10 +116,10 @@ async def test_a_quote_needs_no_credential_and_no_credits():
         assert response.status_code == 200
         assert response.text == (
             '{"credits":25,"exact":false,"calls":[{"id":1.50,"method":"getBlock","credits":25,"exact":false,'
-            '"reason":"13 if the cache has the answer, else 25"}]}'
+            '"reason":"13 credits if the cache has the answer, else 25"}]}'
         )
         landing = (await world.rpc(None, call("sendAndConfirm", TRANSACTION), "/quote")).json()
-        assert landing["exact"] is False and landing["calls"][0]["reason"] == "50 if it lands, else 2"
+        assert landing["exact"] is False and landing["calls"][0]["reason"] == "50 credits if it lands, else 2"
         assert world.accounts.holds == [] and world.node.calls == []
 
 
