@@ -38,6 +38,9 @@ def _pages_in(module: ast.Module) -> Iterator[str]:
     }
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Page":
+            # No document for customers names what is for operators.
+            if any(one.arg == "for_operators" for one in node.keywords) or "OPERATOR" in ast.unparse(node.args[1]):
+                continue
             verb, path = (
                 one.value if isinstance(one, ast.Constant) else constants[one.id]  # type: ignore[attr-defined]
                 for one in node.args[:2]
