@@ -10,7 +10,8 @@ from importlib import resources
 from actors.console.document import ConsoleDocument, console_document
 from actors.pages import Handler, Page, PageAnswer, PageRequest
 
-PATH, OPERATOR_PATH = "/console", "/operator"
+PATH = "/console"
+OPERATOR_PATH = "/operator"
 # In this order, as they share one module: each uses what stands above it.
 _SCRIPTS = (
     *("text", "gateway", "chart", "usage", "ledger", "calls", "log", "sends", "webhooks", "signals", "service"),

@@ -91,6 +91,15 @@ def add_accounts(cli: typer.Typer) -> None:
         state = ask_owner(data_dir, lambda: ImportKey(operator.account_of(pubkey), key_hash(text), key_prefix(text)))
         _print_account(state, f"imported the key {key_prefix(text)}...", _NEXT_KEY, only=("pubkey", "status"))
 
+    @accounts.command()
+    def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
+        """Print balance, status and limits of an account."""
+        _print_account(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found", _NEXT_CHANGE)
+
+    _add_listing(accounts)
+
+
+def _add_listing(accounts: typer.Typer) -> None:
     @accounts.command("list")
     def listing(
         find: Annotated[str, typer.Option(help="Beginning of the public key.")] = "",
@@ -113,11 +122,6 @@ def add_accounts(cli: typer.Typer) -> None:
             return
         print_table(("pubkey", "balance", "status", "consumed", "created_at"), map(_listed_cells, found))
         say(f"Next: `accounts list --cursor {following}`, with the same options." if following else _NEXT_LISTED)
-
-    @accounts.command()
-    def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
-        """Print balance, status and limits of an account."""
-        _print_account(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found", _NEXT_CHANGE)
 
 
 def add_account_shortcuts(cli: typer.Typer) -> None:
