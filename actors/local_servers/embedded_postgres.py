@@ -39,7 +39,7 @@ _STOP_SECONDS = 20.0  # Fast shutdown writes a checkpoint of at most the buffers
 _POSTGRES_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "60",
+    "max_connections": "80",
     "shared_buffers": "64MB",
     "effective_cache_size": "512MB",
     "work_mem": "4MB",

@@ -49,7 +49,7 @@ from actors.webhooks.watched_wallets import WatchedWallets
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS_MAX = 6  # Of 60 that the embedded PostgreSQL has for a whole run.
+_CONNECTIONS_MAX = 6  # Of 80 that the embedded PostgreSQL has for a whole run.
 _DAY_MS = 86_400_000
 OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]

@@ -22,22 +22,34 @@ class SecondNode:
 
     def __enter__(self) -> "SecondNode":
         self._thread.start()
-        server = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
-        port = server.result().sockets[0].getsockname()[1]
+        starting = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
+        self._server = starting.result()
+        port = self._server.sockets[0].getsockname()[1]
         self.url, self.ws_url = f"http://127.0.0.1:{port}", f"ws://127.0.0.1:{port}"
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_node, to_node = await asyncio.open_connection(self._host, self._port)
         self.connections += 1
         ways = [(reader, to_node), (from_node, writer)]
-        try:
+        try:  # A handler that ends cancelled is an error to asyncio of Python 3.11.
             passing = [asyncio.ensure_future(self._pass(*way)) for way in ways]
             await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            return
         finally:
             self.connections -= 1
             writer.close()

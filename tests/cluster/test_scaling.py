@@ -5,7 +5,6 @@ Rules: design, "Owners, for every kind of actor"; money rules 1, 2 and 5."""
 import asyncio
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -111,18 +110,15 @@ async def _nodes_changed_meanwhile(customer: Customer, product: StaffedProduct) 
 def _change_nodes(product: StaffedProduct, second: SecondNode) -> None:
     def nodes(*words: str) -> dict[str, dict[str, Any]]:
         told = json.loads(product.command("nodes", *words, "--json"))
-        assert all(each["limits"] or each["is_current"] for each in told["processes"]), told
+        assert told["taken_over"] or "--no-wait" in words, told["processes"]
         return {node["id"]: node for node in told["nodes"]}
 
     added = nodes("add", "second", second.url, "--ws-url", second.ws_url, "--weight", "3")
     assert added["second"]["state"] == "in_use" and added["second"]["url"] == second.url
-    first, last = added["node-1"], nodes("list")
-    assert first["share_wanted_percent"] == 25
-    before, began = second.requests, time.monotonic()
-    drained = nodes("drain", "second")
-    # Of clients' calls of the last ten seconds, which were shared from one moment in them on.
-    assert last["second"]["share_percent"] > 20 and before > 100, last
-    assert drained["second"]["state"] == "drained" and drained["second"]["in_flight"] == 0
-    assert time.monotonic() - began < 30
+    assert (added["node-1"]["share_wanted_percent"], added["second"]["share_wanted_percent"]) == (25, 75)
+    serving = nodes("list")["second"]  # Shares are of the last ten seconds, in some of which it was not there yet.
+    assert serving["share_percent"] > 5 and second.requests > 50, serving
+    drained = nodes("drain", "second")["second"]
+    assert (drained["state"], drained["in_flight"]) == ("drained", 0)
     nodes("remove", "second", "--no-wait")
     assert eventually(lambda: second.connections == 0, 20), second.connections
