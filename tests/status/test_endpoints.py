@@ -160,9 +160,9 @@ def test_the_published_prices_are_the_interfaces() -> None:
             "connect_credits": 5,
             "event_credits": 1,
             "unsubscribe_credits": 0,
+            "available": False,
             "history_credits": 10,
             "history_events": 1_000,
-            "available": False,
         },
         "grpc": {
             "request_credits": 1,
