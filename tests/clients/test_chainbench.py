@@ -12,7 +12,7 @@ import pytest
 
 from bench.product import Product
 
-_SECONDS_MAX = 90
+_SECONDS_MAX = 180
 _USERS, _LOAD_SECONDS = 20, 4
 # What the profile asks for and this service denies everybody: interface, JSON-RPC gateway rule 1.
 _DENIED = "getProgramAccounts"
