@@ -156,14 +156,8 @@ def test_the_published_prices_are_the_interfaces() -> None:
             "unsubscribe_credits": 0,
             "available": False,
         },
-        "signals": {
-            "connect_credits": 5,
-            "event_credits": 1,
-            "unsubscribe_credits": 0,
-            "available": False,
-            "history_credits": 10,
-            "history_events": 1_000,
-        },
+        "signals": dict(connect_credits=5, event_credits=1, unsubscribe_credits=0, available=False)  # noqa: C408
+        | {"history_credits": 10, "history_events": 1_000},
         "grpc": {
             "request_credits": 1,
             "replay_request_credits": 1,
