@@ -1,17 +1,16 @@
-"""The parts that operators' pages are given: the watcher's words, and the nodes of the settings."""
+"""The parts that operators' pages are given: the watcher's words, and the commands about nodes."""
 
 from typing import Any
 
 import pytest
 
 from actors import hosting
-from actors.config import UpstreamConfig
 from actors.deposits.api import AssignTransfer, CountTransfers
 from actors.errors import Err, Refusal
 from actors.launch.assembly import operating
-from actors.launch.assembly.operating import NodesOfSettings, WatchedTransfers
-from actors.status.live import CurrentHealth
-from actors.upstream.node_health import Probe
+from actors.launch.assembly.operating import ChangingNodes, WatchedTransfers
+from tests.upstream.changing import Chain
+from tests.upstream.test_node_operator import a_world
 
 
 @pytest.mark.parametrize(
@@ -42,20 +41,18 @@ async def test_what_the_watcher_says_is_a_refusal_without_the_text_of_an_excepti
     assert isinstance(counted, Refusal) and asked[-1] == CountTransfers()
 
 
-async def test_nodes_are_shown_as_this_replica_finds_them_and_their_keys_are_not() -> None:
-    """The one that answers is well, the one that never did is failing; neither can be changed here."""
-    nodes = [
-        {"name": "a", "url": "https://a.example/secret-key", "weight": 3},
-        {"name": "b", "url": "https://b.example"},
-    ]
-    config = UpstreamConfig.model_validate({"nodes": nodes})
-    current = CurrentHealth(config)
-    current.probed("a", Probe(True, slot=700, version="4.1"), 700)
-    desk = NodesOfSettings(config, current)
-    http, body = await desk.listing()
-    first, second = body["nodes"]
-    assert http == 200 and "secret-key" not in str(body) and body["can_change"] is False
-    assert (first["id"], first["weight"], first["slot"], first["health"]["well"]) == ("a", 3, 700, 1)
-    assert (second["state"], second["health"]["failing"], second["lag_slots"]) == ("joining", 1, None)
-    for refused in (await desk.add(), await desk.change(), await desk.remove()):
-        assert refused.http == 409 and "upstream.nodes" in refused.body["message"]
+async def test_the_desk_carries_out_commands_about_nodes_and_shows_no_key() -> None:
+    """A node is added, weighted, drained and removed; a refusal has its status and its remedy."""
+    old, new = Chain(), Chain()
+    async with a_world(old, further=(new,)) as world:
+        desk = ChangingNodes(world.operator)
+        added = await desk.add("new", f"{new.url}SECRETKEY", None, 3, ["read", "send"], False)
+        assert added.http == 200 and "SECRETKEY" not in str(added.body)
+        (settings, mine) = (await desk.listing()).body["nodes"]
+        assert (mine["id"], mine["weight"], mine["origin"], settings["origin"]) == ("new", 3, "operator", "settings")
+        await world.follower.look()
+        assert (await desk.remove("new")).http == 409, "drained first"
+        assert (await desk.change("new", 5, None, False)).body["nodes"][1]["weight"] == 5
+        assert (await desk.change("new", None, True, True)).http == 200 and (await desk.remove("new")).http == 200
+        last = await desk.change(settings["id"], None, True, False)
+        assert (last.http, last.body["reason"]) == (409, "last_node") and last.body["message"]
