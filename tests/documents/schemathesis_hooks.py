@@ -50,7 +50,7 @@ CONTRACTS = (
     Contract(RejectedPositiveData, r"POST /(rpc|mcp|(bulk|relay)/.+)?|GET /relay/.+", 412, '"MAX_CREDITS_EXCEEDED"'),
     # The same of an export of signals; and its from and to are dates of the calendar, in order, and not too old.
     Contract(RejectedPositiveData, "GET /signals/history", 412, '"MAX_CREDITS_EXCEEDED"'),
-    Contract(RejectedPositiveData, "GET /signals/history", 400, "invalid request: (from|to|signals before)"),
+    Contract(RejectedPositiveData, "GET /signals/history", 400, "invalid request: (from|to|cursor|signals before)"),
     # An Idempotency-Key belongs to one call, so it cannot come with a batch.
     Contract(RejectedPositiveData, r"POST /(rpc|mcp)?", 400, "an Idempotency-Key belongs to one call"),
     # from and to are dates of the calendar. A cursor takes the place of an offset.

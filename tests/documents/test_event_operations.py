@@ -45,6 +45,7 @@ def test_webhooks_belong_to_an_account_and_recent_signals_to_everybody() -> None
     assert {row.path: row.access for row in SIGNALS} == {
         "/signals/recent": Access.PUBLIC,
         "/signals/stream": Access.ACCOUNT,
+        "/signals/history": Access.ACCOUNT,
     }
 
 
@@ -101,6 +102,7 @@ def test_every_url_that_is_taken_is_documented(url: str) -> None:
 def test_since_is_documented_as_cursors_are(text: str) -> None:
     """A client can tell a cursor by the document's pattern."""
     for row in SIGNALS:
-        pattern = dict(row.query)["since"]["pattern"]
+        query = dict(row.query)
+        pattern = (query.get("since") or query["cursor"])["pattern"]
         assert (re.search(pattern, text.strip("\n")) is not None) is (parse_cursor(text.strip("\n")) is not None)
         assert all(re.search(dict(row.query)["kinds"]["pattern"], kind) for kind in KINDS)

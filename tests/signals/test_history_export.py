@@ -18,13 +18,13 @@ from actors.errors import Err, Refusal
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.pages import PageAnswer, PageRequest
-from actors.signals import history_export, history_formats, history_page
+from actors.signals import history_export, history_formats
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.history_export import SLICE_SECONDS_MAX
 from actors.signals.history_formats import END_KEY
-from actors.signals.history_page import ACCOUNT_EXPORTS_MAX, EXPORTS_MAX, SignalHistoryPage
+from actors.signals.history_page import SignalHistoryPage
 from actors.signals.history_rows import PostgresHistoryRows
-from actors.signals.log import LogEntry, SignalGap, SignalLogUnavailable
+from actors.signals.log import LogEntry, SignalGap
 from tests.databases import emptied
 from tests.gateway.doubles import PUBKEY, REPLICA, OneAccount
 from tests.signals.memory_store import MemorySignalLog
@@ -267,52 +267,6 @@ async def test_an_answer_without_signals_costs_its_minimum_and_a_head_nothing(ur
         assert int(told["x-credits-estimated"]) % 10 == 0 and told["x-signals-from"].startswith("1970")
 
 
-async def test_what_is_not_kept_any_more_is_told(urls: tuple[str, str]) -> None:
-    """A range before it is refused, free; one that begins before it says so."""
-    async with a_world(urls, [event(1)]) as world:
-        await world.history.keep(NOW + 10, 0)
-        before = await world.ask({"from": "1000", "to": str(NOW // 1000 - 10)})
-        assert isinstance(before, Refusal) and "2024-10-04T00:00:00" in before.detail
-        rows, end = await world.lines({"from": "1000"})
-        assert len(rows) == 1 and end["kept_from"].startswith("2024-10-04")
-        assert [gap["reason"] for gap in end["gaps"]] == ["not kept any more"]
-        assert world.account.posted == {"signals/history": 10}
-
-
-async def test_what_the_history_has_not_got_yet_is_not_called_complete(
-    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the archive is behind the log, and for a range that is not over."""
-    monkeypatch.setattr(history_page, "_ARCHIVE_SECONDS", 0)
-    async with a_world(urls, [event(1)]) as world:
-        assert (await world.lines({"to": "9000000000"}))[1]["reason"] == "newest"
-        assert (await world.lines())[1]["reason"] == "complete"
-        world.log.entries.append(event(2))
-        assert (await world.lines())[1]["reason"] == "newest"
-        assert (await world.lines({"to": str(NOW // 1000)}))[1]["reason"] == "complete"
-
-
-@pytest.mark.threat(35)
-async def test_the_number_of_exports_is_bounded(urls: tuple[str, str]) -> None:
-    """Of one account: 429; of all: 503; both before any charge. An answer of which nothing was read counts no more."""
-    async with a_world(urls, [event(1)]) as world:
-        open_ones = []
-        for account in ACCOUNTS[: EXPORTS_MAX // ACCOUNT_EXPORTS_MAX]:
-            for _ in range(ACCOUNT_EXPORTS_MAX):
-                answer = await world.ask(pubkey=account)
-                assert isinstance(answer, PageAnswer)
-                open_ones.append(answer)
-        own, others = await world.ask(pubkey=ACCOUNTS[0]), await world.ask(pubkey=ACCOUNTS[-1])
-        assert isinstance(own, Refusal) and own.err is Err.CONCURRENCY_LIMITED
-        assert isinstance(others, Refusal) and others.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
-        assert len(world.account.holds) == EXPORTS_MAX
-        for answer in open_ones:
-            assert not isinstance(answer.body, bytes)
-            await answer.body.aclose()
-        await world.meters.stop()
-        assert world.account.posted == {} and isinstance(await world.ask(is_head=True), PageAnswer)
-
-
 @pytest.mark.threat(31)
 async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: tuple[str, str]) -> None:
     """Threat 31, for answers that go on; few credits do not, as the slice that is sent is paid."""
@@ -331,18 +285,6 @@ async def test_a_replaced_key_or_a_suspension_ends_it_between_two_slices(urls: t
         await answer.body.aclose()
         *rows, last = b"".join(pieces).splitlines()
         assert len(rows) == 300 and orjson.loads(last)["end"]["reason"] == "auth_failed"
-
-
-async def test_without_the_stores_it_is_refused_free(urls: tuple[str, str]) -> None:
-    async with a_world(urls, [event(1)]) as world:
-
-        async def away(*_: Any) -> Any:
-            raise SignalLogUnavailable
-
-        world.log.read = away  # type: ignore[method-assign]
-        answer = await world.ask()
-        assert isinstance(answer, Refusal) and answer.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
-        assert not world.account.holds
 
 
 async def test_a_history_that_goes_away_ends_it_and_costs_nothing_more(urls: tuple[str, str]) -> None:
