@@ -29,7 +29,7 @@ class Order(StrEnum):
     BALANCE = "balance"
 
 
-class Place(NamedTuple):
+class ListPlace(NamedTuple):
     """The account after which a page goes on: its value of the order, and its public key."""
 
     value: int
@@ -49,8 +49,8 @@ class ListedAccount(NamedTuple):
     total_consumed: int
     created_at: int
 
-    def place(self, order: Order) -> Place:
-        return Place(self.created_at if order is Order.NEWEST else self.balance, self.pubkey)
+    def place(self, order: Order) -> ListPlace:
+        return ListPlace(self.created_at if order is Order.NEWEST else self.balance, self.pubkey)
 
 
 class ListAccounts(Command[tuple[ListedAccount, ...]], frozen=True):
@@ -79,13 +79,13 @@ def mistake_in_listing(command: ListAccounts) -> str | None:
     return None
 
 
-def place_of(text: str) -> Place | None:
+def place_of(text: str) -> ListPlace | None:
     """Parse the text of a place. None: it is none."""
     value, _, pubkey = text.partition("-")
     if not (value.isascii() and value.isdigit() and len(value) <= 19 and len(pubkey) == 2 * _BYTES):
         return None
     try:
-        return Place(int(value), bytes.fromhex(pubkey))
+        return ListPlace(int(value), bytes.fromhex(pubkey))
     except ValueError:
         return None
 

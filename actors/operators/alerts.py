@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from actors.operators import money_rules, service_rules
-from actors.operators.ports import Look
-from actors.operators.rules import Kind, Rule, Severity
+from actors.operators.ports import ProductLook
+from actors.operators.rules import Rule, RuleKind, Severity
 from actors.telemetry.figures import ProcessFigures
 
 RULES: tuple[Rule, ...] = (*money_rules.RULES, *service_rules.RULES)
@@ -38,7 +38,7 @@ class _Found(NamedTuple):
     machine: str = ""
 
 
-def alerts_on(look: Look, listed: int | None, has_watcher: bool, rules: Iterable[Rule] = RULES) -> list[Alert]:
+def alerts_on(look: ProductLook, listed: int | None, has_watcher: bool, rules: Iterable[Rule] = RULES) -> list[Alert]:
     """Return the alerts, the most serious first. listed: transfers that wait for an operator; None: not known.
 
     has_watcher: whether deposits are watched at all.
@@ -51,7 +51,7 @@ def _applies(rule: Rule, has_watcher: bool) -> bool:
     return has_watcher or not any(name.startswith("deposits_") for name in rule.figures)
 
 
-def _alerts(rule: Rule, look: Look, listed: int | None) -> Iterator[Alert]:
+def _alerts(rule: Rule, look: ProductLook, listed: int | None) -> Iterator[Alert]:
     for one in _found(rule, look, listed):
         value = f"{one.value:,.3f}".rstrip("0").rstrip(".")
         places = {"{value}": value, "{process}": one.process, "{machine}": one.machine}
@@ -61,15 +61,15 @@ def _alerts(rule: Rule, look: Look, listed: int | None) -> Iterator[Alert]:
         yield Alert(rule.name, rule.severity, summary, rule.means, rule.remedy, one.process, one.machine, one.value)
 
 
-def _found(rule: Rule, look: Look, listed: int | None) -> Iterable[_Found]:
+def _found(rule: Rule, look: ProductLook, listed: int | None) -> Iterable[_Found]:
     match rule.kind:
-        case Kind.WAITING:
+        case RuleKind.WAITING:
             return [_Found(listed)] if listed else []
-        case Kind.SILENT:
+        case RuleKind.SILENT:
             return [_Found(0, name) for name, state in look.actors.items() if not state]
     if look.figures is None:
         return []
-    if rule.kind is Kind.ABSENT:
+    if rule.kind is RuleKind.ABSENT:
         known = any(name in one.gauges for one in look.figures for name in rule.figures)
         # Where a page of metrics does not answer, nobody knows what its machine reports.
         return [] if known or _is_page_away(look) else [_Found(0)]
@@ -77,7 +77,7 @@ def _found(rule: Rule, look: Look, listed: int | None) -> Iterable[_Found]:
     return hits if rule.scope == "each" else _worst(rule, hits)
 
 
-def _is_page_away(look: Look) -> bool:
+def _is_page_away(look: ProductLook) -> bool:
     return any(not state for name, state in look.actors.items() if name.startswith(_PAGES))
 
 
@@ -92,18 +92,18 @@ def _hit(rule: Rule, one: ProcessFigures) -> _Found | None:
 
 
 def _value(rule: Rule, one: ProcessFigures, name: str) -> float | None:
-    if rule.kind is Kind.GROWN:
+    if rule.kind is RuleKind.GROWN:
         return one.grown.get(rule.seconds, {}).get(name)
-    return one.least.get(name) if rule.kind is Kind.STAYING else one.gauges.get(name)
+    return one.least.get(name) if rule.kind is RuleKind.STAYING else one.gauges.get(name)
 
 
 def _is_beyond(rule: Rule, value: float) -> bool:
-    if rule.kind is Kind.EQUAL:
+    if rule.kind is RuleKind.EQUAL:
         return value == rule.limit
-    return value < rule.limit if rule.kind is Kind.BELOW else value > rule.limit
+    return value < rule.limit if rule.kind is RuleKind.BELOW else value > rule.limit
 
 
 def _worst(rule: Rule, hits: Sequence[_Found]) -> list[_Found]:
     if not hits:
         return []
-    return [min(hits) if rule.kind is Kind.BELOW else max(hits, key=lambda hit: hit.value)]
+    return [min(hits) if rule.kind is RuleKind.BELOW else max(hits, key=lambda hit: hit.value)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.errors import Refusal
 from actors.operators.alerts import Alert, alerts_on
-from actors.operators.ports import Look, OperatorParts
+from actors.operators.ports import OperatorParts, ProductLook
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 
 _OWNER = "account-shard-"
@@ -39,7 +39,7 @@ class ClusterPages:
         return json_answer(alerts_body(look, alerts_on(look, listed, self._transfers is not None)))
 
 
-def owners_body(look: Look) -> dict[str, Any]:
+def owners_body(look: ProductLook) -> dict[str, Any]:
     """Each actor with what it tells; owners of accounts first. lag: seconds that entries wait for a statement."""
     figures = {one.process: one.gauges for one in look.figures or ()}
     rows = [_actor_body(name, state, figures.get(name, {})) for name, state in look.actors.items()]
@@ -55,7 +55,7 @@ def _actor_body(name: str, state: Mapping[str, Any], gauges: Mapping[str, float]
     return row | {"unsigned_seconds": None if unsealed is None else int(unsealed)}
 
 
-def alerts_body(look: Look, alerts: list[Alert]) -> dict[str, Any]:
+def alerts_body(look: ProductLook, alerts: list[Alert]) -> dict[str, Any]:
     """has_figures False: no process reports, so only what actors and the watcher say is judged."""
     processes = len(look.figures or ())
     return {

@@ -4,13 +4,13 @@ Implements: decisions, "The operators' page" (alerts that are on). Pure data. It
 deploy/observability/prometheus-rules.yaml: the same sentences, the same numbers.
 """
 
-from actors.operators.rules import Kind, Rule, Severity
+from actors.operators.rules import Rule, RuleKind, Severity
 
 RULES = (
     Rule(
         name="LedgerNotCommitting",
         severity=Severity.CRITICAL,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("ledger_committing",),
         summary="The ledger does not commit.",
         means=(
@@ -25,7 +25,7 @@ RULES = (
     Rule(
         name="AccountOwnersAway",
         severity=Severity.CRITICAL,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("account_owners_away",),
         summary="{value} owners of accounts do not answer.",
         means=(
@@ -40,7 +40,7 @@ RULES = (
     Rule(
         name="CommitsFail",
         severity=Severity.WARNING,
-        kind=Kind.GROWN,
+        kind=RuleKind.GROWN,
         figures=("store_failures",),
         seconds=300,
         scope="each",
@@ -57,7 +57,7 @@ RULES = (
     Rule(
         name="EntriesWait",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("entries_waiting",),
         limit=1000,
         scope="each",
@@ -71,7 +71,7 @@ RULES = (
     Rule(
         name="HoldsStay",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("oldest_hold_seconds",),
         limit=660,
         scope="each",
@@ -85,7 +85,7 @@ RULES = (
     Rule(
         name="StatementsBehind",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("unsealed_seconds",),
         limit=600,
         summary="The ledger has had unsigned entries for {value} s.",
@@ -101,7 +101,7 @@ RULES = (
     Rule(
         name="ForeignStatements",
         severity=Severity.CRITICAL,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("refused_series", "unproven_ledger_keys"),
         scope="each",
         summary="{process} has found keys or statements in the database that it did not make.",
@@ -114,7 +114,7 @@ RULES = (
     Rule(
         name="DepositsBehind",
         severity=Severity.CRITICAL,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("deposits_behind_seconds",),
         limit=300,
         summary="For {value} s the deposit watcher has not read every finalized transfer.",
@@ -130,7 +130,7 @@ RULES = (
     Rule(
         name="DepositsWait",
         severity=Severity.WARNING,
-        kind=Kind.STAYING,
+        kind=RuleKind.STAYING,
         figures=("deposits_waiting",),
         seconds=600,
         summary="Transfers are in the inbox of the deposit watcher for 10 minutes.",
@@ -143,7 +143,7 @@ RULES = (
     Rule(
         name="DepositsNeedYou",
         severity=Severity.INFO,
-        kind=Kind.WAITING,
+        kind=RuleKind.WAITING,
         summary="A transfer arrived that only a person can assign.",
         means=(
             "It is below the minimum, came from a program or a multisig, or its wallet is not known. It is on the "
@@ -154,7 +154,7 @@ RULES = (
     Rule(
         name="DepositWatcherAway",
         severity=Severity.CRITICAL,
-        kind=Kind.ABSENT,
+        kind=RuleKind.ABSENT,
         figures=("deposits_behind_seconds",),
         summary="No deposit watcher reports.",
         means=(
@@ -166,7 +166,7 @@ RULES = (
     Rule(
         name="ClocksDisagree",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("clocks_disagree",),
         summary="The clock of an owner of accounts and that of the database differ.",
         means="They differ by more than 10 s, so no credits expire, in the customers' favour. Calls go on.",
@@ -178,7 +178,7 @@ RULES = (
     Rule(
         name="SponsorBalanceLow",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("sponsor_balance_low",),
         summary="The sponsor of x402 payments has little SOL.",
         means=(
@@ -190,7 +190,7 @@ RULES = (
     Rule(
         name="RaceWindowsStay",
         severity=Severity.CRITICAL,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("send_oldest_window_seconds",),
         limit=60,
         scope="each",
@@ -204,7 +204,7 @@ RULES = (
     Rule(
         name="RacesUnproven",
         severity=Severity.WARNING,
-        kind=Kind.GROWN,
+        kind=RuleKind.GROWN,
         figures=("send_races",),
         seconds=900,
         summary="A send ended without a proof of its outcome.",

@@ -25,7 +25,7 @@ class Transfers(Protocol):
         ...
 
     async def explain(self, signature: str) -> Mapping[str, Any] | Refusal:
-        """Look a transaction up, credit what is due, and tell what became of each transfer."""
+        """ProductLook a transaction up, credit what is due, and tell what became of each transfer."""
         ...
 
     async def assign(self, signature: str, index: int | None, pubkey: str, reason: str) -> Mapping[str, Any] | Refusal:
@@ -62,7 +62,7 @@ class NodeDesk(Protocol):
     async def remove(self, node_id: str) -> NodesAnswer: ...
 
 
-class Look(NamedTuple):
+class ProductLook(NamedTuple):
     """The running product at one moment.
 
     actors: what each actor says of itself; empty where it does not answer. figures: of each process that reports, of
@@ -75,7 +75,7 @@ class Look(NamedTuple):
 
 
 class Running(Protocol):
-    async def look(self) -> Look | Refusal: ...
+    async def look(self) -> ProductLook | Refusal: ...
 
 
 @dataclass(frozen=True, slots=True)

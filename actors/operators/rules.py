@@ -17,7 +17,7 @@ class Severity(StrEnum):
 
 
 @unique
-class Kind(StrEnum):
+class RuleKind(StrEnum):
     """How a figure is compared. GROWN: with its value `seconds` ago. STAYING: above the number for
     `seconds`. ABSENT: no process reports it.
 
@@ -43,7 +43,7 @@ class Rule:
 
     name: str
     severity: Severity
-    kind: Kind
+    kind: RuleKind
     figures: tuple[str, ...] = ()
     limit: float = 0
     seconds: int = 0

@@ -11,7 +11,7 @@ from typing import Any
 from actors import hosting
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.operators.ports import Look
+from actors.operators.ports import ProductLook
 from actors.telemetry.figures import ProcessFigures
 from actors.telemetry.metrics_page import METRICS_ACTOR_PREFIX
 
@@ -26,17 +26,17 @@ class RunningProduct:
 
     def __init__(self, clock: Clock, has_figures: bool) -> None:
         self._clock, self._has_figures = clock, has_figures
-        self._looking: asyncio.Task[Look | Refusal] | None = None
+        self._looking: asyncio.Task[ProductLook | Refusal] | None = None
         self._looked_at = -LOOK_SECONDS
 
-    async def look(self) -> Look | Refusal:
+    async def look(self) -> ProductLook | Refusal:
         now = self._clock.monotonic()
         if self._looking is None or (self._looking.done() and now - self._looked_at >= LOOK_SECONDS):
             self._looked_at = now
             self._looking = asyncio.create_task(self._look())
         return await asyncio.shield(self._looking)
 
-    async def _look(self) -> Look | Refusal:
+    async def _look(self) -> ProductLook | Refusal:
         try:
             # In a thread: the call waits for Ray's own processes.
             names = await asyncio.to_thread(hosting.names)
@@ -47,7 +47,7 @@ class RunningProduct:
         reports = await self._asked(pages if self._has_figures else (), "figures")
         figures: Sequence[ProcessFigures] = [one for report in reports for one in report or ()]
         actors = {name: state or {} for name, state in zip(names, states, strict=True)}
-        return Look(self._clock.now(), actors, figures if self._has_figures else None)
+        return ProductLook(self._clock.now(), actors, figures if self._has_figures else None)
 
     async def _asked(self, names: Sequence[str], method: str) -> list[Any]:
         places = asyncio.Semaphore(_ASKED_AT_ONCE)

@@ -4,13 +4,13 @@ Implements: decisions, "The operators' page" (alerts that are on). Pure data. It
 deploy/observability/prometheus-rules.yaml: the same sentences, the same numbers.
 """
 
-from actors.operators.rules import Kind, Rule, Severity
+from actors.operators.rules import Rule, RuleKind, Severity
 
 RULES = (
     Rule(
         name="NoReplica",
         severity=Severity.CRITICAL,
-        kind=Kind.ABSENT,
+        kind=RuleKind.ABSENT,
         figures=("health_status",),
         summary="No replica reports to any page.",
         means="Nobody serves calls, or no page is reached.",
@@ -22,7 +22,7 @@ RULES = (
     Rule(
         name="ActorAway",
         severity=Severity.WARNING,
-        kind=Kind.SILENT,
+        kind=RuleKind.SILENT,
         scope="each",
         summary="{process} no longer reports.",
         means=(
@@ -37,7 +37,7 @@ RULES = (
     Rule(
         name="MemoryShort",
         severity=Severity.WARNING,
-        kind=Kind.BELOW,
+        kind=RuleKind.BELOW,
         figures=("machine_memory_available_ratio",),
         limit=0.05,
         scope="each",
@@ -54,7 +54,7 @@ RULES = (
     Rule(
         name="HealthStarting",
         severity=Severity.CRITICAL,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("health_status",),
         limit=2,
         scope="each",
@@ -67,7 +67,7 @@ RULES = (
     Rule(
         name="HealthDegraded",
         severity=Severity.WARNING,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("health_status",),
         limit=1,
         scope="each",
@@ -84,7 +84,7 @@ RULES = (
     Rule(
         name="NodesAway",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("nodes_away",),
         scope="each",
         summary="{value} primary nodes fail or lag, as {process} sees it.",
@@ -97,7 +97,7 @@ RULES = (
     Rule(
         name="RedisAway",
         severity=Severity.CRITICAL,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("redis_reachable",),
         scope="each",
         summary="Redis does not answer {process}.",
@@ -113,7 +113,7 @@ RULES = (
     Rule(
         name="BlockEngineAway",
         severity=Severity.WARNING,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("block_engine_reachable",),
         scope="each",
         summary="No block engine answers {process}.",
@@ -123,7 +123,7 @@ RULES = (
     Rule(
         name="YellowstoneAway",
         severity=Severity.WARNING,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("yellowstone_reachable",),
         scope="each",
         summary="The source of gRPC streams is down for {process}.",
@@ -133,7 +133,7 @@ RULES = (
     Rule(
         name="StreamHubAway",
         severity=Severity.WARNING,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("stream_hub_reachable",),
         scope="each",
         summary="The stream hub of {machine} does not answer.",
@@ -143,7 +143,7 @@ RULES = (
     Rule(
         name="EventLoopHeld",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("event_loop_held_max_seconds",),
         limit=0.1,
         scope="each",
@@ -160,7 +160,7 @@ RULES = (
     Rule(
         name="EventLoopStalled",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("event_loop_stalled_max_seconds",),
         limit=0.5,
         scope="each",
@@ -171,7 +171,7 @@ RULES = (
     Rule(
         name="BackgroundCrash",
         severity=Severity.WARNING,
-        kind=Kind.GROWN,
+        kind=RuleKind.GROWN,
         figures=("background_crashes",),
         seconds=600,
         scope="each",
@@ -188,7 +188,7 @@ RULES = (
     Rule(
         name="InternalErrors",
         severity=Severity.WARNING,
-        kind=Kind.GROWN,
+        kind=RuleKind.GROWN,
         figures=("refusals",),
         seconds=300,
         scope="each",
@@ -201,7 +201,7 @@ RULES = (
     Rule(
         name="RacersFull",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("send_races_under_way",),
         limit=4000,
         scope="each",
@@ -214,7 +214,7 @@ RULES = (
     Rule(
         name="SignalsWithoutSource",
         severity=Severity.CRITICAL,
-        kind=Kind.EQUAL,
+        kind=RuleKind.EQUAL,
         figures=("signals_source",),
         limit=-1,
         scope="each",
@@ -228,7 +228,7 @@ RULES = (
     Rule(
         name="SignalsLag",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("signals_lag_slots",),
         limit=150,
         scope="each",
@@ -242,7 +242,7 @@ RULES = (
     Rule(
         name="SignalsGap",
         severity=Severity.WARNING,
-        kind=Kind.GROWN,
+        kind=RuleKind.GROWN,
         figures=("signals_gap_to_slot",),
         seconds=600,
         scope="each",
@@ -258,7 +258,7 @@ RULES = (
     Rule(
         name="WebhooksLate",
         severity=Severity.WARNING,
-        kind=Kind.ABOVE,
+        kind=RuleKind.ABOVE,
         figures=("webhook_queue_depth",),
         limit=1000,
         also=("webhook_oldest_undelivered_seconds", 600),

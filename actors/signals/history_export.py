@@ -64,7 +64,7 @@ class _Slice(NamedTuple):
 _Slices = asyncio.Queue[_Slice | asyncio.Task[_Slice] | HistoryUnavailable]
 
 
-class Told(NamedTuple):
+class RangeTold(NamedTuple):
     """What the end of an answer says of its range. whole: the reason of an end that nothing cut short."""
 
     whole: str
@@ -83,7 +83,7 @@ class Export:
         wanted: HistoryRange,
         encoder: Encoder,
         charge: HeldCharge,
-        told: Told,
+        told: RangeTold,
     ) -> None:
         self._parts, self._meters, self._encoder, self._wanted = parts, parts.meters, encoder, wanted
         self._payer, self._proof, self._told = request.payer, request.proof or request.payer, told

@@ -29,7 +29,7 @@ from actors.signals.history_export import (
     SLICE_EVENTS_MAX,
     Export,
     ExportParts,
-    Told,
+    RangeTold,
     price,
 )
 from actors.signals.history_formats import offered_formats
@@ -125,7 +125,9 @@ class SignalHistoryPage:
         charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
         if isinstance(charge, Refusal):
             return charge
-        export = Export(self._parts, request, asked, wanted, make_encoder(), charge, Told(_whole(is_whole), kept, gaps))
+        export = Export(
+            self._parts, request, asked, wanted, make_encoder(), charge, RangeTold(_whole(is_whole), kept, gaps)
+        )
 
         def end() -> None:
             export.end()

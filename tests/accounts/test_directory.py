@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, SetStatus
-from actors.accounts.directory import ListAccounts, ListedAccount, Order, Place, mistake_in_listing, place_of, ranges_of
+from actors.accounts.directory import (
+    ListAccounts,
+    ListedAccount,
+    ListPlace,
+    Order,
+    mistake_in_listing,
+    place_of,
+    ranges_of,
+)
 from actors.accounts.store import AccountStore
 from actors.units import base58_text
 from tests.accounts.making import opened, opening_group, pubkey_of
@@ -50,7 +58,7 @@ async def test_pages_of_a_list_have_each_account_once(store: AccountStore) -> No
     pubkeys = await accounts_in(store, 7)
     for order in Order:
         seen: list[ListedAccount] = []
-        after: Place | None = None
+        after: ListPlace | None = None
         while page := await store.directory.list(ListAccounts(order, after=after, limit=3)):
             assert len(page) <= 3
             seen += page

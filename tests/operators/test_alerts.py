@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from actors.operators.alerts import RULES, alerts_on
-from actors.operators.ports import Look
-from actors.operators.rules import Kind
+from actors.operators.rules import RuleKind
 from actors.telemetry.figures import ProcessFigures
 
 REPLICA = {"health_status": 0.0, "ledger_committing": 1.0, "redis_reachable": 1.0, "nodes_away": 0.0}
@@ -17,16 +16,16 @@ WELL = {
 }
 
 
-def look(changed: dict[str, dict[str, float]] | None = None, **more: Any) -> Look:
+def look(changed: dict[str, dict[str, float]] | None = None, **more: Any) -> ProductLook:
     gauges = {name: figures | (changed or {}).get(name, {}) for name, figures in WELL.items()}
     figures = [
         ProcessFigures("10.0.0.1", name, 5.0, each, more.get("grown", {}), more.get("least", {}))
         for name, each in gauges.items()
     ]
-    return Look(7, more.get("actors", {"account-shard-0": {"epoch": 1}}), figures)
+    return ProductLook(7, more.get("actors", {"account-shard-0": {"epoch": 1}}), figures)
 
 
-def names(seen: Look, listed: int | None = 0, has_watcher: bool = True) -> list[str]:
+def names(seen: ProductLook, listed: int | None = 0, has_watcher: bool = True) -> list[str]:
     return [alert.name for alert in alerts_on(seen, listed, has_watcher)]
 
 
@@ -70,11 +69,11 @@ def test_silent_actors_waiting_transfers_and_growing_counters_are_alerts() -> No
 
 def test_what_nobody_reports_is_an_alert_unless_a_page_is_away() -> None:
     """A page of metrics that does not answer is told as such, and no watcher and no replica are missed with it."""
-    nothing = Look(7, {"x": {"epoch": 1}}, [])
+    nothing = ProductLook(7, {"x": {"epoch": 1}}, [])
     assert names(nothing) == ["DepositWatcherAway", "NoReplica"]
     assert names(nothing, has_watcher=False) == ["NoReplica"]
-    assert names(Look(7, {"metrics-page-1": {}}, [])) == ["ActorAway"]
-    assert names(Look(7, {"x": {}}, None)) == ["ActorAway"]
+    assert names(ProductLook(7, {"metrics-page-1": {}}, [])) == ["ActorAway"]
+    assert names(ProductLook(7, {"x": {}}, None)) == ["ActorAway"]
 
 
 def test_one_alert_of_all_processes_has_the_worst_value() -> None:
@@ -89,5 +88,5 @@ def test_one_alert_of_all_processes_has_the_worst_value() -> None:
 def test_every_rule_has_what_its_kind_needs() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     for rule in RULES:
-        assert bool(rule.figures) is (rule.kind not in (Kind.SILENT, Kind.WAITING)), rule.name
-        assert bool(rule.seconds) is (rule.kind in (Kind.GROWN, Kind.STAYING)), rule.name
+        assert bool(rule.figures) is (rule.kind not in (RuleKind.SILENT, RuleKind.WAITING)), rule.name
+        assert bool(rule.seconds) is (rule.kind in (RuleKind.GROWN, RuleKind.STAYING)), rule.name

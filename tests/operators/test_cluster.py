@@ -2,7 +2,6 @@
 
 from actors.errors import Err, Refusal
 from actors.operators.cluster import owners_body
-from actors.operators.ports import Look
 from actors.telemetry.figures import ProcessFigures
 from tests.operators.world import operated
 
@@ -11,7 +10,7 @@ async def test_owners_come_first_with_what_they_hold_and_how_far_behind_they_are
     owner = {"machine": "10.0.0.1", "process": 5, "epoch": 7, "shards": 1024, "oldest_hold_seconds": 3}
     actors = {"a-hub": {"machine": "10.0.0.1"}, "account-shard-0": owner, "account-shard-1": {}}
     figures = [ProcessFigures("10.0.0.1", "account-shard-0", 1.0, {"unsealed_seconds": 12.7}, {})]
-    rows = owners_body(Look(7, actors, figures))["actors"]
+    rows = owners_body(ProductLook(7, actors, figures))["actors"]
     assert [row["name"] for row in rows] == ["account-shard-0", "account-shard-1", "a-hub"]
     assert [row["answers"] for row in rows] == [True, False, True]
     assert (rows[0]["unsigned_seconds"], rows[0]["oldest_hold_seconds"], rows[1]["unsigned_seconds"]) == (12, 3, None)

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from actors.operators.alerts import RULES
-from actors.operators.rules import Kind, Rule
+from actors.operators.rules import Rule, RuleKind
 from tests.tidy.sources import ROOT
 
 FILE = ROOT / "deploy/observability/prometheus-rules.yaml"
@@ -37,8 +37,8 @@ def check(rules: Iterable[Rule], group: str) -> None:
         assert rule.severity == other["labels"]["severity"], name
         for figure in (*rule.figures, *([rule.also[0]] if rule.also else [])):
             assert f"ledger_gateway_{figure}" in expression, name
-        if rule.kind in (Kind.ABOVE, Kind.BELOW, Kind.EQUAL):
-            sign = {Kind.ABOVE: ">", Kind.BELOW: "<", Kind.EQUAL: "=="}[rule.kind]
+        if rule.kind in (RuleKind.ABOVE, RuleKind.BELOW, RuleKind.EQUAL):
+            sign = {RuleKind.ABOVE: ">", RuleKind.BELOW: "<", RuleKind.EQUAL: "=="}[rule.kind]
             assert f"{sign} {rule.limit:g}" in expression, name
         if rule.seconds:
             assert f"{rule.seconds // 60}m" in expression, name

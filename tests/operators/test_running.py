@@ -8,7 +8,6 @@ import pytest
 from actors import hosting
 from actors.clock import ManualClock
 from actors.errors import Refusal
-from actors.operators.ports import Look
 from actors.operators.running import LOOK_SECONDS, RunningProduct
 from actors.telemetry.figures import ProcessFigures
 
@@ -42,7 +41,7 @@ async def test_looks_of_one_moment_are_one_and_a_later_one_is_new(monkeypatch: p
     looks = await asyncio.gather(*(running.look() for _ in range(10)))
     assert len(cluster.asked) == 23 + 2 and cluster.most <= 6
     look = looks[0]
-    assert isinstance(look, Look) and look.figures == FIGURES
+    assert isinstance(look, ProductLook) and look.figures == FIGURES
     assert look.actors["metrics-page-2"] == {} and look.actors["racer-3"] == {"epoch": 1}
     clock.advance(int(LOOK_SECONDS))
     await running.look()
@@ -54,7 +53,7 @@ async def test_without_figures_no_page_is_asked_and_without_a_cluster_nobody_is(
 ) -> None:
     cluster = Cluster(monkeypatch)
     look = await RunningProduct(ManualClock(), has_figures=False).look()
-    assert isinstance(look, Look) and look.figures is None and not any("figures" in one for one in cluster.asked)
+    assert isinstance(look, ProductLook) and look.figures is None and not any("figures" in one for one in cluster.asked)
 
     def gone() -> list[str]:
         raise hosting.ActorUnreachable("no cluster")

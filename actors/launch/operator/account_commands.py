@@ -32,6 +32,7 @@ _Limit = Annotated[int | None, typer.Option(min=1, help="Left out: stays as it i
 _NEXT_CHANGE = "Next: `accounts grant`, `accounts limits` and `accounts suspend` change this account."
 _NEXT_LISTED = "Next: `accounts show PUBKEY` has the batches and limits of one."
 _NEXT_ENTRY = "Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it."
+_NEXT_LIMITS = "Next: --requests-per-second and --concurrency set them, --default resets them."
 _NEXT_KEY = "Next: the former key is refused from now on; POST /account/api-key replaces the imported one."
 _NEXT_SUSPENDED = "Next: its paid calls are refused; `accounts resume PUBKEY --reason WHY` accepts them again."
 
@@ -75,8 +76,7 @@ def add_accounts(cli: typer.Typer) -> None:
             raise typer.BadParameter("give either --default or limits, not both", param_hint="--default")
         if not default and all(limit is None for limit in given.values()):
             state = ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey)))
-            next_step = "Next: --requests-per-second and --concurrency set them, --default resets them."
-            _print_account(state, "limits, unchanged", next_step, only=("pubkey", *given))
+            _print_account(state, "limits, unchanged", _NEXT_LIMITS, only=("pubkey", *given))
             return
         # A limit that is not given stays; None is the default.
         wanted = {name: UNSET if limit is None and not default else limit for name, limit in given.items()}

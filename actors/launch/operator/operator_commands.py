@@ -25,7 +25,7 @@ from actors.launch.operator.money_commands import with_instance
 from actors.local_servers.datadir import DataDirError
 from actors.operators.alerts import Alert, alerts_on
 from actors.operators.cluster import alerts_body
-from actors.operators.ports import Look
+from actors.operators.ports import ProductLook
 from actors.operators.running import RunningProduct
 from actors.telemetry.metrics_page import metrics_port
 
@@ -82,7 +82,7 @@ def _token_of(data_dir: Path | None) -> str:
         fail(str(error))
 
 
-def _alerts(instance: operator.Instance) -> tuple[Look, list[Alert]]:
+def _alerts(instance: operator.Instance) -> tuple[ProductLook, list[Alert]]:
     config = settings(Options(None, False, None, None, {})).config
     with operator.joined(instance):
         look, totals = asyncio.run(_looked(metrics_port(config) is not None))
@@ -92,5 +92,5 @@ def _alerts(instance: operator.Instance) -> tuple[Look, list[Alert]]:
     return look, alerts_on(look, listed, WATCHER_ACTOR_NAME in look.actors)
 
 
-async def _looked(has_figures: bool) -> tuple[Look | Refusal, Any]:
+async def _looked(has_figures: bool) -> tuple[ProductLook | Refusal, Any]:
     return await RunningProduct(SystemClock(), has_figures).look(), await WatchedTransfers().totals()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from actors.accounts.account import Deposit
 from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, ImportKey, SetLimits
 from actors.accounts.credits import Batch, Source
-from actors.accounts.directory import ListAccounts, ListedAccount, Place
+from actors.accounts.directory import ListAccounts, ListedAccount, ListPlace
 from actors.units import Credits, UnixSeconds, base58_text
 from tests.launch.operator.test_cli import CLI
 from tests.launch.operator.test_money_commands import Asked
@@ -133,6 +133,6 @@ def test_accounts_are_listed_whole_and_page_by_page(monkeypatch: pytest.MonkeyPa
     printed("accounts", "list", "--cursor", told["next_cursor"], "--status", "suspended")
     assert asked.calls[1:] == [
         ListAccounts("balance", "ab", "", None, 1),
-        ListAccounts("newest", "", "suspended", Place(9, RAW), 50),
+        ListAccounts("newest", "", "suspended", ListPlace(9, RAW), 50),
     ]
     assert runner.invoke(CLI, ["accounts", "list", "--cursor", "x"]).exit_code == 2

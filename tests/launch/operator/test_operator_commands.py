@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from actors.errors import Err, Refusal
 from actors.launch.local_run.wallets import load_or_make
 from actors.launch.operator import operator_commands
-from actors.operators.ports import Look
 from tests.launch.operator.test_cli import CLI
 
 runner = CliRunner(env={"COLUMNS": "200"})
@@ -44,7 +43,7 @@ def test_a_token_of_the_settings_is_not_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("totals", [{"listed": 2}, Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE)])
 def test_alerts_are_printed_with_what_to_do(monkeypatch: pytest.MonkeyPatch, totals: Any) -> None:
     """A watcher that is placed and does not answer is one of them."""
-    look = Look(7, {"deposit-watcher": {}, "account-shard-0": {"epoch": 1}}, [])
+    look = ProductLook(7, {"deposit-watcher": {}, "account-shard-0": {"epoch": 1}}, [])
 
     async def looked(has_figures: bool) -> Any:
         return look, totals
