@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors import addresses
 from actors.operator_config import OperatorConfig
-from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig
+from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, plain_text
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
@@ -159,7 +159,7 @@ class UpstreamConfig(Branch):
         if values.get("node_url") is not None or values.get("node_ws_url") is not None:
             raise ValueError("give either node_url or nodes, not both")
         first = dict(nodes[0]) if isinstance(nodes[0], dict | NodeConfig) else {}
-        return values | {"node_url": _text(first.get("url")), "node_ws_url": _text(first.get("ws_url"))}
+        return values | {"node_url": plain_text(first.get("url")), "node_ws_url": plain_text(first.get("ws_url"))}
 
     @model_validator(mode="after")
     def _can_serve(self) -> "UpstreamConfig":
@@ -395,7 +395,3 @@ class Config(Branch):
 def environment_name(field: str) -> str:
     """Return the environment variable that sets `branch.field`."""
     return ENVIRONMENT_PREFIX + field.upper().replace(".", "__")
-
-
-def _text(value: Any) -> Any:
-    return value.get_secret_value() if isinstance(value, SecretStr) else value

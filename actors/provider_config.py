@@ -4,7 +4,7 @@ Implements: style, "Configuration". Not here: the tree (config.py), reading valu
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
@@ -76,3 +76,8 @@ class MemosConfig(Branch):
     passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
     unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
     low_lamports: int = Field(10_000_000, ge=0, description="with less on the key, the log says so")
+
+
+def plain_text(value: Any) -> Any:
+    """Return the text of a secret, and any other value as it is."""
+    return value.get_secret_value() if isinstance(value, SecretStr) else value

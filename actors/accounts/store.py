@@ -38,8 +38,7 @@ from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
-# A group takes milliseconds. A server that needs longer is treated as lost, and asked again. Much shorter than memory
-# of operations, so that what memory forgets has been written.
+# A group takes milliseconds: a slower server counts as lost. Much shorter than the memory of operations is kept.
 WRITE_SECONDS = 8.0
 EXPIRED_LOOKED_BACK_SECONDS = 30 * 86_400
 _FENCED, _DIVERGED, _DOUBLED = "LG001", "LG002", "23505"

@@ -20,7 +20,7 @@ async def test_a_document_is_public_and_asked_for_once(path: str) -> None:
         first = await world.http.get(path)
         assert first.status_code == 200 and first.headers["cache-control"] == "public, max-age=300"
         assert not any(name.startswith(("x-credits", "x-ratelimit", "x-request-id")) for name in first.headers)
-        etag = first.headers["etag"]
+        etag = first.headers["etag"].removeprefix("W/")  # The client takes gzip, so it is a weak one.
         for sent in (etag, f"W/{etag}", f'"other", {etag}', "*"):
             again = await world.http.get(path, headers={"if-none-match": sent})
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
@@ -28,7 +28,10 @@ async def test_a_document_is_public_and_asked_for_once(path: str) -> None:
         for sent in ('"other"', etag.strip('"'), "", ",", '"' * 8_000, "*,"):
             other = await world.http.get(path, headers={"if-none-match": sent})
             assert (other.status_code, other.content) == (200, first.content)
-        assert (await world.http.head(path)).headers["content-length"] == str(len(first.content))
+        plain = await world.http.head(path, headers={"accept-encoding": "identity"})
+        assert plain.headers["content-length"] == str(len(first.content)), (
+            "its length is known where it is sent as it is"
+        )
         assert world.accounts.holds == []
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from actors.operators.alerts import RULES, alerts_on
+from actors.operators.ports import ProductLook
 from actors.operators.rules import RuleKind
 from actors.telemetry.figures import ProcessFigures
 

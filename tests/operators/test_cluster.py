@@ -2,6 +2,7 @@
 
 from actors.errors import Err, Refusal
 from actors.operators.cluster import owners_body
+from actors.operators.ports import ProductLook
 from actors.telemetry.figures import ProcessFigures
 from tests.operators.world import operated
 

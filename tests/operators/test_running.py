@@ -8,6 +8,7 @@ import pytest
 from actors import hosting
 from actors.clock import ManualClock
 from actors.errors import Refusal
+from actors.operators.ports import ProductLook
 from actors.operators.running import LOOK_SECONDS, RunningProduct
 from actors.telemetry.figures import ProcessFigures
 

@@ -25,6 +25,10 @@ _METHOD_NOT_FOUND_CODE = -32601
 _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
 _LIMITS = (Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED)
 _PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has two names for one refusal.
+NOT_SERVED = Refusal(Err.NOT_FOUND, "there is no such path; GET /capabilities lists what this service offers")
+NOT_JSON = Refusal(Err.UNSUPPORTED_MEDIA_TYPE, "send it with Content-Type: application/json, or without a Content-Type")
+IS_WEBSOCKET = Refusal(Err.INVALID_REQUEST, "this path is a WebSocket: connect to it with ws:// or wss://, see /docs")
+TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 
 
 class Response(HttpResponse):

@@ -77,12 +77,6 @@ _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by
 _CONSOLE = b"/console"
 _CALL_PATHS = frozenset((*door_rpc.PATHS, *door_bulk.ROWS, *door_relay.PATHS, door_mcp.PATH))
 _SMALL_BYTES = 4_096  # Public answers up to here are not larger than the answer to a refused call, and not counted.
-_NOT_SERVED = Refusal(Err.NOT_FOUND, "there is no such path; GET /capabilities lists what this service offers")
-_NOT_JSON = Refusal(
-    Err.UNSUPPORTED_MEDIA_TYPE, "send it with Content-Type: application/json, or without a Content-Type"
-)
-_IS_WEBSOCKET = Refusal(Err.INVALID_REQUEST, "this path is a WebSocket: connect to it with ws:// or wss://, see /docs")
-_TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
 _PAYABLE_RELAY = [(relayed.verb, path.decode()) for path, relayed in door_relay.PATHS.items()]
@@ -225,9 +219,9 @@ class HttpDoor:
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
             if path not in self.websocket_paths:
-                return replies.plain(_NOT_SERVED, request.id)
+                return replies.plain(replies.NOT_SERVED, request.id)
             if method == "GET":
-                return replies.plain(_IS_WEBSOCKET, request.id)
+                return replies.plain(replies.IS_WEBSOCKET, request.id)
             serves = _GET  # Other methods are refused below.
         served_as = "GET" if method == "HEAD" else method  # Its price too: the same work is done for it.
         if served_as not in serves:
@@ -238,23 +232,20 @@ class HttpDoor:
                 refused.headers.append(headers.VARY_ACCEPT)
             return refused
         page = serves[served_as]
+        refusal = None
         if page is not None and page.for_operators:
-            no_operator = await self._operators.refusal(request)
-            if no_operator is not None:
-                return self._errors.reply(no_operator, request)
+            refusal = await self._operators.refusal(request)
         elif is_limited(path) if page is None else page.is_limited:
-            too_many = await self._addresses.refusal(request)
-            if too_many is not None:
-                return self._errors.reply(too_many, request)
+            refusal = await self._addresses.refusal(request)
         elif page is not None and page.minute_max is not None:
-            too_many = self._addresses.page_refusal(request, page.minute_max)
-            if too_many is not None:
-                return self._errors.reply(too_many, request)
+            refusal = self._addresses.page_refusal(request, page.minute_max)
+        if refusal is not None:
+            return self._errors.reply(refusal, request)
         body = fault or (b"" if served_as == "GET" else await read_body(receive, self.body_bytes_max))
         if isinstance(body, Refusal):
             return replies.closing(body, request.id)
         if body and not all(is_json(value) for name, value in request.headers if name == b"content-type"):
-            return replies.plain(_NOT_JSON, request.id)
+            return replies.plain(replies.NOT_JSON, request.id)
         request.body = body
         assert answer is not None  # A path without a door serves nothing.
         response = await answer(request)
@@ -264,7 +255,7 @@ class HttpDoor:
                 return self._errors.reply(too_much, request)
         if response.stream is not None and self._streams.is_full:
             await response.stream.aclose()
-            response = replies.plain(_TOO_MANY_STREAMS, request.id)
+            response = replies.plain(replies.TOO_MANY_STREAMS, request.id)
         if request.query and uses_url_key(request.headers, request.query):
             response.headers += headers.DEPRECATED_URL_KEY
         return response

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from actors.errors import Err, Refusal
 from actors.launch.local_run.wallets import load_or_make
 from actors.launch.operator import operator_commands
+from actors.operators.ports import ProductLook
 from tests.launch.operator.test_cli import CLI
 
 runner = CliRunner(env={"COLUMNS": "200"})
