@@ -63,7 +63,8 @@ def request(
     method: str | None = None,
 ) -> Answer:
     """One HTTP request; any status is an answer. method None: POST where there is a body, else GET."""
-    call = urllib.request.Request(url, data=body, headers=dict(headers), method=method)
+    content_type = {} if body is None else {"Content-Type": "application/json"}  # Its own default is of a form.
+    call = urllib.request.Request(url, data=body, headers=content_type | dict(headers), method=method)
     try:
         with urllib.request.urlopen(call, timeout=timeout_seconds) as answer:
             return Answer(answer.status, answer.headers, json.loads(answer.read()))

@@ -90,7 +90,12 @@ def test_the_frame_of_signals_is_made_as_printed(product: Product, tmp_path: Pat
     done = subprocess.run(
         [sys.executable, "-c", example("signals-frame")],
         cwd=tmp_path,
-        env={**environment({}), "GATEWAY_URL": product.http_url, "PYTHONPATH": str(ROOT)},
+        env={
+            **environment({}),
+            "GATEWAY_URL": product.http_url,
+            "API_KEY": product.api_key,
+            "PYTHONPATH": str(ROOT),
+        },
         capture_output=True,
         text=True,
         timeout=_RUN_SECONDS,
