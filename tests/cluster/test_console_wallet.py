@@ -148,6 +148,7 @@ def test_another_origin_can_use_no_signature_made_here(product: Product, browser
         browser.until("#wallets", "Sign in with Test Wallet")
         ended = request(f"{product.http_url}/account/info", {"Authorization": f"Bearer {session}"})
         assert ended.status == 401, "signing out ends the session"
+        assert [entry for entry in browser.complaints() if not any(c in entry for c in ("401", "404"))] == []
 
 
 def test_the_wallet_makes_freezes_rotates_and_deletes_named_keys(product: Product, browser: Browser) -> None:
@@ -240,7 +241,7 @@ def test_the_hourly_limit_is_set_lifted_and_ended_by_the_wallet(product: Product
         browser.until("#hourly-said", "There is no limit")
         assert request(limit, {"X-Api-Key": key}).body["setting"] is None
         asked = browser.driver.execute_script("return window.walletAsked")
-        assert sum("PATCH:/account/hourly-limit" in text for text in asked) == 4  # And a refused one is not kept.
+        assert sum("PATCH:/account/hourly-limit" in text for text in asked) == 5, "four changes, and one refused"
         assert [entry for entry in browser.complaints() if "404" not in entry] == []
 
 

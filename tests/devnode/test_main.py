@@ -77,7 +77,11 @@ def test_the_same_seed_begins_the_same_chain(start_devnode: StartDevnode) -> Non
 
     def beginning(name: str, *flags: str) -> tuple[str, str, str]:
         process = start_devnode(name, *flags)
-        block = httpx.post(process.url, json=method).json()["result"]["blockhash"]
+        deadline = time.monotonic() + 30  # On a busy machine the first block may not be there yet.
+        while "result" not in (answer := httpx.post(process.url, json=method).json()):
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.1)
+        block = answer["result"]["blockhash"]
         process.kill()
         return process.facts["faucet"], process.facts["identity"], block
 
