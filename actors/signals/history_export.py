@@ -226,7 +226,8 @@ class Export:
                 break
             began = self._parts.clock.monotonic()
             pieces = await self._written(found)
-            if pieces is None or self._parts.clock.monotonic() - began > SLICE_SECONDS_MAX:
+            written = self._parts.clock.monotonic()
+            if pieces is None or written - began > SLICE_SECONDS_MAX:
                 return  # The slice is free.
             for piece in pieces:
                 self._given = True
@@ -241,7 +242,7 @@ class Export:
             if reason == _CAPPED and self._left():  # Corrections took some of what was fetched.
                 reason = ""
                 self._start_reading(self._left())
-            elif self._size_max > EVENTS and self._parts.clock.monotonic() - began > _SLOW_SECONDS and not reason:
+            elif self._size_max > EVENTS and self._parts.clock.monotonic() - written > _SLOW_SECONDS and not reason:
                 self._go_on_in_smallest()
         if reason != _UNAVAILABLE:
             self._given = True

@@ -12,11 +12,11 @@ The event loop copies about _SENT_BYTES at once, and does other work between two
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -32,6 +32,7 @@ ANSWER_SECONDS_MAX = 20.0  # A slice takes some hundredths. Also for a start, wh
 _END_SECONDS_MAX = 2.0
 _SENT_BYTES = 128 << 10
 _MODULE = "actors.signals.history_worker"
+_PROJECT = str(Path(__file__).parents[2])  # Libraries are found by the interpreter's own place.
 # Nothing else of this process's environment, which has secrets. Large blocks that are free go back to the system.
 _ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
 
@@ -177,12 +178,11 @@ class _ProcessEncoder:
 
 
 def _spawn(connection: socket.socket) -> "subprocess.Popen[bytes]":
-    path = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(  # noqa: S603 - this interpreter and a module of this project.
         [sys.executable, "-m", _MODULE],
         stdin=connection.fileno(),
         stdout=subprocess.DEVNULL,
-        env={**_ENVIRONMENT, "PYTHONPATH": path},
+        env={**_ENVIRONMENT, "PYTHONPATH": _PROJECT},
     )
 
 
