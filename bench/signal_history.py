@@ -1,15 +1,17 @@
 """Measures GET /signals/history on a day of ten million signals: rows a second, memory, and a victim beside.
 
 The whole product runs on an embedded PostgreSQL, into whose history the signals are made by SQL: no classifier could
-make so many here. One client reads the day as Parquet into a file, whose rows are counted; the memory of all replicas
-is watched meanwhile, and another account's calls are timed before and during it. The charge must be exact.
+make so many here. One client reads the day as Parquet into a file, whose rows are counted, or several do at once; the
+memory of all replicas is watched meanwhile, and another account's calls are timed before and during it. The charge must
+be exact.
 """
 
 import asyncio
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +23,7 @@ from actors.signals.history import DAY_MS
 from actors.signals.history_export import price
 from bench import scenario, stores, systems
 from bench.figures import in_ms
+from bench.loop_figures import held_loops
 from bench.product import Product
 from bench.scenario import Wrong, console
 from bench.victim import Seen, Victim
@@ -96,35 +99,36 @@ def replicas_mb(product: Product) -> float:
     return sum(psutil.Process(pid).memory_full_info().uss for pid in pids) / 1e6
 
 
-def watched(product: Product, work: Callable[[], int]) -> tuple[int, float, list[float]]:
-    """Run work in a thread; return its value, its seconds, and the replicas' memory, each second."""
+def watched(product: Product, works: Sequence[Callable[[], int]]) -> tuple[int, float, list[float]]:
+    """Run each work in a thread; return the sum of their values, the seconds, and the replicas' memory meanwhile."""
     seen, began = list[float](), time.monotonic()
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(work)
-        while not running.done():
+    with ThreadPoolExecutor(len(works)) as threads:
+        running = [threads.submit(work) for work in works]
+        while not all(work.done() for work in running):
             seen.append(replicas_mb(product))
-            time.sleep(1.0)
-        return running.result(), time.monotonic() - began, seen
+            time.sleep(1.0)  # To look stops a replica for a moment.
+        return sum(work.result() for work in running), time.monotonic() - began, seen
 
 
-def measure(product: Product, rows: int, day: int, folder: Path) -> dict[str, Any]:
+def measure(product: Product, rows: int, day: int, folder: Path, exports: int) -> dict[str, Any]:
     import pyarrow.parquet as parquet
 
     reader, victim_account = Customer(product), Customer(product)
-    reader.grant(price(rows) + 1_000)
+    reader.grant(exports * price(rows) + 1_000)
     victim_account.grant(1_000_000)
     victim_account.limits(10_000, 1_000)
     victim = Victim(product.http_url, victim_account.api_key)
     address = f"{product.http_url}/signals/history?from={day * 86_400}&to={(day + 1) * 86_400}&format=parquet"
     download(f"{address}&mint={'1' * 32}", reader.api_key, folder / "none.parquet")  # Its first answer, of nothing.
     before = replicas_mb(product)
-    balance, path = reader.balance, folder / "day.parquet"
+    balance, paths = reader.balance, [folder / f"day{number}.parquet" for number in range(exports)]
     alone = victim.measure(_QUIET_SECONDS)
-    victim.begin(max(_QUIET_SECONDS, rows / TARGET_ROWS))
-    size, seconds, memory = watched(product, lambda: download(address, reader.api_key, path))
-    beside = victim.end()
+    loops = held_loops(product)
+    victim.begin(max(_QUIET_SECONDS, exports * rows / TARGET_ROWS))
+    size, seconds, memory = watched(product, [partial(download, address, reader.api_key, path) for path in paths])
+    beside = Seen(tuple(call for call in victim.end().calls if call.due < seconds))
     victim.close()
-    found = parquet.read_metadata(path).num_rows
+    found = sum(parquet.read_metadata(path).num_rows for path in paths)
     half = len(memory) // 2
     figures = {
         "rows": found,
@@ -135,12 +139,14 @@ def measure(product: Product, rows: int, day: int, folder: Path) -> dict[str, An
         "replicas_mb_most": max(memory),
         "growth_mb_second_half": max(memory[half:]) - max(memory[: half + 1]),
         "credits": balance - reader.balance,
+        "longest_hold_ms_at_most": 1_000 * held_loops(product).longest_since(loops),
         **_latencies("victim_alone_", alone),
         **_latencies("victim_beside_", beside),
     }
     scenario.show_figures("a day as Parquet", figures)
-    if (found, figures["credits"]) != (rows, price(rows)):
-        raise Wrong(f"{found} rows for {figures['credits']} credits; wanted {rows} for {price(rows)}", figures)
+    if (found, figures["credits"]) != (exports * rows, exports * price(rows)):
+        wanted = f"{exports * rows} for {exports * price(rows)}"
+        raise Wrong(f"{found} rows for {figures['credits']} credits; wanted {wanted}", figures)
     return figures
 
 
@@ -150,6 +156,7 @@ def _latencies(prefix: str, seen: Seen) -> dict[str, float]:
 
 def main(
     rows: Annotated[int, typer.Option(min=1_000, help="Signals of the day.")] = 10_000_000,
+    exports: Annotated[int, typer.Option(min=1, max=2, help="How many clients read the day at once.")] = 1,
 ) -> dict[str, Any]:
     """Make a day of signals, read it, measure; takes about ten minutes and 15 GB of disk, which it gives back."""
     day = int(time.time()) // 86_400 - 1
@@ -158,7 +165,7 @@ def main(
         asyncio.run(load(urls.owner, rows, day))
         settings = {"DATABASE_URL": urls.postgres} | systems.LIMITS_AWAY
         with systems.started(settings, StaffedProduct) as product:
-            figures = measure(product, rows, day, folder)
+            figures = measure(product, rows, day, folder, exports)
     scenario.show_targets(
         [
             scenario.at_least("rows a second as Parquet", TARGET_ROWS, figures["rows_per_second"]),

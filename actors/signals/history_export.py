@@ -1,21 +1,22 @@
 """GET /signals/history: the signals of a time, streamed in slices, each paid for before it is sent.
 
 Implements: decisions, "history of signals"; money rule 10. A shell over history_rows.py, history_slices.py,
-history_formats.py.
+history_process.py.
 
 A slice is fetched, read, held, encoded and sent, then posted; meanwhile the next one is read and the one after it is
 fetched, so that at most three are in memory. A client that leaves in the middle of a slice pays for it if any piece of
 it was given to the connection; else its hold is released. Slices grow, and are the smallest for a client that is slow.
 
-A client that does not take a slice within SLICE_SECONDS_MAX is cut off.
+A client that does not take a slice within SLICE_SECONDS_MAX is cut off. So are all clients where the process that
+encodes is killed; slices that were not sent are free.
 """
 
 import asyncio
+import contextlib
+import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
-
-import msgspec
 
 from actors.clock import Clock
 from actors.errors import Err, Refusal
@@ -24,10 +25,10 @@ from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import HISTORY, STREAMS
 from actors.pages import PageRequest
 from actors.signals.history import HistoryUnavailable
-from actors.signals.history_formats import Encoder
+from actors.signals.history_process import HistoryEncoder, NotEncoded, ProcessLost
 from actors.signals.history_query import Cursor, HistoryRequest
 from actors.signals.history_rows import HistoryRange, HistoryRows
-from actors.signals.history_slices import CORRECTED_MS_MAX, last_place, read_signals
+from actors.signals.history_slices import CORRECTED_MS_MAX, last_place
 from actors.times import iso_ms
 
 logger = logging.getLogger(__name__)
@@ -43,19 +44,19 @@ COMPLETE, NEWEST, _CAPPED, _UNAVAILABLE = "complete", "newest", "max_credits", "
 
 
 class ExportParts(NamedTuple):
-    """What all exports of a replica share. in_thread: has a function called beside the loop."""
+    """What all exports of a replica share."""
 
     rows: HistoryRows
     meters: Meters
     watch: StandingWatch
     clock: Clock
-    in_thread: Callable[..., Awaitable[Any]]
 
 
 class _Slice(NamedTuple):
-    """events: how many. place: of its last entry. end: why nothing follows, of one without events; else empty."""
+    """number: by which the encoder knows it. events: how many. place: of its last entry. end: why nothing follows, of a
+    slice without events; else empty."""
 
-    prepared: Any
+    number: int
     events: int
     place: Cursor
     end: str
@@ -81,7 +82,7 @@ class Export:
         request: PageRequest,
         asked: HistoryRequest,
         wanted: HistoryRange,
-        encoder: Encoder,
+        encoder: HistoryEncoder,
         charge: HeldCharge,
         told: RangeTold,
     ) -> None:
@@ -96,6 +97,7 @@ class Export:
         self._size_max = SLICE_EVENTS_MAX
         self._slices: _Slices = asyncio.Queue(1)
         self._reading: asyncio.Task[None] | None = None
+        self._readings, self._numbers = 0, itertools.count(1)
         self._preparing: set[asyncio.Task[_Slice]] = set()
 
     # --- what is paid
@@ -132,6 +134,7 @@ class Export:
         if charge is not None:
             self._meters.run(self._settled(charge))
         self._stop_reading()
+        self._encoder.close()
         self._parts.watch.leave(self._proof, self._payer, self)
 
     async def _settled(self, charge: HeldCharge) -> None:
@@ -151,6 +154,7 @@ class Export:
         """Read on behind what was delivered. most: events that are still allowed; None: any number."""
         self._stop_reading()
         self._slices = asyncio.Queue(1)
+        self._readings += 1
         self._reading = asyncio.create_task(self._read(self._place, most, self._slices))
 
     def _stop_reading(self) -> None:
@@ -167,7 +171,7 @@ class Export:
                 count = size if most is None else min(size, most)
                 lines = await self._parts.rows.slice(self._wanted._replace(after=place), count)
                 if not lines:
-                    await slices.put(_Slice(None, 0, self._wanted.last, self._told.whole))
+                    await slices.put(_Slice(0, 0, self._wanted.last, self._told.whole))
                     return
                 first_ms, *last = last_place(lines)
                 place = last[0], last[1]
@@ -176,17 +180,18 @@ class Export:
                 await slices.put(prepared)
                 size = min(2 * size, self._size_max)
                 most = None if most is None else most - count
-            await slices.put(_Slice(None, 0, place, _CAPPED))
+            await slices.put(_Slice(0, 0, place, _CAPPED))
         except HistoryUnavailable as error:
             await slices.put(error)
 
     async def _prepare(self, first_ms: int, place: Cursor, lines: Sequence[bytes]) -> _Slice:
         corrections = await self._parts.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX)
-        prepared, events = await self._parts.in_thread(_prepared, self._encoder, lines, corrections)
-        return _Slice(prepared, events, place, "")
+        number = next(self._numbers)
+        events = await self._encoder.prepare(self._readings, number, lines, corrections)
+        return _Slice(number, events, place, "")
 
     async def _next(self) -> _Slice:
-        """Raises HistoryUnavailable and MsgspecError."""
+        """Raises HistoryUnavailable, NotEncoded and ProcessLost."""
         found = await self._slices.get()
         if isinstance(found, HistoryUnavailable):
             raise found
@@ -199,17 +204,19 @@ class Export:
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         self._parts.watch.join(self._proof, self._payer, self, self._may_not_go_on)
-        if head := self._encoder.head():
-            yield head
+        if self._encoder.head:
+            yield self._encoder.head
         self._start_reading(self._left())
         reason = ""
         while not reason:
             try:
                 found = await self._next()
-            except (HistoryUnavailable, msgspec.MsgspecError) as error:
-                logger.warning("an export of signals ends early: %s", type(error).__name__)
+            except (HistoryUnavailable, NotEncoded) as error:
+                logger.warning("an export of signals ends early: %s %s", type(error).__name__, error)
                 reason = _UNAVAILABLE
                 break
+            except ProcessLost:
+                return  # Without an end, as after any cut: what came before is in no other process.
             refusal = self._ended or await self._hold(self._events + found.events)
             if refusal is not None and refusal.err in _LACKS and self._size_max > EVENTS:
                 self._go_on_in_smallest()  # The last credits may pay for such a slice.
@@ -218,7 +225,11 @@ class Export:
                 reason = refusal.err.name.lower()
                 break
             began = self._parts.clock.monotonic()
-            for piece in await self._parts.in_thread(self._encoder.write, found.prepared) if found.events else ():
+            pieces = await self._written(found)
+            written = self._parts.clock.monotonic()
+            if pieces is None or written - began > SLICE_SECONDS_MAX:
+                return  # The slice is free.
+            for piece in pieces:
                 self._given = True
                 yield piece
                 # While the socket takes everything, nothing waits: a slice would hold the loop, and hide a disconnect.
@@ -231,12 +242,20 @@ class Export:
             if reason == _CAPPED and self._left():  # Corrections took some of what was fetched.
                 reason = ""
                 self._start_reading(self._left())
-            elif self._size_max > EVENTS and self._parts.clock.monotonic() - began > _SLOW_SECONDS and not reason:
+            elif self._size_max > EVENTS and self._parts.clock.monotonic() - written > _SLOW_SECONDS and not reason:
                 self._go_on_in_smallest()
         if reason != _UNAVAILABLE:
             self._given = True
             await self._post()  # Of an answer without signals: its minimum.
-        yield await self._parts.in_thread(self._encoder.end, self._end(reason))
+        with contextlib.suppress(NotEncoded, ProcessLost):
+            yield await self._encoder.end(self._end(reason))
+
+    async def _written(self, found: _Slice) -> list[bytes] | None:
+        """Return the pieces of a slice; None: they are lost."""
+        try:
+            return await self._encoder.write(found.number) if found.events else []
+        except (NotEncoded, ProcessLost):
+            return None
 
     def _left(self) -> int | None:
         return None if self._events_max is None else self._events_max - self._events
@@ -259,10 +278,3 @@ class Export:
 def price(events: int) -> int:
     """Return what so many events cost; an export costs at least its first started EVENTS."""
     return max(1, -(-events // EVENTS)) * CREDITS
-
-
-def _prepared(encoder: Encoder, lines: Sequence[bytes], corrections: Sequence[bytes]) -> tuple[Any, int]:
-    """Return what the encoder writes, and how many signals that are."""
-    groups = read_signals(lines, corrections)
-    count = sum(map(len, groups))
-    return (encoder.prepare(groups) if count else None), count

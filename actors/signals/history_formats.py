@@ -1,15 +1,14 @@
 """Signals as JSON lines, CSV, Parquet and Arrow, piece by piece.
 
-Implements: decisions, "history of signals". Pure. `prepare` and `write` run in threads, see history_slices.py; the
-encoders of Parquet and Arrow let Python's lock go. Of one encoder, `write` and `end` are called one after the other;
-what was only prepared leaves no trace in it. pyarrow is the optional extra `data`; without it two formats are not
-offered. Importing it holds Python's lock for tens of milliseconds, so `offered_formats` is called before a process
-serves.
+Implements: decisions, "history of signals". Pure. Encoders work in a process of their own, history_worker.py. Of one
+encoder, `write` and `end` are called one after the other; what was only prepared leaves no trace in it. pyarrow is the
+optional extra `data`; without it two formats are not offered. A replica does not import it: that would take memory.
 """
 
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import msgspec
@@ -21,6 +20,8 @@ COLUMNS = (
     *("time_ms", "cursor", "kind", "program", "signature", "slot", "mint", "quote_asset", "curve_type", "complete"),
     *("lamports", "accounts", "wallets", "block_time"),
 )
+_TEXTS = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
+_FRAMES = {"parquet": "application/vnd.apache.parquet", "arrow": "application/vnd.apache.arrow.stream"}
 _PIECE_BYTES = 1 << 16
 _READ_BYTES = 1 << 20  # Of JSON lines at once; a row has at most some thousand.
 _GROUPS_AT_ONCE = 8
@@ -46,12 +47,14 @@ class Encoder(Protocol):
         ...
 
 
-def offered_formats() -> dict[str, tuple[str, Callable[[], Encoder]]]:
-    """Return by name the content type of each format and what makes its encoders. The first one is the default."""
-    texts: dict[str, tuple[str, Callable[[], Encoder]]] = {
-        "jsonl": ("application/x-ndjson", JsonRows),
-        "csv": ("text/csv", CommaSeparated),
-    }
+def offered_types() -> dict[str, str]:
+    """Return by name the content type of each format. The first one is the default."""
+    return _TEXTS | (_FRAMES if find_spec("pyarrow") else {})
+
+
+def offered_formats() -> dict[str, Callable[[], Encoder]]:
+    """Return by name what makes the encoders of each format. Imports pyarrow."""
+    texts: dict[str, Callable[[], Encoder]] = {"jsonl": JsonRows, "csv": CommaSeparated}
     try:
         import pyarrow
         import pyarrow.json
@@ -60,8 +63,8 @@ def offered_formats() -> dict[str, tuple[str, Callable[[], Encoder]]]:
         return texts
     types = _Columns(pyarrow, pyarrow.json)
     return texts | {
-        "parquet": ("application/vnd.apache.parquet", lambda: ParquetFile(parquet, types)),
-        "arrow": ("application/vnd.apache.arrow.stream", lambda: ArrowStream(pyarrow, types)),
+        "parquet": lambda: ParquetFile(parquet, types),
+        "arrow": lambda: ArrowStream(pyarrow, types),
     }
 
 

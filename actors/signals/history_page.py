@@ -3,13 +3,12 @@
 Implements: decisions, "history of signals". A shell; history_export.py sends and charges.
 
 When full: above EXPORTS_MAX exports of a replica: 503, of one account above ACCOUNT_EXPORTS_MAX: 429, both free. All
-exports of a replica share THREADS threads.
+exports of a replica share one process that encodes them.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -32,14 +31,14 @@ from actors.signals.history_export import (
     RangeTold,
     price,
 )
-from actors.signals.history_formats import offered_formats
+from actors.signals.history_formats import offered_types
+from actors.signals.history_process import HistoryEncoding, NotEncoded, ProcessLost
 from actors.signals.history_query import HistoryRequest, read_history
 from actors.signals.history_rows import HistoryRange, HistoryRows
 from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
 from actors.times import iso_ms
 
-EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 8 MB.
-THREADS = 2
+EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 4 MB.
 _ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
 _SEQUENCE_MAX = (1 << 32) - 1
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the history of signals cannot be read at the moment")
@@ -55,18 +54,24 @@ _PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
 
 
 class SignalHistoryPage:
-    """Belongs to one event loop. Making it imports pyarrow, where it is installed: do so before the loop serves."""
+    """Belongs to one event loop."""
 
-    def __init__(self, rows: HistoryRows, log: SignalLog, meters: Meters, watch: StandingWatch, clock: Clock) -> None:
-        self.rows, self._log, self.meters, self.clock = rows, log, meters, clock
-        self._parts = ExportParts(rows, meters, watch, clock, self._in_thread)
-        self._formats = offered_formats()
-        self._types = {name: content_type for name, (content_type, _) in self._formats.items()}
-        self._threads = ThreadPoolExecutor(THREADS, "signal-history")
+    def __init__(
+        self,
+        rows: HistoryRows,
+        log: SignalLog,
+        meters: Meters,
+        watch: StandingWatch,
+        clock: Clock,
+        encoding: HistoryEncoding,
+    ) -> None:
+        self.rows, self._log, self.meters, self.clock, self._encoding = rows, log, meters, clock, encoding
+        self._parts = ExportParts(rows, meters, watch, clock)
+        self._types = offered_types()
         self.exports: Counter[bytes] = Counter()
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._encoding.close()
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
         asked = read_history(request.query, request.headers, self._types, self.clock.now_ms())
@@ -81,7 +86,7 @@ class SignalHistoryPage:
         leave = self._enter(request.account)
         try:
             answer = await self._begin(request, asked, leave)
-        except (HistoryUnavailable, SignalLogUnavailable):
+        except (HistoryUnavailable, SignalLogUnavailable, ProcessLost, NotEncoded):
             answer = _AWAY
         except BaseException:
             leave()
@@ -117,17 +122,21 @@ class SignalHistoryPage:
         headers = [("x-signals-from", iso_ms(kept)), ("x-signals-gaps", str(len(gaps))), ("cache-control", "no-store")]
         headers += [("x-signals-price", _PRICE), ("vary", "Accept")]
         headers.append(("content-disposition", f'attachment; filename="signals.{asked.format}"'))
-        content_type, make_encoder = self._formats[asked.format]
+        content_type = self._types[asked.format]
         if request.is_head:
             events = await self.rows.estimate(wanted)
             headers += [("x-signals-estimated", str(events)), ("x-credits-estimated", str(price(max(events, 1))))]
             return PageAnswer(_Body(_nothing(), leave), 200, content_type, headers)
-        charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
+        encoder = await self._encoding.open(asked.format)  # Before the hold, whose life is short.
+        try:
+            charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
+        except BaseException:
+            encoder.close()
+            raise
         if isinstance(charge, Refusal):
+            encoder.close()
             return charge
-        export = Export(
-            self._parts, request, asked, wanted, make_encoder(), charge, RangeTold(_whole(is_whole), kept, gaps)
-        )
+        export = Export(self._parts, request, asked, wanted, encoder, charge, RangeTold(_whole(is_whole), kept, gaps))
 
         def end() -> None:
             export.end()
@@ -154,9 +163,6 @@ class SignalHistoryPage:
         if 0 < begins_ms < kept_from_ms:
             found.append({"from": iso_ms(begins_ms), "to": iso_ms(kept_from_ms), "reason": "not kept any more"})
         return found + [orjson.loads(gap) for gap in await self.rows.gaps(begins_ms, asked.until_ms)]
-
-    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
 
 class _Body(AsyncGenerator[bytes, None]):

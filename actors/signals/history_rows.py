@@ -1,7 +1,7 @@
 """Reads the history in slices of many thousand rows, as the bytes that the database sends: a port and its store.
 
 Implements: decisions, "history of signals". The database writes each row as one line of JSON, and a COPY brings them as
-bytes, so that an event loop touches no single row; history_slices.py reads the lines in a thread. Nothing is kept open
+bytes, so that an event loop touches no single row; another process reads the lines. Nothing is kept open
 between two slices: a client may be slow. Corrections are found by an index of their own, which is small.
 """
 

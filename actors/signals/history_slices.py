@@ -1,7 +1,7 @@
 """Rows of the history from the lines that the database sends, as the chain has them now.
 
-Implements: decisions, "history of signals". Pure, for threads beside an event loop: each call into a library holds
-Python's lock for some tenths of a millisecond.
+Implements: decisions, "history of signals". Pure. Rows are read in a process of their own, history_worker.py; an event
+loop calls `last_place` alone.
 
 A signal that a fork removed is not there; one that moved has its new slot; one that landed again is where the log
 restored it. Corrections come within seconds of a signal; those that come later than CORRECTED_MS_MAX are not seen.

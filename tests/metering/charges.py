@@ -28,6 +28,7 @@ from actors.pages import PageAnswer, PageRequest
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import DAY_MS, PostgresSignalHistory
 from actors.signals.history_page import SignalHistoryPage
+from actors.signals.history_process import HistoryProcess
 from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
@@ -207,7 +208,8 @@ async def history_of_signals(urls: tuple[str, str]) -> None:
         await PostgresSignalHistory(pool).add([entry(number) for number in range(2 * events + 1)])
         wallet, meters = await world.customer(PLENTY), Meters(world.accounts, world.clock, b"replica1")
         watch, clock = StandingWatch(world.accounts, spending=meters), ManualClock(NOW + 2 * DAY_MS)
-        page = SignalHistoryPage(PostgresHistoryRows(pool), MemorySignalLog(), meters, watch, clock)
+        rows = PostgresHistoryRows(pool)
+        page = SignalHistoryPage(rows, MemorySignalLog(), meters, watch, clock, HistoryProcess())
         for kinds, units in (("newPair", 3), ("graduation", 1)):
             opened = await page.answer(PageRequest(wallet.pubkey, query={"kinds": kinds}))
             assert isinstance(opened, PageAnswer) and not isinstance(opened.body, bytes)

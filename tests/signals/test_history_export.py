@@ -1,6 +1,5 @@
 """GET /signals/history: what is sent, what is paid, and how it ends."""
 
-import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,7 +22,9 @@ from actors.signals.history import PostgresSignalHistory
 from actors.signals.history_export import SLICE_SECONDS_MAX
 from actors.signals.history_formats import END_KEY
 from actors.signals.history_page import SignalHistoryPage
+from actors.signals.history_process import HistoryEncoding, HistoryProcess
 from actors.signals.history_rows import PostgresHistoryRows
+from actors.signals.history_worker import Close, End, Exports, Open, Prepare, Write
 from actors.signals.log import LogEntry, SignalGap
 from tests.databases import emptied
 from tests.gateway.doubles import PUBKEY, REPLICA, OneAccount
@@ -39,16 +40,53 @@ def event(number: int, change: str = "event", **fields: Any) -> LogEntry:
     return LogEntry(f"{NOW + number // 100 * 1000}-{number}", change, msgspec.structs.replace(signal(number), **fields))
 
 
+class EncoderHere:
+    """An export whose rows are encoded in this process, by the code of the other one."""
+
+    def __init__(self, exports: Exports, number: int, format_name: str) -> None:
+        self._exports, self._number = exports, number
+        self.head = self._do(Open(number, format_name))[1][0]
+
+    def _do(self, *request: Any) -> tuple[int, list[bytes]]:
+        events, pieces = self._exports.do(*request)
+        return events, list(pieces)
+
+    async def prepare(self, reading: int, number: int, lines: Sequence[bytes], corrections: Sequence[bytes]) -> int:
+        return self._do(Prepare(self._number, reading, number, 0, 0), b"".join(lines), b"".join(corrections))[0]
+
+    async def write(self, number: int) -> list[bytes]:
+        return self._do(Write(self._number, number))[1]
+
+    async def end(self, told: Mapping[str, Any]) -> bytes:
+        return b"".join(self._do(End(self._number, orjson.dumps(told)))[1])
+
+    def close(self) -> None:
+        self._do(Close(self._number))
+
+
+class EncodingHere:
+    def __init__(self) -> None:
+        self.exports, self._opened = Exports(), 0
+
+    async def open(self, format_name: str) -> EncoderHere:
+        self._opened += 1
+        return EncoderHere(self.exports, self._opened, format_name)
+
+    async def close(self) -> None:
+        assert not self.exports._encoders and not self.exports._prepared  # Nothing is kept of what has ended.
+
+
 class World:
     """One account of `credits`, a page, and the history of a database."""
 
-    def __init__(self, pool: asyncpg.Pool, credits: int) -> None:
+    def __init__(self, pool: asyncpg.Pool, credits: int, encoding: HistoryEncoding | None) -> None:
         self.account, self.clock, self.log = OneAccount(credits), ManualClock(NOW + DAY_MS), MemorySignalLog()
         self.history = PostgresSignalHistory(pool)
         owners: Any = self.account
         self.meters = Meters(owners, self.clock, REPLICA)
         self.watch = StandingWatch(owners, spending=self.meters)
-        self.page = SignalHistoryPage(PostgresHistoryRows(pool), self.log, self.meters, self.watch, self.clock)
+        rows, here = PostgresHistoryRows(pool), encoding or EncodingHere()
+        self.page = SignalHistoryPage(rows, self.log, self.meters, self.watch, self.clock, here)
 
     async def ask(
         self,
@@ -78,9 +116,14 @@ async def read(answer: PageAnswer) -> bytes:
 
 
 @asynccontextmanager
-async def a_world(urls: tuple[str, str], entries: Sequence[LogEntry], credits: int = 1_000) -> AsyncIterator[World]:
+async def a_world(
+    urls: tuple[str, str],
+    entries: Sequence[LogEntry],
+    credits: int = 1_000,
+    encoding: HistoryEncoding | None = None,
+) -> AsyncIterator[World]:
     async with emptied(*urls, *NO_SIGNALS) as pool:
-        world = World(pool, credits)
+        world = World(pool, credits, encoding)
         await world.history.add(entries)
         yield world
         await world.meters.stop()
@@ -148,7 +191,7 @@ async def test_all_formats_have_the_same_rows_and_tell_their_end(urls: tuple[str
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     large = {"kind": "largeSwap", "lamports": (1 << 64) - 1, "mint": 'M"\\\n,1', "wallets": ("w",)}
     entries = [event(number, **(large if number % 2 else {})) for number in range(250)]
-    async with a_world(urls, entries) as world:
+    async with a_world(urls, entries, encoding=HistoryProcess()) as world:
         rows, end = await world.lines({"from": FROM})
         assert rows[1]["mint"] == 'M"\\\n,1' and rows[1]["lamports"] == (1 << 64) - 1
         told = {name: end[name] for name in ("reason", "events", "credits", "cursor")}
@@ -306,24 +349,3 @@ async def test_a_history_that_goes_away_ends_it_and_costs_nothing_more(urls: tup
         end = orjson.loads(last)["end"]
         assert end["reason"] == "unavailable" and end["events"] == len(rows) == end["credits"] * 10
         assert end["cursor"] == orjson.loads(rows[-1])["cursor"]
-
-
-async def test_the_loop_is_not_held_while_slices_are_encoded(urls: tuple[str, str]) -> None:
-    """A loop that is asked every millisecond is late by the database's bytes alone; rows are touched in threads."""
-    seen: list[str] = []
-    async with a_world(urls, [event(number) for number in range(150)]) as world:
-        import threading
-
-        made = history_export._prepared
-
-        def noted(*arguments: Any) -> Any:
-            seen.append(threading.current_thread().name)
-            return made(*arguments)
-
-        history_export._prepared = noted
-        try:
-            await world.lines({"from": FROM})
-        finally:
-            history_export._prepared = made
-        assert seen and all(name.startswith("signal-history") for name in seen)
-        await asyncio.sleep(0)

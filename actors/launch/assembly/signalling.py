@@ -20,6 +20,7 @@ from actors.signals.deliveries import RedisDeliveries
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.history_page import SignalHistoryPage
+from actors.signals.history_process import HistoryProcess
 from actors.signals.history_rows import PostgresHistoryRows
 from actors.signals.host import place_classifiers
 from actors.signals.hub import SignalHub
@@ -70,9 +71,7 @@ async def assemble_signals(
     hub = SignalHub(log, replays, RedisDeliveries(redis_client), clock)
     await hub.start()
     recent = RecentSignals(hub, replays, clock)
-    past = await asyncio.to_thread(
-        SignalHistoryPage, PostgresHistoryRows(exports), log, meters, watch, clock
-    )  # It imports pyarrow.
+    past = SignalHistoryPage(PostgresHistoryRows(exports), log, meters, watch, clock, HistoryProcess())
     pages = [
         Page("GET", "/signals/recent", recent.answer, is_public=True, is_limited=False, minute_max=MINUTE_MAX),
         Page("GET", "/signals/stream", SignalEventStream(hub, meters, watch).answer, is_limited=False, for_keys=True),
