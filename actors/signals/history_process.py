@@ -23,7 +23,16 @@ import msgspec
 import orjson
 
 from actors.background import Background
-from actors.signals.history_worker import LENGTH_BYTES, Answer, Close, End, Open, Prepare, Request, Write
+from actors.signals.history_worker import (
+    LENGTH_BYTES,
+    Answer,
+    CloseExport,
+    EndExport,
+    OpenExport,
+    PrepareSlice,
+    Request,
+    WriteSlice,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +60,7 @@ class HistoryEncoder(Protocol):
     head: bytes
 
     async def prepare(self, reading: int, number: int, lines: Sequence[bytes], corrections: Sequence[bytes]) -> int:
-        """Make of rows what `write` takes; return how many signals they are. See history_worker.Prepare."""
+        """Make of rows what `write` takes; return how many signals they are. See history_worker.PrepareSlice."""
         ...
 
     async def write(self, number: int) -> list[bytes]: ...
@@ -92,13 +101,13 @@ class HistoryProcess:
         number = self._last_export
         self._exports.add(number)
         try:
-            running, head = await self._begun(Open(number, format_name))
+            running, head = await self._begun(OpenExport(number, format_name))
         except BaseException:
             self._left(number)
             raise
         return _ProcessEncoder(running, number, head, lambda: self._close(running, number))
 
-    async def _begun(self, request: Open) -> "tuple[_Process, bytes]":
+    async def _begun(self, request: OpenExport) -> "tuple[_Process, bytes]":
         """Return the process that has the export now, and what comes before all rows."""
         while True:
             async with self._starting:
@@ -151,7 +160,7 @@ class HistoryProcess:
 
 async def _closed(running: "_Process", number: int) -> None:
     with contextlib.suppress(ProcessLost, NotEncoded):
-        await running.ask(Close(number))
+        await running.ask(CloseExport(number))
 
 
 class _ProcessEncoder:
@@ -162,14 +171,14 @@ class _ProcessEncoder:
 
     async def prepare(self, reading: int, number: int, lines: Sequence[bytes], corrections: Sequence[bytes]) -> int:
         sizes = sum(map(len, lines)), sum(map(len, corrections))
-        events, _ = await self._running.ask(Prepare(self._export, reading, number, *sizes), (*lines, *corrections))
+        events, _ = await self._running.ask(PrepareSlice(self._export, reading, number, *sizes), (*lines, *corrections))
         return events
 
     async def write(self, number: int) -> list[bytes]:
-        return (await self._running.ask(Write(self._export, number)))[1]
+        return (await self._running.ask(WriteSlice(self._export, number)))[1]
 
     async def end(self, told: Mapping[str, Any]) -> bytes:
-        return b"".join((await self._running.ask(End(self._export, orjson.dumps(told))))[1])
+        return b"".join((await self._running.ask(EndExport(self._export, orjson.dumps(told))))[1])
 
     def close(self) -> None:
         on_close, self._on_close = self._on_close, None

@@ -26,15 +26,15 @@ _NICENESS = 10  # Calls of clients go first: exports can wait.
 _CONNECTION = 0  # The file descriptor: standard input.
 
 
-class Open(msgspec.Struct, tag=True, array_like=True):
+class OpenExport(msgspec.Struct, tag=True, array_like=True):
     """Begin an export. Answered by what comes before all rows."""
 
     export: int
     format: str
 
 
-class Prepare(msgspec.Struct, tag=True, array_like=True):
-    """Make what `Write` takes of rows. Answered by how many there are.
+class PrepareSlice(msgspec.Struct, tag=True, array_like=True):
+    """Make what `WriteSlice` takes of rows. Answered by how many there are.
 
     reading: slices of the export with another number of this are forgotten. lines, corrections: their bytes."""
 
@@ -45,27 +45,27 @@ class Prepare(msgspec.Struct, tag=True, array_like=True):
     corrections: int
 
 
-class Write(msgspec.Struct, tag=True, array_like=True):
+class WriteSlice(msgspec.Struct, tag=True, array_like=True):
     """Answered by the pieces that a prepared slice is, which is then forgotten."""
 
     export: int
     number: int
 
 
-class End(msgspec.Struct, tag=True, array_like=True):
+class EndExport(msgspec.Struct, tag=True, array_like=True):
     """Answered by what comes after all rows. told: how the answer ended, as JSON."""
 
     export: int
     told: bytes
 
 
-class Close(msgspec.Struct, tag=True, array_like=True):
+class CloseExport(msgspec.Struct, tag=True, array_like=True):
     """Forget an export."""
 
     export: int
 
 
-Request = Open | Prepare | Write | End | Close
+Request = OpenExport | PrepareSlice | WriteSlice | EndExport | CloseExport
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -87,23 +87,23 @@ class Exports:
     def do(self, request: Request, lines: bytes = b"", corrections: bytes = b"") -> tuple[int, Sequence[bytes]]:
         """Return how many signals the rows are, and pieces of the answer."""
         match request:
-            case Open():
+            case OpenExport():
                 encoder = self._formats[request.format]()
                 self._encoders[request.export] = encoder
                 return 0, [encoder.head()]
-            case Prepare():
+            case PrepareSlice():
                 return self._prepare(request, lines, corrections), ()
-            case Write():
+            case WriteSlice():
                 prepared = self._prepared[request.export][1].pop(request.number)
                 return 0, self._encoders[request.export].write(prepared)
-            case End():
+            case EndExport():
                 return 0, [self._encoders[request.export].end(orjson.loads(request.told))]
-            case Close():
+            case CloseExport():
                 self._prepared.pop(request.export, None)
                 self._encoders.pop(request.export, None)
                 return 0, ()
 
-    def _prepare(self, request: Prepare, lines: bytes, corrections: bytes) -> int:
+    def _prepare(self, request: PrepareSlice, lines: bytes, corrections: bytes) -> int:
         reading, slices = self._prepared.get(request.export, (request.reading, {}))
         if reading != request.reading:
             slices = {}
@@ -120,7 +120,7 @@ def serve(connection: socket.socket, do: Callable[..., tuple[int, Sequence[bytes
     decoder, encoder = msgspec.msgpack.Decoder(Request), msgspec.msgpack.Encoder()
     while True:
         request = decoder.decode(_received(connection, int.from_bytes(_received(connection, LENGTH_BYTES), "big")))
-        sizes = (request.lines, request.corrections) if isinstance(request, Prepare) else ()
+        sizes = (request.lines, request.corrections) if isinstance(request, PrepareSlice) else ()
         given = [_received(connection, size) for size in sizes]
         pieces: Sequence[bytes] = ()
         try:

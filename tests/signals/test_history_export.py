@@ -24,7 +24,7 @@ from actors.signals.history_formats import END_KEY
 from actors.signals.history_page import SignalHistoryPage
 from actors.signals.history_process import HistoryEncoding, HistoryProcess
 from actors.signals.history_rows import PostgresHistoryRows
-from actors.signals.history_worker import Close, End, Exports, Open, Prepare, Write
+from actors.signals.history_worker import CloseExport, EndExport, Exports, OpenExport, PrepareSlice, WriteSlice
 from actors.signals.log import LogEntry, SignalGap
 from tests.databases import emptied
 from tests.gateway.doubles import PUBKEY, REPLICA, OneAccount
@@ -45,23 +45,23 @@ class EncoderHere:
 
     def __init__(self, exports: Exports, number: int, format_name: str) -> None:
         self._exports, self._number = exports, number
-        self.head = self._do(Open(number, format_name))[1][0]
+        self.head = self._do(OpenExport(number, format_name))[1][0]
 
     def _do(self, *request: Any) -> tuple[int, list[bytes]]:
         events, pieces = self._exports.do(*request)
         return events, list(pieces)
 
     async def prepare(self, reading: int, number: int, lines: Sequence[bytes], corrections: Sequence[bytes]) -> int:
-        return self._do(Prepare(self._number, reading, number, 0, 0), b"".join(lines), b"".join(corrections))[0]
+        return self._do(PrepareSlice(self._number, reading, number, 0, 0), b"".join(lines), b"".join(corrections))[0]
 
     async def write(self, number: int) -> list[bytes]:
-        return self._do(Write(self._number, number))[1]
+        return self._do(WriteSlice(self._number, number))[1]
 
     async def end(self, told: Mapping[str, Any]) -> bytes:
-        return b"".join(self._do(End(self._number, orjson.dumps(told)))[1])
+        return b"".join(self._do(EndExport(self._number, orjson.dumps(told)))[1])
 
     def close(self) -> None:
-        self._do(Close(self._number))
+        self._do(CloseExport(self._number))
 
 
 class EncodingHere:
