@@ -64,6 +64,7 @@ def shown_url(url: str) -> str:
 def is_url(text: str, schemes: tuple[str, ...]) -> bool:
     try:
         parts = urlsplit(text)
+        (parts.hostname or "").encode("idna")  # A label that is empty or too long: no name server is ever asked.
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
     except ValueError:
         return False

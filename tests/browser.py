@@ -10,7 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
@@ -18,6 +22,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 WAIT_SECONDS = 60  # A slow machine is no failure; each wait ends as soon as its text is there.
 _INSTALL_SECONDS = 300
 _BINARIES = ("chromium", "chromium-browser", "google-chrome")
+_NOT_YET = [ElementClickInterceptedException, ElementNotInteractableException, StaleElementReferenceException]
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1280,900"),
     *("--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-extensions"),
@@ -44,18 +49,23 @@ class Browser:
         return self.text(selector)
 
     def click(self, selector: str) -> None:
-        """A page that is redrawn between the look and the click is looked at again."""
+        """A page that is redrawn between the look and the click is looked at again, as is what is not shown yet."""
 
         def clicked(_: webdriver.Chrome) -> bool:
             self.find(selector).click()
             return True
 
-        waited = WebDriverWait(self.driver, WAIT_SECONDS, 0.1, ignored_exceptions=[StaleElementReferenceException])
-        waited.until(clicked, f"{selector} was redrawn all the time")
+        waited = WebDriverWait(self.driver, WAIT_SECONDS, 0.1, ignored_exceptions=_NOT_YET)
+        waited.until(clicked, f"{selector} could not be clicked")
 
     def write(self, selector: str, text: str) -> None:
-        self.find(selector).clear()
-        self.find(selector).send_keys(text)
+        def written(_: webdriver.Chrome) -> bool:
+            self.find(selector).clear()
+            self.find(selector).send_keys(text)
+            return True
+
+        waited = WebDriverWait(self.driver, WAIT_SECONDS, 0.1, ignored_exceptions=_NOT_YET)
+        waited.until(written, f"{selector} could not be written to")
 
     def focused(self) -> str:
         """The id of the element that has the keyboard, or its text."""

@@ -16,6 +16,7 @@ from actors.clock import Clock
 from actors.fees import landed
 from actors.fees.core import WINDOW_SLOTS
 from actors.fees.landed import BlockFees, UnreadableBlock
+from actors.upstream.account_view import under
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class RecentBlocks:
         now = self._clock.monotonic()
         if (self._looking is None or self._looking.done()) and now - self._looked_at >= self._seconds:
             self._looked_at = now
-            self._looking = self._background.start(self._look())
+            self._looking = self._background.start(under(None, self._look))  # For all who ask, not for this one.
         if not self._is_fresh() and self._looking is not None:
             await asyncio.wait((self._looking,), timeout=_FIRST_WAIT_SECONDS)
         return tuple(self._blocks.values()) if self._is_fresh() else ()

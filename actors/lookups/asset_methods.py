@@ -8,7 +8,7 @@ the mints before the page to be known too: of these only supply and decimals are
 A reply is complete or the call fails: the first failed call to the node becomes the answer, and it costs nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,6 +37,7 @@ MINTS_PER_CALL = ACCOUNTS_PER_CALL // 2
 ASSETS_PER_SLICE = 50  # To make and to write an asset takes 20 us,
 ACCOUNTS_PER_ASSET = 50  # and as long for so many of its token accounts.
 ACCOUNTS_PER_SLICE = 500
+_SORTED_AT_ONCE = 5_000  # Keys that are only put into their places.
 # Without fungible tokens, of how many mints one call may ask for supply and decimals: a hundred calls to the node.
 CANDIDATES_MAX = 10_000
 _TOO_MANY = replies.own_error(
@@ -76,11 +77,14 @@ class AssetMethods:
     async def _list(self, reads: "_Reads", asked: AssetsQuestion) -> NodeAnswer:
         slot, accounts = await reads.token_accounts(asked.owner)
         grouped = await reads.by_mint(accounts, asked.zero_balance)
-        keys = sorted(grouped, reverse=asked.descending)
+        keys = await reads.in_order(grouped, asked.descending)
         if not asked.fungible:
-            await reads.turn()
             # Nobody can hold more than one of a mint with a supply of one.
-            keys = [key for key in keys if sum(account.amount for account in grouped[key]) <= 1]
+            every, keys = keys, []
+            for start in range(0, len(every), ACCOUNTS_PER_SLICE):
+                await reads.turn()
+                some = every[start : start + ACCOUNTS_PER_SLICE]
+                keys += [key for key in some if sum(account.amount for account in grouped[key]) <= 1]
         if (
             asked.fungible
             or asked.grand_total
@@ -169,10 +173,13 @@ class AssetMethods:
 
     async def _accounts(self, reads: "_Reads", asked: TokenAccountsQuestion) -> NodeAnswer:
         slot, accounts = await reads.token_accounts(asked.owner, asked.mint)
-        by_key = {account.key: account for account in accounts if account.amount or asked.zero_balance}
-        await reads.turn()
+        by_key: dict[bytes, TokenAccount] = {}
+        for start in range(0, len(accounts), ACCOUNTS_PER_SLICE):
+            await reads.turn()
+            some = accounts[start : start + ACCOUNTS_PER_SLICE]
+            by_key |= {account.key: account for account in some if account.amount or asked.zero_balance}
         after, before = _key(asked.after), _key(asked.before)
-        page = assets.page_of(sorted(by_key), asked.page, asked.limit, after, before)
+        page = assets.page_of(await reads.in_order(by_key), asked.page, asked.limit, after, before)
         await reads.turn()
         found = [assets.token_account(by_key[key]) for key in page]
         body = {
@@ -228,6 +235,20 @@ class _Reads:
     @property
     def nodes(self) -> str:
         return self._questions.nodes
+
+    async def in_order(self, keys: Iterable[bytes], descending: bool = False) -> list[bytes]:
+        """Sort keys, those with one first byte at a time."""
+        parts: list[list[bytes]] = [[] for _ in range(256)]
+        for number, key in enumerate(keys):
+            if number % _SORTED_AT_ONCE == 0:
+                await self.turn()
+            parts[key[0]].append(key)
+        ordered: list[bytes] = []
+        for number, part in enumerate(parts):
+            if number % 32 == 0:
+                await self.turn()
+            ordered += sorted(part)
+        return ordered[::-1] if descending else ordered
 
     async def answered(self, work: Any) -> NodeAnswer:
         """Do the work; its answer, or the one that it failed with."""

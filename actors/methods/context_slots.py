@@ -48,7 +48,10 @@ _BY_KIND: dict[Monotony, tuple[str, ...]] = {
         *("getVoteAccounts", "simulateBundle"),
     ),
     # These ask nodes by the methods above, each question for itself.
-    Monotony.PARTS: ("getAssetsByOwner", "getTransactionHistory", "executeSell", "executeSnipe"),
+    Monotony.PARTS: (
+        *("getAsset", "getAssetBatch", "getAssets", "getAssetsByOwner", "getTokenAccounts", "getPriorityFeeEstimate"),
+        *("getTransactionHistory", "executeSell", "executeSnipe"),
+    ),
 }
 _KEPT = MappingProxyType({method: kind for kind, methods in _BY_KIND.items() for method in methods})
 

@@ -3,6 +3,7 @@
 Implements: decisions, "The operators' page". A shell: running.py looks, alerts.py judges.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from actors.operators.ports import OperatorParts, ProductLook
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 
 _OWNER = "account-shard-"
+_TOTALS_SECONDS = 4.0  # A watcher that hangs is an alert itself, and holds back no other.
 
 
 class ClusterPages:
@@ -31,12 +33,21 @@ class ClusterPages:
 
     async def _alerts(self, request: PageRequest) -> PageAnswer | Refusal:
         del request
-        look = await self._running.look()
+        look, listed = await asyncio.gather(self._running.look(), self._listed())
         if isinstance(look, Refusal):
             return look
-        totals = None if self._transfers is None else await self._transfers.totals()
-        listed = None if totals is None or isinstance(totals, Refusal) else int(totals["listed"])
         return json_answer(alerts_body(look, alerts_on(look, listed, self._transfers is not None)))
+
+    async def _listed(self) -> int | None:
+        """Return how many transfers wait for an operator. None: it is not known now."""
+        if self._transfers is None:
+            return None
+        try:
+            async with asyncio.timeout(_TOTALS_SECONDS):
+                totals = await self._transfers.totals()
+        except TimeoutError:
+            return None
+        return None if isinstance(totals, Refusal) else int(totals["listed"])
 
 
 def owners_body(look: ProductLook) -> dict[str, Any]:

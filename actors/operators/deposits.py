@@ -46,9 +46,9 @@ class DepositPages:
         if self._transfers is None:
             return _NO_WALLET
         totals = await self._transfers.totals()
-        rows = await self._transfers.listing(asked["status"], limit, offset)
         if isinstance(totals, Refusal):
             return totals
+        rows = await self._transfers.listing(asked["status"], limit, offset)
         return rows if isinstance(rows, Refusal) else json_answer({"ok": True, "watcher": totals, "transfers": rows})
 
     async def _explain(self, request: PageRequest) -> PageAnswer | Refusal:

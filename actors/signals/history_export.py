@@ -185,7 +185,7 @@ class Export:
             await slices.put(error)
 
     async def _prepare(self, first_ms: int, place: Cursor, lines: Sequence[bytes]) -> _Slice:
-        corrections = await self._parts.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX)
+        corrections = await self._parts.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX, self._wanted.query)
         number = next(self._numbers)
         events = await self._encoder.prepare(self._readings, number, lines, corrections)
         return _Slice(number, events, place, "")
@@ -222,7 +222,8 @@ class Export:
                 self._go_on_in_smallest()  # The last credits may pay for such a slice.
                 continue
             if refusal is not None:
-                reason = refusal.err.name.lower()
+                is_away = refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE  # Its owner moves: clients go on later.
+                reason = _UNAVAILABLE if is_away else refusal.err.name.lower()
                 break
             began = self._parts.clock.monotonic()
             pieces = await self._written(found)

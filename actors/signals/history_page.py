@@ -38,6 +38,7 @@ from actors.signals.history_rows import HistoryRange, HistoryRows
 from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
 from actors.times import iso_ms
 
+_BEGINNING_MAX = 64  # With those that only wait for the archive, or are quoted: they have nothing in memory.
 EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 4 MB.
 _ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
 _SEQUENCE_MAX = (1 << 32) - 1
@@ -68,7 +69,8 @@ class SignalHistoryPage:
         self.rows, self._log, self.meters, self.clock, self._encoding = rows, log, meters, clock, encoding
         self._parts = ExportParts(rows, meters, watch, clock)
         self._types = offered_types()
-        self.exports: Counter[bytes] = Counter()
+        self.exports: Counter[bytes] = Counter()  # Also those that begin, and those of HEAD.
+        self._sent: set[Callable[[], None]] = set()  # Those that are paid for, or about to be, by what ends them.
 
     async def close(self) -> None:
         await self._encoding.close()
@@ -81,7 +83,7 @@ class SignalHistoryPage:
             return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{CREDITS} credits at least, and {asked.credits_max} are allowed")
         if self.exports[request.account] >= ACCOUNT_EXPORTS_MAX:
             return _ACCOUNT_FULL
-        if self.exports.total() >= EXPORTS_MAX:
+        if len(self._sent) >= EXPORTS_MAX or self.exports.total() >= _BEGINNING_MAX:
             return _FULL
         leave = self._enter(request.account)
         try:
@@ -105,6 +107,7 @@ class SignalHistoryPage:
                 self.exports[counted.pop()] -= 1
                 if not self.exports[account]:
                     del self.exports[account]
+                self._sent.discard(leave)
 
         return leave
 
@@ -127,6 +130,9 @@ class SignalHistoryPage:
             events = await self.rows.estimate(wanted)
             headers += [("x-signals-estimated", str(events)), ("x-credits-estimated", str(price(max(events, 1))))]
             return PageAnswer(_Body(_nothing(), leave), 200, content_type, headers)
+        if len(self._sent) >= EXPORTS_MAX:
+            return _FULL
+        self._sent.add(leave)
         encoder = await self._encoding.open(asked.format)  # Before the hold, whose life is short.
         try:
             charge = await self.meters.hold(request.payer, HISTORY, CREDITS)

@@ -35,6 +35,7 @@ WHERE {_MATCHING} ORDER BY cursor_ms, cursor_seq LIMIT $8::bigint
 _CORRECTIONS = """
 SELECT '[' || cursor_ms || ',' || cursor_seq || ',"' || change || '",' || convert_from(body, 'UTF8') || ']' FROM signals
 WHERE change NOT IN ('event', 'restored') AND change <> 'gap' AND cursor_ms >= $1::bigint AND cursor_ms < $2::bigint
+AND ($3::text[] IS NULL OR kind = ANY($3)) AND ($4::text IS NULL OR mint = $4)
 ORDER BY cursor_ms, cursor_seq
 """
 _GAPS = """
@@ -63,8 +64,9 @@ class HistoryRows(Protocol):
         [cursor_ms, cursor_seq, event], in which COPY has doubled each backslash."""
         ...
 
-    async def corrections(self, from_ms: int, until_ms: int) -> list[bytes]:
-        """Return lines of [cursor_ms, cursor_seq, change, event], as above."""
+    async def corrections(self, from_ms: int, until_ms: int, query: HistoryQuery) -> list[bytes]:
+        """Return lines of [cursor_ms, cursor_seq, change, event], as above: of the wanted kinds and the wanted mint,
+        which are part of what a signal is known by."""
         ...
 
     async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
@@ -88,8 +90,8 @@ class PostgresHistoryRows:
     async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
         return await self._copy(_SLICE, *_arguments(wanted), count)
 
-    async def corrections(self, from_ms: int, until_ms: int) -> list[bytes]:
-        return await self._copy(_CORRECTIONS, from_ms, until_ms)
+    async def corrections(self, from_ms: int, until_ms: int, query: HistoryQuery) -> list[bytes]:
+        return await self._copy(_CORRECTIONS, from_ms, until_ms, query.kinds, query.mint)
 
     async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
         async with self._connection() as connection:

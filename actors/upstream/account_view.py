@@ -64,7 +64,7 @@ current_view = _VIEW.get  # None: the calls of this task may be answered from an
 
 async def under(view: AccountView | None, ask: Callable[..., Awaitable[_R]], *arguments: object) -> _R:
     """Ask with every question to a node under this view, in the tasks that the asked one begins too."""
-    if view is None:
+    if view is None and _VIEW.get() is None:
         return await ask(*arguments)
     before = _VIEW.set(view)
     try:

@@ -75,6 +75,7 @@ class Members:
         self._on_change, self._on_probe = on_change, on_probe
         self._all: list[Member] = []
         self.clients: list[NodeClient] = []  # By the index of the selection.
+        self._told: list[tuple[int, int]] = []  # Index and weight of the nodes in use, as on_change knows them.
         self._network: str | None = None
         self._is_started = False
         self._needs = needs_of([node.config for node in settings])
@@ -163,11 +164,17 @@ class Members:
 
     def is_answering_beside(self, node_id: str) -> bool:
         """As Nodes.is_answering_beside."""
-        return any(
-            not self._selection.all[member.index].score.failures_in_a_row and member.wanted.config.weight
-            for member in self._all
-            if member.is_active and member.wanted.id != node_id
-        )
+        active = [member for member in self._all if member.is_active]
+        beside = [
+            member
+            for member in active
+            if member.wanted.id != node_id
+            and member.wanted.config.weight
+            and not self._selection.all[member.index].score.failures_in_a_row
+        ]
+        leaving = [member for member in active if member.wanted.id == node_id]
+        needs = [need for need in self._needs if any(_can(member, need) for member in leaving)]
+        return bool(beside) and all(any(_can(member, need) for member in beside) for need in needs)
 
     def _join(self, wanted: WantedNode) -> None:
         index = self._selection.join(wanted.config)
@@ -226,7 +233,6 @@ class Members:
         """Say which nodes are in use. A drained or removed one goes on while no other can do its work."""
         active = [member for member in self._all if member.is_active]
         waits = [need for need in self._needs if not any(_can(one, need) for one in active)]
-        before = [(member.wanted.id, member.in_use, member.wanted.config.weight) for member in self._all]
         for member in self._all:
             is_needed = (member.is_wanted or member.in_use) and any(_can(member, need) for need in waits)
             member.in_use = member.is_active or (member.is_admitted and is_needed)
@@ -235,7 +241,9 @@ class Members:
         in_use = self.in_use
         for member in self._all:
             member.prober.one_of_several = len(in_use) > 1
-        if before != [(member.wanted.id, member.in_use, member.wanted.config.weight) for member in self._all]:
+        told = [(member.index, member.wanted.config.weight) for member in in_use]
+        if told != self._told:
+            self._told = told
             self._on_change()
 
     async def _end(self, member: Member) -> None:

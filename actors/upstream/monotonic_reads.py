@@ -209,7 +209,9 @@ class MonotonicReads:
             if question.kept is Monotony.SHOWN:
                 self._exclude(question)
                 answer = await self._shared.call(question.method, params, self._left_ms(give_up_at))
-                if self._counts(question, answer):
+                # Another caller's request named that caller's floor: its error says nothing of this one's minimum.
+                is_others = answer.cache == COALESCED and replies.lacks_slot(answer)
+                if not is_others and self._counts(question, answer):
                     return answer
                 asks = answer.cache in (HIT, COALESCED)  # It was not asked with this floor.
             else:
@@ -217,6 +219,7 @@ class MonotonicReads:
                 known = None if read is None else self._cache.permanent(read)
                 if known is not None:
                     return known
+            is_again = False
             while True:
                 if asks and self._exclude(question):
                     left_ms = self._left_ms(give_up_at)
@@ -224,6 +227,9 @@ class MonotonicReads:
                     answer = marked(answer, MISS) if type(answer) is NodeAnswer else answer
                     if self._counts(question, answer):
                         return answer
+                if is_again:  # A node tells this slot, and answers from an earlier one.
+                    await asyncio.sleep(_POLL_SECONDS)
+                is_again = True
                 if not await self._until_reached(question, wait_until):
                     return _refused(question)
                 asks = True

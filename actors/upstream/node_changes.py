@@ -132,7 +132,9 @@ def _with_changes(base: Sequence[NodeConfig], changes: Sequence[NodeChange]) -> 
         nodes.append(WantedNode(config=shown, is_drained=change is not None and change.is_drained))
     for change in by_id.values():
         if not change.is_readable:
-            unused[change.id] = "its URL was kept with another cluster secret: remove it, and add it again"
+            unused[change.id] = (
+                "it was kept with another cluster secret, or by another release: remove it, and add it again"
+            )
         elif change.added is None:
             unused[change.id] = "the settings have no node of this id any more"
         else:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import asyncpg
 import msgspec
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from actors.provider_config import NodeConfig
 from actors.storage.connections import away_as
@@ -145,7 +145,10 @@ class PostgresNodeChanges:
             return NodeChange(id=row["id"], is_readable=False, **more)
         ws_url = None if urls.ws_url is None else SecretStr(urls.ws_url)
         values = {"name": row["id"], "url": SecretStr(urls.url), "ws_url": ws_url, "roles": row["roles"]}
-        return NodeChange(id=row["id"], added=NodeConfig.model_validate(values), **more)
+        try:
+            return NodeChange(id=row["id"], added=NodeConfig.model_validate(values), **more)
+        except ValidationError:  # Of another release, or changed by hand: it is listed as unused, and can be removed.
+            return NodeChange(id=row["id"], is_readable=False, **more)
 
     def _row(self, change: NodeChange) -> Sequence[Any]:
         sealed, roles, weight = None, [], change.weight

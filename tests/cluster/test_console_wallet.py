@@ -47,6 +47,7 @@ def a_wallet(browser: Browser, product: Product, mode: str = "good") -> Iterator
     keypair = Keypair()
     script = _WALLET.read_text(encoding="utf-8").replace("MODE", mode).replace("SEED", bytes(keypair)[:32].hex())
     script = script.replace("PUBKEY", bytes(keypair.pubkey()).hex()).replace("ADDRESS", str(keypair.pubkey()))
+    browser.complaints()  # What tests before this one left.
     added = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
     try:
         browser.driver.get(f"{product.http_url}/")

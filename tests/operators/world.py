@@ -15,7 +15,7 @@ from actors.gateway.doors.http import HttpDoor
 from actors.launch.assembly.operating import account_document
 from actors.operator_config import OperatorConfig
 from actors.operators.endpoints import operator_pages
-from actors.operators.ports import Look, NodesAnswer, OperatorParts
+from actors.operators.ports import NodesAnswer, OperatorParts, ProductLook
 from tests.gateway import world as gateway_world
 from tests.gateway.world import World
 
@@ -91,13 +91,13 @@ class TwoNodes:
 
 @dataclass
 class StillProduct:
-    now: Look | Refusal = field(
-        default_factory=lambda: Look(
+    now: ProductLook | Refusal = field(
+        default_factory=lambda: ProductLook(
             1_700_000_000, {"account-shard-0": {"machine": "10.0.0.1", "epoch": 7}, "x": {}}, []
         )
     )
 
-    async def look(self) -> Look | Refusal:
+    async def look(self) -> ProductLook | Refusal:
         return self.now
 
 

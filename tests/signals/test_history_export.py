@@ -245,6 +245,7 @@ async def test_a_cap_ends_it_in_order_and_its_cursor_goes_on(urls: tuple[str, st
         ("KEY_BUDGET_EXCEEDED", "key_budget_exceeded"),
         ("HOURLY_LIMIT_EXCEEDED", "hourly_limit_exceeded"),
         ("METHOD_NOT_ALLOWED", "method_not_allowed"),
+        ("SERVICE_TEMPORARILY_UNAVAILABLE", "unavailable"),  # Its owner moves.
     ],
 )
 async def test_an_account_that_may_not_pay_ends_it_in_order(urls: tuple[str, str], refusal: str, reason: str) -> None:

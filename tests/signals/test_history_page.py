@@ -1,5 +1,6 @@
 """GET /signals/history before its first signal: what is refused, and what is told of the range."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -62,6 +63,35 @@ async def test_the_number_of_exports_is_bounded(urls: tuple[str, str]) -> None:
             await answer.body.aclose()
         await world.meters.stop()
         assert world.account.posted == {} and isinstance(await world.ask(is_head=True), PageAnswer)
+
+
+@pytest.mark.threat(35)
+async def test_what_is_not_paid_for_takes_no_place_of_an_export(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests that wait for the archive, and those of HEAD, keep nobody else out."""
+    async with a_world(urls, [event(1)]) as world:
+        waiting = asyncio.Event()
+
+        async def slow(*_: Any) -> Any:
+            await waiting.wait()
+            return await extent()
+
+        extent = world.page.rows.extent
+        monkeypatch.setattr(world.page.rows, "extent", slow)
+        free = [
+            asyncio.create_task(world.ask(pubkey=account, is_head=number % 2 == 0))
+            for number, account in enumerate(ACCOUNTS[:4] * ACCOUNT_EXPORTS_MAX)
+        ]
+        await asyncio.sleep(0)
+        monkeypatch.setattr(world.page.rows, "extent", extent)
+        others = await world.ask(pubkey=ACCOUNTS[-1])
+        assert len(free) == EXPORTS_MAX and isinstance(others, PageAnswer)
+        waiting.set()
+        for answer in (others, *await asyncio.gather(*free)):
+            assert isinstance(answer, PageAnswer)
+            if not isinstance(answer.body, bytes):
+                await answer.body.aclose()
 
 
 async def test_without_the_stores_it_is_refused_free(urls: tuple[str, str]) -> None:

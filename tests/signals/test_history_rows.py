@@ -26,7 +26,10 @@ async def test_a_slice_is_what_its_range_and_filters_say(postgres_url: str, owne
         assert await found(HistoryQuery(kinds=["largeSwap"])) == ["S2"]
         assert await found(HistoryQuery(mint="M4")) == ["S4"] and await found(HistoryQuery(programs=["x"])) == []
         assert await found(HistoryQuery(), last=f"{NOW}-4") == ["S2", "S4"]
-        corrections = b"".join(await rows.corrections(NOW, NOW + 1))
+        corrections = b"".join(await rows.corrections(NOW, NOW + 1, HistoryQuery()))
         assert corrections.count(b"\n") == 1 and b'"removed"' in corrections
+        assert await rows.corrections(NOW, NOW + 1, HistoryQuery(mint="M3")) == [corrections]
+        for other in (HistoryQuery(kinds=["largeSwap"]), HistoryQuery(mint="M4")):
+            assert b"".join(await rows.corrections(NOW, NOW + 1, other)) == b"", "a range may have very many of others"
         assert await rows.gaps(NOW, NOW + 1) == ['{"from_slot":1,"to_slot":2,"reason":"gone"}']
         assert (await rows.extent()).cursor == entries[-1].cursor

@@ -27,8 +27,11 @@ async def test_a_node_that_joins_gets_calls_after_its_good_probes_and_its_share_
         await until(lambda: stages(nodes)["new"] == "in_use")
         assert sum(b"getBlockHeight" in exchange.body for exchange in new.exchanges) >= PROBES_MIN
         assert await called(nodes, 8) == {"n0": 4, "new": 4}
+        told: list[list[int]] = []
+        nodes.follow(lambda in_use: told.append([node.weight for node in in_use]))
         nodes.take_over([of_settings("n0", old, weight=3), added("new", new)])
         assert await called(nodes, 8) == {"n0": 6, "new": 2}
+        assert told == [[1, 1], [3, 1]], "health and streams hear of a weight alone, too"
 
 
 async def test_a_node_of_another_network_never_gets_a_call():

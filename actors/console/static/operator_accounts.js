@@ -110,6 +110,9 @@ async function limitAccount({ pubkey, requests_per_second, concurrency }) {
     [{ id: "requests_per_second", label: "Requests a second", value: String(requests_per_second), hint: "the default", optional: true }, { id: "concurrency", label: "Calls at a time", value: String(concurrency), hint: "the default", optional: true }],
     (each) => Object.values(each).every((text) => text === "" || onlyNumber(text)) ? "" : "A limit is a whole number above zero.");
   if (!written) return;
-  const body = Object.fromEntries(Object.entries(written).map(([name, text]) => [name, limit(text)]));
+  const before = { requests_per_second: String(requests_per_second), concurrency: String(concurrency) };
+  const changed = Object.entries(written).filter(([name, text]) => text !== before[name]);
+  if (!changed.length) return;
+  const body = Object.fromEntries(changed.map(([name, text]) => [name, limit(text)]));
   await changeAccount(await askOperator(`accounts/${pubkey}/limits`, { method: "POST", body }), ({ account }) => `The limits are ${many(account.requests_per_second, "request")} a second, and ${count(account.concurrency)} at a time.`);
 }

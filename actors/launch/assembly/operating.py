@@ -32,6 +32,7 @@ from actors.upstream.node_commands import AddNode, ChangeNode, ListNodes, NodeCo
 from actors.upstream.node_operator import NodeOperator
 
 _WATCHER_SECONDS = 20.0  # Less than the gateway's clients wait; a node may be slow to look up a transaction.
+_READ_SECONDS = 5.0  # Lists ask no node. There are two watchers, and the page waits 25 s.
 _AWAY = ("the store does not answer", "the transfer may or may not be assigned")
 _NO_WATCHER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the deposit watcher does not answer: try again in seconds")
 _MAY_BE_ASSIGNED = Refusal(
@@ -87,8 +88,9 @@ class WatchedTransfers:
         return told
 
     async def _ask(self, command: WatcherCommand) -> Any:
+        wait_seconds = _READ_SECONDS if isinstance(command, CountTransfers | ListTransfers) else _WATCHER_SECONDS
         try:
-            told = await ask_watcher(self._watchers, "ask", command, wait_seconds=_WATCHER_SECONDS)
+            told = await ask_watcher(self._watchers, "ask", command, wait_seconds=wait_seconds)
         except hosting.ActorUnreachable:
             return _MAY_BE_ASSIGNED if isinstance(command, AssignTransfer) else _NO_WATCHER
         if not isinstance(told, str):
