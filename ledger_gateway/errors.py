@@ -167,6 +167,7 @@ _BY_STATUS: dict[int, type[GatewayError]] = {
     409: KeyConflict,
     412: BadRequest,
     413: BadRequest,
+    415: BadRequest,
     429: LimitReached,
 }
 

@@ -173,7 +173,7 @@ const KINDS: readonly (readonly [Kind, readonly string[], readonly number[]])[] 
       "INVALID_REQUEST", "INVALID_PARAMS", "METHOD_NOT_FOUND", "SERVICE_PROFILE_DISABLED", "MAX_CREDITS_EXCEEDED",
       "SIMULATION_FAILED",
     ],
-    [400, 405, 408, 412, 413],
+    [400, 405, 408, 412, 413, 415],
   ],
   [NotFound, ["ACCOUNT_NOT_FOUND", "NOT_FOUND", "DEPOSIT_NOT_FOUND", "DEPOSIT_NOT_FINAL"], [404]],
   [KeyConflict, ["IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_IN_USE"], [409]],
