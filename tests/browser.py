@@ -6,7 +6,7 @@ A pytest plugin (see tests/cluster/conftest.py). Where Chromium cannot be had, t
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from selenium import webdriver
@@ -49,23 +49,20 @@ class Browser:
         return self.text(selector)
 
     def click(self, selector: str) -> None:
-        """A page that is redrawn between the look and the click is looked at again, as is what is not shown yet."""
-
-        def clicked(_: webdriver.Chrome) -> bool:
-            self.find(selector).click()
-            return True
-
-        waited = WebDriverWait(self.driver, WAIT_SECONDS, 0.1, ignored_exceptions=_NOT_YET)
-        waited.until(clicked, f"{selector} could not be clicked")
+        self._act(selector, lambda element: element.click())
 
     def write(self, selector: str, text: str) -> None:
-        def written(_: webdriver.Chrome) -> bool:
-            self.find(selector).clear()
-            self.find(selector).send_keys(text)
+        self._act(selector, lambda element: (element.clear(), element.send_keys(text)))
+
+    def _act(self, selector: str, act: Callable[[WebElement], object]) -> None:
+        """A page that is redrawn between the look and the act is looked at again, as is what is not shown yet."""
+
+        def done(_: webdriver.Chrome) -> bool:
+            act(self.find(selector))
             return True
 
         waited = WebDriverWait(self.driver, WAIT_SECONDS, 0.1, ignored_exceptions=_NOT_YET)
-        waited.until(written, f"{selector} could not be written to")
+        waited.until(done, f"{selector} could not be used")
 
     def focused(self) -> str:
         """The id of the element that has the keyboard, or its text."""

@@ -28,7 +28,7 @@ _OPERATOR_SCRIPTS = (
 
 
 class OperatorPage:
-    """It has no secret and no figure: what it shows, it asks for with the operator's token."""
+    """The document has no secret and no figure: its script asks for them with the operator's token."""
 
     def __init__(self) -> None:
         self._document = read_operator_document()

@@ -114,7 +114,7 @@ def paid_by(encoded: bytes, loaded: bytes) -> PaidPrice | None:
 
 def _price(transaction: VersionedTransaction, programs: Sequence[Pubkey]) -> int:
     message = transaction.message
-    if isinstance(message, MessageV1):  # It names its whole priority fee in lamports, and no price.
+    if isinstance(message, MessageV1):  # Version 1 names its whole priority fee in lamports, and no price.
         units = message.config.compute_unit_limit or 0
         return min((message.config.priority_fee or 0) * _MICRO // units, _U64_MAX) if units else 0
     if _COMPUTE_BUDGET in programs:

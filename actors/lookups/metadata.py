@@ -148,7 +148,7 @@ def read_metadata(owner: str, data: bytes, mint: bytes) -> Metadata | None:
     try:
         _read_on(_Reader(data, 65), found)
     except _End:
-        pass  # What was read before stands.
+        pass  # Fields that were read before the fault are kept.
     return Metadata(**found)
 
 
@@ -218,7 +218,7 @@ def _own_metadata(values: Mapping[int, bytes]) -> tuple[Metadata, dict[str, Any]
             key, item = reader.text(SYMBOL_BYTES_MAX), reader.text(NAME_BYTES_MAX)
             pairs.append({"key": key, "value": item})
     except _End:
-        pass  # What was read before stands.
+        pass  # Fields that were read before the fault are kept.
     name, symbol, uri = texts
     shown = {"updateAuthority": authority, "mint": mint, "name": name, "symbol": symbol, "uri": uri}
     return Metadata(name, symbol, uri, authority, is_mutable=authority is not None), shown | {

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -52,11 +52,11 @@ class Receiver:
     def bodies(self) -> list[dict[str, Any]]:
         return [json.loads(body) for _, body in self.delivered]
 
+    def ids(self) -> list[str]:
+        return [headers["X-Webhook-Event-Id"] for headers, _ in self.delivered]
+
     def until(self, count: int) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + _ARRIVES_SECONDS
-        while len({headers["X-Webhook-Event-Id"] for headers, _ in self.delivered}) < count:
-            assert time.monotonic() < deadline, self.bodies()
-            time.sleep(0.1)
+        self._wait(lambda: len(set(self.ids())) >= count)
         return self.bodies()
 
     def event_id(self, event: str) -> str:
@@ -67,15 +67,15 @@ class Receiver:
 
     def until_again(self, event_id: str) -> None:
         """Wait until this event has come twice."""
-        deadline = time.monotonic() + _ARRIVES_SECONDS
-        while [headers["X-Webhook-Event-Id"] for headers, _ in self.delivered].count(event_id) < 2:
-            assert time.monotonic() < deadline, self.bodies()
-            time.sleep(0.1)
+        self._wait(lambda: self.ids().count(event_id) >= 2)
 
     def until_signed(self, *signatures: str) -> None:
         """Wait until the transactions with these signatures were told."""
+        self._wait(lambda: {body.get("signature") for body in self.bodies()}.issuperset(signatures))
+
+    def _wait(self, has_come: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _ARRIVES_SECONDS
-        while not {body.get("signature") for body in self.bodies()}.issuperset(signatures):
+        while not has_come():
             assert time.monotonic() < deadline, self.bodies()
             time.sleep(0.1)
 
