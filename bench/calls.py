@@ -57,11 +57,16 @@ class Exactness:
         return self.debited_credits - self.answered * PRICE_CREDITS
 
 
-def step(system: System, connections: int, seconds: float, warm_up_seconds: float) -> Row:
-    """Load a running system, and measure it from outside."""
+def step(
+    system: System, connections: int, seconds: float, warm_up_seconds: float, ready: Callable[[], object] | None = None
+) -> Row:
+    """Load a running system, and measure it from outside. ready: called before the measured part begins; it may wait
+    for others."""
     if warm_up_seconds:
         load.timed(system.url, system.api_key, connections, warm_up_seconds)
     balance_before = systems.settled_balance(system)
+    if ready is not None:
+        ready()
     cpu_before = cpu_seconds(system.pids())
     with MemoryWatch(lambda: memory_sum_bytes(system.pids())) as memory:
         seen = load.timed(system.url, system.api_key, connections, seconds)

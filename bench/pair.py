@@ -4,12 +4,16 @@ The other commit is a git worktree in a temporary folder, and runs in this virtu
 same time before one node with constant answers; each round loads both, in turn the one and the other first, so that a
 machine that changes its speed changes both. A ratio is of two steps of one round. Two products of one commit may differ
 by a few parts in a hundred, for as long as they live: more than one pair is started for a difference as small as that.
-Everything is removed at the end.
+Where the machine changes its speed within seconds, --together loads both at the same moment, so that they share
+whatever it gives: the ratio of CPU time is then the one to read, and calls/s are of half a machine each. Everything is
+removed at the end.
 """
 
 import statistics
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +28,7 @@ from bench.scenario import console
 from bench.systems import System
 
 THIS, OTHER = "this tree", "other commit"
+_BARRIER_SECONDS_MAX = 60
 
 
 @contextmanager
@@ -87,6 +92,9 @@ def main(
     rounds: scenario.Rounds = 5,
     counted_calls: Annotated[int, typer.Option(min=1, help="Calls of the run that is counted exactly.")] = 5_000,
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of products, in turn the one and the other first.")] = 1,
+    together: Annotated[
+        bool, typer.Option(help="Load both at the same time, in place of one after the other.")
+    ] = False,
 ) -> dict[str, Any]:
     """Compare billed calls of this tree, as its files are now, with another commit; a pair takes about four minutes."""
     numbers, other = scenario.counts(connections), _git(ROOT, "rev-parse", "--short", f"{with_}^{{commit}}")
@@ -99,13 +107,14 @@ def main(
                     rows[count].append({THIS: [], OTHER: []})
                 for number in range(rounds):
                     for count in numbers:
-                        for system in both if number % 2 else reversed(both):
-                            rows[count][-1][system.name].append(step(system, count, seconds, 0.5))
+                        for row in _round(both if number % 2 else both[::-1], count, seconds, together):
+                            rows[count][-1][row.system].append(row)
                 exact += [counted(system, counted_calls) for system in both]
     found = {count: compared(rows[count]) for count in numbers}
     names = list(next(iter(found.values())))
     table = ((name, *(f"{found[count][name]:,.{3 if 'of' in name else 0}f}" for count in numbers)) for name in names)
-    title = f"{THIS} beside {other}, medians of {pairs} x {rounds} rounds of {seconds:g} s"
+    way = "both at once, " if together else ""
+    title = f"{THIS} beside {other}, {way}medians of {pairs} x {rounds} rounds of {seconds:g} s"
     scenario.show(title, ("connections", *map(str, numbers)), table)
     for run in exact:
         audit = "balances" if run.audit_balances else "DOES NOT BALANCE"
@@ -115,6 +124,15 @@ def main(
     if any(off_by.values()) or not all(run.audit_balances for run in exact):
         raise scenario.Wrong("credits are off, or an audit does not balance", figures)
     return figures
+
+
+def _round(both: list[System], connections: int, seconds: float, together: bool) -> list[Row]:
+    """Load each of these systems once: one after the other, or all at once."""
+    if not together:
+        return [step(system, connections, seconds, 0.5) for system in both]
+    ready = threading.Barrier(len(both), timeout=_BARRIER_SECONDS_MAX).wait  # One may fail before it is ready.
+    with ThreadPoolExecutor(len(both)) as threads:
+        return list(threads.map(lambda system: step(system, connections, seconds, 0.5, ready), both))
 
 
 @contextmanager
