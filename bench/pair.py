@@ -107,7 +107,7 @@ def main(
                     rows[count].append({THIS: [], OTHER: []})
                 for number in range(rounds):
                     for count in numbers:
-                        for row in _round(both if number % 2 else both[::-1], count, seconds, together):
+                        for row in loaded(both if number % 2 else both[::-1], count, seconds, together):
                             rows[count][-1][row.system].append(row)
                 exact += [counted(system, counted_calls) for system in both]
     found = {count: compared(rows[count]) for count in numbers}
@@ -126,7 +126,7 @@ def main(
     return figures
 
 
-def _round(both: list[System], connections: int, seconds: float, together: bool) -> list[Row]:
+def loaded(both: list[System], connections: int, seconds: float, together: bool) -> list[Row]:
     """Load each of these systems once: one after the other, or all at once."""
     if not together:
         return [step(system, connections, seconds, 0.5) for system in both]

@@ -2,9 +2,11 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench import pair
 from bench.calls import Row
 from bench.figures import Load
 from bench.pair import OTHER, THIS, compared, scatter, worktree
@@ -43,3 +45,17 @@ def test_another_tree_is_there_and_gone(tmp_path: Path) -> None:
     assert not tree.parent.exists() and str(tree) not in git("worktree", "list")
     with pytest.raises(ChildProcessError, match="nothing-like-this"), worktree("nothing-like-this", tmp_path):
         pass
+
+
+def test_together_both_are_loaded_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for the other when its measured part begins; one after the other would wait for ever."""
+
+    def step(system: Any, connections: int, seconds: float, warm_up: float, ready: Any = None) -> Any:
+        if ready is not None:
+            ready()
+        return system, ready is not None
+
+    monkeypatch.setattr(pair, "step", step)
+    both: Any = ["a", "b"]
+    assert pair.loaded(both, 8, 1.0, together=True) == [("a", True), ("b", True)]
+    assert pair.loaded(both, 8, 1.0, together=False) == [("a", False), ("b", False)]
