@@ -46,7 +46,8 @@ _DEPLOY = (  # As cluster.yaml has it.
     "cd ~/ledger-gateway && . ./ray.env && "
     ".venv/bin/python -m actors.launch.operator.deployment serve.yaml /etc/ledger-gateway.env"
 )
-_BRIDGE, _PREFIX = "lgbr", "lg"  # Of the interfaces; the namespaces are lg-net, lg-0, lg-1, lg-2.
+HIGHEST_LIMIT = "ulimit -n $(ulimit -Hn)"  # In place of 65536: a container may allow fewer.
+_BRIDGE, PREFIX = "lgbr", "lg"  # Of the interfaces; the namespaces are lg-net, lg-0, lg-1, lg-2.
 
 
 def why_not() -> str | None:
@@ -55,10 +56,10 @@ def why_not() -> str | None:
         return "network namespaces need root"
     if shutil.which("ip") is None:
         return "the program ip is missing (Debian: apt-get install iproute2)"
-    made = subprocess.run(["ip", "netns", "add", f"{_PREFIX}-try"], capture_output=True, text=True, check=False)
+    made = subprocess.run(["ip", "netns", "add", f"{PREFIX}-try"], capture_output=True, text=True, check=False)
     if made.returncode != 0:
         return f"network namespaces are not allowed: {made.stderr.strip()}"
-    _ip("netns", "del", f"{_PREFIX}-try")
+    _ip("netns", "del", f"{PREFIX}-try")
     return None
 
 
@@ -113,24 +114,24 @@ class Machines:
             process.wait()
         self._supervisor.stop()
         for name in ("net", *map(str, range(self._number))):
-            _ip("netns", "del", f"{_PREFIX}-{name}", check=False)
-        _ip("link", "del", f"{_PREFIX}t", check=False)
+            _ip("netns", "del", f"{PREFIX}-{name}", check=False)
+        _ip("link", "del", f"{PREFIX}t", check=False)
         if error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _make_network(self) -> None:
-        _ip("netns", "add", f"{_PREFIX}-net")
-        inside = ("-n", f"{_PREFIX}-net")
+        _ip("netns", "add", f"{PREFIX}-net")
+        inside = ("-n", f"{PREFIX}-net")
         _ip(*inside, "link", "set", "lo", "up")
         _ip(*inside, "link", "add", _BRIDGE, "type", "bridge")
         _ip(*inside, "addr", "add", f"{STORES}/24", "dev", _BRIDGE)
         _ip(*inside, "link", "set", _BRIDGE, "up")
-        _ip("link", "add", f"{_PREFIX}t", "type", "veth", "peer", "name", "vt", "netns", f"{_PREFIX}-net")
+        _ip("link", "add", f"{PREFIX}t", "type", "veth", "peer", "name", "vt", "netns", f"{PREFIX}-net")
         _ip(*inside, "link", "set", "vt", "master", _BRIDGE, "up")
-        _ip("addr", "add", f"{TESTS}/24", "dev", f"{_PREFIX}t")
-        _ip("link", "set", f"{_PREFIX}t", "up")
+        _ip("addr", "add", f"{TESTS}/24", "dev", f"{PREFIX}t")
+        _ip("link", "set", f"{PREFIX}t", "up")
         for machine in range(self._number):
-            name = f"{_PREFIX}-{machine}"
+            name = f"{PREFIX}-{machine}"
             _ip("netns", "add", name)
             _ip(*inside, "link", "add", f"v{machine}", "type", "veth", "peer", "name", "eth0", "netns", name)
             _ip(*inside, "link", "set", f"v{machine}", "master", _BRIDGE, "up")
@@ -182,7 +183,7 @@ class Machines:
         """Start a program on the stores' address."""
         output = (self.folder / f"beside-{len(self._apart)}.log").open("wb")
         started = subprocess.Popen(
-            ["ip", "netns", "exec", f"{_PREFIX}-net", *command], stdout=output, stderr=output, cwd=ROOT
+            ["ip", "netns", "exec", f"{PREFIX}-net", *command], stdout=output, stderr=output, cwd=ROOT
         )
         self._apart.append(started)
         return started
@@ -194,7 +195,16 @@ class Machines:
         for entry in ROOT.iterdir():
             if entry.name not in (".git", "ray.env", "serve.yaml"):
                 (place / entry.name).symlink_to(entry)
-        self._shared = {
+        self._shared = self._of_these_stores()
+        (self.folder / "logs").mkdir()
+        self._write_shared()
+        commands = [*self._cluster["setup_commands"][1:], *self._cluster["head_setup_commands"]]
+        for command in commands:
+            subprocess.run(["bash", "-c", self._here(command)], env=self._environment(), check=True, timeout=20)
+
+    def _of_these_stores(self) -> dict[str, str]:
+        """/etc/ledger-gateway.env: where the stores are, and the settings of this test."""
+        return {
             "DATABASE_URL": self.product_postgres,
             "REDIS_URL": f"redis://{STORES}:{REDIS}/0",
             "LEDGER_STORAGE__CLUSTER_SECRET": "s" * 40,
@@ -212,11 +222,6 @@ class Machines:
             "RAY_object_store_memory_monitor_interval_ms": "0",
             **self._settings,
         }
-        (self.folder / "logs").mkdir()
-        self._write_shared()
-        commands = [*self._cluster["setup_commands"][1:], *self._cluster["head_setup_commands"]]
-        for command in commands:
-            subprocess.run(["bash", "-c", self._here(command)], env=self._environment(), check=True, timeout=20)
 
     def settings(self) -> dict[str, str]:
         """/etc/ledger-gateway.env as it is now."""
@@ -246,7 +251,7 @@ class Machines:
         role = "head" if machine == 0 else "worker"
         command = self._here(self._cluster[f"{role}_start_ray_commands"][-1])
         command = command.replace(" --autoscaling-config=~/ray_bootstrap_config.yaml", "")
-        command = command.replace("ulimit -n 65536", "ulimit -n $(ulimit -Hn)")  # A container may allow fewer.
+        command = command.replace("ulimit -n 65536", HIGHEST_LIMIT)
         temporary = self.folder / f"t{machine}"
         if machine == 0:
             (temporary / "ray_current_cluster").unlink(missing_ok=True)  # Of the head before; its workers still run.
@@ -281,7 +286,7 @@ class Machines:
         """Run a command of the shell on a machine, and return its output. Raises AssertionError when it fails."""
         with tempfile.TemporaryFile() as output:  # Not a pipe: Ray's processes would keep it open.
             done = subprocess.run(
-                ["ip", "netns", "exec", f"{_PREFIX}-{machine}", "setsid", "bash", "-c", command],
+                ["ip", "netns", "exec", f"{PREFIX}-{machine}", "setsid", "bash", "-c", command],
                 env=self._environment() | dict(environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -299,7 +304,7 @@ class Machines:
         """Start a program of Python on a machine; it ends with the machine."""
         output = (self.folder / f"beside-{arguments[1].rpartition('.')[2]}-{machine}.log").open("wb")
         subprocess.Popen(
-            ["ip", "netns", "exec", f"{_PREFIX}-{machine}", "setsid", sys.executable, *arguments],
+            ["ip", "netns", "exec", f"{PREFIX}-{machine}", "setsid", sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -315,7 +320,7 @@ class Machines:
 
     def processes(self, machine: int) -> list[psutil.Process]:
         """All processes of a machine."""
-        name = f"{_PREFIX}-{machine}"
+        name = f"{PREFIX}-{machine}"
         listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False, timeout=20)
         found = []
         for word in listed.stdout.split():
@@ -336,7 +341,7 @@ class Machines:
     @contextlib.contextmanager
     def without_link(self, machine: int) -> Iterator[None]:
         """Cut the machine's link: nothing is told to anybody, packets are lost."""
-        link = ("-n", f"{_PREFIX}-net", "link", "set", f"v{machine}")
+        link = ("-n", f"{PREFIX}-net", "link", "set", f"v{machine}")
         _ip(*link, "down")
         try:
             yield

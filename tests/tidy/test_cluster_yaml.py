@@ -19,8 +19,8 @@ from tests.tidy.sources import ROOT
 CLUSTER: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
 
 
-# How soon a machine is given up: a local run has one machine alone.
-BETWEEN_MACHINES = ("RAY_health_check_", "RAY_gcs_rpc_server_reconnect_timeout_s")
+# How soon a machine is given up, and who brings machines up: a local run has one machine alone.
+BETWEEN_MACHINES = ("RAY_health_check_", "RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_enable_autoscaler_v2")
 
 
 def written(commands: list[str], file: str) -> str:

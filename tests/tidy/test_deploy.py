@@ -72,9 +72,10 @@ def test_serve_is_deployed_as_by_rays_launcher() -> None:
 
 
 def test_pods_have_the_environment_of_rays_launcher() -> None:
-    """All but the limit for a lost head, which KubeRay sets on workers itself."""
+    """All but the limit for a lost head, which KubeRay sets on workers itself, and the autoscaler's version, which it
+    chooses."""
     wanted = {name: value.replace("$HOME/.lg-front", FRONT) for name, value in settings().items()}
-    del wanted["RAY_gcs_rpc_server_reconnect_timeout_s"]
+    del wanted["RAY_gcs_rpc_server_reconnect_timeout_s"], wanted["RAY_enable_autoscaler_v2"]
     assert manifest("ray-environment.yaml")["data"] == wanted
 
 
