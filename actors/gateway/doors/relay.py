@@ -1,7 +1,8 @@
 """The door for bundles: credentials, headers, errors and 402 as for JSON-RPC, and the block engine's own answers.
 
-Implements: interface, "Bundle relay"; decisions, "relay bodies" and "Monotonic reads"; the block engine's JSON-RPC (paths where
-its own clients look: they append `/bundles`, `/transactions` or a method's name to a URL, maybe with `/api/v1`).
+Implements: interface, "Bundle relay"; decisions, "relay bodies" and "Monotonic reads"; the block engine's JSON-RPC
+(paths where its own clients look: they append `/bundles`, `/transactions` or a method's name to a URL, maybe with
+`/api/v1`).
 These clients can send a key only as `?uuid=` or `x-jito-auth`, so both are taken as the API key here.
 A body is one JSON-RPC call, never a batch: the engine takes none. An error of the engine keeps its HTTP status.
 """
