@@ -135,7 +135,7 @@ class RelayDoor:
             raw_id = jsonrpc.id_of(request.body, len(request.body)) or jsonrpc.NO_ID
             err = Err.NOT_FOUND if path.field else Err.SERVICE_PROFILE_DISABLED
             return BadCall(raw_id, Refusal(err, _NO_ENGINE))
-        return _without_view(one_within_limit(admit(request, path), request.max_credits), request.consistency)
+        return one_within_limit(_without_view(admit(request, path), request.consistency), request.max_credits)
 
 
 def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
