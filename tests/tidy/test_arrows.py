@@ -108,6 +108,7 @@ OPEN = {
         "held_places",
         "node_commands",
         "node_health",
+        "node_work",
         "replies",
         "signature_status",
         "single_nodes",
