@@ -1,6 +1,6 @@
 """Limits the work of nodes that one account may cause for nothing, by methods that take many calls to a node.
 
-Implements: decisions, "Free work of nodes"; money rule 1 (a call that fails is released, whatever it took).
+Implements: decisions, "Free work of nodes"; money rule 1 (a call that fails is released, whatever it took); threat 75.
 FreeWork is pure: times are arguments. Reads is the shell by which pipeline.py asks for what is composed.
 
 Each call to a node that nobody pays for takes its part of a minute, which `per_minute` of them fill. An account that

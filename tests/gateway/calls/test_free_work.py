@@ -40,6 +40,7 @@ def failing(method: str, _: Any) -> NodeAnswer:
     return RESULT if method == "getSlot" else NO_MINT
 
 
+@pytest.mark.threat(75)
 async def test_an_account_whose_lookups_fail_has_to_wait_and_others_go_on() -> None:
     """Beyond its minute nothing is asked of a node and nothing is charged; it is told how long; other methods go on."""
     node = ScriptedNode(failing)
@@ -110,6 +111,7 @@ def test_every_kind_of_answer_has_a_rule() -> None:
         assert unpaid_calls(NodeAnswer(kind), 0) in (0, 1)
 
 
+@pytest.mark.threat(75)
 async def test_a_client_that_leaves_is_counted_for_what_was_asked() -> None:
     """Else whoever hangs up a moment before the end would never be counted."""
 
@@ -144,6 +146,7 @@ async def test_a_plain_method_is_asked_whatever_was_counted() -> None:
     assert len(node.calls) == 1 and "getSlot" not in LIMITED and "bulk/getBalances" in LIMITED
 
 
+@pytest.mark.threat(75)
 @given(steps=st.lists(st.tuples(st.floats(0, 200), st.integers(0, 216)), max_size=60))
 def test_in_the_long_run_an_account_causes_what_is_allowed(steps: list[tuple[float, int]]) -> None:
     """One call after the other: never more than a minute's calls, those of the time that went by, and the last call."""
