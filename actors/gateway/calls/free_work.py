@@ -11,6 +11,8 @@ What happens when full: accounts beyond ACCOUNTS_MAX that have used a part of th
 """
 
 import math
+from collections.abc import Coroutine
+from typing import Any
 
 from actors.clock import Clock
 from actors.errors import Err, Refusal
@@ -80,10 +82,13 @@ class Reads:
     def __init__(self, node: Node, clock: Clock, free_work: FreeWork | None = None) -> None:
         self._node, self._clock, self._free_work = node, clock, free_work or FreeWork()
 
-    async def call(self, plan: Plan, params: bytes, pubkey: bytes) -> NodeAnswer:
+    def call(self, plan: Plan, params: bytes, pubkey: bytes) -> Coroutine[Any, Any, NodeAnswer]:
         """Make the call of this account. RATE_LIMITED: its failed calls have made nodes work too much for nothing."""
         if plan.method not in LIMITED:
-            return await self._node.call(plan.method, params, plan.timeout_ms)
+            return self._node.call(plan.method, params, plan.timeout_ms)
+        return self._limited(plan, params, pubkey)
+
+    async def _limited(self, plan: Plan, params: bytes, pubkey: bytes) -> NodeAnswer:
         refusal = self._free_work.refusal(pubkey, self._clock.monotonic())
         if refusal is not None:
             return replies.refused(refusal)
