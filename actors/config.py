@@ -206,6 +206,9 @@ class GeyserConfig(Branch):
 
 class LookupsConfig(Branch):
     node_calls_max: int = Field(128, ge=1, le=65_536, description="a replica's calls for methods that need many")
+    free_node_calls_per_minute: int = Field(
+        600, ge=60, le=1_000_000, description="calls to a node that an account's failed look-ups may cause for nothing"
+    )
     fee_block_seconds: int = Field(5, ge=0, le=60, description="between blocks that are read for their fees; 0: none")
 
 

@@ -60,19 +60,6 @@ class Npm:
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout.strip().splitlines()[-1])
 
-    def command(self, name: str, *arguments: str) -> Any:
-        """The JSON object that a command of one of the packages prints."""
-        done = subprocess.run(
-            [str(self._folder / "node_modules" / ".bin" / name), *arguments],
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=_RUN_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
-
 
 def _installed(package: Path) -> Installed:
     def install(folder: Path) -> None:

@@ -117,7 +117,7 @@ def _consistency() -> Chapter:
             "The header is taken by calls, batches and bulk lists, by the handshake of a WebSocket for all its calls, "
             'and by `POST /mcp`, where `_meta["ledger-gateway/consistency"]` says it for one call. The calls of one '
             "batch run at the same time and are not compared with each other. Notifications of subscriptions neither "
-            "heed a floor nor raise it, and gRPC has no monotonic reads.",
+            "heed a floor nor raise it, and gRPC has no monotonic reads. The paths under `/relay/` refuse it, free.",
             "Balances of `/bulk/getBalances` name their `slot`; where they are of several slots it is null, and "
             "`slots` has the lowest and the highest. A monotonic list is asked again until all are of one slot, three "
             "times at most.",

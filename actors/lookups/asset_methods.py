@@ -163,7 +163,7 @@ class AssetMethods:
         if not asked.alone:
             return replies.made(b"[" + b",".join(items) + b"]", reads.nodes)
         if items[0] == b"null":
-            return replies.own_error(Err.INVALID_PARAMS, f"Asset Not Found: {asked.ids[0]}", {})
+            return replies.absent(Err.INVALID_PARAMS, f"Asset Not Found: {asked.ids[0]}", reads.nodes)
         return replies.made(items[0], reads.nodes)
 
     async def _token_accounts(self, params: bytes, timeout_ms: int) -> NodeAnswer:

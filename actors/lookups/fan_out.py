@@ -12,6 +12,8 @@ import orjson
 
 from actors.lookups.token_accounts import Slices
 from actors.upstream import replies
+from actors.upstream.held_places import HeldPlace, holding
+from actors.upstream.node_work import NodeWork, current_work
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 # Answers are parsed value by value on the event loop that all callers share: 16 MB of token accounts take a quarter of
@@ -52,6 +54,7 @@ class Questions:
     def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float, slices: Slices) -> None:
         self._node, self._places, self._give_up_at = node, places, give_up_at
         self.slices, self.turn = slices, slices.turn
+        self._work = current_work() or NodeWork()
         self._asked: set[str] = set()
         self._bytes_left = REQUEST_BYTES_MAX
 
@@ -62,18 +65,16 @@ class Questions:
 
     async def ask(self, method: str, *params: Any) -> NodeAnswer:
         """Call the node; raises nothing. TIMED_OUT: no place was free in time. OVERSIZED: the answer is too large."""
-        try:
-            async with asyncio.timeout_at(self._give_up_at):
-                await self._places.acquire()
-        except TimeoutError:
+        place = HeldPlace(self._places, self._give_up_at)
+        if not await place.take():
             return replies.TIMED_OUT
-        try:
-            left_ms = int((self._give_up_at - asyncio.get_running_loop().time()) * 1000)
-            if left_ms <= 0:
-                return replies.TIMED_OUT
-            answer = await self._node.call(method, orjson.dumps(params), left_ms)
-        finally:
-            self._places.release()
+        left_ms = int((self._give_up_at - asyncio.get_running_loop().time()) * 1000)
+        if left_ms <= 0:
+            place.give_back()
+            return replies.TIMED_OUT
+        self._work.began()
+        answer = await holding(place, self._node.call, method, orjson.dumps(params), left_ms)
+        self._work.ended(answer)
         if answer.node:
             self._asked.add(answer.node)
         if len(answer.body) > min(ANSWER_BYTES_MAX, self._bytes_left):

@@ -6,8 +6,9 @@ methods/context_slots.py the methods. pool.py asks, hedges and retries as for ev
 A call under a view takes this way; all others pass by it. In front of the nodes stand the same rules of coalescing as
 for every read, with the same cache: callers join each other's requests, and an answer that comes from another caller's
 request or from the cache is compared with the floor as well. An answer below the floor, or above what is believed, is
-no answer, so the pool asks the next node. When no node has reached the floor, the call waits for a short time. All
-calls that wait ask together: one question to each node, again and again, however many wait.
+no answer, so the pool asks the next node. When no node has reached the floor, the call waits for a short time, without
+the place that it may have among the calls under way. All calls that wait ask together: one question to each node, again
+and again, however many wait.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from actors.upstream import replies
 from actors.upstream.account_view import AccountView, current_view
 from actors.upstream.client import NodeClient
 from actors.upstream.coalescing import CoalescedReads
+from actors.upstream.held_places import current_place
 from actors.upstream.node_health import COMMITMENTS, Commitment
 from actors.upstream.node_slots import NEAR_SLOTS, NodeSlots
 from actors.upstream.pool import NodePool
@@ -227,11 +229,16 @@ class MonotonicReads:
                     answer = marked(answer, MISS) if type(answer) is NodeAnswer else answer
                     if self._counts(question, answer):
                         return answer
+                place = current_place()
+                if place is not None:
+                    place.give_back()
                 if is_again:  # A node tells this slot, and answers from an earlier one.
                     await asyncio.sleep(_POLL_SECONDS)
                 is_again = True
                 if not await self._until_reached(question, wait_until):
                     return _refused(question)
+                if place is not None and not await place.take():
+                    return replies.TIMED_OUT
                 asks = True
         finally:
             _QUESTION.reset(before)

@@ -145,6 +145,10 @@ class PiecesAnswer(NodeAnswer, frozen=True):
     done: int = 1
 
 
+class AbsentAnswer(NodeAnswer, frozen=True):
+    """An error of a composed method which says that the chain does not have what was asked for: a whole answer."""
+
+
 class DeferredAnswer(NodeAnswer, frozen=True):
     """An answer to a call whose hold another part ends: it is neither posted nor released for this answer.
 
@@ -266,6 +270,12 @@ def own_error(err: Err, detail: str, more: Mapping[str, Any]) -> NodeAnswer:
     assert err.row.code is not None, err
     data = msgspec.json.encode({**more, "source": "gateway", "constant": err.name})
     return made_error(err.row.code, Refusal(err, detail).message, data)
+
+
+def absent(err: Err, detail: str, node: str) -> AbsentAnswer:
+    """Make such an error. node: names of the nodes that were asked."""
+    own = own_error(err, detail, {})
+    return AbsentAnswer(own.kind, own.body, own.id_start, own.id_end, own.error_code, own.error_message, node)
 
 
 def made_deferred(result: bytes, final: bool = False, posted: int = 0) -> DeferredAnswer:

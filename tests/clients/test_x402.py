@@ -49,12 +49,16 @@ class Payer:
         assert receipt["amount"] == "100000" and receipt["extra"]["credits_added"] == 10_000
         assert found["remaining"] == "9999"
         assert set(receipt["extra"]) == {"account", "credits_added", "balance"}, "no session for a payment"
+        self.check_books()
+        again = self.ask("POST", "/", b'{"jsonrpc":"2.0","id":8,"method":"getSlot"}')
+        assert (again.status, again.headers["x-credits-remaining"]) == (200, "9998")
+
+    def check_books(self) -> None:
+        """One payment of ten cents, one charge of one credit, and nothing else."""
         account = self.ask("GET", "/account/info").body
         assert (account["pubkey"], account["balance"]) == (self.pubkey, 9_999)
         entries = self.ask("GET", "/account/ledger").body["entries"]
         assert [entry["type"] for entry in entries] == ["debit", "deposit"]
-        again = self.ask("POST", "/", b'{"jsonrpc":"2.0","id":8,"method":"getSlot"}')
-        assert (again.status, again.headers["x-credits-remaining"]) == (200, "9998")
 
     def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
         """Signed by the wallet: the account is the payer's, and no payment opens it."""

@@ -32,6 +32,7 @@ from actors.config import (
     Config,
     GatewayConfig,
     IdentityConfig,
+    LookupsConfig,
     PaymentsConfig,
     PricingConfig,
     StorageConfig,
@@ -191,6 +192,7 @@ class World:
             identity=IdentityConfig(**settings.get("identity", {})),
             gateway=GatewayConfig(**settings.get("gateway", {})),
             pricing=PricingConfig(**settings.get("pricing", {})),
+            lookups=LookupsConfig(**settings.get("lookups", {})),
             operator=settings.get("operator") or OperatorConfig(),
         )
         self.node: Any = node or ScriptedNode()

@@ -228,7 +228,7 @@ ROWS = (
         "`getAsset`, `getAssetBatch`",
         "an id that is no mint",
         "an error; null in a batch",
-        "-32602 with `Asset Not Found`, free; null in a batch",
+        "-32602 with `Asset Not Found`; null in a batch; both are charged",
         _missing,
     ),
     Row(

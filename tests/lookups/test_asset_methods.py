@@ -137,6 +137,7 @@ async def test_single_assets_keep_the_order_and_say_what_is_missing(scene: Scene
     missing = await asked(node, AssetsByIdQuestion((nobody,), alone=True))
     assert (missing.kind, missing.error_code) == (AnswerKind.ERROR, -32602)
     assert missing.error_message == f"invalid params: Asset Not Found: {nobody}"
+    assert isinstance(missing, replies.AbsentAnswer), "a whole answer, and charged as one"
 
 
 async def test_token_accounts_come_in_pages_that_follow_each_other(scene: Scene):

@@ -7,8 +7,10 @@ import pytest
 from actors.lookups import fan_out
 from actors.lookups.fan_out import CALLS_PER_REQUEST, Asker, fault_text
 from actors.upstream import replies
+from actors.upstream.account_view import AccountView, under
 from actors.upstream.replies import AnswerKind
 from tests.ported_node import PortedNode, node_error, node_result
+from tests.upstream.lagging import ADDRESS, of
 
 
 def node() -> PortedNode:
@@ -72,6 +74,22 @@ async def test_waiting_for_room_ends_with_the_time():
     assert await asker.questions(1).ask("m", 1) is replies.TIMED_OUT
     gate.set()
     assert (await first).value() == b"1"
+
+
+async def test_a_question_that_waits_for_its_nodes_holds_no_place():
+    """Decisions, "Monotonic reads": those who wait hold up nobody else, and have their answers all the same."""
+    replica = of(2)
+    asker = Asker(replica, 1)
+    floor = (0, 1_000, 0, 0, 0, 0)
+    asked = "getBalance", ADDRESS, {"commitment": "confirmed"}
+    asks = [asker.questions(5_000).ask for _ in range(CALLS_PER_REQUEST)]
+    waiting = [asyncio.create_task(under(AccountView(floor), ask, *asked)) for ask in asks]
+    await asyncio.sleep(0)
+    other = await asker.questions(1_000).ask("getSlot")
+    assert other.value() == b"998" and not any(task.done() for task in waiting)
+    replica.nodes[0].lag = 0
+    assert [answer.kind for answer in await asyncio.gather(*waiting)] == [AnswerKind.RESULT] * CALLS_PER_REQUEST
+    assert (await asker.questions(1_000).ask("getSlot")).value() == b"1000"
 
 
 async def test_a_caller_who_leaves_takes_all_questions_along():

@@ -102,8 +102,17 @@ OPEN = {
     # Holders of slices, their even spread and their moves, for every kind of actor that scales.
     "ownership": {"director", "held", "keeper", "moves", "pulses", "silence", "spread", "spreading", "store", "team"},
     # What a node's answer means, and the state that health is told from; an operator's commands about nodes, as values;
-    # what callers make of each node.
-    "upstream": {"account_view", "node_commands", "node_health", "replies", "signature_status", "single_nodes"},
+    # what callers make of each node; the place that a part of a call holds while it asks.
+    "upstream": {
+        "account_view",
+        "held_places",
+        "node_commands",
+        "node_health",
+        "node_work",
+        "replies",
+        "signature_status",
+        "single_nodes",
+    },
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.

@@ -13,6 +13,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | says of a getBlock that the block is not available   | no      | the node's error       |
 | says that it does not have the method                | no      | the node's error       |
 | answers part of a composed method with an error      | no      | the node's error       |
+| has not what a composed method was asked for         | yes     | an error that says so  |
 | does not answer within the class's time              | no      | TIMEOUT                |
 | cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
 | answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
@@ -36,6 +37,7 @@ from actors.methods.prices import Availability
 from actors.upstream.account_view import AccountView
 from actors.upstream.replies import (
     CACHE_HIT,
+    AbsentAnswer,
     AnswerKind,
     NodeAnswer,
     PiecesAnswer,
@@ -54,6 +56,7 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
         "block_not_available": False,
         "method_unknown_to_node": False,
         "composed_method_upstream_error": False,
+        "composed_method_nothing_found": True,
         "bulk_item_completed": True,
         "bulk_item_failed": False,
         "timeout": False,
@@ -115,6 +118,8 @@ def judge(method: str, ceiling: int, answer: NodeAnswer, cached_ceiling: int = 0
             return _by_the_piece(ceiling, answer)
         if cached_ceiling and answer.cache == CACHE_HIT:
             return Judgement(min(cached_ceiling, ceiling), _ANSWERED)
+        return Judgement(ceiling, _ANSWERED)
+    if isinstance(answer, AbsentAnswer):
         return Judgement(ceiling, _ANSWERED)
     if answer.kind is AnswerKind.ERROR:
         return _RELEASED if _is_free(method, answer) else Judgement(ceiling, int(Outcome.UPSTREAM_ERROR))

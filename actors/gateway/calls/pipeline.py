@@ -38,6 +38,7 @@ from actors.gateway.calls.batches import BatchRun, Granted
 from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.cancelled_requests import CancelledRequests
 from actors.gateway.calls.evidence import evidence_of
+from actors.gateway.calls.free_work import FreeWork, Reads
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
@@ -74,6 +75,7 @@ class Pipeline:
         callers: Mapping[str, CallerHandler] | None = None,
         quotes: Mapping[str, QuoteHandler] | None = None,
         notes: CallNotes | None = None,
+        free_work: FreeWork | None = None,
     ) -> None:
         assert len(replica_id) == REPLICA_ID_BYTES, len(replica_id)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
@@ -84,7 +86,7 @@ class Pipeline:
         self._operations, self._messages = 0, 0  # Messages to owners, to know an account's newest figures.
         self._in_flight, self._in_flight_max = 0, in_flight_max
         self._unproven = UnprovenCalls(in_flight_max // SHARE, limits)
-        self.large = LargeRequests()
+        self.large, self._reads = LargeRequests(), Reads(node, clock, free_work)
         self._metrics, self.notes = metrics or Metrics(), notes or CallNotes(None, clock)
         self._cancelled = CancelledRequests(accounts, clock, self._metrics)
         self._ahead = AskedAhead(accounts, node, clock, self._cancelled, self._ended)
@@ -329,7 +331,7 @@ class Pipeline:
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
             else:
-                answer = await under(view, self._node.call, plan.method, admitted.params, plan.timeout_ms)
+                answer = await under(view, self._reads.call, plan, admitted.params, held.pubkey)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None
                 left, named = held.figures.credits_remaining, operation if answer.posted else b""

@@ -15,6 +15,7 @@ from actors.config import Config
 from actors.gateway.calls.address_limits import AddressLimits, address_of
 from actors.gateway.calls.admission import Plan, plans
 from actors.gateway.calls.call_notes import CallNotes
+from actors.gateway.calls.free_work import FreeWork
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.proven_callers import ProvenCallers
@@ -120,6 +121,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         dependencies.callers,
         dependencies.quotes,
         CallNotes(dependencies.recent, clock),
+        FreeWork(config.lookups.free_node_calls_per_minute),
     )
     keyed = IdempotentCalls(
         pipeline,

@@ -1,7 +1,8 @@
 """The door for bundles: credentials, headers, errors and 402 as for JSON-RPC, and the block engine's own answers.
 
-Implements: interface, "Bundle relay"; decisions, "relay bodies"; the block engine's JSON-RPC (paths where
-its own clients look: they append `/bundles`, `/transactions` or a method's name to a URL, maybe with `/api/v1`).
+Implements: interface, "Bundle relay"; decisions, "relay bodies" and "Monotonic reads"; the block engine's JSON-RPC
+(paths where its own clients look: they append `/bundles`, `/transactions` or a method's name to a URL, maybe with
+`/api/v1`).
 These clients can send a key only as `?uuid=` or `x-jito-auth`, so both are taken as the API key here.
 A body is one JSON-RPC call, never a batch: the engine takes none. An error of the engine keeps its HTTP status.
 """
@@ -16,6 +17,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import answers, headers, jsonrpc
 from actors.gateway.calls.admission import AdmittedCall, Plan
+from actors.gateway.calls.consistency import MONOTONIC, parse_consistency
 from actors.gateway.calls.cost_limits import one_within_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.headers import HeaderList
@@ -46,6 +48,9 @@ _PLANS = {
 }
 # In place of the call of a HEAD: it proves its credential and tells the figures, and holds, asks and charges nothing.
 _HEAD = BadCall(jsonrpc.NO_ID, Refusal(Err.INVALID_REQUEST, "a HEAD asks nothing of the block engine"))
+_NO_VIEW = Refusal(
+    Err.INVALID_REQUEST, f"X-Consistency: {MONOTONIC} is not kept here, as the block engine names no slot; leave it out"
+)
 _NO_ENGINE = "this service has no block engine configured"
 _UUID = b"x-jito-auth"
 
@@ -130,7 +135,7 @@ class RelayDoor:
             raw_id = jsonrpc.id_of(request.body, len(request.body)) or jsonrpc.NO_ID
             err = Err.NOT_FOUND if path.field else Err.SERVICE_PROFILE_DISABLED
             return BadCall(raw_id, Refusal(err, _NO_ENGINE))
-        return one_within_limit(admit(request, path), request.max_credits)
+        return one_within_limit(_without_view(admit(request, path), request.consistency), request.max_credits)
 
 
 def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
@@ -152,6 +157,16 @@ def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
     except InvalidError as fault:
         return BadCall(call.id, Refusal(Err.INVALID_PARAMS, str(fault)), 0, _PLANS[call.method].method)
     return AdmittedCall(call.id, _PLANS[call.method], params)
+
+
+def _without_view(call: AdmittedCall | BadCall, consistency: bytes | None) -> AdmittedCall | BadCall:
+    """Refuse a wish that no answer of the engine can keep, rather than pass over it. consistency: as it was sent."""
+    if consistency is None or isinstance(call, BadCall):
+        return call
+    wanted = parse_consistency(consistency)
+    if isinstance(wanted, Refusal):
+        return BadCall(call.id, wanted, method=call.plan.method)
+    return BadCall(call.id, _NO_VIEW, method=call.plan.method) if wanted else call
 
 
 def _answered(reply: Reply, field: bytes, raw_id: bytes) -> Response:

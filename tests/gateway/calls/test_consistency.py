@@ -58,11 +58,12 @@ def test_a_call_carries_the_wish():
     ],
 )
 async def test_an_unknown_word_is_400_before_any_charge(path, body, value):
-    """In the shape of every refusal; a batch is refused whole."""
+    """In the shape of every refusal; a batch is refused whole, and no other refusal of the call comes before."""
     async with a_world(of(0)) as world:
         customer = await world.customer(100)
-        response = await world.rpc(customer, body, path, **MCP, **{"x-consistency": value})
-        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
+        for more in ({}, {"x-max-credits": "0"}):
+            response = await world.rpc(customer, body, path, **MCP, **more, **{"x-consistency": value})
+            assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST"), more
         assert "X-Consistency must be any or monotonic" in response.text
         assert await world.debits(customer) == []
         assert world.node.nodes[0].calls == []

@@ -9,6 +9,7 @@ import msgspec
 import orjson
 import pytest
 
+from actors.errors import Err
 from actors.gateway.calls.outcomes import PUBLISHED
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
@@ -23,6 +24,7 @@ def error(code: int, message: str) -> NodeAnswer:
     return replies.judge(orjson.dumps({"jsonrpc": "2.0", "error": {"code": code, "message": message}, "id": 1}))
 
 
+ABSENT = replies.absent(Err.INVALID_PARAMS, "Asset Not Found", "")
 # Path, body, the node's answer, and the price of what would be charged.
 ENDS: dict[str, tuple[str, Any, NodeAnswer, int]] = {
     "result": ("/", BLOCK, RESULT, PRICE),
@@ -32,6 +34,7 @@ ENDS: dict[str, tuple[str, Any, NodeAnswer, int]] = {
     "block_not_available": ("/", BLOCK, error(-32004, "Block not available for slot 5"), PRICE),
     "method_unknown_to_node": ("/", BLOCK, error(-32601, "Method not found"), PRICE),
     "composed_method_upstream_error": ("/", call("suggestPriorityFee"), error(-32005, "Node is unhealthy"), 1),
+    "composed_method_nothing_found": ("/", call("getAsset", {"id": KEY}), ABSENT, 5),
     "bulk_item_completed": ("/bulk/getBalances", {"addresses": [KEY]}, replies.made_of_pieces(b"{}", 1, 1), 1),
     "bulk_item_failed": ("/bulk/getBalances", {"addresses": [KEY]}, replies.made_of_pieces(b"{}", 1, 0), 1),
     "timeout": ("/", BLOCK, replies.TIMED_OUT, PRICE),

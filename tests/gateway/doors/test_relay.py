@@ -66,6 +66,28 @@ async def test_without_a_block_engine_nothing_is_sold():
         assert node.calls == [] and await world.balance(wallet) == 100
 
 
+@pytest.mark.parametrize("word", ["monotonic", "linear", ""])
+async def test_a_wish_for_a_view_is_refused_rather_than_passed_over(word):
+    """Decisions, "Monotonic reads": by name, before any charge and any payment; `any` asks for nothing."""
+    node, desk = ScriptedNode(lambda *_: replies.made(b"[]")), Desk()
+    async with a_world(node, desk=desk, relay=True) as world:
+        desk.world, desk.payer = world, await world.customer(100)
+        key, asks = {"x-api-key": desk.payer.api_key}, {"x-consistency": word}
+        for verb, path in (("GET", "/relay/tipFloor"), ("HEAD", "/relay/tipFloor"), ("POST", "/relay/bundles")):
+            body = {"json": call("getTipAccounts")} if verb == "POST" else {}
+            refused = await world.http.request(verb, path, headers=asks | key, **body)
+            assert (refused.status_code, refused.headers["x-credits-remaining"]) == (400, "100")
+            assert verb == "HEAD" or (constant(refused) == "INVALID_REQUEST" and "X-Consistency" in refused.text)
+            unpaid = await world.http.request(verb, path, headers=asks | {"payment-signature": header_v2()}, **body)
+            assert unpaid.status_code == 402 and "payment-response" not in unpaid.headers
+            assert node.calls == [] and desk.paid == []
+            taken = await world.http.request(verb, path, headers=key | {"x-consistency": "any"}, **body)
+            assert taken.status_code == 200
+            node.calls.clear()
+            desk.payer = await world.customer(100)
+            key = {"x-api-key": desk.payer.api_key}
+
+
 async def test_a_head_of_a_paid_page_costs_nothing_and_asks_nothing():
     """It has the headers of the GET but for the length, which nobody knows; its credential is proven as ever, and
     neither is for a cache that others share."""

@@ -5,19 +5,19 @@ Implements: Model Context Protocol 2025-03-26 to 2026-07-28, server/tools ("Tool
 
 An error of the node is a result with `isError`, so that the model sees it, with a sentence on what to change. In the
 older revisions a refusal of this service is a JSON-RPC error with the HTTP status that the same call has at POST /;
-unfit arguments are a result from 2025-11-25 on. In 2026-07-28 every refusal of a call is a result, which an agent can
-act on, but for those of the credential; and codes of our own are outside JSON-RPC's range, as that revision asks.
+from 2025-11-25 on unfit arguments and a lack of payment are results. In 2026-07-28 every refusal of a call is a result,
+which an agent can act on, but for those of the credential; and codes of our own are outside JSON-RPC's range, as that
+revision asks.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from actors.errors import Err, Refusal
 from actors.gateway.calls import replies
-from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response, Terms
 from actors.gateway.doors.mcp import tasks
@@ -56,15 +56,17 @@ def free_result(raw_id: bytes, value: bytes, dialect: Dialect) -> bytes:
 def tool_result(reply: Reply, receipt: bytes = b"", dialect: Dialect = OLDEST) -> bytes:
     """The response to a tools/call that the node answered. receipt: JSON of a payment's receipt."""
     assert reply.answer is not None
-    meta = [_credits(spent_of(reply), reply.credits_remaining)]
-    if receipt:
-        meta.append(b'"%b":%b' % (RECEIPT_META.encode(), receipt))
+    meta = [_credits(spent_of(reply), reply.credits_remaining), *_receipt(receipt)]
     return result(reply.id, _tool_result(reply.answer, meta, dialect))
 
 
 def spent_of(reply: Reply) -> int:
     """The credits that are posted for this reply by now."""
     return reply.posted + (0 if reply.charge is None else reply.charge.charged)
+
+
+def _receipt(receipt: bytes) -> list[bytes]:
+    return [b'"%b":%b' % (RECEIPT_META.encode(), receipt)] if receipt else []
 
 
 def _credits(spent: int, left: int | None) -> bytes:
@@ -131,7 +133,7 @@ def _result_of_task(raw_id: bytes, fields: Mapping[str, Any], left: int | None) 
     return result(raw_id, b'%b,"_meta":{%b,%b}}' % (orjson.dumps(fields)[:-1], _credits(0, left), _SERVER_META))
 
 
-def receipt_of(headers: HeaderList) -> bytes:
+def receipt_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The JSON of the payment's receipt among these headers; empty where there is none."""
     for name, value in headers:
         if name in _RECEIPT_HEADERS:
@@ -171,23 +173,33 @@ def is_result(refusal: Refusal, dialect: Dialect, names_tool: bool) -> bool:
     """Whether a refusal of a tools/call is a result that the model sees. names_tool: of a tool that exists."""
     if not names_tool or not dialect.tells_unfit:
         return False
-    return refusal.err not in _OF_THE_CREDENTIAL if dialect.is_modern else refusal.err is Err.INVALID_PARAMS
+    if dialect.is_modern:
+        return refusal.err not in _OF_THE_CREDENTIAL
+    # Clients of that revision end their connection on a status above 399, so they would never read the terms.
+    return refusal.err is Err.INVALID_PARAMS or refusal.err.row.http == 402
 
 
 def refused_result(
-    refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None, dialect: Dialect, left: int | None
+    refusal: Refusal,
+    raw_id: bytes,
+    request_id: str,
+    terms: Terms | None,
+    dialect: Dialect,
+    left: int | None,
+    receipt: bytes = b"",
 ) -> Response:
     """The result of a call that was refused, with HTTP 200: what is wrong, and what to do. terms: of the path, for a
-    402: then it is what an x402 client of MCP pays by. left: credits, where they are known."""
+    402: then it is what an x402 client of MCP pays by. left: credits, where they are known. receipt: JSON of the
+    receipt of a payment that was not taken."""
     headers = [(b"retry-after", b"%d" % wait)] if (wait := _wait_of(refusal)) is not None else []
     if terms is not None and terms.v2:
-        body, headers = _terms_result(terms.v2, dialect, left), [*headers, (b"payment-required", terms.header)]
+        body, headers = _terms_result(terms.v2, dialect, left, receipt), [*headers, (b"payment-required", terms.header)]
     else:
         error = _error_of(refusal, request_id, dialect)
         hint = refusal.hint or refusal.err.row.hint
         pause = "" if wait is None else f"Wait {wait} s before the next call"
         text = ". ".join(part for part in (refusal.message, hint, pause) if part)
-        body = _failed(text, orjson.dumps({"error": error}), dialect, left)
+        body = _failed(text, orjson.dumps({"error": error}), dialect, left, receipt)
     return Response(200, result(raw_id, body), headers, refused=(refusal.err.name,), is_free=True)
 
 
@@ -220,13 +232,15 @@ def _error_of(refusal: Refusal, request_id: str, dialect: Dialect) -> dict[str, 
     return error
 
 
-def _terms_result(terms: dict[str, Any], dialect: Dialect = OLDEST, left: int | None = None) -> bytes:
+def _terms_result(
+    terms: dict[str, Any], dialect: Dialect = OLDEST, left: int | None = None, receipt: bytes = b""
+) -> bytes:
     encoded = orjson.dumps(terms)
-    return _failed(encoded.decode(), encoded, dialect, left)
+    return _failed(encoded.decode(), encoded, dialect, left, receipt)
 
 
-def _failed(text: str, structured: bytes, dialect: Dialect, left: int | None) -> bytes:
+def _failed(text: str, structured: bytes, dialect: Dialect, left: int | None, receipt: bytes) -> bytes:
     parts = [b'{"resultType":"complete",' if dialect.is_modern else b"{"]
     parts += (b'"content":[{"type":"text","text":', orjson.dumps(text), b'}],"structuredContent":', structured)
-    meta = [_credits(0, left), *([_SERVER_META] if dialect.is_modern else [])]
+    meta = [_credits(0, left), *_receipt(receipt), *([_SERVER_META] if dialect.is_modern else [])]
     return b"".join((*parts, b',"isError":true,"_meta":{%b}}' % b",".join(meta)))

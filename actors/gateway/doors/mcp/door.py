@@ -223,7 +223,7 @@ class McpDoor:
         if refusal is not None:
             response = self._refused_call(request, refusal, call.id, asked, dialect, done.credits_remaining)
         else:
-            receipt = mcp_answers.receipt_of(list(caller.headers))
+            receipt = mcp_answers.receipt_of(caller.headers)
             response = await self._answered(request, done.items[0], receipt, dialect)
         return self._with_headers(response, done, caller.headers)
 
@@ -259,9 +259,10 @@ class McpDoor:
         if not mcp_answers.is_result(refusal, dialect, bool(asked.tool)) or (more is not None and more.told_to_wait):
             return self._refused(request, refusal, raw_id, dialect)
         terms = self._terms_of(request, refusal)
+        receipt = mcp_answers.receipt_of(() if more is None else more.headers)
         refusal = advice.advised(refusal, self._examples.get(asked.tool, ""))
         left = left if more is None or more.credits_remaining is None else more.credits_remaining
-        response = mcp_answers.refused_result(refusal, raw_id, request.id, terms, dialect, left)
+        response = mcp_answers.refused_result(refusal, raw_id, request.id, terms, dialect, left, receipt)
         return self._with_more(response, more)
 
     async def _caller(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:

@@ -22,7 +22,8 @@ from actors.methods.values import shown
 
 class Dialect(msgspec.Struct, frozen=True):
     """How a revision speaks. is_modern: each request carries its version, results say their type, and codes of our own
-    are outside JSON-RPC's range. tells_unfit: arguments that are unfit for a tool are a result that a model sees."""
+    are outside JSON-RPC's range. tells_unfit: arguments that are unfit for a tool, and a lack of payment, are a result
+    that a model sees."""
 
     version: str
     is_modern: bool = False

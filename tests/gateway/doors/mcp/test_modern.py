@@ -1,5 +1,6 @@
 """MCP 2026-07-28 through the real door, beside the older revisions: the same bill, and results to act on."""
 
+import base64
 import json
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 from actors.gateway.doors.mcp import eras
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer, made_error
+from actors.x402_types import Lack, NotSettled
 from tests.gateway.doors.mcp.test_door import post, request, tool
 from tests.gateway.doubles import ScriptedNode
-from tests.gateway.payment_doubles import Desk
+from tests.gateway.payment_doubles import Desk, header_v2
 from tests.gateway.world import Wallet, World, a_world, call
 
 CREDITS = "ledger-gateway/credits"
@@ -111,15 +113,43 @@ async def test_what_a_model_can_mend_is_a_result_and_what_it_cannot_is_an_error(
         assert refused.status_code == 401 and refused.json()["error"]["data"]["constant"] == "AUTH_FAILED"
 
 
-async def test_unfit_arguments_are_a_result_from_2025_11_25_on() -> None:
-    """SEP-1303; everything else is as in the revisions before it."""
-    async with a_world() as world:
+async def test_unfit_arguments_and_lacks_of_payment_are_results_from_2025_11_25_on() -> None:
+    """SEP-1303; x402 over MCP. Everything else is as in the revisions before it, which are the interface's."""
+    async with a_world(desk=Desk()) as world:
         rich, poor = await world.customer(1_000), await world.customer(0)
         version = {"mcp_protocol_version": "2025-11-25"}
         unfit = (await post(world, tool("getBalance", 5), rich, **version)).json()["result"]
         assert unfit["isError"] and unfit["structuredContent"]["error"]["code"] == -32602
-        lacking = await post(world, tool("getSlot"), poor, **version)
-        assert (lacking.status_code, lacking.json()["error"]["code"]) == (402, -32010)
+        for wallet, code in ((None, -32002), (poor, -32010)):
+            offered = await post(world, tool("getSlot"), wallet, **version)
+            result = offered.json()["result"]
+            assert offered.status_code == 200 and result["isError"] and "resultType" not in result
+            assert result["structuredContent"]["x402Version"] == 2 and result["structuredContent"]["accepts"]
+            assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+            before = await post(world, tool("getSlot"), wallet, mcp_protocol_version="2025-06-18")
+            assert (before.status_code, before.json()["error"]["code"]) == (402, code)
+        unknown = await post(world, tool("getNothing"), poor, **version)
+        assert unknown.json()["error"]["code"] == -32602
+        assert world.node.calls == []
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_payment_that_is_refused_has_its_receipt(version: str) -> None:
+    """x402 over MCP: the reason is in `_meta`. Where the payment may still land, no other one is asked for."""
+    desk = Desk()
+    async with a_world(desk=desk) as world:
+        payment = json.loads(base64.b64decode(header_v2()))
+        asks = ask if version == "2026-07-28" else post
+        for lack, may_land in ((Lack.REJECTED, False), (Lack.PENDING, True)):
+            desk.lack = NotSettled(lack, "a_reason", "a message", "a signature", may_land=may_land)
+            paying = tool("getSlot", _meta={"x402/payment": payment})
+            refused = await asks(world, paying, None, **{"mcp-protocol-version": version})
+            result = refused.json()["result"]
+            receipt = result["_meta"]["x402/payment-response"]
+            assert (refused.status_code, result["isError"]) == (200, True)
+            assert (receipt["success"], receipt["errorReason"]) == (False, "a_reason")
+            assert ("accepts" in result["structuredContent"]) is not may_land
+        assert world.node.calls == []
 
 
 async def test_a_ceiling_in_meta_is_that_of_its_header() -> None:
