@@ -37,7 +37,7 @@ from actors.gateway.calls.asked_ahead import AskedAhead
 from actors.gateway.calls.batches import BatchRun, Granted
 from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of
+from actors.gateway.calls.evidence import evidence_of, hashing
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
@@ -329,7 +329,8 @@ class Pipeline:
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
             else:
-                answer = await under(view, self._node.call, plan.method, admitted.params, plan.timeout_ms)
+                asked = view, self._node.call, plan.method, admitted.params, plan.timeout_ms
+                answer = await hashing(admitted, under, *asked)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None
                 left, named = held.figures.credits_remaining, operation if answer.posted else b""
