@@ -63,7 +63,7 @@ def reuse() -> bool:
     if library is None:
         return False
     thresholds = (_MMAP_THRESHOLD, _FROM_HEAP_BYTES_MAX), (_TRIM_THRESHOLD, 2 * _FROM_HEAP_BYTES_MAX)
-    return all([library.mallopt(name, size) == 1 for name, size in thresholds])
+    return all(library.mallopt(name, size) == 1 for name, size in thresholds)
 
 
 class FreeMemory:

@@ -30,7 +30,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction
 
 from bench import scenario, systems
-from bench.chain import UNCHECKED, devnode
+from bench.chain import UNCHECKED, Chain, devnode
 from bench.pair import worktree
 from bench.product import ROOT
 from bench.scenario import at_most
@@ -110,12 +110,12 @@ class Caller:
 
 
 @contextmanager
-def filled(*sizes: int) -> Iterator[tuple[str, dict[int, int]]]:
-    """Run a chain with a final block of each of these sizes or more; gives its URL, and the slots by size."""
+def filled(*sizes: int) -> Iterator[tuple[Chain, dict[int, int]]]:
+    """Run a chain with a final block of each of these sizes or more; gives it, and the slots by size."""
     with devnode("--slot-ms", "100") as chain, closing(Caller(chain.url)) as caller:
         slots = {size: _fill(caller, size) for size in sizes}
-        _until(caller, "finalized", max(slots.values()))
-        yield chain.url, slots
+        until_slot(caller, "finalized", max(slots.values()))
+        yield chain, slots
 
 
 def _fill(chain: Caller, size: int) -> int:
@@ -131,7 +131,7 @@ def _fill(chain: Caller, size: int) -> int:
             if "error" in answer:
                 raise ChildProcessError(f"sendTransaction: {answer['error']}")
     chain.post("/admin/faults", {"slots": {"frozen": False}})
-    _until(chain, "processed", slot + 1)  # The next block begins in a slot of its own.
+    until_slot(chain, "processed", slot + 1)  # The next block begins in a slot of its own.
     return slot
 
 
@@ -143,7 +143,7 @@ def _send(payer: Keypair, blockhash: Hash, number: int) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": "sendTransaction", "params": params}
 
 
-def _until(chain: Caller, commitment: str, slot: int) -> None:
+def until_slot(chain: Caller, commitment: str, slot: int) -> None:
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while int(chain.call("getSlot", {"commitment": commitment})) < slot:
         if time.monotonic() > deadline:
@@ -201,8 +201,8 @@ def main(
     with ExitStack() as stack:
         roots = [ROOT] if with_ is None else [ROOT, stack.enter_context(worktree(with_))]
         if CHAIN in wanted:
-            with filled(*SIZES) as (url, slots), _gateways(url, roots) as gateways:
-                rows += [measured(CHAIN, url, gateways, calls, of_chain(slots[size])) for size in SIZES]
+            with filled(*SIZES) as (chain, slots), _gateways(chain.url, roots) as gateways:
+                rows += [measured(CHAIN, chain.url, gateways, calls, of_chain(slots[size])) for size in SIZES]
                 marks = at_once(gateways[0], callers, [slots[SIZES[0]], {"maxSupportedTransactionVersion": 255}])
         if MEMORY in wanted:
             with systems.upstream() as constant, _gateways(constant.url, roots) as gateways:

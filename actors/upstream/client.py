@@ -181,8 +181,8 @@ class NodeClient:
 
 
 async def _pieces(payload: aiohttp.StreamReader, is_one: bool) -> AsyncIterator[bytes]:
-    """Yield a body as it arrives. is_one: it is not chunked. Of chunks, which may be a byte each, all that are there are
-    joined; what was read from the socket is large by itself, and another copy of it costs a third of its reading."""
+    """Yield a body as it arrives. is_one: it is not chunked. Chunks may be a byte each, so what is there is joined.
+    What was read from a socket is large by itself, and a copy of it costs a third of its reading."""
     if not is_one:
         async for piece in payload.iter_any():
             yield piece

@@ -33,12 +33,12 @@ def constant_node() -> Iterator[System]:
 
 def test_a_block_is_at_least_as_large_as_was_asked_for() -> None:
     """Real transfers, all in one slot, and final when the measurement begins."""
-    with filled(30_000, 60_000) as (url, slots):
+    with filled(30_000, 60_000) as (chain, slots):
         assert len(set(slots.values())) == 2
         for size, slot in slots.items():
             params = [slot, {"maxSupportedTransactionVersion": 0}]
             asked = {"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": params}
-            assert size <= len(httpx.post(url, json=asked, timeout=30).content) < 2 * size
+            assert size <= len(httpx.post(chain.url, json=asked, timeout=30).content) < 2 * size
 
 
 def test_a_ratio_is_of_whole_calls() -> None:
