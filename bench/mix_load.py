@@ -222,10 +222,12 @@ async def run(step: Step, questions: Any, open_ones: list[MixClient]) -> Seen:
     """Run a step. open_ones: gets its connections."""
     leave(open_ones)
     parts, loop = urlsplit(step.url), asyncio.get_running_loop()
+    host, port = parts.hostname, parts.port
+    assert host is not None and port is not None, step.url
     asking, head = Asking(step, questions), head_of(step.url, step.api_key)
 
     async def connect() -> MixClient:
-        _, client = await loop.create_connection(lambda: MixClient(asking, head), parts.hostname, parts.port)
+        _, client = await loop.create_connection(lambda: MixClient(asking, head), host, port)
         open_ones.append(client)
         return client
 

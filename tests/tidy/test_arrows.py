@@ -103,7 +103,10 @@ OPEN = {
     "ownership": {"director", "held", "keeper", "moves", "pulses", "silence", "spread", "spreading", "store", "team"},
     # What a node's answer means, and the state that health is told from; an operator's commands about nodes, as values;
     # what callers make of each node.
-    "upstream": {"account_view", "node_commands", "node_health", "replies", "signature_status", "single_nodes"},
+    "upstream": {
+        *("account_view", "large_bodies", "node_commands", "node_health"),
+        *("replies", "signature_status", "single_nodes"),
+    },
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
     # Database, report and checkpoints for the audit that compares deposits with the chain; events, for their delivery.
