@@ -20,6 +20,8 @@ from fastapi import FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 
 PRICES = {"getSlot": 1, "getBlockHeight": 1, "getBalance": 1, "getTransaction": 5, "getBlock": 25, "sendTransaction": 2}
+PRICES |= {"getAccountInfo": 1, "getMultipleAccounts": 1, "getLatestBlockhash": 1, "getTokenAccountsByOwner": 25}
+PRICES |= {"getSignaturesForAddress": 5, "simulateTransaction": 5}
 REQUESTS_PER_SECOND = 1_000_000  # Counted as the product does, and never reached: no refusals are measured.
 
 # Keys: balance, rate window. Arguments: price, limit. Answers the new balance, or -1 unknown, -2 rate, -3 credits.
@@ -44,7 +46,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     limits = httpx.Limits(max_connections=512, max_keepalive_connections=512)
     async with (
         redis.asyncio.Redis.from_url(os.environ["BASELINE_REDIS_URL"]) as store,
-        httpx.AsyncClient(limits=limits, timeout=5.0) as client,
+        httpx.AsyncClient(limits=limits, timeout=30.0) as client,
     ):
         app.state.store, app.state.client = store, client
         app.state.debit = store.register_script(DEBIT)

@@ -1,9 +1,10 @@
 """Measures the latency that the gateway adds to large answers, cached and not cached.
 
-Blocks of 1 MB and 10 MB are requested from an embedded chain directly and through the product, one call at a time over
-one connection. First each call has other parameters for the same block, so that no answer comes from the cache. Then
-all calls are equal and come from the cache. The same is measured with a node that has its answers ready in memory, so
-that only the transport counts. Last, many clients request one block at once, counted by their X-Cache header.
+Blocks of 1 MB and 10 MB are requested from an embedded chain directly and through the product, in turn, one call at a
+time. First each call has other parameters for the same block, so that no answer comes from the cache. Then all calls
+are equal and come from the cache. The same is measured with a node that has its answers ready in memory, so that only
+the transport counts; there an answer of 1 kB tells what the charge alone takes. Last, many clients request one block at
+once, counted by their X-Cache header. Another commit's product can be asked in the same turns.
 """
 
 import base64
@@ -12,10 +13,11 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -28,11 +30,16 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction
 
 from bench import scenario, systems
-from bench.chain import UNCHECKED, devnode
+from bench.chain import UNCHECKED, Chain, devnode
+from bench.pair import worktree
+from bench.product import ROOT
+from bench.scenario import at_most
 from bench.systems import System
 
 SIZES = (1_000_000, 10_000_000)
-RATIO_MAX = 1.5
+RATIO_MAX = {1_000_000: 2.0, 10_000_000: 1.6}  # With a node that has its answers ready.
+CHAIN, MEMORY = "chain", "memory"
+_SMALL_BYTES = 1_000
 _WARM_UP_CALLS = 3
 _TIMEOUT_SECONDS = 60
 _VERSIONS = 256
@@ -45,17 +52,25 @@ Ask = Callable[[int], list[Any]]  # The parameters of a call, by its number.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Median durations of calls in milliseconds, from the request's first byte to the answer's last."""
+    """Median durations of calls in milliseconds, from the request's first byte to the answer's last.
+
+    other_ms: of another commit's product.
+    """
 
     node: str
     size_bytes: int
     direct_ms: float
     gateway_ms: float
     cached_ms: float
+    other_ms: float | None = None
 
     @property
     def ratio(self) -> float:
         return self.gateway_ms / self.direct_ms
+
+    @property
+    def other_ratio(self) -> float | None:
+        return None if self.other_ms is None else self.other_ms / self.direct_ms
 
 
 class Caller:
@@ -95,12 +110,12 @@ class Caller:
 
 
 @contextmanager
-def filled(*sizes: int) -> Iterator[tuple[str, dict[int, int]]]:
-    """Run a chain with a final block of each of these sizes or more; gives its URL, and the slots by size."""
+def filled(*sizes: int) -> Iterator[tuple[Chain, dict[int, int]]]:
+    """Run a chain with a final block of each of these sizes or more; gives it, and the slots by size."""
     with devnode("--slot-ms", "100") as chain, closing(Caller(chain.url)) as caller:
         slots = {size: _fill(caller, size) for size in sizes}
-        _until(caller, "finalized", max(slots.values()))
-        yield chain.url, slots
+        until_slot(caller, "finalized", max(slots.values()))
+        yield chain, slots
 
 
 def _fill(chain: Caller, size: int) -> int:
@@ -116,7 +131,7 @@ def _fill(chain: Caller, size: int) -> int:
             if "error" in answer:
                 raise ChildProcessError(f"sendTransaction: {answer['error']}")
     chain.post("/admin/faults", {"slots": {"frozen": False}})
-    _until(chain, "processed", slot + 1)  # The next block begins in a slot of its own.
+    until_slot(chain, "processed", slot + 1)  # The next block begins in a slot of its own.
     return slot
 
 
@@ -128,7 +143,7 @@ def _send(payer: Keypair, blockhash: Hash, number: int) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": "sendTransaction", "params": params}
 
 
-def _until(chain: Caller, commitment: str, slot: int) -> None:
+def until_slot(chain: Caller, commitment: str, slot: int) -> None:
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while int(chain.call("getSlot", {"commitment": commitment})) < slot:
         if time.monotonic() > deadline:
@@ -136,18 +151,21 @@ def _until(chain: Caller, commitment: str, slot: int) -> None:
         time.sleep(0.2)
 
 
-def median_ms(url: str, api_key: str, calls: int, ask: Ask) -> tuple[float, int]:
-    """Measure several calls, and return (median, bytes of one body)."""
-    with closing(Caller(url, api_key)) as caller:
-        seen = [caller.block(ask(number)) for number in range(calls + _WARM_UP_CALLS)][_WARM_UP_CALLS:]
-    return statistics.median(took_ms for took_ms, _ in seen), seen[-1][1]
+def medians_ms(systems_of: Sequence[tuple[str, str]], calls: int, ask: Ask) -> tuple[list[float], int]:
+    """Call several addresses (with their keys) in turn, and return their medians, and the bytes of one body."""
+    with ExitStack() as stack:
+        callers = [stack.enter_context(closing(Caller(*each))) for each in systems_of]
+        turns = [[caller.block(ask(number)) for caller in callers] for number in range(calls + _WARM_UP_CALLS)]
+    timed = turns[_WARM_UP_CALLS:]
+    return [statistics.median(took_ms for took_ms, _ in column) for column in zip(*timed, strict=True)], timed[-1][0][1]
 
 
-def measured(node: str, direct_url: str, gateway: System, calls: int, ask: Ask) -> Row:
-    direct_ms, size_bytes = median_ms(direct_url, "", calls, ask)
-    gateway_ms, _ = median_ms(gateway.url, gateway.api_key, calls, ask)
-    cached_ms, _ = median_ms(gateway.url, gateway.api_key, calls, lambda _: ask(0))
-    return Row(node, size_bytes, direct_ms, gateway_ms, cached_ms)
+def measured(node: str, direct_url: str, gateways: Sequence[System], calls: int, ask: Ask) -> Row:
+    """Measure the first of these gateways beside the node, and beside the second where there is one."""
+    each = [(direct_url, ""), *((one.url, one.api_key) for one in gateways)]
+    (direct_ms, gateway_ms, *others_ms), size_bytes = medians_ms(each, calls, ask)
+    (cached_ms,), _ = medians_ms(each[1:2], calls, lambda _: ask(0))
+    return Row(node, size_bytes, direct_ms, gateway_ms, cached_ms, *others_ms)
 
 
 def of_chain(slot: int) -> Ask:
@@ -175,15 +193,39 @@ def at_once(gateway: System, callers: int, params: list[Any]) -> Counter[str]:
 def main(
     calls: Annotated[int, typer.Option(min=3, max=_VERSIONS - _WARM_UP_CALLS, help="Timed calls of each kind.")] = 20,
     callers: Annotated[int, typer.Option(min=1, help="Callers of one block at once.")] = 64,
+    only: Annotated[str, typer.Option(help=f"Some of {CHAIN}, {MEMORY}.")] = f"{CHAIN},{MEMORY}",
+    with_: Annotated[str | None, typer.Option("--with", help="A commit whose product is asked in turn.")] = None,
 ) -> dict[str, Any]:
     """Measure getBlock bodies of 1 MB and 10 MB through the gateway against the node asked directly."""
-    with filled(*SIZES) as (url, slots), systems.gateway(url) as gateway:
-        rows = [measured("chain", url, gateway, calls, of_chain(slots[size])) for size in SIZES]
-        marks = at_once(gateway, callers, [slots[SIZES[0]], {"maxSupportedTransactionVersion": 255}])
-    with systems.upstream() as constant, systems.gateway(constant.url) as gateway:
-        rows += [measured("memory", constant.url, gateway, calls, of_memory(size)) for size in SIZES]
-    headings = ("node", "body MB", "direct ms", "gateway ms", "cached ms", "ratio")
-    table = [(one.node, one.size_bytes / 1e6, one.direct_ms, one.gateway_ms, one.cached_ms, one.ratio) for one in rows]
-    scenario.show(f"getBlock; the target is a ratio of {RATIO_MAX}", headings, table)
-    scenario.console.print(f"{callers} callers of one block at once: {dict(marks)} (miss: a request to the node)")
+    wanted, marks, rows = scenario.chosen(only, (CHAIN, MEMORY)), Counter[str](), list[Row]()
+    with ExitStack() as stack:
+        roots = [ROOT] if with_ is None else [ROOT, stack.enter_context(worktree(with_))]
+        if CHAIN in wanted:
+            with filled(*SIZES) as (chain, slots), _gateways(chain.url, roots) as gateways:
+                rows += [measured(CHAIN, chain.url, gateways, calls, of_chain(slots[size])) for size in SIZES]
+                marks = at_once(gateways[0], callers, [slots[SIZES[0]], {"maxSupportedTransactionVersion": 255}])
+        if MEMORY in wanted:
+            with systems.upstream() as constant, _gateways(constant.url, roots) as gateways:
+                sizes = (_SMALL_BYTES, *SIZES)
+                rows += [measured(MEMORY, constant.url, gateways, calls, of_memory(size)) for size in sizes]
+    headings = ("node", "body MB", "direct ms", "gateway ms", "cached ms", "ratio", "other commit ms", "its ratio")
+    table = []
+    for one in rows:
+        times = (one.direct_ms, one.gateway_ms, one.cached_ms, one.ratio, one.other_ms, one.other_ratio)
+        table.append((one.node, f"{one.size_bytes / 1e6:.3f}", *times))
+    scenario.show("getBlock", headings, table)
+    ready = {round(one.size_bytes, -3): one.ratio for one in rows if one.node == MEMORY}
+    scenario.show_targets(
+        at_most(f"ratio, {size / 1e6:.0f} MB ready in memory", most, ready.get(size), "{:.2f}")
+        for size, most in RATIO_MAX.items()
+    )
+    if marks:
+        scenario.console.print(f"{callers} callers of one block at once: {dict(marks)} (miss: a request to the node)")
     return {"rows": rows, "at_once": dict(marks)}
+
+
+@contextmanager
+def _gateways(node_url: str, roots: Sequence[Path]) -> Iterator[list[System]]:
+    """Run the products of these source trees before one node."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(systems.gateway(node_url, root=root)) for root in roots]

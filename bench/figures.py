@@ -21,10 +21,10 @@ class Load:
         return self.answered / self.seconds if self.seconds else 0.0
 
 
-def percentile(values: Iterable[float], percent: int) -> float:
+def percentile(values: Iterable[float], percent: float) -> float:
     """Return a percentile by nearest rank; 0 for no values."""
     ascending = sorted(values)
-    return ascending[min(len(ascending) - 1, len(ascending) * percent // 100)] if ascending else 0.0
+    return ascending[min(len(ascending) - 1, int(len(ascending) * percent // 100))] if ascending else 0.0
 
 
 def in_ms(seconds: Sequence[float], prefix: str = "") -> dict[str, float]:

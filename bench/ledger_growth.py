@@ -9,6 +9,7 @@ entries of a rare kind; both must have the same entries. HTTP and the way to the
 import asyncio
 import contextlib
 import gc
+import inspect
 import shutil
 import statistics
 import time
@@ -22,6 +23,8 @@ from actors.accounts.audit import LedgerReport, audit
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter, line_of
 from actors.accounts.store import PostgresAccountStore
+from actors.calls import HoldItem, HoldRequest, Outcome, ProvenProof, SettleRequest
+from actors.config import AccountsConfig, PaymentsConfig
 from actors.gateway.pages.ledger import LedgerPage, ledger_body
 from actors.gateway.pages.usage import JSON
 from actors.storage.connections import connect_postgres
@@ -35,6 +38,7 @@ _LIMIT = 50
 _TURNS = 20
 _PLAIN_SECONDS_MAX = 60.0
 _BYTES_PER_ROW = 700  # On the disk, with the write-ahead log, and sorted once more by the audit.
+_CHARGES, _CHARGED_AT_ONCE = 10_000, 64
 _COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 _DISK = """
 SELECT CASE WHEN t.relname LIKE 'ledger%' THEN 'ledger' ELSE t.relname END AS table,
@@ -146,6 +150,43 @@ async def ask_all(
     return found
 
 
+async def charges_per_second(urls: stores.Stores) -> float:
+    """Charge calls of the busy account by an owner in this process, _CHARGED_AT_ONCE at a time, each durable before the
+    next of its caller. The audit sees them too."""
+    limits = AccountsConfig(requests_per_second=1_000_000, concurrency=10_000)
+    shard = await stores.account_owner(urls.postgres, urls.redis, PaymentsConfig(), limits)
+    proof, numbers = ProvenProof(BUSY), iter(range(_CHARGES))
+
+    async def caller() -> None:
+        for number in numbers:
+            operation = b"charging" + number.to_bytes(8, "big")
+            held = await _reply(shard.hold_now(HoldRequest(operation, proof, (HoldItem(METHODS[0], 1),))))
+            if held.refusal is not None or held.verdicts != (None,):
+                raise Wrong(f"a call of the busy account is refused: {held.refusal or held.verdicts}")
+            end = (operation, BUSY, held.epoch, METHODS[0], 1, 1, int(Outcome.ANSWERED), int(time.time()))
+            settled = await _reply(shard.settle_now(SettleRequest(*end)))
+            if not settled.ok:
+                raise Wrong("a call of the busy account could not be charged")
+
+    began = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(_CHARGED_AT_ONCE)))
+    seconds = time.perf_counter() - began
+    await shard.stop()
+    return _CHARGES / seconds
+
+
+async def _reply(found: Any) -> Any:
+    """What an owner says, once it is durable."""
+    if inspect.isawaitable(found):
+        found = await found
+    if isinstance(found, tuple) and not hasattr(found, "refusal"):
+        reply, durable = found
+        if durable is not None:
+            await durable
+        return reply
+    return found
+
+
 async def audited(connection: asyncpg.Connection) -> tuple[LedgerReport, float]:
     """The whole audit of the ledger, which must find nothing; and its seconds."""
     await connection.execute("SET statement_timeout = 0")
@@ -160,8 +201,8 @@ async def measure(
     rows: int, months: int, load_seconds_max: float, with_audit: bool, urls: stores.Stores
 ) -> dict[str, Any]:
     await urls.migrate()
-    owner = await asyncpg.connect(urls.owner)
     pool = await connect_postgres(urls.postgres, connections_max=4, application="bench ledger")
+    owner = await asyncpg.connect(urls.owner)
     store = PostgresAccountStore(pool)
     began = time.perf_counter()
     written = await ledger_rows.load(owner, store, rows, months, 0.8, load_seconds_max)
@@ -189,11 +230,14 @@ async def measure(
         ("table", "part", "MB", "bytes an entry"),
         [(*key, size / 1e6, size / written) for key, size in disk.items()],
     )
+    charged = await charges_per_second(urls)
+    console.print(f"charges by one owner, {_CHARGED_AT_ONCE} at once: {charged:,.0f}/s")
     targets = [scenario.at_most(name, PAGE_MS_MAX, row["p99_ms"], "{:,.1f}") for name, row in found.items()]
     figures: dict[str, Any] = {
         "entries": written,
         "load_seconds": load_seconds,
         "rolled_per_second": rolled / roll_seconds,
+        "charges_per_second": charged,
         "pages": found,
         "disk": {" ".join(key): size for key, size in disk.items()},
         "disk_bytes_per_entry": sum(disk.values()) / written,
@@ -213,9 +257,9 @@ async def measure(
 
 
 def main(
-    rows: Annotated[int, typer.Option(min=100_000, help="Entries of the ledger.")] = 10_000_000,
+    rows: Annotated[int, typer.Option("--entries", "--rows", min=100_000, help="Entries of the ledger.")] = 10_000_000,
     months: Annotated[int, typer.Option(min=1, max=60, help="Partitions that they fill.")] = 12,
-    load_seconds: Annotated[float, typer.Option(help="Stop loading after so long, with what there is.")] = 600.0,
+    load_seconds: Annotated[float, typer.Option(help="Stop loading after so long, with what there is.")] = 7_200.0,
     audit: Annotated[bool, typer.Option("--audit/--no-audit", help="Run the audit too.")] = True,
 ) -> dict[str, Any]:
     """Load, roll up, ask, audit; ten million entries take about ten minutes and 7 GB."""

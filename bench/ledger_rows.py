@@ -210,8 +210,9 @@ async def load(
     await connection.executemany(
         "UPDATE credit_batches SET remaining = $2 WHERE pubkey = $1", [(book.pubkey, book.balance) for book in books]
     )
-    await connection.execute("VACUUM ANALYZE ledger", timeout=600)
-    await connection.execute("VACUUM ANALYZE account_debits", timeout=600)
+    seconds_of_vacuum = max(600, rows / 20_000)
+    await connection.execute("VACUUM ANALYZE ledger", timeout=seconds_of_vacuum)
+    await connection.execute("VACUUM ANALYZE account_debits", timeout=seconds_of_vacuum)
     return written
 
 

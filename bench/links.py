@@ -7,7 +7,7 @@ that end between two readings are missing, so a measurement keeps its own open.
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import psutil
@@ -18,6 +18,7 @@ _FIGURES = {
     "writes": re.compile(r"\bdata_segs_out:(\d+)"),
     "reads": re.compile(r"\bdata_segs_in:(\d+)"),
 }
+_PID = re.compile(r"\bpid=(\d+),")
 _LOCAL = re.compile(r"\s*\S+\s+\S+\s+(\S+):(\d+)\s+(\S+):(\d+)")
 
 
@@ -65,3 +66,25 @@ def read(text: str, links: Mapping[str, set[int]]) -> dict[str, Passed]:
                 if (seen := pattern.search(line)) is not None:
                     sums[name][figure] += int(seen[1])
     return {name: Passed(**{figure: count[figure] for figure in _FIGURES}) for name, count in sums.items()}
+
+
+def copied_bytes(pids: Collection[int]) -> int:
+    """Return the bytes that the kernel has copied into and out of these processes over TCP so far, at each end.
+
+    Not in it: Unix sockets, pipes, files, and what a process copies within itself. Connections that have ended are
+    missing, so a measurement keeps its own open.
+    """
+    done = subprocess.run(["ss", "-tinpH", "state", "established"], capture_output=True, text=True, check=True)
+    return copied_of(done.stdout, pids)
+
+
+def copied_of(text: str, pids: Collection[int]) -> int:
+    """Read the output of `ss -tinpH`, as `read` does; a connection that several of the processes share counts once."""
+    total, is_theirs = 0, False
+    for line in text.splitlines():
+        if not line[:1].isspace():
+            is_theirs = any(int(pid) in pids for pid in _PID.findall(line))
+        elif is_theirs:
+            found = (_FIGURES[figure].search(line) for figure in ("sent", "received"))
+            total += sum(int(seen[1]) for seen in found if seen is not None)
+    return total

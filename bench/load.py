@@ -136,7 +136,7 @@ class Client(asyncio.Protocol):
         self._tally, self._request = tally, request
         self.ended = asyncio.get_running_loop().create_future()
         self._sent_at: float | None = None
-        self._body = b""
+        self._parts: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base class.
@@ -154,17 +154,17 @@ class Client(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_message_begin(self) -> None:
-        self._body = b""
+        self._parts = []
 
     def on_body(self, part: bytes) -> None:
-        self._body += part
+        self._parts.append(part)
 
     def on_message_complete(self) -> None:
         tally = self._tally
         assert self._sent_at is not None
         tally.latencies_us.append((time.perf_counter() - self._sent_at) * 1e6)
         self._sent_at = None
-        if 200 <= self._parser.get_status_code() < 300 and b'"result"' in self._body:
+        if 200 <= self._parser.get_status_code() < 300 and b'"result"' in b"".join(self._parts):
             tally.answered += 1
         else:
             tally.refused += 1

@@ -43,10 +43,12 @@ def running(folder: Path) -> Iterator[Stores]:
         yield Stores(postgres.url, postgres.migrations_url, redis.url)
 
 
-async def account_owner(postgres_url: str, redis_url: str, payments: PaymentsConfig) -> AccountShard:
+async def account_owner(
+    postgres_url: str, redis_url: str, payments: PaymentsConfig, accounts: AccountsConfig | None = None
+) -> AccountShard:
     """Start the owner of all accounts in this process. The caller stops it."""
     shard = AccountShard(
-        AccountsConfig(),
+        accounts or AccountsConfig(),
         IdentityConfig(),
         payments,
         PostgresAccountStore(await connect_postgres(postgres_url, connections_max=4, application="bench")),

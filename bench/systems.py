@@ -56,10 +56,10 @@ class System:
 
 
 @contextmanager
-def upstream() -> Iterator[System]:
-    """Run the node with constant answers."""
+def upstream(module: str = "bench.constant") -> Iterator[System]:
+    """Run the node with constant answers, or another one that is started in the same way."""
     port = free_port()
-    with running([sys.executable, "-m", "bench.constant", "--port", str(port)], {}, port) as process:
+    with running([sys.executable, "-m", module, "--port", str(port)], {}, port) as process:
         yield System(UPSTREAM, f"http://127.0.0.1:{port}/", _API_KEY, lambda: (process.pid,))
 
 

@@ -85,7 +85,7 @@ class RecentBlocks:
 
     async def _read(self, slot: int) -> None:
         answer = await self._call("getBlock", [slot, _BLOCK])
-        if answer.kind is not AnswerKind.RESULT or len(answer.body) > _BLOCK_BYTES_MAX:
+        if answer.kind is not AnswerKind.RESULT or answer.size > _BLOCK_BYTES_MAX:
             return
         block = BlockFees(slot)
         try:

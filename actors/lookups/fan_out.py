@@ -77,9 +77,9 @@ class Questions:
         self._work.ended(answer)
         if answer.node:
             self._asked.add(answer.node)
-        if len(answer.body) > min(ANSWER_BYTES_MAX, self._bytes_left):
+        if answer.size > min(ANSWER_BYTES_MAX, self._bytes_left):
             return replies.OVERSIZED
-        self._bytes_left -= len(answer.body)
+        self._bytes_left -= answer.size
         return answer
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:

@@ -85,10 +85,10 @@ def slot_of(method: str, answer: NodeAnswer) -> int | None:
     if method == "getEpochInfo":
         found = _EPOCH_SLOT.search(answer.body)
     else:
-        found = _CONTEXT.search(answer.body, 0, _CONTEXT_WITHIN)
+        found = _CONTEXT.search(answer.first, 0, _CONTEXT_WITHIN)
     if found is not None:
         return int(found[1])
-    if len(answer.body) > _SEARCHED_BYTES_MAX:
+    if answer.size > _SEARCHED_BYTES_MAX:
         return None
     value = replies.value_of(answer)  # Another order, or spaces.
     try:

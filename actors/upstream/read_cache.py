@@ -86,7 +86,7 @@ def read_of(method: str, params: bytes) -> Read | None:
 
 def is_null(answer: NodeAnswer) -> bool:
     """Return whether the result is null: the node does not have it yet, or no longer."""
-    return len(answer.body) < 128 and answer.value() == b"null"
+    return answer.size < 128 and answer.value() == b"null"
 
 
 def slot_result(answer: NodeAnswer) -> int | None:
@@ -137,7 +137,7 @@ def _is_exact(value: Any) -> bool:
 
 def _context_slot(answer: NodeAnswer) -> int | None:
     """Return the slot of the bank that answered, where the result names it."""
-    found = _CONTEXT.search(answer.body, 0, _CONTEXT_WITHIN)
+    found = _CONTEXT.search(answer.first, 0, _CONTEXT_WITHIN)
     return int(found[1]) if found else None
 
 
@@ -226,7 +226,7 @@ class ReadCache:
                 return  # The node is behind a slot that is known already.
         elif not _is_final(read, answer, finalized_slot):
             return
-        size = len(answer.body) + len(read.key) + _OVERHEAD_BYTES
+        size = answer.size + len(read.key) + _OVERHEAD_BYTES
         if size * _LARGEST_SHARE > self.bytes_max:
             return
         # The lease is dropped: the cache has its own limit.
@@ -251,5 +251,6 @@ def marked(answer: NodeAnswer, mark: str) -> NodeAnswer:
     # Field by field: replace() takes four times as long, and this is on the path of every call.
     a = answer
     return NodeAnswer(
-        a.kind, a.body, a.id_start, a.id_end, a.error_code, a.error_message, a.node, mark, a.lease, a.turned_away
+        *(a.kind, a.first, a.id_start, a.id_end, a.error_code, a.error_message, a.node, mark, a.lease, a.turned_away),
+        *(a.further, a.hashed),
     )

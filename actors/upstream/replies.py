@@ -7,7 +7,6 @@ Pure. The only module that reads a node's error texts. gateway/calls/outcomes.py
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is replaced.
 """
 
-import re
 from collections.abc import Callable, Coroutine, Mapping
 from enum import IntEnum, unique
 from types import MappingProxyType
@@ -18,19 +17,12 @@ import orjson
 
 from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
+from actors.upstream.large_bodies import ENDS_BYTES, HashedAnswer, LargeBody, place_by_the_ends
 
 CACHE_HIT = "hit"  # As `NodeAnswer.cache` and X-Cache say it.
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
-_VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
-_PARSED_BYTES_MAX = 4 << 20  # Nothing longer is parsed: that would hold the event loop, by 15 ms for each MiB at worst.
-# The two ends of a large result: its members in any order and spacing, and nothing else beside them.
-_ENDS_BYTES = 256
-_START = re.compile(
-    rb"""\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?P<id>[0-9]+)\s*,\s*)?"""
-    rb"""(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"result"\s*:"""
-)
-_END_WITH_ID = re.compile(rb""",\s*"id"\s*:\s*(?P<id>[0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z""")
-_END = re.compile(rb"\}\s*\Z")
+VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
+PARSED_BYTES_MAX = 4 << 20  # Nothing longer is parsed: that would hold the event loop, by 15 ms for each MiB at worst.
 _MADE_HEAD = b'{"jsonrpc":"2.0","id":' + MADE_ID + b","
 _MADE_RESULT_HEAD = _MADE_HEAD + b'"result":'
 _MADE_ID = (len(_MADE_HEAD) - 1 - len(MADE_ID), len(_MADE_HEAD) - 1)  # The place of the id in answers made here.
@@ -71,12 +63,15 @@ class Lease:
 class NodeAnswer(msgspec.Struct, frozen=True):
     """An answer or a failure. Only RESULT and ERROR have a body, with the place of the id in it.
 
-    node: name of the node that served the answer. cache: hit, miss or coalesced. Both may be empty.
+    first: the body, or its first part where it is large; further: its other parts, which nobody has to copy into one.
+    The id is in the first part or in the last. node: name of the node that served the answer. cache: hit, miss or
+    coalesced. Both may be empty.
     turned_away: an error by which the node, or a proxy before it, refused to work on the call (HTTP 5xx).
+    hashed: the hash for the ledger, of a large answer, as it was made while the body arrived (large_bodies.py).
     """
 
     kind: AnswerKind
-    body: bytes = b""
+    first: bytes = b""
     id_start: int = 0
     id_end: int = 0
     error_code: int = 0
@@ -85,21 +80,43 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     cache: str = ""
     lease: Lease | None = None
     turned_away: bool = False
+    further: tuple[bytes, ...] = ()
+    hashed: HashedAnswer | None = None
 
     @property
     def answered(self) -> bool:
         return self.kind <= AnswerKind.ERROR
 
+    @property
+    def body(self) -> bytes:
+        """The whole body. That of a large answer is copied, which takes 5 ms for 10 MB."""
+        return b"".join((self.first, *self.further)) if self.further else self.first
+
+    @property
+    def size(self) -> int:
+        return len(self.first) + sum(map(len, self.further)) if self.further else len(self.first)
+
     def reply(self, raw_id: bytes) -> bytes:
         """Build the JSON-RPC response to a request with this id."""
         assert self.kind <= AnswerKind.ERROR, self.kind
-        return self.body[: self.id_start] + raw_id + self.body[self.id_end :]
+        if self.further:
+            return b"".join(self.reply_parts(raw_id))
+        return self.first[: self.id_start] + raw_id + self.first[self.id_end :]
 
     def reply_parts(self, raw_id: bytes) -> tuple[bytes | memoryview, ...]:
         """Build the response as reply() does, without a copy of the body, which may be large."""
         assert self.answered, self.kind
-        view = memoryview(self.body)
-        return view[: self.id_start], raw_id, view[self.id_end :]
+        parts = [memoryview(part) for part in (self.first, *self.further)]
+        place, before = (0, 0) if self.id_end <= len(parts[0]) else (-1, self.size - len(parts[-1]))
+        named = parts[place]
+        head, tail = named[: self.id_start - before], named[self.id_end - before :]
+        # A few bytes beside the id go with it: each part is a write of its own.
+        around: list[bytes | memoryview] = [head, raw_id, tail]
+        if len(head) <= ENDS_BYTES:
+            around[:2] = [bytes(head) + raw_id]
+        if len(tail) <= ENDS_BYTES:
+            around[-2:] = [bytes(around[-2]) + bytes(tail)]
+        return (*around, *parts[1:]) if place == 0 else (*parts[:-1], *around)
 
     def value(self) -> bytes:
         """Return the exact bytes of the result, or of the error object."""
@@ -220,10 +237,10 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
     """
     if body.endswith(b"\n"):  # Agave ends its bodies with a line feed.
         body = body[:-1]
-    if len(body) > _VALIDATED_BYTES_MAX:
-        if (place := _place_by_the_ends(body, request_id)) is not None:
+    if len(body) > VALIDATED_BYTES_MAX:
+        if (place := place_by_the_ends((body,), request_id)) is not None:
             return NodeAnswer(AnswerKind.RESULT, body, *place, node=node, lease=lease)
-        if len(body) > _PARSED_BYTES_MAX:
+        if len(body) > PARSED_BYTES_MAX:
             return GARBAGE
     try:
         if not body.isascii():
@@ -245,6 +262,18 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
     else:
         body, place = _reordered(kind, body), _MADE_ID
     return NodeAnswer(kind, body, *place, code, message, node, "", lease)
+
+
+def judge_large(body: LargeBody, node: str, lease: Lease | None, request_id: bytes) -> NodeAnswer | None:
+    """Judge a large body as judge() does, in the parts in which it came. None: it has to be joined, and read whole."""
+    parts = body.parts()
+    if body.size > VALIDATED_BYTES_MAX and (place := place_by_the_ends(parts, request_id)) is not None:
+        first, *further = parts
+        hashed = body.hashed(place)
+        return NodeAnswer(
+            AnswerKind.RESULT, first, *place, node=node, lease=lease, further=tuple(further), hashed=hashed
+        )
+    return GARBAGE if body.size > PARSED_BYTES_MAX else None
 
 
 def made(result: bytes, node: str = "") -> NodeAnswer:
@@ -338,22 +367,6 @@ def is_purged_block(code: int, message: str) -> bool:
 def is_unavailable_block(code: int, message: str) -> bool:
     """Return whether a getBlock error says that the node does not have the block: not yet, or never."""
     return code == _UNAVAILABLE_BLOCK_CODE and message.startswith(_UNAVAILABLE_BLOCK_TEXT)
-
-
-def _place_by_the_ends(body: bytes, request_id: bytes) -> tuple[int, int] | None:
-    """Find the id of a large result, whose length was checked by HTTP, without reading what is between its two ends.
-
-    None: another layout, an error, or another id.
-    """
-    ends_from = len(body) - _ENDS_BYTES
-    start = _START.match(body, 0, _ENDS_BYTES)
-    if start is None:
-        return None
-    if start["id"] is None:
-        named = _END_WITH_ID.search(body, ends_from)
-    else:
-        named = start if _END.search(body, ends_from) else None
-    return named.span("id") if named is not None and named["id"] == request_id else None
 
 
 def _id_at_the_start(request_id: bytes) -> tuple[int, int]:

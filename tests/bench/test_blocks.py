@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from bench.blocks import RATIO_MAX, Caller, Row, at_once, filled, median_ms, of_chain, of_memory
+from bench.blocks import Caller, Row, at_once, filled, measured, of_chain, of_memory
 from bench.constant import Connection
 from bench.systems import UPSTREAM, System
 
@@ -33,17 +33,19 @@ def constant_node() -> Iterator[System]:
 
 def test_a_block_is_at_least_as_large_as_was_asked_for() -> None:
     """Real transfers, all in one slot, and final when the measurement begins."""
-    with filled(30_000, 60_000) as (url, slots):
+    with filled(30_000, 60_000) as (chain, slots):
         assert len(set(slots.values())) == 2
         for size, slot in slots.items():
             params = [slot, {"maxSupportedTransactionVersion": 0}]
             asked = {"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": params}
-            assert size <= len(httpx.post(url, json=asked, timeout=30).content) < 2 * size
+            assert size <= len(httpx.post(chain.url, json=asked, timeout=30).content) < 2 * size
 
 
 def test_a_ratio_is_of_whole_calls() -> None:
     """The target is of the time that the client sees."""
-    assert Row("node", 1, 10.0, 15.0, 1.0).ratio == RATIO_MAX
+    row = Row("node", 1, 10.0, 15.0, 1.0, 30.0)
+    assert (row.ratio, row.other_ratio) == (1.5, 3.0)
+    assert Row("node", 1, 10.0, 15.0, 1.0).other_ratio is None
 
 
 def test_every_request_differs_until_the_cache_is_measured() -> None:
@@ -62,5 +64,7 @@ def test_only_a_block_counts() -> None:
         with pytest.raises(ChildProcessError, match="Invalid request"):
             caller.block([])
         caller.close()
-        assert median_ms(node.url, node.api_key, 3, of_memory(100_000))[1] == 100_005
+        row = measured("node", node.url, [node, node], 3, of_memory(100_000))
+        assert row.size_bytes == 100_005
+        assert row.other_ms is not None and min(row.direct_ms, row.gateway_ms, row.cached_ms, row.other_ms) > 0
         assert at_once(node, 3, [100_000]).total() == 3

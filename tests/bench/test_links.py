@@ -3,7 +3,7 @@
 import os
 import socket
 
-from bench.links import Passed, passed, ports_of, read
+from bench.links import Passed, copied_of, passed, ports_of, read
 
 _SS = """\
 0      0               127.0.0.1:22953          127.0.0.1:34586
@@ -20,6 +20,25 @@ def test_each_connection_counts_once_at_its_listening_end() -> None:
     found = read(_SS, {"owners": {22953}, "nobody": {1}})
     assert found == {"owners": Passed(6754, 10360, 42, 40), "nobody": Passed()}
     assert Passed(5, 4, 3, 2).since(Passed(1, 1, 1, 1)) == Passed(4, 3, 2, 1)
+
+
+_OF_PROCESSES = """\
+0 0 127.0.0.1:1 127.0.0.1:2 users:(("haproxy",pid=31,fd=5))
+\t bbr bytes_sent:100 bytes_acked:99 bytes_received:10
+0 0 127.0.0.1:2 127.0.0.1:1 users:(("python",pid=32,fd=5),("python",pid=33,fd=5))
+\t bbr bytes_sent:10 bytes_received:100
+0 0 127.0.0.1:3 127.0.0.1:4 users:(("another",pid=331,fd=5))
+\t bbr bytes_sent:1000 bytes_received:1000
+0 0 127.0.0.1:3 127.0.0.1:5
+\t bbr bytes_sent:1000 bytes_received:1000
+"""
+
+
+def test_bytes_are_counted_at_each_end_that_a_process_has() -> None:
+    """Between two of them twice, as they are copied twice; a connection that two share once."""
+    assert copied_of(_OF_PROCESSES, {31, 32, 33}) == 220
+    assert copied_of(_OF_PROCESSES, {33}) == 110
+    assert copied_of(_OF_PROCESSES, {1, 3}) == 0
 
 
 def test_bytes_of_a_real_connection_are_seen() -> None:

@@ -104,14 +104,8 @@ OPEN = {
     # What a node's answer means, and the state that health is told from; an operator's commands about nodes, as values;
     # what callers make of each node; the place that a part of a call holds while it asks.
     "upstream": {
-        "account_view",
-        "held_places",
-        "node_commands",
-        "node_health",
-        "node_work",
-        "replies",
-        "signature_status",
-        "single_nodes",
+        *("account_view", "held_places", "large_bodies", "node_commands", "node_health"),
+        *("node_work", "replies", "signature_status", "single_nodes"),
     },
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},

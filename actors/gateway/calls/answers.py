@@ -47,7 +47,7 @@ def single(reply: Reply, raw_id: bytes) -> Response:
     assert answer is not None
     charges = (reply.charge,) if reply.charge is not None else ()
     served = list(_served(answer.node, answer.cache))
-    if len(answer.body) < LARGE_BYTES:
+    if answer.size < LARGE_BYTES:
         response = Response(200, answer.reply(raw_id), served, charges)
     else:
         response = Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
@@ -61,7 +61,7 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
     answers = [reply.answer for reply in items if reply.answer is not None]
     charges = [reply.charge for reply in items if reply.charge is not None]
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
-    if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
+    if sum(answer.size for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
         added = served_by(answers) + (replies.retry_after_of([reply.refusal for reply in items]) if refused else [])
         response = Response(200, body, added, charges, refused=refused)

@@ -29,7 +29,7 @@ from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of
+from actors.gateway.calls.evidence import evidence_of, hash_for
 from actors.gateway.calls.known_accounts import KnownAccount, KnownAccounts
 from actors.gateway.calls.outcomes import Replies, Reply, whole
 from actors.gateway.calls.requests import Client
@@ -78,6 +78,7 @@ class AskedAhead:
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
         known.is_asking = True
         try:
+            hash_for(admitted)
             answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
         finally:
             known.is_asking = False

@@ -2,7 +2,8 @@
 
 Implements: decisions, "Signed roots". A shell only where a large answer is hashed in a thread; on the path of every
 call. Who has the parameters as they were sent and the answer as it came can show that a receipt is of these; nobody can
-read them from it.
+read them from it. A large answer is hashed while the node sends it (upstream/large_bodies.py); the thread is for those
+that several callers share, or that were kept.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from hashlib import sha256
 from actors.calls import call_evidence
 from actors.gateway.calls.admission import AdmittedCall
 from actors.request_ids import current
+from actors.upstream.large_bodies import HASHED_FOR
 from actors.upstream.replies import CACHE_HIT, NodeAnswer
 
 HASHED_AT_ONCE_BYTES = 256 << 10  # Hashing so much takes 0.2 ms; a larger answer is hashed in a thread.
@@ -23,21 +25,37 @@ async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnsw
     """Empty where nothing is charged."""
     if not charged:
         return ""
-    if len(answer.body) < HASHED_AT_ONCE_BYTES:
+    if answer.size < HASHED_AT_ONCE_BYTES or _was_hashed(admitted, answer):
         return of_call(admitted, operation, answer, current())
     return await asyncio.to_thread(of_call, admitted, operation, answer, current())
 
 
+def hash_for(admitted: AdmittedCall) -> None:
+    """From now on, a large answer that this task asks for is hashed for this call while it arrives: it need not be read
+    once more. Of a method that takes several questions, no single answer is the call's."""
+    HASHED_FOR.set((admitted.sent or admitted.params, admitted.id) if admitted.plan.asks_node else None)
+
+
+def _was_hashed(admitted: AdmittedCall, answer: NodeAnswer) -> bool:
+    """Whether the answer was hashed for this call, or for one with the same parameters and id."""
+    found = answer.hashed
+    if found is None:
+        return False
+    return found.raw_id == admitted.id and found.params == (admitted.sent or admitted.params)
+
+
 def of_call(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, request_id: str) -> str:
     """The hash is over the parameters as they were sent, a line feed, and the answer as it leaves, with its id."""
-    params, body = admitted.sent or admitted.params, answer.body
-    if len(body) < _JOINED_BYTES:  # One call of the hash costs less than four.
-        digest = sha256(b"%b\n%b%b%b" % (params, body[: answer.id_start], admitted.id, body[answer.id_end :]))
+    params = admitted.sent or admitted.params
+    if answer.hashed is not None and _was_hashed(admitted, answer):
+        digest = answer.hashed.digest
+    elif answer.size < _JOINED_BYTES:  # One call of the hash costs less than four.
+        digest = sha256(b"%b\n%b" % (params, answer.reply(admitted.id))).digest()
     else:
-        view = memoryview(body)
-        digest = sha256(params + b"\n")
-        for part in (view[: answer.id_start], admitted.id, view[answer.id_end :]):
-            digest.update(part)
-    short = b2a_base64(digest.digest()[:_DIGEST_BYTES], newline=False)[:_DIGEST_CHARACTERS].decode()
+        hashing = sha256(params + b"\n")
+        for part in answer.reply_parts(admitted.id):
+            hashing.update(part)
+        digest = hashing.digest()
+    short = b2a_base64(digest[:_DIGEST_BYTES], newline=False)[:_DIGEST_CHARACTERS].decode()
     cache = answer.cache if answer.cache == CACHE_HIT else ""
     return call_evidence(operation, request_id, short, cache)

@@ -37,7 +37,7 @@ from actors.gateway.calls.asked_ahead import AskedAhead
 from actors.gateway.calls.batches import BatchRun, Granted
 from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of
+from actors.gateway.calls.evidence import evidence_of, hash_for
 from actors.gateway.calls.free_work import FreeWork, Reads
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
@@ -331,6 +331,7 @@ class Pipeline:
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
             else:
+                hash_for(admitted)
                 answer = await under(view, self._reads.call, plan, admitted.params, held.pubkey)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None

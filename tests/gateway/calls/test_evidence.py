@@ -1,12 +1,17 @@
+import asyncio
+
 import pytest
 
 from actors.calls import Evidence, read_evidence, send_evidence
 from actors.gateway.calls import evidence
 from actors.gateway.calls.admission import AdmittedCall, admit
-from actors.gateway.calls.evidence import evidence_of, of_call
+from actors.gateway.calls.evidence import evidence_of, hash_for, of_call
 from actors.gateway.calls.jsonrpc import Call, parse
-from actors.upstream.replies import made
+from actors.upstream.large_bodies import HASHED_FOR, LargeBody
+from actors.upstream.replies import NodeAnswer, judge_large, made
 from ledger_gateway.receipts import digest_of
+
+real_to_thread = asyncio.to_thread
 
 
 def admitted(body: bytes) -> AdmittedCall:
@@ -46,3 +51,35 @@ async def test_a_large_answer_has_the_same_digest(monkeypatch: pytest.MonkeyPatc
 def test_evidence_of_a_send_and_of_nothing_is_read_too() -> None:
     assert read_evidence(OPERATION, send_evidence("5ig")) == Evidence(transaction="5ig")
     assert read_evidence(OPERATION, "") == Evidence()
+
+
+@pytest.mark.parametrize("mine", [True, False])
+async def test_a_large_answer_is_hashed_once_for_whom_it_was_asked(monkeypatch: pytest.MonkeyPatch, mine: bool) -> None:
+    """By the way that the node's answer takes; a caller with another id, who shares it, has a hash of its own."""
+    asker = admitted(b'{"jsonrpc":"2.0","id":7,"method":"getSlot"}')
+    caller = asker if mine else admitted(b'{"jsonrpc":"2.0","id":8,"method":"getSlot"}')
+
+    async def ask() -> NodeAnswer:
+        body = LargeBody(HASHED_FOR.get())
+        for _ in range(5):
+            body.add(b'{"jsonrpc":"2.0","result":"' + b"x" * 70_000 if not body.size else b"y" * 70_000)
+        body.add(b'","id":1}')
+        answer = judge_large(body, "a", None, b"1")
+        assert answer is not None
+        return answer
+
+    hash_for(asker)
+    answer, threads = await ask(), []
+    monkeypatch.setattr(evidence.asyncio, "to_thread", lambda *work: threads.append(work) or real_to_thread(*work))
+    kept = await evidence_of(caller, OPERATION, answer, 1)
+    assert digest_of(b"[]", answer.reply(caller.id)) in kept
+    assert (len(threads) == 0) is mine
+
+
+async def test_parts_of_a_composed_answer_are_not_hashed() -> None:
+    """None of them is the call's answer."""
+    composed = admitted(b'{"jsonrpc":"2.0","id":7,"method":"suggestPriorityFee"}')
+    hash_for(admitted(b'{"jsonrpc":"2.0","id":7,"method":"getSlot"}'))
+    assert HASHED_FOR.get() == (b"[]", b"7")
+    hash_for(composed)
+    assert HASHED_FOR.get() is None

@@ -372,7 +372,7 @@ class McpDoor:
 
     async def _encoded(self, request: Request, given: Sequence[Reply], encode: Callable[[], bytes]) -> bytes:
         """Encode answers, large ones in a thread."""
-        if sum(len(reply.answer.body) for reply in given if reply.answer is not None) <= _LARGE_BYTES:
+        if sum(reply.answer.size for reply in given if reply.answer is not None) <= _LARGE_BYTES:
             return encode()
         try:
             return await asyncio.to_thread(encode)

@@ -1,0 +1,133 @@
+"""Collects the parts of a node's large body as they arrive, and hashes them on the way.
+
+Implements: large answers (10 MB blocks pass through unparsed); decisions, "Signed roots" (the hash of an answer).
+Pure, beside a variable that says for which caller a task asks. client.py reads the parts, replies.py judges them.
+
+The parts of a large body are never joined: of 10 MB that took a thread 5 to 9 ms, after the last byte. They are hashed
+while the next ones are on their way, 0.2 ms each, so the hash is there when the body is. It covers the parameters and
+the id of the client that asked; of the callers who share the answer, the others have it hashed by calls/evidence.py.
+"""
+
+import re
+from collections.abc import Sequence
+from contextvars import ContextVar
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+ENDS_BYTES = 256  # Of each end of a large result, in which its other members stand.
+_PART_BYTES_MIN = 64 << 10  # Smaller parts are joined: each would cost a write, and 60 bytes of memory.
+# The two ends of a large result: its members in any order and spacing, and nothing else beside them.
+_START = re.compile(
+    rb"""\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?P<id>[0-9]+)\s*,\s*)?"""
+    rb"""(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"result"\s*:"""
+)
+_END_WITH_ID = re.compile(rb""",\s*"id"\s*:\s*(?P<id>[0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z""")
+_END = re.compile(rb"\}\s*\Z")
+
+
+class HashedAnswer(msgspec.Struct, frozen=True):
+    """The SHA-256 of parameters as they were sent, a line feed, and an answer with this id."""
+
+    params: bytes
+    raw_id: bytes
+    digest: bytes
+
+
+# The parameters and the id of the paid call that a task asks for. None: nobody needs a hash.
+HASHED_FOR: ContextVar[tuple[bytes, bytes] | None] = ContextVar("hashed_for", default=None)
+
+
+def place_by_the_ends(parts: Sequence[bytes], request_id: bytes) -> tuple[int, int] | None:
+    """Find the id of a large result, whose length was checked by HTTP, without reading what is between its two ends.
+
+    parts: of the body; the first and the last are at least ENDS_BYTES long. None: another layout, an error, or another
+    id.
+    """
+    start = _START.match(parts[0], 0, ENDS_BYTES)
+    if start is None:
+        return None
+    last, before = parts[-1], sum(map(len, parts[:-1]))
+    ends_from = max(0, len(last) - ENDS_BYTES)
+    if start["id"] is not None:
+        return start.span("id") if start["id"] == request_id and _END.search(last, ends_from) else None
+    named = _END_WITH_ID.search(last, ends_from)
+    if named is None or named["id"] != request_id:
+        return None
+    return before + named.start("id"), before + named.end("id")
+
+
+class LargeBody:
+    """One body on its way. asked: as HASHED_FOR; None: it is not hashed."""
+
+    def __init__(self, asked: tuple[bytes, bytes] | None) -> None:
+        self.size = 0
+        self._parts: list[bytes] = []
+        self._small: list[bytes] = []  # That came last, and are no part yet.
+        self._small_bytes = 0
+        self._asked = asked
+        self._hash: Any = None if asked is None else sha256(asked[0] + b"\n")
+        self._hashed_parts = 0
+        self._place: tuple[int, int] | None = None  # Of an id in the first part.
+
+    def add(self, received: bytes) -> None:
+        self.size += len(received)
+        self._small.append(received)
+        self._small_bytes += len(received)
+        if self._small_bytes >= _PART_BYTES_MIN:
+            self._end_part()
+            self._hash_parts(len(self._parts) - 1)  # The last one may hold the id.
+
+    def parts(self) -> list[bytes]:
+        """End the body. Its parts in order; each but the only one is at least _PART_BYTES_MIN long."""
+        if self._small:
+            if self._parts:
+                self._small.insert(0, self._parts.pop())  # It is not hashed yet.
+            self._end_part()
+        if not self._parts:
+            return [b""]
+        if self._parts[-1].endswith(b"\n"):  # Agave ends its bodies with a line feed.
+            self._parts[-1] = self._parts[-1][:-1]
+        return self._parts
+
+    def hashed(self, place: tuple[int, int]) -> HashedAnswer | None:
+        """The hash of the answer, once its parts are judged. place: of its id. None: nobody asked for it, or the id
+        does not stand where it was looked for."""
+        if self._asked is None:
+            return None
+        last = self._parts[-1]
+        before = sum(map(len, self._parts[:-1]))
+        if self._hashed_parts == 0:
+            self._update(last, place[0], place[1])
+        elif self._place is not None:
+            if place != self._place:
+                return None
+            self._hash.update(last)
+        elif place[0] < before:
+            return None
+        else:
+            self._update(last, place[0] - before, place[1] - before)
+        return HashedAnswer(*self._asked, self._hash.digest())
+
+    def _end_part(self) -> None:
+        self._parts.append(self._small[0] if len(self._small) == 1 else b"".join(self._small))
+        self._small, self._small_bytes = [], 0
+
+    def _hash_parts(self, count: int) -> None:
+        if self._asked is None:
+            return
+        for part in self._parts[self._hashed_parts : count]:
+            start = _START.match(part, 0, ENDS_BYTES) if self._hashed_parts == 0 else None
+            if start is not None and start["id"] is not None:
+                self._place = start.span("id")
+                self._update(part, *self._place)
+            else:
+                self._hash.update(part)
+            self._hashed_parts += 1
+
+    def _update(self, part: bytes, id_start: int, id_end: int) -> None:
+        assert self._asked is not None
+        view = memoryview(part)
+        for piece in (view[:id_start], self._asked[1], view[id_end:]):
+            self._hash.update(piece)
