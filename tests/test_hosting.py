@@ -11,6 +11,7 @@ import pytest
 from ray.exceptions import ActorDiedError
 
 from actors import hosting
+from actors.seats import seat
 from bench.product import ROOT
 
 
@@ -98,10 +99,10 @@ def test_actors_of_a_kind_are_apart_and_not_on_the_head() -> None:
         return {"NodeID": name, "Alive": alive, "Resources": {"node:__internal_head__": 1.0} if head else {}}
 
     head, one, two, gone = node("0", head=True), node("1"), node("2"), node("3", alive=False)
-    assert hosting.seat("account-shard-0", [head]) is None
-    seats = [hosting.seat(f"account-shard-{number}", [two, head, gone, one]) for number in range(4)]
+    assert seat("account-shard-0", [head]) is None
+    seats = [seat(f"account-shard-{number}", [two, head, gone, one]) for number in range(4)]
     assert set(seats) == {"1", "2"} and seats[:2] == seats[2:]
-    assert hosting.seat("send-racer", [head, one, two]) in ("1", "2")
+    assert seat("send-racer", [head, one, two]) in ("1", "2")
 
 
 _TWO_NODES = """
@@ -109,6 +110,7 @@ import asyncio, os, sys
 import ray
 from ray.cluster_utils import Cluster
 from actors import hosting
+from actors.seats import seat
 
 class One:
     async def fingerprint(self):

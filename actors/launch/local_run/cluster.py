@@ -17,6 +17,7 @@ import psutil
 from actors.config import ServeConfig, environment_name
 from actors.launch.front import installation as front
 from actors.launch.local_run.deadlines import GivenUp, within
+from actors.small_actors import SHARED_ACTOR_NAME
 
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"
@@ -87,6 +88,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:middlewares",
+        "RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:without_fallback_proxy",
         # Calls between deployments use Ray's actor calls. Serve's own port for them needs no token, so
         # front/serve_hooks.py closes it.
         "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
@@ -239,10 +241,24 @@ def start_plain_serve(serve_config: ServeConfig) -> None:
 
 
 def run_application(application: Any) -> None:
-    """Deploy the application; returns when its replicas answer."""
+    """Deploy the application. Its replicas answer some seconds later; they are waited for by asking them.
+
+    Serve itself would look once a second, and wait for its own proxy, which is not started (front/serve_hooks.py).
+    """
     from ray import serve
 
-    serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
+    target = serve.RunTarget(application, name=APPLICATION, route_prefix="/")
+    serve.run_many([target], wait_for_applications_running=False)
+
+
+def require_deploying() -> None:
+    """Raise StartFailed where Serve has given the application up: its replicas cannot start."""
+    from ray import serve
+    from ray.serve.schema import ApplicationStatus
+
+    found = serve.status().applications.get(APPLICATION)
+    if found is not None and found.status is ApplicationStatus.DEPLOY_FAILED:
+        raise StartFailed(f"the gateway cannot start: {found.message}")
 
 
 def stop_ray(
@@ -330,9 +346,12 @@ def _name(process: psutil.Process) -> str:
 def process_table(actors: Mapping[str, int]) -> dict[str, int]:
     """Return the process id of every process of this run by name, for the ready file and for measurements.
 
-    actors: process ids by the names of actors, which their command lines do not show.
+    actors: process ids by the names of actors, which their command lines do not show. Those that have one process
+    together are all named.
     """
     known_actors = {pid: name for name, pid in actors.items()}
+    if SHARED_ACTOR_NAME in actors:
+        known_actors[actors[SHARED_ACTOR_NAME]] = SHARED_ACTOR_NAME
     ourselves = psutil.Process()
     table: dict[str, int] = {"launcher": ourselves.pid}
     parent = ourselves.parent()
@@ -348,7 +367,8 @@ def process_table(actors: Mapping[str, int]) -> dict[str, int]:
             unique = f"{name}-{number}"
             number += 1
         table[unique] = process.pid
-    return table
+    running = set(table.values())
+    return table | {name: pid for name, pid in actors.items() if pid in running}
 
 
 _SUPERVISOR = "actors.launch.local_run.supervisor_process"

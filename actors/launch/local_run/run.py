@@ -49,10 +49,12 @@ from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 from actors.telemetry import logs
 from actors.telemetry.metrics_page import metrics_url, place_metrics_page
+from actors.telemetry.shared_process import place_shared_process
 
 logger = logging.getLogger(__name__)
 
-_HEALTHY_SECONDS = 60.0
+_HEALTHY_SECONDS = 120.0  # With the start of the replicas, on a machine that is busy.
+_LOOKS_BETWEEN = 20  # Looks at the health between two at what Serve says.
 _LOOK_SECONDS = 1.0
 # Files below the data folder that --fresh keeps: a key that is deleted takes with it the money of its wallet.
 _KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
@@ -259,6 +261,8 @@ class _Run:
             return False
         with self._screen.step("starting Ray Serve"):
             head.during(lambda: self._parts.place_owners(config))
+            if config.serve.small_actors == "together":
+                head.during(lambda: place_shared_process(config))
             head.during(lambda: place_metrics_page(config))
             has_grpc = config.upstream.yellowstone_url is not None
             head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
@@ -360,7 +364,7 @@ def _tls_addresses(tls: edge.Edge | None) -> dict[str, str | None]:
 
 
 async def _until_healthy(http_url: str, stop: Stop) -> None:
-    """Wait until /health reports that paid calls are accepted. Raises TimeoutError."""
+    """Wait until /health reports that paid calls are accepted. Raises TimeoutError, and StartFailed."""
     try:
         async with asyncio.timeout(_HEALTHY_SECONDS):
             await _seen_healthy(http_url, stop)
@@ -371,6 +375,7 @@ async def _until_healthy(http_url: str, stop: Stop) -> None:
 
 
 async def _seen_healthy(http_url: str, stop: Stop) -> None:
+    looks = 0
     async with aiohttp.ClientSession(timeout=_PROBE) as session:
         while not stop.is_set():
             try:
@@ -379,4 +384,7 @@ async def _seen_healthy(http_url: str, stop: Stop) -> None:
                         return
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 pass  # Not listening yet, or still starting.
+            looks += 1
+            if looks % _LOOKS_BETWEEN == 0:
+                await asyncio.to_thread(cluster.require_deploying)
             await asyncio.sleep(0.1)

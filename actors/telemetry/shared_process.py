@@ -1,0 +1,47 @@
+"""The Ray actor that several small actors of a local run have together.
+
+Implements: decisions, "Small actors of a local run". A thin wrapper around small_actors.py: it has the log and the
+watch of the event loop for all of them.
+"""
+
+import os
+from typing import Any
+
+from actors import hosting, small_actors
+from actors.actor_settings import OF_EVERY_ACTOR
+from actors.config import Config
+from actors.small_actors import SHARED_ACTOR_NAME, RaySpecs, SmallActors, Spec
+from actors.telemetry.metrics_page import ReportingActor
+
+_CALLS_AT_ONCE = 20_000  # Of all of them; each refuses what is too much for itself.
+
+
+class SharedProcessActor(ReportingActor):
+    """Its methods begin with making the actors, so that a process that was started again has them with its first
+    call."""
+
+    def __init__(self, config: Config, fingerprint: str) -> None:
+        super().__init__(config, fingerprint, SHARED_ACTOR_NAME)
+        self._actors = small_actors.here = SmallActors(RaySpecs(), _end_process)
+
+    async def place(self, spec: Spec) -> None:
+        await self._ready()
+        self._actors.place(spec)
+
+    async def call(self, name: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        await self._ready()
+        return await self._actors.call(name, method, arguments)
+
+    async def _assemble(self) -> None:
+        self._actors.start()
+
+
+def _end_process() -> None:
+    os._exit(1)  # Ray starts it again.
+
+
+def place_shared_process(config: Config) -> None:
+    """Start the process that small actors are placed in from now on. Needs a connected Ray; blocks."""
+    hosting.place_with_settings(
+        SharedProcessActor, SHARED_ACTOR_NAME, config, OF_EVERY_ACTOR, calls_at_once=_CALLS_AT_ONCE
+    )
