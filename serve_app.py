@@ -52,8 +52,14 @@ def app(arguments: dict[str, str]) -> Any:
     return application
 
 
+def _place_actors(config: "Config") -> None:
+    """Start the actors while the replicas start, which take longest."""
+    from actors.launch.assembly.placing import place_all
+
+    asyncio.run(place_all(config))
+
+
 def _product_commands() -> Any:
-    from actors.accounts.placing import place_owners
     from actors.launch.assembly.migrations import migrate_all, planned_steps, try_out
     from actors.launch.local_run.run import Parts
     from actors.launch.operator.command_line import command_group
@@ -61,7 +67,7 @@ def _product_commands() -> Any:
     return command_group(
         Parts(
             application=_application,
-            place_owners=lambda config: asyncio.run(place_owners(config)),
+            place_actors=_place_actors,
             migrate=lambda config: asyncio.run(migrate_all(config)),
             planned_steps=lambda config: asyncio.run(planned_steps(config)),
             try_out=lambda config: asyncio.run(try_out(config)),

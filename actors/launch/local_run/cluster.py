@@ -17,6 +17,7 @@ import psutil
 from actors.config import ServeConfig, environment_name
 from actors.launch.front import installation as front
 from actors.launch.local_run.deadlines import GivenUp, within
+from actors.launch.local_run.ray_helpers import set_up_workers, without_helpers
 from actors.small_actors import SHARED_ACTOR_NAME
 
 APPLICATION = "ledger-gateway"
@@ -145,7 +146,6 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
     # Ray's processes inherit this environment, and none of them creates tables.
     os.environ.pop(environment_name("storage.postgres_migrations_url"), None)
     context = _started_ray()
-    _end_log_monitor()
     head = tuple(child for child in psutil.Process().children() if _name(child) in _HEAD)
     assert len(head) == len(_HEAD), head
     return RayHead(str(context.address_info["gcs_address"]), head)
@@ -155,15 +155,17 @@ def _started_ray() -> Any:
     """Start Ray; once more where the 30 s that it gives itself were not enough, as on a busy machine."""
     import ray  # Only now: Ray and Serve read the environment while they are imported.
 
+    set_up_workers()
     for is_last in (False, True):
         try:
-            return ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                namespace=APPLICATION,
-            )
+            with without_helpers():
+                return ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    namespace=APPLICATION,
+                )
         except Exception as error:  # Ray has no common class for errors at its start.
             if is_last or _TIMED_OUT not in str(error):
                 raise StartFailed(
@@ -182,20 +184,6 @@ def _is_rays(process: psutil.Process, folder: str) -> bool:
         return any(argument.startswith(folder) for argument in process.cmdline())
     except psutil.Error:
         return False
-
-
-def _end_log_monitor() -> None:
-    """End Ray's reader of log files. It looks for new lines ten times a second, for nobody: `log_to_driver` is off.
-
-    It takes as much of a core as an actor that has nothing to do. Ray has a switch for it only in `ray start`. Where
-    the parts of Ray used here are others, the reader goes on.
-    """
-    import ray
-
-    try:
-        ray._private.worker._global_node.kill_log_monitor(check_alive=False)
-    except AttributeError as error:
-        logger.info("Ray's reader of log files goes on: %s", error)
 
 
 def start_serve(serve_config: ServeConfig, front_program: Path | None, has_grpc: bool = False) -> None:

@@ -1,7 +1,8 @@
 """Runs the whole product on one machine: starts all parts, waits for a stop signal, stops all parts.
 
 Implements: the README's first command. Checks that fail quickly come first (settings, folder, ports). Then the stores
-and Ray start at the same time, then the application, the demo account, and the ready file.
+and Ray start at the same time, and Serve beside the stores, then the application, with the actors beside its replicas,
+the demo account, and the ready file.
 Not here: the parts of the application (serve_app.py hands it in).
 """
 
@@ -67,7 +68,7 @@ class Parts:
     """The product, assembled by serve_app.py."""
 
     application: Callable[[Config], Any]  # The bound Serve application.
-    place_owners: Callable[[Config], Any]  # Starts the actors that own accounts.
+    place_actors: Callable[[Config], Any]  # Starts the actors that the gateway's replicas look for.
     migrate: Callable[[Config], Config]  # Brings the database to this version's tables; returns the settings for Ray.
     # What `migrate` would do, and the same in a transaction that is rolled back.
     planned_steps: Callable[[Config], tuple[MigrationStep, ...]]
@@ -239,7 +240,7 @@ class _Run:
         if config.serve.tls and config.serve.public_url is None:
             serve = config.serve.model_copy(update={"public_url": edge.https_url(config.serve)})
             config = config.model_copy(update={"serve": serve})
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(2) as pool:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
@@ -254,18 +255,14 @@ class _Run:
                     return False
                 self._head = head
                 supervisor_process.accept_signals(self._stop.set)
+            serve_started = pool.submit(self._start_serve, head, config, front_program)
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 config = self._parts.migrate(config)
+            with self._screen.step("starting Ray Serve"):
+                serve_started.result()
         if self._stop.is_set():
             return False
-        with self._screen.step("starting Ray Serve"):
-            head.during(lambda: self._parts.place_owners(config))
-            if config.serve.small_actors == "together":
-                head.during(lambda: place_shared_process(config))
-            head.during(lambda: place_metrics_page(config))
-            has_grpc = config.upstream.yellowstone_url is not None
-            head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
         replicas = replicas_on(self._cores, config.gateway)
         names = f"{replicas} replica{'s' if replicas > 1 else ''}"
         if has_spare_on(self._cores, config.gateway):
@@ -277,6 +274,7 @@ class _Run:
                 return False
             self._application_runs = True
             head.during(lambda: cluster.run_application(self._parts.application(config)))
+            head.during(lambda: self._parts.place_actors(config))
             head.during(lambda: asyncio.run(_until_healthy(self._http_url, self._stop)))
         if self._edge is not None:
             with self._screen.step("starting TLS"):
@@ -291,6 +289,14 @@ class _Run:
                 account = head.during(lambda: self._prepare_demo(config))
         self._show(head, config, account)
         return True
+
+    def _start_serve(self, head: cluster.RayHead, config: Config, front_program: Path) -> None:
+        """Start Serve, and the process of the small actors, which need no store yet."""
+        if config.serve.small_actors == "together":
+            head.during(lambda: place_shared_process(config))
+        head.during(lambda: place_metrics_page(config))
+        has_grpc = self._embedded_chain or config.upstream.yellowstone_url is not None
+        head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
 
     def _start_stores(self, config: Config) -> Config:
         """Start the stores and the chain, and fund the demo wallet.
