@@ -85,11 +85,12 @@ def place(
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     if may_share and (shared := _shared_process()) is not None:
+        spec = Spec(name, fingerprint, plain_class, arguments)
         try:
-            ray.get(shared.place.remote(Spec(name, fingerprint, plain_class, arguments)), timeout=_ANSWER_SECONDS)
+            if ray.get(shared.place.remote(spec), timeout=_ANSWER_SECONDS):
+                return Reference(name, SharedHandle(shared, name))
         except RayError:
             return Reference(name)  # It starts, or ends to start with the other settings: it keeps what it is told.
-        return Reference(name, SharedHandle(shared, name))
     node = on_node or seat(name, ray.nodes())
 
     for _ in range(_PLACE_TRIES):

@@ -143,6 +143,18 @@ async def test_other_processes_call_it_through_the_shared_one() -> None:
     assert await hosting.ask(hosting.Reference("one", SharedHandle(Shared, "one")), "add", 4) == 5
 
 
+async def test_an_actor_that_has_much_to_do_gets_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_process, "RaySpecs", MemorySpecs)
+    monkeypatch.setattr(small_actors, "here", None)
+    monkeypatch.setattr(shared_process.SharedProcessActor, "_open", shared_process.SharedProcessActor._assemble)
+    shared = shared_process.SharedProcessActor(Config(), "fingerprint", ("busy-",))
+    assert await shared.place(Spec("quiet-0", "settings", Counter, (1,)))
+    assert not await shared.place(Spec("busy-0", "settings", Counter, (1,)))
+    assert await shared.call("quiet-0", "read", ()) == 1
+    with pytest.raises(NoSuchActor):
+        await shared.call("busy-0", "read", ())
+
+
 async def test_the_process_has_one_log_and_one_watch_of_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its actors report their own figures by their own names, as they do apart; the loop is of all of them."""
     written: list[str] = []
@@ -175,3 +187,5 @@ async def test_the_process_has_one_log_and_one_watch_of_its_loop(monkeypatch: py
     async with asyncio.timeout(5):
         await asyncio.gather(*(event.wait() for event in reports.values()))
     assert (written, watched) == (["small-actors"], ["small-actors"])
+    crashes = [of._metrics.registry.get_sample_value("ledger_gateway_background_crashes") for of in actors.values()]
+    assert crashes[0] is not None and crashes[1] is None

@@ -200,11 +200,13 @@ class ReportingActor(hosting.StartingActor):
 
     def __init__(self, config: Config, fingerprint: str, name: str, *, serves_calls: bool = False) -> None:
         super().__init__(fingerprint)
-        self._config, self._name, self._serves_calls, self._metrics = config, name, serves_calls, Metrics()
+        self._config, self._name, self._serves_calls = config, name, serves_calls
+        self._has_process = name == SHARED_ACTOR_NAME or small_actors.here is None
+        self._metrics = Metrics(of_process=self._has_process)
 
     async def _open(self) -> None:
         config = self._config
-        if self._name == SHARED_ACTOR_NAME or small_actors.here is None:
+        if self._has_process:
             logs.set_up(config.telemetry, self._name, config.telemetry.log_dir)
         await self._assemble()
         report = report_for_ever(config, self._name, self._metrics, serves_calls=self._serves_calls)

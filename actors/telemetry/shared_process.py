@@ -18,15 +18,23 @@ _CALLS_AT_ONCE = 20_000  # Of all of them; each refuses what is too much for its
 
 class SharedProcessActor(ReportingActor):
     """Its methods begin with making the actors, so that a process that was started again has them with its first
-    call."""
+    call.
 
-    def __init__(self, config: Config, fingerprint: str) -> None:
+    apart: how the names of actors begin that it does not take.
+    """
+
+    def __init__(self, config: Config, fingerprint: str, apart: tuple[str, ...] = ()) -> None:
         super().__init__(config, fingerprint, SHARED_ACTOR_NAME)
-        self._actors = small_actors.here = SmallActors(RaySpecs(), _end_process)
+        self._actors, self._apart = SmallActors(RaySpecs(), _end_process), apart
+        small_actors.here = self._actors
 
-    async def place(self, spec: Spec) -> None:
+    async def place(self, spec: Spec) -> bool:
+        """Have this actor. False: it is to have a process of its own."""
         await self._ready()
+        if spec.name.startswith(self._apart):
+            return False
         self._actors.place(spec)
+        return True
 
     async def call(self, name: str, method: str, arguments: tuple[Any, ...]) -> Any:
         await self._ready()
@@ -40,8 +48,8 @@ def _end_process() -> None:
     os._exit(1)  # Ray starts it again.
 
 
-def place_shared_process(config: Config) -> None:
+def place_shared_process(config: Config, apart: tuple[str, ...] = ()) -> None:
     """Start the process that small actors are placed in from now on. Needs a connected Ray; blocks."""
     hosting.place_with_settings(
-        SharedProcessActor, SHARED_ACTOR_NAME, config, OF_EVERY_ACTOR, calls_at_once=_CALLS_AT_ONCE
+        SharedProcessActor, SHARED_ACTOR_NAME, config, OF_EVERY_ACTOR, apart, calls_at_once=_CALLS_AT_ONCE
     )

@@ -46,6 +46,7 @@ from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
 from actors.local_servers.private_files import write_private
 from actors.provider_config import shown_url
+from actors.signals import api as classifier_names
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 from actors.telemetry import logs
@@ -293,7 +294,9 @@ class _Run:
     def _start_serve(self, head: cluster.RayHead, config: Config, front_program: Path) -> None:
         """Start Serve, and the process of the small actors, which need no store yet."""
         if config.serve.small_actors == "together":
-            head.during(lambda: place_shared_process(config))
+            # The whole traffic of a public network is half a core for the classifier: it has a process of its own.
+            apart = () if self._embedded_chain else (classifier_names.ACTOR_PREFIX,)
+            head.during(lambda: place_shared_process(config, apart))
         head.during(lambda: place_metrics_page(config))
         has_grpc = self._embedded_chain or config.upstream.yellowstone_url is not None
         head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
