@@ -76,7 +76,6 @@ def place(
     The actor is detached and always restarted: it outlives the process that placed it, and a new process loads its
     state from the stores. An actor with other settings or of another version, as its `fingerprint` method shows, is
     replaced. It reserves no CPU in Ray's accounting. Blocks for as long as a new process takes to start.
-
     On a cluster it starts on the machine that `seat` names, and on another one where that is lost.
     on_node: the id of the node where it must be: it never starts on another one (`remove_of_lost_nodes`).
     """

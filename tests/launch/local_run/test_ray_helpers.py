@@ -1,8 +1,6 @@
 """Guards what a local run has Ray start and load: no more than it needs, and all as before where Ray has changed."""
 
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -68,17 +66,3 @@ def test_workers_are_told_once_and_a_ray_without_the_hook_is_not(monkeypatch: py
     monkeypatch.delattr(ray_constants, "WORKER_PROCESS_SETUP_HOOK_ENV_VAR")
     set_up_workers()
     assert os.environ[name] == ""
-
-
-def test_serve_runs_without_pandas_in_a_process_that_was_set_up() -> None:
-    """As in an installation that has none; the test environment has it, for the clients."""
-    code = """
-import importlib.util, sys
-hook = "actors.launch.local_run.worker_setup.leave_pandas_out"
-module, _, name = hook.rpartition(".")
-getattr(importlib.import_module(module), name)()
-import ray.serve
-assert not [one for one in sys.modules if one.startswith(("pandas.", "pyarrow"))]
-assert importlib.util.find_spec("pyarrow"), "exports of signals ask for it"
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
