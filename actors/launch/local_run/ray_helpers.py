@@ -8,8 +8,10 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import actors
 from actors.launch.local_run import worker_setup
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ def set_up_workers() -> None:
         logger.info("Ray's processes load packages that nobody uses: it has no %s", _HOOK_VARIABLE)
         return
     os.environ[variable] = f"{worker_setup.__name__}.{worker_setup.leave_pandas_out.__name__}"
+    # Ray tells its processes this one's search path only later, with their first task.
+    root = str(Path(actors.__file__).parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from ray._private import node, ray_constants, utils
 
 from actors.launch.local_run import ray_helpers
 from actors.launch.local_run.ray_helpers import set_up_workers, without_helpers
+from bench.product import ROOT
 
 STARTERS = ("start_log_monitor", "start_monitor", "start_api_server")
 
@@ -60,7 +61,9 @@ def test_workers_are_told_once_and_a_ray_without_the_hook_is_not(monkeypatch: py
     name = ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR
     monkeypatch.setattr(ray_helpers.worker_setup, "leave_pandas_out", lambda: done.append("here"))
     monkeypatch.setitem(os.environ, name, "")
+    monkeypatch.setitem(os.environ, "PYTHONPATH", "/of/the/user")
     set_up_workers()
+    assert os.environ["PYTHONPATH"] == f"{ROOT}{os.pathsep}/of/the/user"  # The hook runs before Ray tells the path.
     assert done == ["here"] and os.environ[name] == "actors.launch.local_run.worker_setup.<lambda>"
     monkeypatch.setitem(os.environ, name, "")
     monkeypatch.delattr(ray_constants, "WORKER_PROCESS_SETUP_HOOK_ENV_VAR")
