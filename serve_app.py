@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def _application(config: "Config") -> Any:
     from actors.gateway.actor import application  # Imports Ray, which reads the environment: not before it is set.
-    from actors.launch.assembly.replica import assemble
+    from actors.launch.assembly.opening import assembled
     from actors.launch.front.serve_hooks import drain_seconds
     from actors.methods import catalog
 
     catalog.check()
-    return application(config, assemble, drain_seconds())
+    return application(config, assembled, drain_seconds())
 
 
 def build(arguments: dict[str, str]) -> Any:
@@ -52,14 +52,8 @@ def app(arguments: dict[str, str]) -> Any:
     return application
 
 
-def _place_actors(config: "Config") -> None:
-    """Start the actors while the replicas start, which take longest."""
-    from actors.launch.assembly.placing import place_all
-
-    asyncio.run(place_all(config))
-
-
 def _product_commands() -> Any:
+    from actors.accounts.placing import place_owners
     from actors.launch.assembly.migrations import migrate_all, planned_steps, try_out
     from actors.launch.local_run.run import Parts
     from actors.launch.operator.command_line import command_group
@@ -67,7 +61,7 @@ def _product_commands() -> Any:
     return command_group(
         Parts(
             application=_application,
-            place_actors=_place_actors,
+            place_owners=lambda config: asyncio.run(place_owners(config)),
             migrate=lambda config: asyncio.run(migrate_all(config)),
             planned_steps=lambda config: asyncio.run(planned_steps(config)),
             try_out=lambda config: asyncio.run(try_out(config)),

@@ -3,8 +3,7 @@
 Implements: design, "Measured facts" ("Ray places, names, supervises and restarts the shard actors and tells their
 addresses"). With small_actors.py the only shared module that imports Ray. Each function imports it when called: Ray
 reads its settings from the environment while it is imported, so the environment must be set before. Tests use the plain
-classes directly. In a local run some actors have one process together (small_actors.py): they are placed and found by
-the same functions.
+classes directly. Actors that have one process together (small_actors.py) are placed and found by the same functions.
 """
 
 import asyncio
@@ -20,6 +19,7 @@ from actors import small_actors
 from actors.actor_settings import differences, fingerprint, part_of
 from actors.background import Background
 from actors.config import Config
+from actors.free_memory import trim
 from actors.seats import seat
 from actors.small_actors import SHARED_ACTOR_NAME, ActorFailed, LocalHandle, RaySpecs, SharedHandle, Spec
 
@@ -29,6 +29,7 @@ NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
 _PLACE_TRIES = 3
+_SHARED_SECONDS = 30.0  # Also while its process starts: a name that is not placed yet is nobody's.
 _PULSE_SECONDS = 5.0
 _STARTING_PULSES = 3
 _NODE_CHARACTERS = 12  # Of a node's id, in the names of actors: 48 random bits.
@@ -86,7 +87,7 @@ def place(
     if may_share and (shared := _shared_process()) is not None:
         spec = Spec(name, fingerprint, plain_class, arguments)
         try:
-            if ray.get(shared.place.remote(spec), timeout=_ANSWER_SECONDS):
+            if ray.get(shared.place.remote(spec), timeout=_SHARED_SECONDS):
                 return Reference(name, SharedHandle(shared, name))
         except RayError:
             return Reference(name)  # It starts, or ends to start with the other settings: it keeps what it is told.
@@ -335,12 +336,13 @@ class ActorClient:
 
 
 def tune_gc() -> None:
-    """Make garbage collection rare, and exclude all present objects from it. Call it at the end of a process's start.
+    """Make garbage collection rare, without all present objects, and give free memory back. Call it after a start.
 
     A request makes few reference cycles, and by default the collector runs every few requests. Where a
     flood makes many, one pass over 50,000 young objects holds the loop for 15 to 24 ms, and one over 10,000 for 5 ms.
     """
     gc.collect()
+    trim()
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
 

@@ -23,7 +23,7 @@ SERVING_TICK_SECONDS: Final = 0.005  # Of the loops that calls wait for. A round
 TICK_SECONDS: Final = 0.02  # Of the other loops: mostly idle, so that each tick wakes a process.
 _ASLEEP_TICK_SECONDS: Final = 0.1
 _AWAKE_SECONDS: Final = 10.0  # After the latest tick in which the loop's thread worked for as long as this:
-_WORK_SECONDS: Final = 0.005
+_WORK_SECONDS: Final = 0.01  # Above what collecting the process's own figures takes, every two seconds.
 
 
 class LoopClock(Protocol):

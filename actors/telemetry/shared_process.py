@@ -4,6 +4,7 @@ Implements: decisions, "Small actors of a local run". A thin wrapper around smal
 watch of the event loop for all of them.
 """
 
+import importlib
 import os
 from typing import Any
 
@@ -20,12 +21,13 @@ class SharedProcessActor(ReportingActor):
     """Its methods begin with making the actors, so that a process that was started again has them with its first
     call.
 
-    apart: how the names of actors begin that it does not take.
+    apart: how the names of actors begin that it does not take. needs: a module that imports their classes, which it
+    loads while nobody waits for them.
     """
 
-    def __init__(self, config: Config, fingerprint: str, apart: tuple[str, ...] = ()) -> None:
+    def __init__(self, config: Config, fingerprint: str, apart: tuple[str, ...] = (), needs: str = "") -> None:
         super().__init__(config, fingerprint, SHARED_ACTOR_NAME)
-        self._actors, self._apart = SmallActors(RaySpecs(), _end_process), apart
+        self._actors, self._apart, self._needs = SmallActors(RaySpecs(), _end_process), apart, needs
         small_actors.here = self._actors
 
     async def place(self, spec: Spec) -> bool:
@@ -41,6 +43,8 @@ class SharedProcessActor(ReportingActor):
         return await self._actors.call(name, method, arguments)
 
     async def _assemble(self) -> None:
+        if self._needs:
+            importlib.import_module(self._needs)
         self._actors.start()
 
 
@@ -48,8 +52,8 @@ def _end_process() -> None:
     os._exit(1)  # Ray starts it again.
 
 
-def place_shared_process(config: Config, apart: tuple[str, ...] = ()) -> None:
+def place_shared_process(config: Config, apart: tuple[str, ...] = (), needs: str = "") -> None:
     """Start the process that small actors are placed in from now on. Needs a connected Ray; blocks."""
     hosting.place_with_settings(
-        SharedProcessActor, SHARED_ACTOR_NAME, config, OF_EVERY_ACTOR, apart, calls_at_once=_CALLS_AT_ONCE
+        SharedProcessActor, SHARED_ACTOR_NAME, config, OF_EVERY_ACTOR, apart, needs, calls_at_once=_CALLS_AT_ONCE
     )

@@ -8,7 +8,6 @@ The owners come after these: where they are replaced, their accounts wait for th
 import asyncio
 from collections.abc import Awaitable
 
-from actors.accounts.placing import place_owners
 from actors.config import Config
 from actors.deposits.usdc.host import place_watchers
 from actors.launch.assembly.deposit_watcher import open_accounts, open_node
@@ -18,11 +17,6 @@ from actors.launch.assembly.webhooks import place_all_dispatchers
 from actors.memos.host import place_sender
 from actors.signals.host import place_classifiers
 from actors.streams.hub.host import place_hub
-
-
-async def place_all(config: Config) -> None:
-    """Start or replace the owners, too. For a start, when nobody has accounts in memory yet."""
-    await asyncio.gather(place_owners(config), place_beside_owners(config))
 
 
 async def place_beside_owners(config: Config) -> None:

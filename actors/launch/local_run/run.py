@@ -1,8 +1,8 @@
 """Runs the whole product on one machine: starts all parts, waits for a stop signal, stops all parts.
 
 Implements: the README's first command. Checks that fail quickly come first (settings, folder, ports). Then the stores
-and Ray start at the same time, and Serve beside the stores, then the application, with the actors beside its replicas,
-the demo account, and the ready file.
+and Ray start at the same time, and Serve and the process of small actors beside the stores, then the application, the
+demo account, and the ready file.
 Not here: the parts of the application (serve_app.py hands it in).
 """
 
@@ -60,6 +60,7 @@ _LOOKS_BETWEEN = 20  # Looks at the health between two at what Serve says.
 _LOOK_SECONDS = 1.0
 # Files below the data folder that --fresh keeps: a key that is deleted takes with it the money of its wallet.
 _KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
+_PARTS_OF_ACTORS = "actors.launch.assembly.placing"  # Imports the classes of all actors beside the owners.
 _STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
 _PROBE = aiohttp.ClientTimeout(total=2)
 
@@ -69,7 +70,7 @@ class Parts:
     """The product, assembled by serve_app.py."""
 
     application: Callable[[Config], Any]  # The bound Serve application.
-    place_actors: Callable[[Config], Any]  # Starts the actors that the gateway's replicas look for.
+    place_owners: Callable[[Config], Any]  # Starts the actors that own accounts.
     migrate: Callable[[Config], Config]  # Brings the database to this version's tables; returns the settings for Ray.
     # What `migrate` would do, and the same in a transaction that is rolled back.
     planned_steps: Callable[[Config], tuple[MigrationStep, ...]]
@@ -193,6 +194,7 @@ class _Run:
         leftovers.remove_old_logs(self._data.logs)
         try:
             if self._start(run_folder):
+                hosting.tune_gc()
                 self._wait_for_stop()
             return 0
         except cluster.RayGone:
@@ -241,7 +243,7 @@ class _Run:
         if config.serve.tls and config.serve.public_url is None:
             serve = config.serve.model_copy(update={"public_url": edge.https_url(config.serve)})
             config = config.model_copy(update={"serve": serve})
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(3) as pool:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
@@ -256,12 +258,17 @@ class _Run:
                     return False
                 self._head = head
                 supervisor_process.accept_signals(self._stop.set)
-            serve_started = pool.submit(self._start_serve, head, config, front_program)
+            beside = [
+                pool.submit(self._start_serve, head, config, front_program),
+                pool.submit(self._start_small_actors, head, config),
+            ]
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 config = self._parts.migrate(config)
             with self._screen.step("starting Ray Serve"):
-                serve_started.result()
+                head.during(lambda: self._parts.place_owners(config))
+                for started in beside:
+                    started.result()
         if self._stop.is_set():
             return False
         replicas = replicas_on(self._cores, config.gateway)
@@ -275,7 +282,6 @@ class _Run:
                 return False
             self._application_runs = True
             head.during(lambda: cluster.run_application(self._parts.application(config)))
-            head.during(lambda: self._parts.place_actors(config))
             head.during(lambda: asyncio.run(_until_healthy(self._http_url, self._stop)))
         if self._edge is not None:
             with self._screen.step("starting TLS"):
@@ -292,14 +298,16 @@ class _Run:
         return True
 
     def _start_serve(self, head: cluster.RayHead, config: Config, front_program: Path) -> None:
-        """Start Serve, and the process of the small actors, which need no store yet."""
+        has_grpc = self._embedded_chain or config.upstream.yellowstone_url is not None
+        head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
+
+    def _start_small_actors(self, head: cluster.RayHead, config: Config) -> None:
+        """Start the process that the replicas place small actors in. It loads their parts meanwhile."""
         if config.serve.small_actors == "together":
             # The whole traffic of a public network is half a core for the classifier: it has a process of its own.
             apart = () if self._embedded_chain else (classifier_names.ACTOR_PREFIX,)
-            head.during(lambda: place_shared_process(config, apart))
+            head.during(lambda: place_shared_process(config, apart, _PARTS_OF_ACTORS))
         head.during(lambda: place_metrics_page(config))
-        has_grpc = self._embedded_chain or config.upstream.yellowstone_url is not None
-        head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
 
     def _start_stores(self, config: Config) -> Config:
         """Start the stores and the chain, and fund the demo wallet.
