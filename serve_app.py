@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def _application(config: "Config") -> Any:
     from actors.gateway.actor import application  # Imports Ray, which reads the environment: not before it is set.
-    from actors.launch.assembly.replica import assemble
+    from actors.launch.assembly.opening import assembled
     from actors.launch.front.serve_hooks import drain_seconds
     from actors.methods import catalog
 
     catalog.check()
-    return application(config, assemble, drain_seconds())
+    return application(config, assembled, drain_seconds())
 
 
 def build(arguments: dict[str, str]) -> Any:

@@ -38,6 +38,9 @@ class ServeConfig(Branch):
         None, description="PEM file with certificate chain and private key; without one a local run makes its own"
     )
     internal_port_first: int = Field(21_000, ge=1024, le=60_000, description="first of 1,000 ports behind the front")
+    small_actors: Literal["together", "apart"] = Field(
+        "together", description="whether a local run has one process for its small actors, or one for each"
+    )
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
     connections_max: int = Field(8_192, ge=256, le=1_000_000, description="client connections to one machine at once")
     request_seconds_max: int = Field(5, ge=1, le=60, description="time limit for a request's head and first 15 kB")

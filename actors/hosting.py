@@ -1,32 +1,35 @@
 """Runs plain classes as Ray actors: names, places and finds them.
 
 Implements: design, "Measured facts" ("Ray places, names, supervises and restarts the shard actors and tells their
-addresses"). The only shared module that imports Ray. Each function imports it when called: Ray reads its settings from
-the environment while it is imported, so the environment must be set before. Tests use the plain classes directly.
+addresses"). With small_actors.py the only shared module that imports Ray. Each function imports it when called: Ray
+reads its settings from the environment while it is imported, so the environment must be set before. Tests use the plain
+classes directly. Actors that have one process together (small_actors.py) are placed and found by the same functions.
 """
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
 import socket
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from actors import small_actors
 from actors.actor_settings import differences, fingerprint, part_of
 from actors.background import Background
 from actors.config import Config
+from actors.free_memory import trim
+from actors.seats import seat
+from actors.small_actors import SHARED_ACTOR_NAME, ActorFailed, LocalHandle, RaySpecs, SharedHandle, Spec
 
 logger = logging.getLogger(__name__)
 
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
-_HEAD_RESOURCE = "node:__internal_head__"  # Ray gives it to the head's node alone.
 _PLACE_TRIES = 3
+_SHARED_SECONDS = 30.0  # Also while its process starts: a name that is not placed yet is nobody's.
 _PULSE_SECONDS = 5.0
 _STARTING_PULSES = 3
 _NODE_CHARACTERS = 12  # Of a node's id, in the names of actors: 48 random bits.
@@ -64,15 +67,16 @@ def place(
     *arguments: Any,
     calls_at_once: int | None = None,
     on_node: str | None = None,
+    may_share: bool = False,
 ) -> Reference:
     """Return a reference to the named actor of this class; start the actor where it does not run.
 
     calls_at_once: calls above this number wait inside Ray. None: Ray's default, 1,000 for classes with async methods.
+    may_share: whether it goes into the process of small actors, where there is one.
 
     The actor is detached and always restarted: it outlives the process that placed it, and a new process loads its
     state from the stores. An actor with other settings or of another version, as its `fingerprint` method shows, is
     replaced. It reserves no CPU in Ray's accounting. Blocks for as long as a new process takes to start.
-
     On a cluster it starts on the machine that `seat` names, and on another one where that is lost.
     on_node: the id of the node where it must be: it never starts on another one (`remove_of_lost_nodes`).
     """
@@ -80,6 +84,13 @@ def place(
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    if may_share and (shared := _shared_process()) is not None:
+        spec = Spec(name, fingerprint, plain_class, arguments)
+        try:
+            if ray.get(shared.place.remote(spec), timeout=_SHARED_SECONDS):
+                return Reference(name, SharedHandle(shared, name))
+        except RayError:
+            return Reference(name)  # It starts, or ends to start with the other settings: it keeps what it is told.
     node = on_node or seat(name, ray.nodes())
 
     for _ in range(_PLACE_TRIES):
@@ -111,20 +122,14 @@ def place(
     raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
 
 
-def seat(name: str, nodes: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the id of the node that an actor starts on. None: any.
+def _shared_process() -> Any:
+    """Return Ray's handle of the process of small actors. None: there is none, as on a cluster."""
+    import ray
 
-    nodes: as of `ray.nodes()`. The workers take turns by the number at the end of the name, so that the actors of a
-    kind are apart; each kind begins at another worker. The head is left to Ray's own processes where there is a worker.
-    """
-    workers = sorted(
-        str(node["NodeID"]) for node in nodes if node["Alive"] and _HEAD_RESOURCE not in node.get("Resources", {})
-    )
-    if not workers:
+    try:
+        return ray.get_actor(SHARED_ACTOR_NAME, namespace=NAMESPACE)
+    except ValueError:
         return None
-    kind = name.rstrip("0123456789")
-    number = int(name[len(kind) :] or 0)  # The first of a kind may have none.
-    return workers[(zlib.crc32(kind.rstrip("-").encode()) + number) % len(workers)]
 
 
 def place_with_settings(
@@ -135,14 +140,15 @@ def place_with_settings(
     *more: Any,
     calls_at_once: int | None = None,
     on_node: str | None = None,
+    may_share: bool = False,
 ) -> Reference:
     """Place an actor with the part of the settings that it uses; it is replaced when one of them changes.
 
     more: what its constructor takes after its settings and their fingerprint.
     """
     mine = fingerprint(config, uses)
-    part = part_of(config, uses)
-    return place(actor_class, name, mine, part, mine, *more, calls_at_once=calls_at_once, on_node=on_node)
+    taken = part_of(config, uses), mine, *more
+    return place(actor_class, name, mine, *taken, calls_at_once=calls_at_once, on_node=on_node, may_share=may_share)
 
 
 def this_node() -> str:
@@ -151,7 +157,8 @@ def this_node() -> str:
 
 
 def this_actor() -> str:
-    """Return the name of the actor that runs in this process; empty where none does, or it has none."""
+    """Return the name of the actor that runs in this process; empty where none does, or it has none. Small actors that
+    have one process together have its name here."""
     import ray
 
     return (ray.get_runtime_context().get_actor_name() or "") if ray.is_initialized() else ""
@@ -179,24 +186,29 @@ def remove(name: str) -> None:
     """End the actor of this name, if there is one."""
     import ray
 
-    with contextlib.suppress(ValueError):  # There is none, or another process was faster.
+    try:
         ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
+    except ValueError:  # There is none, or another process was faster; or it has its process with others.
+        specs = RaySpecs()
+        if specs.has(name):
+            specs.forget(name)
+            restart(SHARED_ACTOR_NAME)  # The others go on, as after the end of a process.
 
 
 def names(prefix: str = "") -> list[str]:
     """Return the names of the product's actors that begin with this, in order. Raises ActorUnreachable where this
     process is not connected to Ray."""
     found = _connected_ray().util.list_named_actors(all_namespaces=True)
-    return sorted(one["name"] for one in found if one["namespace"] == NAMESPACE and one["name"].startswith(prefix))
+    alone = {one["name"] for one in found if one["namespace"] == NAMESPACE}
+    shared = RaySpecs().names() if SHARED_ACTOR_NAME in alone else ()
+    return sorted(name for name in {*alone, *shared} if name.startswith(prefix))
 
 
 def remove_others(prefix: str, kept: Collection[str]) -> None:
     """End the actors whose name has this prefix and is not among `kept`, left by a run with more actors."""
-    import ray
-
     for name in names(prefix):
         if name not in kept:
-            ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
+            remove(name)
 
 
 def restart(name: str) -> None:
@@ -235,7 +247,7 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
         async with asyncio.timeout(wait_seconds):
             found = handle if reference is None else await reference.handle()
             return await getattr(found, method).remote(*arguments)
-    except (RayError, TimeoutError) as error:
+    except (RayError, TimeoutError, ActorFailed) as error:
         if isinstance(error, ActorDiedError) and reference is not None:
             reference.forget()
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
@@ -324,12 +336,13 @@ class ActorClient:
 
 
 def tune_gc() -> None:
-    """Make garbage collection rare, and exclude all present objects from it. Call it at the end of a process's start.
+    """Make garbage collection rare, without all present objects, and give free memory back. Call it after a start.
 
     A request makes few reference cycles, and by default the collector runs every few requests. Where a
     flood makes many, one pass over 50,000 young objects holds the loop for 15 to 24 ms, and one over 10,000 for 5 ms.
     """
     gc.collect()
+    trim()
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
 
@@ -376,7 +389,12 @@ def _connected_ray(about: str = "") -> Any:
 
 def find(name: str) -> Any:
     """Return the handle of a named actor. Raises ActorUnreachable when there is none."""
+    if small_actors.here is not None and small_actors.here.has(name):
+        return LocalHandle(small_actors.here, name)
     try:
         return _connected_ray(f"{name}: ").get_actor(name, namespace=NAMESPACE)
     except ValueError as error:
-        raise ActorUnreachable(f"{name}: no such actor") from error
+        shared = _shared_process()
+        if shared is None or not RaySpecs().has(name):
+            raise ActorUnreachable(f"{name}: no such actor") from error
+        return SharedHandle(shared, name)

@@ -19,6 +19,7 @@ SCENARIOS = {
     "placement": ("placement", "main", "a simulation: hot accounts over owners and replicas, up to 1,000,000 calls/s"),
     "edge": ("two_doors", "edge", "calls over HTTPS beside plain ones"),
     "mcp": ("two_doors", "mcp", "processor time of a call as an MCP tool beside the same call as JSON-RPC"),
+    "rest": ("rest", "main", "a local run that nobody uses: its start, processor, memory and processes, by part"),
     "blocks": ("blocks", "main", "answers of 1 MB and 10 MB, direct and through the product"),
     "mix": ("mix", "main", "a day's mix of calls, from 100 bytes to 10 MB, beside the node and a hand-written gateway"),
     "node-calls": ("node_calls", "main", "processor time of one read to a node, layer by layer"),

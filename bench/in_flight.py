@@ -178,6 +178,7 @@ def main(
 ) -> dict[str, Any]:
     """Measure very many sends in flight at once; takes about two minutes."""
     settings = _ROOM | {"LEDGER_SENDS__RACERS": str(racers), "LEDGER_SENDS__TPU": str(tpu).lower()}
+    settings["LEDGER_SERVE__SMALL_ACTORS"] = "apart"  # The loop of each racer is measured.
     with systems.gateway(None, settings) as system:
         found = asyncio.run(measure(system, sends, delay_slots))
     scenario.show("sends in flight at one moment", ("figure", "value"), found.items())

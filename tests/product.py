@@ -31,6 +31,7 @@ _SETTINGS = {
 }
 _WHOLE = {"ray::ServeReplica": 2, "ray::AccountShard": 1, "redis-server": 1, "haproxy.cfg": 1}
 _WHOLE_SECONDS = 120.0
+_SHARED = "ray::SharedProcessActor"  # Has the first actor of each kind, unless `serve.small_actors` is "apart".
 KILL_AT = "kill-at"  # A file beside the data folder.
 
 
@@ -67,6 +68,14 @@ class StaffedProduct(Product):
         staff, self._staff = self._staff, None
         if staff is not None:
             staff.close()
+
+
+def processes_of(product: Product, mark: str) -> list[int]:
+    """The processes with small actors of a kind, which all of them share their first one's process with.
+
+    mark: of those that have processes of their own.
+    """
+    return [*product.running(_SHARED), *product.running(mark)]
 
 
 def _take_turn(shared: Path) -> None:

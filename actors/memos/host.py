@@ -79,4 +79,4 @@ def place_sender(config: Config, open_node: OpenNode) -> hosting.Reference | Non
     if not config.memos.enabled:
         hosting.remove(ACTOR_NAME)
         return None
-    return hosting.place_with_settings(MemoSenderActor, ACTOR_NAME, config, USES, open_node)
+    return hosting.place_with_settings(MemoSenderActor, ACTOR_NAME, config, USES, open_node, may_share=True)

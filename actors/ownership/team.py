@@ -25,6 +25,11 @@ class Team(NamedTuple):
     take_seconds: float
     group: int = GROUP_SLICES
 
+    def may_share(self, name: str) -> bool:
+        """Return whether this actor is one of the small ones of a local run, which share a process. Those beside it
+        have processes of their own: an operator wants more of them to use more processors."""
+        return name == self.names(1)[0]
+
 
 def is_even(team: Team, counts: Mapping[str, int], names: Collection[str]) -> bool:
     """Whether these actors hold all slices, each as many as another, or one more."""

@@ -134,7 +134,7 @@ class SendRacerActor(ReportingActor):
     def _place(self, name: str) -> None:
         """Start a racer with the settings of this one."""
         more = (self._config, self._fingerprint, name, self._open_settling, self._open_nodes)
-        hosting.place(SendRacerActor, name, self._fingerprint, *more, calls_at_once=_CALLS_AT_ONCE)
+        hosting.place(SendRacerActor, name, self._fingerprint, *more, **_how_placed(name))
 
     async def ask_nodes(self, command: NodeCommand) -> NodeReply:
         """Carry out an operator's command about the nodes. Racers do, as there is always one, and it has nodes."""
@@ -235,12 +235,16 @@ def identity_of(sends: SendsConfig) -> Ed25519PrivateKey:
     )
 
 
+def _how_placed(name: str) -> dict[str, Any]:
+    return {"calls_at_once": _CALLS_AT_ONCE, "may_share": RACERS.may_share(name)}
+
+
 async def place_racers(config: Config, open_settling: OpenSettling, open_nodes: OpenNodes) -> int:
     """Have as many racers as are wanted, each with its even share of the slices. Returns how many. Needs a connected
     Ray. May be called again at any time, and by several processes at once."""
 
     def place(name: str) -> Any:
         more = name, open_settling, open_nodes
-        return hosting.place_with_settings(SendRacerActor, name, config, USES, *more, calls_at_once=_CALLS_AT_ONCE)
+        return hosting.place_with_settings(SendRacerActor, name, config, USES, *more, **_how_placed(name))
 
     return await place_team(config.storage, RACERS, config.sends.racers, place)

@@ -170,9 +170,8 @@ async def _have(
         name = f"{ACTOR_PREFIX}{part}"
         if name in running:
             return hosting.Reference(name)
-        return hosting.place(
-            *(SignalClassifierActor, name, fingerprint), *(config, fingerprint, part, count, open_node)
-        )
+        more = config, fingerprint, part, count, open_node
+        return hosting.place(SignalClassifierActor, name, fingerprint, *more, may_share=part == 0)
 
     # In threads: each call blocks while a new process starts.
     references = await asyncio.gather(*(asyncio.to_thread(placed, part) for part in range(count)))

@@ -6,7 +6,9 @@ ready together. A round is measured too short by up to the time between two tick
 
 A timer and not a hook around each callback: Ray's loops are uvloop's, which runs callbacks outside Python. The ticks of
 an idle process take 0.5 to 0.9 % of a core when they are 5 ms apart, and 0.25 to 0.4 % when they are 20 ms apart,
-because each wakes the process; in a busy loop a tick is 3 µs.
+because each wakes the process; in a busy loop a tick is 3 µs. So a loop that has done next to nothing for ten seconds
+is looked at ten times a second. The first round that works after that is measured too short by up to 0.1 s; from the
+next tick on the watch is awake again.
 Not here: what lateness means (loop_lateness.py), the page (metrics_page.py).
 """
 
@@ -19,6 +21,9 @@ from actors.telemetry.metrics import Metrics
 
 SERVING_TICK_SECONDS: Final = 0.005  # Of the loops that calls wait for. A round of 20 ms is seen as at least 15.
 TICK_SECONDS: Final = 0.02  # Of the other loops: mostly idle, so that each tick wakes a process.
+_ASLEEP_TICK_SECONDS: Final = 0.1
+_AWAKE_SECONDS: Final = 10.0  # After the latest tick in which the loop's thread worked for as long as this:
+_WORK_SECONDS: Final = 0.01  # Above what collecting the process's own figures takes, every two seconds.
 
 
 class LoopClock(Protocol):
@@ -35,7 +40,7 @@ class LoopWatch:
     def __init__(self, metrics: Metrics, tick_seconds: float = TICK_SECONDS, clock: LoopClock | None = None) -> None:
         self._metrics, self._tick_seconds, self._clock = metrics, tick_seconds, clock or SystemClock()
         self._held, self._stalled = RecentMaximum(), RecentMaximum()
-        self._due = self._worked_before = 0.0
+        self._due = self._worked_before = self._awake_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -43,6 +48,7 @@ class LoopWatch:
         text = "Longest event_loop_{}_seconds of the last minute."
         self._metrics.watch("event_loop_held_max_seconds", text.format("held"), lambda: held.value(now()))
         self._metrics.watch("event_loop_stalled_max_seconds", text.format("stalled"), lambda: stalled.value(now()))
+        self._awake_until = now() + _AWAKE_SECONDS
         self._set_timer(now(), self._clock.thread_seconds())
 
     def stop(self) -> None:
@@ -57,8 +63,11 @@ class LoopWatch:
         self._metrics.loop_stalled_seconds.observe(stalled)
         self._held.add(held, now)
         self._stalled.add(stalled, now)
+        if worked - self._worked_before >= _WORK_SECONDS:
+            self._awake_until = now + _AWAKE_SECONDS
         self._set_timer(now, worked)
 
     def _set_timer(self, now: float, worked: float) -> None:
-        self._due, self._worked_before = now + self._tick_seconds, worked
-        self._timer = asyncio.get_running_loop().call_later(self._tick_seconds, self._tick)
+        seconds = self._tick_seconds if now < self._awake_until else max(self._tick_seconds, _ASLEEP_TICK_SECONDS)
+        self._due, self._worked_before = now + seconds, worked
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._tick)

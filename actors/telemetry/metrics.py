@@ -93,9 +93,12 @@ class Calls(Collector):
 
 
 class Metrics:
-    """The metrics of one process. Tests and tools may make several."""
+    """The metrics of one process. Tests and tools may make several.
 
-    def __init__(self) -> None:
+    of_process: False for those of one of several actors in a process that tells its own figures by itself.
+    """
+
+    def __init__(self, *, of_process: bool = True) -> None:
         self.registry = CollectorRegistry()
         self._calls = Calls()
         self.registry.register(self._calls)
@@ -134,7 +137,8 @@ class Metrics:
         )
         self._gauges: dict[str, Gauge] = {}
         text = "Background work of this process that ended by an error that nobody expected."
-        self.watch("background_crashes", text, lambda: Background.crashes)
+        if of_process:
+            self.watch("background_crashes", text, lambda: Background.crashes)
 
     def call_ended(self, method: str, outcome: int, charged: int, seconds: float | None) -> None:
         """Count the end of an admitted call.

@@ -23,9 +23,10 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from actors import hosting
+from actors import hosting, small_actors
 from actors.clock import SystemClock
 from actors.config import Config
+from actors.small_actors import SHARED_ACTOR_NAME
 from actors.telemetry import logs
 from actors.telemetry.figures import History, ProcessFigures, counted_in, gauges_in
 from actors.telemetry.loop_watch import SERVING_TICK_SECONDS, TICK_SECONDS, LoopWatch
@@ -176,7 +177,7 @@ def place_metrics_page(config: Config) -> None:
         hosting.remove_of_lost_nodes(METRICS_ACTOR_PREFIX)
         page = (hosting.this_address(), host, port, fingerprint)
         try:
-            hosting.place(MetricsPageActor, name, fingerprint, *page, on_node=node)
+            hosting.place(MetricsPageActor, name, fingerprint, *page, on_node=node, may_share=True)
         except hosting.ActorUnreachable as error:
             logger.warning("GET /metrics is not available: %s", error)
 
@@ -192,18 +193,21 @@ def _page_of_this_node(config: Config) -> Any:
 
 
 class ReportingActor(hosting.StartingActor):
-    """An actor with a process of its own: it writes the log `name`, and reports its metrics.
+    """An actor that writes the log `name`, and reports its metrics. Where it shares its process, that has the log.
 
     serves_calls: as of report_for_ever.
     """
 
     def __init__(self, config: Config, fingerprint: str, name: str, *, serves_calls: bool = False) -> None:
         super().__init__(fingerprint)
-        self._config, self._name, self._serves_calls, self._metrics = config, name, serves_calls, Metrics()
+        self._config, self._name, self._serves_calls = config, name, serves_calls
+        self._has_process = name == SHARED_ACTOR_NAME or small_actors.here is None
+        self._metrics = Metrics(of_process=self._has_process)
 
     async def _open(self) -> None:
         config = self._config
-        logs.set_up(config.telemetry, self._name, config.telemetry.log_dir)
+        if self._has_process:
+            logs.set_up(config.telemetry, self._name, config.telemetry.log_dir)
         await self._assemble()
         report = report_for_ever(config, self._name, self._metrics, serves_calls=self._serves_calls)
         self._reporting = asyncio.create_task(report)
@@ -217,10 +221,14 @@ class ReportingActor(hosting.StartingActor):
 async def report_for_ever(config: Config, process: str, metrics: Metrics, *, serves_calls: bool = False) -> None:
     """Report this process's metrics and watch the running event loop for them, until cancelled.
 
-    serves_calls: clients' calls wait for this loop, so the watch looks more often. A page that does not answer is
+    serves_calls: clients' calls wait for this loop, so the watch looks more often. Of small actors that share their
+    process, the process itself watches the loop. A page that does not answer is
     looked up again the next time, and placed where it is gone.
     """
     if metrics_port(config) is None:
+        return
+    if process != SHARED_ACTOR_NAME and small_actors.here is not None:
+        await _report(config, process, metrics)
         return
     watch = LoopWatch(metrics, SERVING_TICK_SECONDS if serves_calls else TICK_SECONDS)
     watch.start()

@@ -20,6 +20,7 @@ from actors.upstream.store import NodeChangesStore, NodeChangesUnavailable
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
+_TOLD_EVERY = 4  # Looks, while a process has nothing new to tell: after 15 s its reports count as those of a lost one.
 _LOOKS_COUNTED = 5  # Calls of the last ten seconds.
 _FORGET_EVERY = 500  # Looks.
 
@@ -41,6 +42,7 @@ class NodesFollower:
         self._looks = 0
         self._counts: deque[dict[str, int]] = deque(maxlen=_LOOKS_COUNTED)
         self._is_away = False
+        self._told: tuple[ProcessReport, int] | None = None  # The latest, and at which look.
         self._background = Background(logger, "taking over changes of the nodes failed")
 
     async def begin(self) -> None:
@@ -49,6 +51,10 @@ class NodesFollower:
             await self.take_over()
         except NodeChangesUnavailable as error:
             logger.warning("this process begins with the nodes of the settings: %s", error)
+
+    def limit(self, limits: tuple[str, ...]) -> None:
+        """Tell of these limits, too: another part of this process uses the nodes."""
+        self._limits = tuple(dict.fromkeys((*self._limits, *limits)))
 
     def start(self) -> None:
         self._background.repeat(self.look, LOOK_SECONDS)
@@ -60,7 +66,7 @@ class NodesFollower:
         """Take over what has changed, and tell. Raises nothing of a database that is away."""
         try:
             await self.take_over()
-            await self._store.tell(self._report())
+            await self._tell(self._report())
             await self._keep_network()
             self._looks += 1
             if self._looks % _FORGET_EVERY == 0:
@@ -71,6 +77,15 @@ class NodesFollower:
             self._is_away = True
         else:
             self._is_away = False
+
+    async def _tell(self, report: ProcessReport) -> None:
+        """A process without calls has nothing to tell for most of the time, and each report is a write."""
+        if self._told is not None:
+            before, at = self._told
+            if self._looks - at < _TOLD_EVERY and not _is_news(report, before):
+                return
+        await self._store.tell(report)
+        self._told = report, self._looks
 
     async def take_over(self) -> None:
         """Raises NodeChangesUnavailable."""
@@ -98,6 +113,16 @@ class NodesFollower:
         # A node that came back under its id counts anew, so its count may be lower.
         recent = [_with_calls(one, max(0, one.calls - before.get(one.id, 0))) for one in figures]
         return ProcessReport(self._process, self._version, tuple(recent), self._limits)
+
+
+def _is_news(report: ProcessReport, before: ProcessReport) -> bool:
+    """Whether a report says more than how the chain goes on."""
+
+    def told(one: ProcessReport) -> object:
+        nodes = [(node.id, node.stage, node.health, node.in_flight, node.calls) for node in one.nodes]
+        return one.version, one.limits, nodes
+
+    return told(report) != told(before)
 
 
 def _with_calls(figures: SeenNode, calls: int) -> SeenNode:

@@ -35,7 +35,7 @@ from actors.upstream.replies import AnswerKind
 from actors.upstream.store import KeptChanges, NodeChangesStore, NodeChangesUnavailable
 
 _ASK_MS = 5_000
-_SILENT_SECONDS = 15  # A process tells every two seconds; one that is away for longer is not counted.
+_SILENT_SECONDS = 15  # A process tells every two to eight seconds; one that is away for longer is not counted.
 _AWAY = NodeRefused(Refused.AWAY, "the database does not answer: try again in some seconds")
 
 

@@ -198,7 +198,7 @@ class WebhookDispatcherActor(ReportingActor):
     def _place(self, name: str) -> None:
         """Start a dispatcher with the settings of this one."""
         more = self._config, self._fingerprint, name, self._open_owners, self._open_node, self._open_feed
-        hosting.place(WebhookDispatcherActor, name, self._fingerprint, *more)
+        hosting.place(WebhookDispatcherActor, name, self._fingerprint, *more, may_share=DISPATCHERS.may_share(name))
 
 
 def egress_rules(config: Config) -> EgressRules:
@@ -214,6 +214,7 @@ async def place_dispatchers(config: Config, open_owners: OpenOwners, open_node: 
 
     def place(name: str) -> Any:
         more = name, open_owners, open_node, open_feed
-        return hosting.place_with_settings(WebhookDispatcherActor, name, config, USES, *more)
+        may_share = DISPATCHERS.may_share(name)
+        return hosting.place_with_settings(WebhookDispatcherActor, name, config, USES, *more, may_share=may_share)
 
     return await place_team(config.storage, DISPATCHERS, config.webhooks.dispatchers, place)

@@ -25,6 +25,7 @@ from spl.token.models import TransferCheckedParams
 
 from bench.product import Product, command, environment
 from tests.clients.test_readme import example
+from tests.product import processes_of
 
 _RUN_SECONDS = 180
 _FINAL_SECONDS = 180  # 32 slots of 400 ms, and the machine may be busy.
@@ -165,7 +166,7 @@ async def test_fifty_confirmations_and_the_watcher_credit_once(product: Product)
 @pytest.mark.kills
 async def test_a_killed_watcher_credits_what_came_while_it_was_dead(product: Product) -> None:
     """Restarted by Ray, begun by the next question, on from its cursor: nobody confirms anything."""
-    (watcher,) = product.running("ray::DepositWatcher")
+    (watcher,) = processes_of(product, "ray::DepositWatcher")
     psutil.Process(watcher).kill()
     wallet = funded(product)
     await deposit(product, wallet, 123_450)

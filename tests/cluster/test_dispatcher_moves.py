@@ -12,7 +12,7 @@ from bench.product import Product
 from tests.cluster.test_faults import eventually
 from tests.cluster.test_webhooks import Owner, Receiver
 from tests.customers import Customer
-from tests.product import StaffedProduct
+from tests.product import StaffedProduct, processes_of
 
 pytestmark = pytest.mark.kills
 
@@ -57,4 +57,4 @@ def test_dispatchers_are_added_and_removed_while_events_come(product: Product) -
         assert eventually(partial(_is_paid, owner, funded), 30), (funded, _charges(owner))
         assert len({body["signature"] for body in receiver.bodies()}) == funded
         receiver.close()
-    assert eventually(lambda: len(product.running("WebhookDispatcherActor")) == 1, 30)
+    assert eventually(lambda: len(processes_of(product, "WebhookDispatcherActor")) == 1, 30)

@@ -32,7 +32,7 @@ from tests.cluster.load import steady
 from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_faults import VICTIMS, eventually, load_while
 from tests.customers import Customer, request, rpc_body
-from tests.product import StaffedProduct
+from tests.product import StaffedProduct, processes_of
 
 _PER_SECOND = 100
 _SEALED_SECONDS = 60.0
@@ -112,9 +112,9 @@ def assert_memos_are_on_the_chain(product: StaffedProduct) -> None:
 
     assert eventually(lambda: audited()["memos"] > 0, _SEALED_SECONDS)
     hour, before = time.time() // 3600, audited()
-    (pid,) = product.running("ray::MemoSender")
+    (pid,) = processes_of(product, "ray::MemoSender")
     os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: bool(set(product.running("ray::MemoSender")) - {pid}), _SEALED_SECONDS)
+    assert eventually(lambda: bool(set(processes_of(product, "ray::MemoSender")) - {pid}), _SEALED_SECONDS)
     assert eventually(lambda: json.loads(product.command("memos", "show", "--json"))["lamports"] > 0, _SEALED_SECONDS)
     after = audited()
     assert after["series"] == before["series"] == 1 and (after == before or time.time() // 3600 > hour)

@@ -17,7 +17,7 @@ from tests.cluster.second_node import SecondNode
 from tests.cluster.test_faults import eventually, health
 from tests.cluster.test_sends import _FUNDED, Sender
 from tests.customers import Answer, Customer
-from tests.product import StaffedProduct
+from tests.product import StaffedProduct, processes_of
 
 _CREDITS = 1_000_000
 pytestmark = pytest.mark.kills
@@ -83,7 +83,7 @@ def test_racers_are_added_and_removed_while_customers_send(product: Product) -> 
         assert all(answer.body["result"]["confirmed"] for answer in answers), [answer.body for answer in answers]
         assert sender.debits() == [50] * len(answers)
         assert answers
-    assert eventually(lambda: len(product.running("ray::SendRacer")) == 1, 30)
+    assert eventually(lambda: len(processes_of(product, "ray::SendRacer")) == 1, 30)
 
 
 def test_a_node_is_added_weighted_drained_and_removed_while_customers_call(product: Product) -> None:

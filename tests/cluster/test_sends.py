@@ -25,7 +25,7 @@ from tests.cluster.test_metrics import Page
 from tests.cluster.test_restart import node
 from tests.customers import Answer, Customer, request
 from tests.long_transactions import long_v1
-from tests.product import KILL_AT
+from tests.product import KILL_AT, processes_of
 
 _PROVEN_SECONDS = 240  # 150 blocks and finality, on a busy machine.
 _BACK_SECONDS = 60
@@ -199,7 +199,7 @@ def test_bytes_of_a_race_without_a_racer_are_sent_by_the_next_send(
 ) -> None:
     """Row 65: the racer is killed, sendAndConfirm hears `unknown`, and the signature that the same bytes then get is of
     a transaction that was sent: it lands, and the send is charged."""
-    (pid,) = product.running("ray::SendRacer")
+    (pid,) = processes_of(product, "ray::SendRacer")
     os.kill(pid, signal.SIGKILL)
     payment = sender.payment()
     heard = sender.race(payment).body["result"]

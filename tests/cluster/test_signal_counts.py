@@ -15,7 +15,7 @@ from actors.signals.observations import What
 from actors.signals.transaction import key_text
 from bench.product import Product
 from tests.cluster.test_faults import eventually
-from tests.product import StaffedProduct
+from tests.product import StaffedProduct, processes_of
 from tests.signals import chain_calls
 
 pytestmark = [
@@ -117,7 +117,7 @@ def test_other_numbers_of_classifiers_tell_each_coin_once(product: Product) -> N
             assert eventually(lambda known=known: len(launches.known) > known + 3, _WAIT_SECONDS)
             newest = launches.known[-1]
             assert eventually(lambda newest=newest: newest in _told(product), _WAIT_SECONDS), count
-            assert len(product.running("SignalClassifierActor")) == count
+            assert len(processes_of(product, "SignalClassifierActor")) == count
             # Blocks while it catches up; none for moments, while it goes over to the stream.
             assert eventually(lambda: _health(product)["signals"]["source"] != "none", _WAIT_SECONDS)
             health = _health(product)

@@ -19,6 +19,7 @@ from bench.product import Product
 from tests.cluster.proofs import assert_the_script_proves, read_by_key
 from tests.cluster.test_sends import Sender, signature, text
 from tests.customers import Customer
+from tests.product import processes_of
 
 _ARRIVES_SECONDS = 60
 
@@ -157,7 +158,7 @@ def test_transactions_arrive_through_a_kill_of_the_dispatcher_and_are_billed_onc
     first = owner.payment()
     assert "result" in owner.send(first)
     receiver.until_signed(signature(first))
-    (dispatcher,) = product.running("WebhookDispatcherActor")
+    (dispatcher,) = processes_of(product, "WebhookDispatcherActor")
     second = owner.payment(6_000_000)
     os.kill(dispatcher, signal.SIGKILL)
     assert "result" in owner.send(second)

@@ -16,12 +16,15 @@ def test_a_start_that_took_too_long_is_tried_once_more(
 ) -> None:
     """Ray gives its own processes 30 s, and has no setting for it. What fails for another reason, or twice, is told."""
     asked: list[dict[str, Any]] = []
+    set_up: list[bool] = []
 
     def init(**given: Any) -> None:
+        assert set_up == [True]
         asked.append(given)
         raise RuntimeError(words)
 
     monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(cluster, "set_up_workers", lambda: set_up.append(True))  # It changes this process.
     with pytest.raises(cluster.StartFailed, match=r"Ray did not start: .* try again"):
         cluster.start_ray({})
     assert len(asked) == attempts

@@ -80,7 +80,7 @@ def test_memos_that_are_off_end_the_sender(monkeypatch: pytest.MonkeyPatch) -> N
     done: list[Any] = []
     monkeypatch.setattr(host.hosting, "remove", lambda name: done.append(("removed", name)))
     monkeypatch.setattr(
-        host.hosting, "place_with_settings", lambda kind, name, *_: done.append((kind, name)) or "there"
+        host.hosting, "place_with_settings", lambda kind, name, *_, may_share: done.append((kind, name)) or "there"
     )
     placed = [host.place_sender(Config(memos=MemosConfig(enabled=on)), lambda _: None) for on in (False, True)]  # type: ignore[arg-type]
     assert done == [("removed", host.ACTOR_NAME), (MemoSenderActor, host.ACTOR_NAME)] and placed == [None, "there"]

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
 from prometheus_client import generate_latest
 
+from actors.telemetry import loop_watch
 from actors.telemetry.loop_watch import LoopWatch
 from actors.telemetry.metrics import Metrics
 
@@ -51,6 +53,26 @@ async def test_a_round_that_works_is_held_and_one_that_waits_is_stalled() -> Non
     assert ticks - _value(metrics, "event_loop_held_seconds_bucket", le="0.005") == 1
     assert _value(metrics, "event_loop_held_seconds_sum") == 0.02
     assert _value(metrics, "event_loop_stalled_seconds_sum") == 0.5
+
+
+async def test_a_loop_that_has_nothing_to_do_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tick wakes an idle process. A tick that finds work wakes the watch as well, for the rounds after it."""
+    metrics, times = Metrics(), _Times()
+    pauses: list[float] = []
+
+    class Loop:
+        def call_later(self, seconds: float, tick: object) -> object:
+            pauses.append(seconds)
+            return asyncio.get_event_loop_policy()  # Never asked to cancel: the watch is not stopped here.
+
+    monkeypatch.setattr(loop_watch.asyncio, "get_running_loop", Loop)
+    watch = LoopWatch(metrics, tick_seconds=0.005, clock=times)
+    watch.start()
+    for now, worked in ((9.9, 0.001), (10.1, 0.002), (10.2, 0.003), (10.31, 0.033), (20.0, 0.034), (20.4, 0.035)):
+        times.now, times.worked = now, worked
+        watch._tick()
+    assert pauses == [0.005, 0.005, 0.1, 0.1, 0.005, 0.005, 0.1]
+    assert _value(metrics, "event_loop_held_max_seconds") > 0.0
 
 
 async def test_a_stopped_watch_sets_no_timer() -> None:

@@ -92,7 +92,8 @@ def node(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The actors of one node, by name, in place of Ray: what each was placed with, and where."""
     placed: dict[str, Any] = {metrics_page._PAGE_OF_0_1_0: "of the release before"}
 
-    def place(_: type, name: str, fingerprint: str, *arguments: object, on_node: str) -> None:
+    def place(_: type, name: str, fingerprint: str, *arguments: object, on_node: str, may_share: bool) -> None:
+        assert may_share
         placed[name] = (arguments, on_node)
 
     def find(name: str) -> Any:

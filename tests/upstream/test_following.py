@@ -2,6 +2,7 @@
 
 from actors.upstream.following import NodesFollower
 from actors.upstream.node_changes import NodeChange
+from actors.upstream.node_reports import ProcessReport
 
 from .changing import NETWORK, Chain, MemoryNodeChanges, config_of, nodes_over, stages
 
@@ -23,6 +24,36 @@ async def test_changes_are_taken_over_and_told():
         await follower.look()
         assert stages(nodes) == {"n0": "in_use", "n1": "drained", "new": "joining"}
         assert store.told["gateway-1"].version == 2
+
+
+async def test_a_process_that_has_nothing_new_to_tell_writes_less_often():
+    """Each report is a write. A call, and a change, are told with the next look; also that the calls have ended."""
+    one, two = Chain(), Chain()
+    store = MemoryNodeChanges()
+    told: list[ProcessReport] = []
+    tell = store.tell
+
+    async def counted(report: ProcessReport) -> None:
+        told.append(report)
+        await tell(report)
+
+    store.tell = counted
+    async with nodes_over(one, two) as (nodes, config):
+        follower = NodesFollower(config.named_nodes, nodes, store, "gateway-1")
+        await follower.begin()
+        await nodes.probe()
+        for _ in range(8):
+            await follower.look()
+        assert len(told) == 2
+        await nodes.call("getBalance", b'["x"]', 5_000)
+        await follower.look()
+        assert len(told) == 3
+        await store.change(lambda _: NodeChange(id="n1", is_drained=True))
+        await follower.look()
+        assert (len(told), told[-1].version) == (4, 1)
+        for _ in range(12):
+            await follower.look()
+        assert sum(each.calls for each in told[-1].nodes) == 0
 
 
 async def test_a_store_that_is_away_changes_nothing():

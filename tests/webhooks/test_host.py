@@ -59,7 +59,12 @@ async def test_the_first_call_starts_it_and_its_commands_work(
     openers = open_owners, open_node, open_feed
     made = WebhookDispatcherActor(part_of(config, host.USES), "fingerprint", "webhook-dispatcher", *openers)
     placed: dict[str, Any] = {}
-    monkeypatch.setattr(host.hosting, "place", lambda _class, name, *more: placed.update({name: more}))
+    shared: dict[str, bool] = {}
+
+    def place(_: type, name: str, *more: Any, may_share: bool) -> None:
+        placed[name], shared[name] = more, may_share
+
+    monkeypatch.setattr(host.hosting, "place", place)
     customer = await world.gateway.customer(5)
     fields = {"url": target.url, "filter_type": "my_account"}
     assert await made.ask(ListWebhooks(customer.pubkey)) == NotMine(), "it does not hold the slice yet"
@@ -73,6 +78,9 @@ async def test_the_first_call_starts_it_and_its_commands_work(
     await made.scale(2)
     assert await made.spread() == {"wanted": 2, "is_even": False, "slices": {"webhook-dispatcher": SLICES}}
     made._place("webhook-dispatcher-1")
+    made._place("webhook-dispatcher")
+    # In a local run the first is one of the small actors; those that an operator wants beside it are not.
+    assert shared == {"webhook-dispatcher": True, "webhook-dispatcher-1": False}
     other = WebhookDispatcherActor(*placed["webhook-dispatcher-1"][1:])
     assert other._name == "webhook-dispatcher-1" and await other.fingerprint() == "fingerprint"
     with pytest.raises(AssertionError):

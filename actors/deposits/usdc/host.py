@@ -159,6 +159,12 @@ def place_watchers(config: Config, open_accounts: OpenAccounts, open_node: OpenN
     """Return the watcher, and the standby where the settings have one. Needs a connected Ray; blocks."""
     names = [WATCHER_ACTOR_NAME, STANDBY_ACTOR_NAME][: config.payments.deposit_watchers]
     openers = open_accounts, open_node
-    placed = [hosting.place_with_settings(DepositWatcherActor, name, config, USES, name, *openers) for name in names]
+
+    def place(name: str) -> hosting.Reference:
+        # The standby has a process of its own, in which it survives the first one's.
+        may_share = name == WATCHER_ACTOR_NAME
+        return hosting.place_with_settings(DepositWatcherActor, name, config, USES, name, *openers, may_share=may_share)
+
+    placed = list(map(place, names))
     hosting.remove_others(WATCHER_ACTOR_NAME, names)
     return placed

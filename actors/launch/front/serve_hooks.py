@@ -13,13 +13,18 @@ hook gives it ours: the node's own address and the loopback, the limit of a requ
 
 Serve tells a replica that it will be stopped 30 s before (RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S), and the
 application when all is over. The hook passes the first on to the door, whose streams end in that time.
+
+Another hook is of the process of Serve's controller, in a local run (RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH).
 """
 
+import logging
 from typing import Any
 
 from starlette.middleware import Middleware
 
 from actors.gateway.doors import serve_layer
+
+logger = logging.getLogger(__name__)
 
 GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # Yellowstone's default for a request.
@@ -63,6 +68,24 @@ def limit_grpc_server() -> None:
         raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
     grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
     default_impl.add_grpc_address = _add_private_address
+
+
+def without_fallback_proxy() -> None:
+    """Have Serve's controller start no proxy in Python beside HAProxy: a process of 100 MB that nobody asks.
+
+    HAProxy would ask it while no replica is up; the rules of the front take it out (front/config.py), as it queues
+    without bound. Serve has no switch for it. Where Serve starts it in another way, it is started.
+    """
+    from ray.serve._private import proxy_state
+
+    if not hasattr(proxy_state.ProxyStateManager, "_start_fallback_proxy_if_needed"):
+        logger.info("Serve's own proxy is started beside HAProxy: Serve starts it in another way than expected")
+        return
+    proxy_state.ProxyStateManager._start_fallback_proxy_if_needed = _start_none
+
+
+def _start_none(self: Any, node_id: str, node_ip_address: str, node_instance_id: str) -> None:
+    """Replaces Serve's method that starts the proxy."""
 
 
 def drain_seconds() -> float:

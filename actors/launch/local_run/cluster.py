@@ -17,6 +17,8 @@ import psutil
 from actors.config import ServeConfig, environment_name
 from actors.launch.front import installation as front
 from actors.launch.local_run.deadlines import GivenUp, within
+from actors.launch.local_run.ray_helpers import set_up_workers, without_helpers
+from actors.small_actors import SHARED_ACTOR_NAME
 
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"
@@ -87,6 +89,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:middlewares",
+        "RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:without_fallback_proxy",
         # Calls between deployments use Ray's actor calls. Serve's own port for them needs no token, so
         # front/serve_hooks.py closes it.
         "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
@@ -143,7 +146,6 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
     # Ray's processes inherit this environment, and none of them creates tables.
     os.environ.pop(environment_name("storage.postgres_migrations_url"), None)
     context = _started_ray()
-    _end_log_monitor()
     head = tuple(child for child in psutil.Process().children() if _name(child) in _HEAD)
     assert len(head) == len(_HEAD), head
     return RayHead(str(context.address_info["gcs_address"]), head)
@@ -153,15 +155,17 @@ def _started_ray() -> Any:
     """Start Ray; once more where the 30 s that it gives itself were not enough, as on a busy machine."""
     import ray  # Only now: Ray and Serve read the environment while they are imported.
 
+    set_up_workers()
     for is_last in (False, True):
         try:
-            return ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                namespace=APPLICATION,
-            )
+            with without_helpers():
+                return ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    namespace=APPLICATION,
+                )
         except Exception as error:  # Ray has no common class for errors at its start.
             if is_last or _TIMED_OUT not in str(error):
                 raise StartFailed(
@@ -180,20 +184,6 @@ def _is_rays(process: psutil.Process, folder: str) -> bool:
         return any(argument.startswith(folder) for argument in process.cmdline())
     except psutil.Error:
         return False
-
-
-def _end_log_monitor() -> None:
-    """End Ray's reader of log files. It looks for new lines ten times a second, for nobody: `log_to_driver` is off.
-
-    It takes as much of a core as an actor that has nothing to do. Ray has a switch for it only in `ray start`. Where
-    the parts of Ray used here are others, the reader goes on.
-    """
-    import ray
-
-    try:
-        ray._private.worker._global_node.kill_log_monitor(check_alive=False)
-    except AttributeError as error:
-        logger.info("Ray's reader of log files goes on: %s", error)
 
 
 def start_serve(serve_config: ServeConfig, front_program: Path | None, has_grpc: bool = False) -> None:
@@ -239,10 +229,24 @@ def start_plain_serve(serve_config: ServeConfig) -> None:
 
 
 def run_application(application: Any) -> None:
-    """Deploy the application; returns when its replicas answer."""
+    """Deploy the application. Its replicas answer some seconds later; they are waited for by asking them.
+
+    Serve itself would look once a second, and wait for its own proxy, which is not started (front/serve_hooks.py).
+    """
     from ray import serve
 
-    serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
+    target = serve.RunTarget(application, name=APPLICATION, route_prefix="/")
+    serve.run_many([target], wait_for_applications_running=False)
+
+
+def require_deploying() -> None:
+    """Raise StartFailed where Serve has given the application up: its replicas cannot start."""
+    from ray import serve
+    from ray.serve.schema import ApplicationStatus
+
+    found = serve.status().applications.get(APPLICATION)
+    if found is not None and found.status is ApplicationStatus.DEPLOY_FAILED:
+        raise StartFailed(f"the gateway cannot start: {found.message}")
 
 
 def stop_ray(
@@ -330,9 +334,12 @@ def _name(process: psutil.Process) -> str:
 def process_table(actors: Mapping[str, int]) -> dict[str, int]:
     """Return the process id of every process of this run by name, for the ready file and for measurements.
 
-    actors: process ids by the names of actors, which their command lines do not show.
+    actors: process ids by the names of actors, which their command lines do not show. Those that have one process
+    together are all named.
     """
     known_actors = {pid: name for name, pid in actors.items()}
+    if SHARED_ACTOR_NAME in actors:
+        known_actors[actors[SHARED_ACTOR_NAME]] = SHARED_ACTOR_NAME
     ourselves = psutil.Process()
     table: dict[str, int] = {"launcher": ourselves.pid}
     parent = ourselves.parent()
@@ -348,7 +355,8 @@ def process_table(actors: Mapping[str, int]) -> dict[str, int]:
             unique = f"{name}-{number}"
             number += 1
         table[unique] = process.pid
-    return table
+    running = set(table.values())
+    return table | {name: pid for name, pid in actors.items() if pid in running}
 
 
 _SUPERVISOR = "actors.launch.local_run.supervisor_process"

@@ -1,7 +1,8 @@
 """Runs the whole product on one machine: starts all parts, waits for a stop signal, stops all parts.
 
 Implements: the README's first command. Checks that fail quickly come first (settings, folder, ports). Then the stores
-and Ray start at the same time, then the application, the demo account, and the ready file.
+and Ray start at the same time, and Serve and the process of small actors beside the stores, then the application, the
+demo account, and the ready file.
 Not here: the parts of the application (serve_app.py hands it in).
 """
 
@@ -45,17 +46,21 @@ from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
 from actors.local_servers.private_files import write_private
 from actors.provider_config import shown_url
+from actors.signals import api as classifier_names
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema_plan import MigrationStep, SchemaMismatch
 from actors.telemetry import logs
 from actors.telemetry.metrics_page import metrics_url, place_metrics_page
+from actors.telemetry.shared_process import place_shared_process
 
 logger = logging.getLogger(__name__)
 
-_HEALTHY_SECONDS = 60.0
+_HEALTHY_SECONDS = 120.0  # With the start of the replicas, on a machine that is busy.
+_LOOKS_BETWEEN = 20  # Looks at the health between two at what Serve says.
 _LOOK_SECONDS = 1.0
 # Files below the data folder that --fresh keeps: a key that is deleted takes with it the money of its wallet.
 _KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
+_PARTS_OF_ACTORS = "actors.launch.assembly.placing"  # Imports the classes of all actors beside the owners.
 _STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
 _PROBE = aiohttp.ClientTimeout(total=2)
 
@@ -189,6 +194,7 @@ class _Run:
         leftovers.remove_old_logs(self._data.logs)
         try:
             if self._start(run_folder):
+                hosting.tune_gc()
                 self._wait_for_stop()
             return 0
         except cluster.RayGone:
@@ -237,7 +243,7 @@ class _Run:
         if config.serve.tls and config.serve.public_url is None:
             serve = config.serve.model_copy(update={"public_url": edge.https_url(config.serve)})
             config = config.model_copy(update={"serve": serve})
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(3) as pool:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
@@ -252,16 +258,19 @@ class _Run:
                     return False
                 self._head = head
                 supervisor_process.accept_signals(self._stop.set)
+            beside = [
+                pool.submit(self._start_serve, head, config, front_program),
+                pool.submit(self._start_small_actors, head, config),
+            ]
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 config = self._parts.migrate(config)
+            with self._screen.step("starting Ray Serve"):
+                head.during(lambda: self._parts.place_owners(config))
+                for started in beside:
+                    started.result()
         if self._stop.is_set():
             return False
-        with self._screen.step("starting Ray Serve"):
-            head.during(lambda: self._parts.place_owners(config))
-            head.during(lambda: place_metrics_page(config))
-            has_grpc = config.upstream.yellowstone_url is not None
-            head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
         replicas = replicas_on(self._cores, config.gateway)
         names = f"{replicas} replica{'s' if replicas > 1 else ''}"
         if has_spare_on(self._cores, config.gateway):
@@ -287,6 +296,18 @@ class _Run:
                 account = head.during(lambda: self._prepare_demo(config))
         self._show(head, config, account)
         return True
+
+    def _start_serve(self, head: cluster.RayHead, config: Config, front_program: Path) -> None:
+        has_grpc = self._embedded_chain or config.upstream.yellowstone_url is not None
+        head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
+
+    def _start_small_actors(self, head: cluster.RayHead, config: Config) -> None:
+        """Start the process that the replicas place small actors in. It loads their parts meanwhile."""
+        if config.serve.small_actors == "together":
+            # The whole traffic of a public network is half a core for the classifier: it has a process of its own.
+            apart = () if self._embedded_chain else (classifier_names.ACTOR_PREFIX,)
+            head.during(lambda: place_shared_process(config, apart, _PARTS_OF_ACTORS))
+        head.during(lambda: place_metrics_page(config))
 
     def _start_stores(self, config: Config) -> Config:
         """Start the stores and the chain, and fund the demo wallet.
@@ -360,7 +381,7 @@ def _tls_addresses(tls: edge.Edge | None) -> dict[str, str | None]:
 
 
 async def _until_healthy(http_url: str, stop: Stop) -> None:
-    """Wait until /health reports that paid calls are accepted. Raises TimeoutError."""
+    """Wait until /health reports that paid calls are accepted. Raises TimeoutError, and StartFailed."""
     try:
         async with asyncio.timeout(_HEALTHY_SECONDS):
             await _seen_healthy(http_url, stop)
@@ -371,6 +392,7 @@ async def _until_healthy(http_url: str, stop: Stop) -> None:
 
 
 async def _seen_healthy(http_url: str, stop: Stop) -> None:
+    looks = 0
     async with aiohttp.ClientSession(timeout=_PROBE) as session:
         while not stop.is_set():
             try:
@@ -379,4 +401,7 @@ async def _seen_healthy(http_url: str, stop: Stop) -> None:
                         return
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 pass  # Not listening yet, or still starting.
+            looks += 1
+            if looks % _LOOKS_BETWEEN == 0:
+                await asyncio.to_thread(cluster.require_deploying)
             await asyncio.sleep(0.1)

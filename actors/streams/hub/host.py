@@ -108,7 +108,8 @@ def place_hub(config: Config, open_node: OpenNode) -> hosting.Reference:
     node = hosting.this_node()
     hosting.remove_of_lost_nodes(HUB_ACTOR_PREFIX)
     name = hosting.name_on(HUB_ACTOR_PREFIX, node)
-    return hosting.place_with_settings(StreamHubActor, name, config, USES, name, open_node, on_node=node)
+    more = name, open_node
+    return hosting.place_with_settings(StreamHubActor, name, config, USES, *more, on_node=node, may_share=True)
 
 
 def remove_hub_of_releases_before() -> None:

@@ -112,12 +112,17 @@ async def test_the_standby_takes_over_from_a_watcher_that_hangs(
 
 
 def test_as_many_are_placed_as_the_settings_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    placed: list[str] = []
+    placed: list[tuple[str, bool]] = []
     kept: list[list[str]] = []
-    monkeypatch.setattr(host.hosting, "place_with_settings", lambda _class, name, *_: placed.append(name))
+
+    def place(_: type, name: str, *__: Any, may_share: bool) -> None:
+        placed.append((name, may_share))
+
+    monkeypatch.setattr(host.hosting, "place_with_settings", place)
     monkeypatch.setattr(host.hosting, "remove_others", lambda prefix, names: kept.append([prefix, *names]))
     opener: Any = None
     for watchers in (2, 1):
         host.place_watchers(Config(payments=PaymentsConfig(deposit_watchers=watchers)), opener, opener)
-    assert placed == ["deposit-watcher", "deposit-watcher-1", "deposit-watcher"]
+    # Where small actors share a process, the standby is not in it: it is there for the time when that is away.
+    assert placed == [("deposit-watcher", True), ("deposit-watcher-1", False), ("deposit-watcher", True)]
     assert kept == [["deposit-watcher", "deposit-watcher", "deposit-watcher-1"], ["deposit-watcher", "deposit-watcher"]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from ray.serve._private import default_impl, grpc_util, replica
+from ray.serve._private import default_impl, grpc_util, proxy_state, replica
 from uvicorn.config import HTTP_PROTOCOLS
 
 from actors.config import ServeConfig
@@ -54,6 +54,21 @@ def test_a_serve_whose_port_cannot_be_closed_does_not_listen(monkeypatch: pytest
     monkeypatch.delattr(replica, "add_port_to_grpc_server")
     with pytest.raises(RuntimeError, match="ports of its replicas"):
         serve_hooks.middlewares()
+
+
+def test_serve_starts_no_proxy_of_its_own_beside_haproxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve's controller calls the hook at its start. Where Serve starts the proxy in another way, it may."""
+    manager, name = proxy_state.ProxyStateManager, "_start_fallback_proxy_if_needed"
+    monkeypatch.setattr(manager, name, getattr(manager, name))
+    serve_hooks.without_fallback_proxy()
+    made: Any = object.__new__(manager)
+    getattr(made, name)("node", "127.0.0.1", "instance")  # It would need all that a manager has.
+    assert cluster.ray_environment(ServeConfig(), Path("/run"))["RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH"] == (
+        f"{serve_hooks.__name__}:{serve_hooks.without_fallback_proxy.__name__}"
+    )
+    monkeypatch.delattr(manager, name)
+    serve_hooks.without_fallback_proxy()
+    assert not hasattr(manager, name)
 
 
 def test_serve_is_told_to_need_no_such_port() -> None:

@@ -78,7 +78,10 @@ def test_each_node_has_its_own_hub_on_it(monkeypatch: pytest.MonkeyPatch) -> Non
     """Placed by the replicas of that node, on no other one, after hubs of lost nodes were ended."""
     done: list[Any] = []
 
-    def placed(actor_class: type, name: str, config: Config, uses: Any, *more: Any, on_node: str) -> str:
+    def placed(
+        actor_class: type, name: str, config: Config, uses: Any, *more: Any, on_node: str, may_share: bool
+    ) -> str:
+        assert may_share
         done.append((name, more[0], on_node))
         return name
 
