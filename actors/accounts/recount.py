@@ -86,9 +86,8 @@ class Recount:
         if ledger.chain(self.head, entry) != stored_hash:
             self.add_fault(f"entry {entry.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
         self._compare_links(entry.seq, stored_hash)
-        if self.signed is not None and entry.at_ms < self.signed_before_ms:
-            if entry.seq > (self.signed[-1].seq if self.signed else 0):
-                self.add_fault(f"entry {entry.seq} is in no signed statement, and later ones are")
+        if self.signed is not None and entry.at_ms < self.signed_before_ms and not self._is_signed(entry.seq):
+            self.add_fault(f"entry {entry.seq} is in no signed statement, and later ones are")
         self._move(entry)
         if entry.type in (EntryType.DEBIT, EntryType.REFUND):
             self.consumed -= entry.amount
@@ -122,6 +121,10 @@ class Recount:
             if stored_left != left:
                 self.add_fault(f"batch {number}: stored {stored_left}, by the ledger {left}")
         return self.faults
+
+    def _is_signed(self, seq: int) -> bool:
+        signed = self.signed or ()
+        return bool(signed) and signed[-1].seq >= seq
 
     def _compare_links(self, seq: int, stored_hash: bytes) -> None:
         """Compare the hash after this entry with the checkpoint and the signed statements."""

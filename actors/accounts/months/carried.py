@@ -15,6 +15,11 @@ HASH_BYTES = 32
 ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 COLUMNS = f"pubkey, {ENTRY_COLUMNS}, hash, before, consumed, last_batch, batches, spent, tail"
 NAMES = tuple(COLUMNS.split(", "))
+# Of a row of ledger_cuts: the body of the fact about it.
+CUT_BODY = (
+    "jsonb_build_object('next_ms', next_ms, 'first_ms', first_ms, 'cut_ms', cut_ms, 'entries', entries, 'sums', sums,"
+    " 'manifest', encode(manifest, 'hex'), 'carried', encode(carried, 'hex'), 'facts', encode(facts, 'hex'))"
+)
 _ENTRY_PARTS = len(ENTRY_COLUMNS.split(", "))
 
 

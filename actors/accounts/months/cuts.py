@@ -9,9 +9,17 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from actors.accounts.months.carried import COLUMNS, Carried, carried_of
+from actors.accounts.listings import LedgerFilter
+from actors.accounts.months.carried import COLUMNS, ENTRY_COLUMNS, Carried, carried_of
 from actors.errors import Err, Refusal
 
+# The newest entries of an account: the last of all may be of a month that left the ledger. Both have it, while the month's
+# table is still there.
+RECENT_ENTRIES = " UNION ".join(
+    f"SELECT {ENTRY_COLUMNS}, hash FROM {table} WHERE pubkey = $1 AND at_ms >= $2"  # noqa: S608 - ours.
+    for table in ("ledger", "ledger_carried")
+)
+RECENT_ENTRIES += " ORDER BY at_ms, seq"
 _KEPT_FROM = "SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts"
 _CARRIED = f"SELECT {COLUMNS} FROM ledger_carried WHERE pubkey = $1"  # noqa: S608 - ours.
 
@@ -51,6 +59,24 @@ class PostgresCutsStore:
                 "SELECT at_ms FROM account_debits WHERE operation = $1", operation
             )
         return found
+
+
+async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int | Refusal:
+    """Since when entries are kept, or the refusal where a listing asks for earlier ones. To be asked behind the listing,
+    so that one that was whole then is never refused, and one that was not always is. is_empty: it found nothing."""
+    kept_from_ms = await cuts.kept_from_ms()
+    if not kept_from_ms:
+        return 0
+    if wanted.from_ms is not None and wanted.from_ms < kept_from_ms:
+        return detached(kept_from_ms)
+    if not is_empty:
+        return kept_from_ms
+    times = [wanted.before[0] if wanted.before else None, None if wanted.to_ms is None else wanted.to_ms - 1]
+    if wanted.operation is not None:
+        times.append(await cuts.debited_ms(wanted.operation))
+    if any(at_ms is not None and at_ms < kept_from_ms for at_ms in times):
+        return detached(kept_from_ms)
+    return kept_from_ms
 
 
 def kept_from_text(kept_from_ms: int) -> str:

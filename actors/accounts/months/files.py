@@ -118,7 +118,9 @@ class ExportedMonth(NamedTuple):
                     for batch in file.iter_batches(ROWS_OF_GROUP, use_threads=False):
                         yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
             except (OSError, arrow.ArrowException) as error:
-                raise ExportError(f"{self.folder / record.name} cannot be read ({error}): export the month again") from None
+                raise ExportError(
+                    f"{self.folder / record.name} cannot be read ({error}): export the month again"
+                ) from None
 
     def differing_files(self) -> list[str]:
         """Sentences on files that are not what the manifest says."""
@@ -161,7 +163,9 @@ def open_months(folders: Sequence[Path]) -> list[ExportedMonth]:
         for one in inside:
             month = open_month(one)
             if month.manifest.month in found:
-                raise ExportError(f"{month.manifest.month} is given twice: in {found[month.manifest.month].folder} and {one}")
+                raise ExportError(
+                    f"{month.manifest.month} is given twice: in {found[month.manifest.month].folder} and {one}"
+                )
             found[month.manifest.month] = month
     return [found[name] for name in sorted(found)]
 
@@ -183,7 +187,9 @@ class MonthWriter:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch.mkdir(parents=True)
         except OSError as error:
-            raise ExportError(f"{self._scratch} cannot be made ({error.strerror}): name another folder with --to") from None
+            raise ExportError(
+                f"{self._scratch} cannot be made ({error.strerror}): name another folder with --to"
+            ) from None
         self._open: dict[str, _OpenFile] = {}
         self._numbers: dict[str, int] = {}
         self._written: list[FileRecord] = []
@@ -231,7 +237,9 @@ class MonthWriter:
         path = self._scratch / f"{kind}-{number:04d}.parquet"
         schema = self._arrow.schema([(name, self._arrow_type(type_)) for name, type_ in COLUMNS[kind]])
         # Hashes and names of operations are random, and are stored as they are.
-        writer = self._parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=["method"] if kind == ENTRIES else False)
+        writer = self._parquet.ParquetWriter(
+            path, schema, compression="zstd", use_dictionary=["method"] if kind == ENTRIES else False
+        )
         return _OpenFile(path, writer, schema)
 
     def _end(self, kind: str) -> None:
