@@ -131,7 +131,7 @@ class CutsAudit:
         told: list[tuple[Entry, bytes]],
         kept: list[tuple[Entry, bytes]],
     ) -> None:
-        if carried is None:
+        if carried is None or recount.newest is None:
             recount.add_fault("it has entries in exported months, and carries nothing over the cut of the ledger")
         elif (made := recount.carried()) != carried._replace(tail=b""):
             for name, theirs, ours in zip(Carried._fields, carried, made, strict=True):

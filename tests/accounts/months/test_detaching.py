@@ -9,15 +9,13 @@ import pytest
 from actors.accounts.bills import ReadBill
 from actors.accounts.months import detaching
 from actors.accounts.months.detaching import kept_since
-from actors.accounts.months.exporting import export
 from actors.accounts.months.files import ExportError, month_of
-from actors.accounts.months.row_digests import RowDigests
+from actors.accounts.months.verifying import Row
 from actors.accounts.stored import StoreUnavailable
 from actors.errors import Err, Refusal
-from actors.storage.connections import connect_postgres
 from actors.storage.schema_plan import SchemaMismatch
 from tests.accounts.making import ALICE, BOB
-from tests.accounts.months.world import CAROL, DECEMBER, JANUARY, NOVEMBER, Months, detached, exported
+from tests.accounts.months.world import CAROL, DECEMBER, JANUARY, NOVEMBER, Months, detached, exported, retold
 from tests.databases import as_role, tamper
 
 BILLS = [(pubkey, month) for pubkey in (ALICE, BOB, CAROL) for month in ((2023, 12), (2024, 1), (2024, 2))]
@@ -58,7 +56,7 @@ async def test_a_detaching_that_was_killed_goes_on(
 ) -> None:
     """At each step: the audit passes meanwhile, and the same command ends what was begun."""
     november = await exported(months.pool, NOVEMBER, tmp_path)
-    record, take_away = detaching._record, detaching._take_away
+    take_away = detaching._take_away
 
     async def no_record(*_: object) -> None:
         raise Killed
@@ -71,7 +69,7 @@ async def test_a_detaching_that_was_killed_goes_on(
     if moment == "behind the proof":
         monkeypatch.setattr(detaching, "_record", no_record)
     elif moment == "in the cut":
-        monkeypatch.setattr(detaching, "_TELL", "SELECT 1 / ($1 - $1)")
+        monkeypatch.setattr(detaching, "_TELL", "SELECT 1 / ($1::bigint - $1::bigint)")
     else:
         monkeypatch.setattr(detaching, "_take_away", no_taking)
     with pytest.raises((Killed, asyncpg.DivisionByZeroError)):
@@ -84,22 +82,114 @@ async def test_a_detaching_that_was_killed_goes_on(
         assert await months.audited(november) == []
         bill = await months.store.bills.read(ReadBill(ALICE, 2023, 11))
         assert isinstance(bill, Refusal)
-        other = await _another(months, tmp_path / "other")
+        other = retold(november, tmp_path / "other", made_at="at another time")
         with pytest.raises(ExportError, match="another export"):
             await detached(owner_url, other)
     done = await detached(owner_url, november)
     assert "ledger_2023_11" in done.tables and done.dropped
     assert (await detached(owner_url, november)).tables == []
     assert await months.audited(november, roots=True) == []
-    assert record is detaching._record
 
 
-async def _another(months: Months, place: Path):  # type: ignore[no-untyped-def]
-    """An export of the same month with another manifest."""
-    from tests.accounts.months.world import rewritten
+async def test_what_may_not_leave_is_refused_with_its_remedy(
+    months: Months, owner_url: str, postgres_url: str, tmp_path: Path
+) -> None:
+    """And the ledger is as it was: a month that is too young or not the oldest, a role that may not, entries that are in no
+    statement, charges that are noted as undelivered, an earlier release that still runs."""
+    november = await exported(months.pool, NOVEMBER, tmp_path)
+    december = await exported(months.pool, DECEMBER, tmp_path)
+    with pytest.raises(ExportError, match="2023-11 is older and has entries: detach that month first"):
+        await detached(owner_url, december)
+    with pytest.raises(ExportError, match="too young: the ledger keeps 240 whole months"):
+        await detached(owner_url, november, kept_months=240)
+    with pytest.raises(ExportError, match="MIGRATIONS_URL"):
+        await detached(postgres_url, november)
+    await tamper(owner_url, f"UPDATE account_seals SET seq = seq - 1 WHERE pubkey = '\\x{BOB.hex()}'")
+    with pytest.raises(ExportError, match="in no signed statement: start the product"):
+        await detached(owner_url, november)
+    await tamper(owner_url, f"UPDATE account_seals SET seq = seq + 1 WHERE pubkey = '\\x{BOB.hex()}'")
+    undelivered = "INSERT INTO account_edges VALUES (0, convert_to('replica1', 'UTF8'), 0, 1, int8send(1))"
+    await as_role(owner_url, undelivered)
+    with pytest.raises(ExportError, match="noted as undelivered: start the product"):
+        await detached(owner_url, november)
+    await as_role(owner_url, "TRUNCATE account_edges")
+    old = await asyncpg.connect(postgres_url, server_settings={"application_name": "account-shard-0 @0.1.0"})
+    with pytest.raises(SchemaMismatch, match="deploy release"):
+        await detached(owner_url, november)
+    await old.close()
+    busy = await asyncpg.connect(owner_url)
+    await busy.fetchval("SELECT pg_advisory_lock($1)", detaching._LOCK)
+    with pytest.raises(ExportError, match="another process"):
+        await detached(owner_url, november)
+    await busy.close()
+    assert await months.store.cuts.kept_from_ms() == 0 and await months.audited(roots=True) == []
 
-    return await rewritten(await exported_again(months, place))
+
+async def test_an_export_that_differs_detaches_nothing(months: Months, owner_url: str, tmp_path: Path) -> None:
+    """By one description, by a row that was left out at the end, by an entry that came later, by damaged bytes."""
+    true = await exported(months.pool, NOVEMBER, tmp_path)
+
+    def described(rows: list[Row]) -> list[Row]:
+        return [(*row[:9], "another", *row[10:]) if number == 7 else row for number, row in enumerate(rows)]
+
+    with pytest.raises(ExportError, match="breaks the hash chain"):
+        await detached(owner_url, retold(true, tmp_path / "described", "entries", described))
+    with pytest.raises(ExportError, match="do not end with the one that its head names"):
+        await detached(owner_url, retold(true, tmp_path / "short", "entries", lambda rows: rows[:-1]))
+    damaged = retold(true, tmp_path / "damaged")
+    path = next(damaged.folder.glob("statements-*"))
+    path.write_bytes(path.read_bytes()[:-30] + bytes(30))
+    with pytest.raises(ExportError, match="cannot be read|its bytes differ"):
+        await detached(owner_url, damaged)
+    await tamper(owner_url, "UPDATE ledger SET description = 'other' WHERE type = 4 AND seq = 4")
+    with pytest.raises(ExportError, match="differ behind row 0 of 2023-11"):
+        await detached(owner_url, true)
+    assert await months.store.cuts.kept_from_ms() == 0
 
 
-async def exported_again(months: Months, place: Path):  # type: ignore[no-untyped-def]
-    raise AssertionError((months, place))
+async def test_an_entry_in_the_last_moment_stops_the_cut(months: Months, owner_url: str, tmp_path: Path) -> None:
+    """As by a clock that was set back by months; and behind the cut the month takes none."""
+    november = await exported(months.pool, NOVEMBER, tmp_path)
+    prepared = detaching._Prepared(b"", b"")
+    account = await months.opened_late(b"c" * 32, NOVEMBER.first_ms + 5)
+    connection = await asyncpg.connect(owner_url)
+    await connection.execute(detaching._STAGE)
+    with pytest.raises(ExportError, match="has got entries since the export"):
+        await detaching._record(connection, november, prepared)
+    await connection.close()
+    await months.seal(JANUARY.next_ms)
+    again = await exported(months.pool, NOVEMBER, tmp_path / "again")
+    assert again.manifest.accounts == november.manifest.accounts + 1 and account.seq > 0
+    await detached(owner_url, again, drop=False)
+    await months.store.prepare(NOVEMBER.first_ms)
+    with pytest.raises((StoreUnavailable, asyncpg.PostgresError)):
+        await months.opened_late(b"d" * 32, NOVEMBER.first_ms + 6)
+    assert await months.audited(again) == []
+
+
+async def test_a_month_leaves_while_calls_and_listings_go_on(months: Months, owner_url: str, tmp_path: Path) -> None:
+    """A reader that has begun is waited for, and no call waits for it."""
+    november = await exported(months.pool, NOVEMBER, tmp_path)
+    reader = await asyncpg.connect(owner_url)
+    reading = reader.transaction()
+    await reading.start()
+    count = await reader.fetchval("SELECT count(*) FROM ledger")
+    leaving = asyncio.create_task(detached(owner_url, november))
+    while await months.store.cuts.kept_from_ms() == 0:
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        for number in range(20):
+            await months.call(ALICE, JANUARY.next_ms + number)
+            assert len(await months.store.entries(ALICE, 0, 5, False)) == 5
+    assert not leaving.done() and await reader.fetchval("SELECT count(*) FROM ledger") >= count
+    await reading.commit()
+    await reader.close()
+    assert (await leaving).dropped
+    await months.seal(JANUARY.next_ms + 9_000)
+    assert await months.audited(november, roots=True) == []
+
+
+def test_whole_months_stay_before_the_present_one() -> None:
+    assert kept_since(DECEMBER.first_ms, 2) == month_of("2023-10")
+    assert kept_since(DECEMBER.next_ms - 1, 2) == month_of("2023-10")
+    assert kept_since(DECEMBER.next_ms, 13) == month_of("2022-12")

@@ -1,9 +1,12 @@
 """A ledger of three months, of which one or more leave it: three accounts, deposits, refunds, facts, signed statements."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import asyncpg
+import msgspec
 
 from actors.accounts import audit
 from actors.accounts.account import Account, Event, Moment, Moved, Profile, new_account
@@ -14,7 +17,8 @@ from actors.accounts.held_shards import HeldShards
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.months.detaching import Detached, detach
 from actors.accounts.months.exporting import export
-from actors.accounts.months.files import ExportedMonth, Month, month_of
+from actors.accounts.months.files import COLUMNS, ExportedMonth, Month, MonthWriter, month_of
+from actors.accounts.months.verifying import Row
 from actors.accounts.sealing import Sealing
 from actors.accounts.signed_links import SignedLinks
 from actors.accounts.store import PostgresAccountStore
@@ -54,9 +58,9 @@ class Months:
             await self._open(pubkey, opened.first_ms + 1_000)
         await self.deposit(ALICE, NOVEMBER.first_ms + 2_000, 1)
         for month in MONTHS:
-            for number in range(30):
-                at_ms = month.first_ms + 10_000_000 + number * 60_000_000
-                await self.call(ALICE, at_ms, refunded=number % 7 == 0)
+            for number in range(6):
+                at_ms = month.first_ms + 10_000_000 + number * 300_000_000
+                await self.call(ALICE, at_ms, refunded=number % 4 == 0)
                 if month is NOVEMBER:
                     await self.call(BOB, at_ms)
                 elif number % 2:
@@ -78,6 +82,11 @@ class Months:
         for number in (1, 2):
             grant = decide_adjust(account, 3_000 * number, "grant", pubkey[:8] + bytes([number]), at(at_ms))
             await self._write(account, at_ms, grant)
+
+    async def opened_late(self, pubkey: bytes, at_ms: int) -> Account:
+        """An account that is opened at this time, whatever was written since."""
+        await self._open(pubkey, at_ms)
+        return self.accounts[pubkey]
 
     async def deposit(self, pubkey: bytes, at_ms: int, number: int) -> None:
         """Two, one of which is taken back."""
@@ -142,3 +151,14 @@ async def detached(owner_url: str, month: ExportedMonth, *, drop: bool = True, k
         return await detach(connection, month, kept_months, drop=drop)
     finally:
         await connection.close()
+
+
+def retold(
+    month: ExportedMonth, place: Path, kind: str = "", change: Callable[[list[Row]], list[Row]] = list, **told: Any
+) -> ExportedMonth:
+    """An export like this one, with other rows of a kind or another manifest, and with digests that fit."""
+    writer = MonthWriter(place, month.manifest.of)
+    for each in COLUMNS:
+        rows = [row for group in month.rows(each) for row in group]
+        writer.write(each, change(rows) if each == kind else rows)
+    return writer.finish(msgspec.structs.replace(month.manifest, **told))
