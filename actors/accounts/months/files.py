@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.accounts.bills import month_ms
+from actors.units import PUBKEY_BYTES
 
 FORMAT = "ledger-gateway month 1"
 MANIFEST = "manifest.json"
@@ -116,6 +117,7 @@ class ExportedMonth(NamedTuple):
                     if [field.name for field in file.schema_arrow] != [name for name, _ in COLUMNS[kind]]:
                         raise ExportError(f"{self.folder / record.name} has other columns than an export")
                     for batch in file.iter_batches(ROWS_OF_GROUP, use_threads=False):
+                        _require_form(self.folder / record.name, batch)
                         yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
             except (OSError, arrow.ArrowException) as error:
                 raise ExportError(
@@ -251,6 +253,15 @@ class MonthWriter:
 
     def _arrow_type(self, name: str) -> Any:
         return getattr(self._arrow, name)()
+
+
+def _require_form(path: Path, batch: Any) -> None:
+    """Raise ExportError where values are missing, or the first one of a row is no public key."""
+    has_keys = batch.schema.names[0] != "pubkey" or all(
+        key is not None and len(key) == PUBKEY_BYTES for key in batch.column(0).to_pylist()
+    )
+    if any(column.null_count for column in batch.columns) or not has_keys:
+        raise ExportError(f"{path} has values of another form than an export: take another copy, or export it again")
 
 
 class _OpenFile:
