@@ -85,4 +85,7 @@ def kept_from_text(kept_from_ms: int) -> str:
 
 def detached(kept_from_ms: int) -> Refusal:
     """Refuse what needs entries of a detached month."""
-    return Refusal(Err.MONTH_DETACHED, f"entries are kept here from {kept_from_text(kept_from_ms)} on")
+    kept = f"entries are kept here from {kept_from_text(kept_from_ms)} on"
+    return Refusal(
+        Err.MONTH_DETACHED, f"{kept}; the operator of this service has older ones, and receipts of them, in exports"
+    )
