@@ -2,7 +2,8 @@
 
 Implements: design, "One billed call"; interface, "Account endpoints". No rules live here.
 Hold, settle, void, delivered and the time of streams travel over the hot link (hotlink/). Everything else is a command:
-a value that the client passes to the owner by an ordinary actor call. To add one: its class here, its case in commands.py.
+a value that the client passes to the owner by an ordinary actor call. To add one: its class here, its case in
+commands.py.
 """
 
 from collections.abc import Sequence

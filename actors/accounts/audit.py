@@ -102,10 +102,8 @@ async def _audit(
     unseen = set() if signed is None else signed.accounts()
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         cuts = await CutsAudit.open(connection, wanted.exported, report)
-        report.detached, report.exported = cuts.months(), len(wanted.exported)
-        for kind, (count, credits) in cuts.sums().items():
-            report.entries[kind] += count
-            report.credits[kind] += credits
+        report.exported = len(wanted.exported)
+        _add_cuts(cuts, report)
         # In the order of the primary keys, so that the database streams instead of sorting.
         entries = OrderedRows(
             aiter(
@@ -153,6 +151,14 @@ async def _audit(
                 report.add(row[0], f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}")
         for each in further:
             await each(connection, report)
+
+
+def _add_cuts(cuts: CutsAudit, report: LedgerReport) -> None:
+    """Add what months had that left the ledger."""
+    report.detached = cuts.months()
+    for kind, (count, credits) in cuts.sums().items():
+        report.entries[kind] += count
+        report.credits[kind] += credits
 
 
 def _add_gone(pubkeys: list[bytes], report: LedgerReport) -> None:

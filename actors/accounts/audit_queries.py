@@ -134,8 +134,8 @@ ACROSS = {
     ),
     "the usage is marked as counted up to an entry that is not there": (
         "SELECT m.pubkey, m.seq FROM account_usage_marks m WHERE m.seq > 0 AND NOT EXISTS (SELECT FROM ledger l"
-        " WHERE l.pubkey = m.pubkey AND l.at_ms = m.at_ms AND l.seq = m.seq) AND NOT EXISTS (SELECT FROM ledger_carried c"
-        " WHERE c.pubkey = m.pubkey AND c.at_ms = m.at_ms AND c.seq = m.seq)"
+        " WHERE l.pubkey = m.pubkey AND l.at_ms = m.at_ms AND l.seq = m.seq) AND NOT EXISTS (SELECT FROM"
+        " ledger_carried c WHERE c.pubkey = m.pubkey AND c.at_ms = m.at_ms AND c.seq = m.seq)"
     ),
     "its usage of all hours differs from what it has consumed, by so many credits": (
         "SELECT COALESCE(u.pubkey, t.pubkey), COALESCE(u.credits, 0) - COALESCE(t.credits, 0) FROM ("  # noqa: S608

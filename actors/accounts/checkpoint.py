@@ -33,8 +33,8 @@ KEY_BYTES = 32
 _FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
 
 
-# The entry of a transfer before the checkpoint's link, and the link itself in the account's chain. Of a month that left the
-# ledger the fact about the transfer is still here, and the link is compared with its export.
+# The entry of a transfer before the checkpoint's link, and the link itself in the account's chain. Of a month that
+# left the ledger the fact about the transfer is still here, and the link is compared with its export.
 _COVERED = (
     "SELECT (EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND operation_id = ANY ($2) AND seq <= $3 AND amount > 0)"
     " OR EXISTS (SELECT FROM ledger_kept_facts WHERE pubkey = $1 AND method = 'deposit' AND seq <= $3"

@@ -1,9 +1,9 @@
 """The part of the audit that is about months that left the ledger: where its chains begin, and whether that is true.
 
-Implements: money rule 6; decisions, "Detached months"; threat 56. Without exports each chain begins with what its account
-carried over the newest cut; the digest in the fact about the cut says whether that was changed, and signed statements of
-later entries whether its hash is true. With the exports each chain is recomputed from its first entry on, and must come
-to what is carried. Not here: the rest of the audit (audit.py).
+Implements: money rule 6; decisions, "Detached months"; threat 56. Without exports each chain begins with what its
+account carried over the newest cut; the digest in the fact about the cut says whether that was changed, and signed
+statements of later entries whether its hash is true. With the exports each chain is recomputed from its first entry
+on, and must come to what is carried. Not here: the rest of the audit (audit.py).
 """
 
 from collections.abc import Sequence

@@ -6,15 +6,15 @@ writes them (detaching.py).
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from actors.accounts.listings import LedgerFilter
 from actors.accounts.months.carried import COLUMNS, ENTRY_COLUMNS, Carried, carried_of
 from actors.errors import Err, Refusal
+from actors.times import iso_seconds
 
-# The newest entries of an account: the last of all may be of a month that left the ledger. Both have it, while the month's
-# table is still there.
+# The newest entries of an account: the last of all may be of a month that left the ledger. Both have it, while the
+# month's table is still there.
 RECENT_ENTRIES = " UNION ".join(
     f"SELECT {ENTRY_COLUMNS}, hash FROM {table} WHERE pubkey = $1 AND at_ms >= $2"  # noqa: S608 - ours.
     for table in ("ledger", "ledger_carried")
@@ -62,8 +62,9 @@ class PostgresCutsStore:
 
 
 async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int | Refusal:
-    """Since when entries are kept, or the refusal where a listing asks for earlier ones. To be asked behind the listing,
-    so that one that was whole then is never refused, and one that was not always is. is_empty: it found nothing."""
+    """Since when entries are kept, or the refusal where a listing asks for earlier ones. To be asked behind the
+    listing, so that one that was whole then is never refused, and one that was not always is. is_empty: it found
+    nothing."""
     kept_from_ms = await cuts.kept_from_ms()
     if not kept_from_ms:
         return 0
@@ -79,13 +80,9 @@ async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int
     return kept_from_ms
 
 
-def kept_from_text(kept_from_ms: int) -> str:
-    return f"{datetime.fromtimestamp(kept_from_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def detached(kept_from_ms: int) -> Refusal:
     """Refuse what needs entries of a detached month."""
-    kept = f"entries are kept here from {kept_from_text(kept_from_ms)} on"
+    kept = f"entries are kept here from {iso_seconds(kept_from_ms)} on"
     return Refusal(
         Err.MONTH_DETACHED, f"{kept}; the operator of this service has older ones, and receipts of them, in exports"
     )

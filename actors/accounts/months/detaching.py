@@ -1,10 +1,10 @@
 """Takes an exported month out of the ledger: proves the export, records the cut, detaches the month's table, drops it.
 
-Implements: decisions, "Detached months"; money rule 6; threat 56. A shell, with the role that owns the tables. The cut is
-one transaction: what each account carries over, the facts that stay, the row of the cut, and the fact about it. From
-then on no answer and no audit looks at the month's rows, whether their table is still there or not. So whatever is killed,
-the same command goes on: before the cut it begins anew, behind it it detaches and drops. Not here: the proof of the files
-(verifying.py).
+Implements: decisions, "Detached months"; money rule 6; threat 56. A shell, with the role that owns the tables. The
+cut is one transaction: what each account carries over, the facts that stay, the row of the cut, and the fact about
+it. From then on no answer and no audit looks at the month's rows, whether their table is still there or not. So
+whatever is killed, the same command goes on: before the cut it begins anew, behind it it detaches and drops. Not
+here: the proof of the files (verifying.py).
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,6 @@ from actors.accounts.months.reading import pages_of
 from actors.accounts.months.row_digests import RowDigests
 from actors.accounts.months.verifying import MonthsWalk
 from actors.accounts.recount import Recount
-from actors.storage.running_releases import require_none_before
 from actors.units import base58_text
 
 FROM_RELEASE = "0.2.0"  # Earlier ones would read a cut ledger as one whose beginning was lost.
@@ -36,14 +35,18 @@ _STAGED_AT_ONCE = 5_000
 _CARRIED_AT_ONCE = 2_000
 _CARRIED = f"SELECT {COLUMNS} FROM ledger_carried WHERE pubkey > $1 ORDER BY pubkey LIMIT {_CARRIED_AT_ONCE}"  # noqa: S608
 
-_STATE = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger'::regclass"
+_STATE = (
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_has_role(relowner, 'MEMBER') FROM pg_class"
+    " WHERE oid = 'ledger'::regclass"
+)
 _CUT = "SELECT next_ms, manifest FROM ledger_cuts WHERE first_ms = $1"
 _COUNT = "SELECT count(*) FROM ledger WHERE at_ms >= $1 AND at_ms < $2"
 _CLOSE = "CREATE TRIGGER detached BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION ledger_month_is_detached()"
 _OLDER = "SELECT at_ms FROM ledger WHERE at_ms >= $1 AND at_ms < $2 LIMIT 1"
 _BEHIND = """
 SELECT l.pubkey, max(l.seq) > COALESCE(min(s.seq), 0) AS unsigned
-FROM ledger AS l LEFT JOIN account_usage_marks AS m ON m.pubkey = l.pubkey LEFT JOIN account_seals AS s ON s.pubkey = l.pubkey
+FROM ledger AS l
+LEFT JOIN account_usage_marks AS m ON m.pubkey = l.pubkey LEFT JOIN account_seals AS s ON s.pubkey = l.pubkey
 WHERE l.at_ms >= $1 AND l.at_ms < $2
   AND ((l.at_ms, l.seq) > (COALESCE(m.at_ms, 0), COALESCE(m.seq, 0)) OR l.seq > COALESCE(s.seq, 0))
 GROUP BY l.pubkey
@@ -101,10 +104,9 @@ async def detach(
 ) -> Detached:
     """Take the month out of the ledger, or go on where an earlier run was killed. connection: of the role that owns the
     tables, without a transaction. kept_months: so many whole months before the present one stay. told: hears each step.
-    Raises ExportError, and SchemaMismatch while processes of an earlier release use the database."""
+    No process of a release before FROM_RELEASE may use the database. Raises ExportError."""
     wanted = month.manifest.of
     async with _alone(connection):
-        await require_none_before(connection, FROM_RELEASE)
         await _require_may_go(connection, wanted, kept_months)
         cut = await connection.fetchrow(_CUT, wanted.first_ms)
         if cut is None:
@@ -147,8 +149,8 @@ async def _require_may_go(connection: asyncpg.Connection, month: Month, kept_mon
     since = kept_since(now_ms, kept_months)
     if month.first_ms >= since.first_ms:
         raise ExportError(
-            f"{month.name} is too young: the ledger keeps {kept_months} whole months, which is {since.name} and later ones "
-            "(LEDGER_ACCOUNTS__LEDGER_KEPT_MONTHS)"
+            f"{month.name} is too young: the ledger keeps {kept_months} whole months, which is {since.name} and later "
+            "ones (LEDGER_ACCOUNTS__LEDGER_KEPT_MONTHS)"
         )
     kept_from_ms = await connection.fetchval("SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts")
     older = None if month.first_ms <= kept_from_ms else await connection.fetchval(_OLDER, kept_from_ms, month.first_ms)
@@ -173,13 +175,14 @@ async def _require_unused(connection: asyncpg.Connection, month: Month) -> None:
     """Raise ExportError while the product still needs entries of the month. The rollup of usage is made here."""
     if await connection.fetchval(_UNDELIVERED, month.next_ms):
         raise ExportError(
-            f"charges of {month.name} are still noted as undelivered: start the product, whose owners end them in seconds"
+            f"charges of {month.name} are still noted as undelivered: start the product, whose owners end them in "
+            "seconds"
         )
     for pubkey, unsigned in await connection.fetch(_BEHIND, month.first_ms, month.next_ms):
         if unsigned:
             raise ExportError(
-                f"entries of {base58_text(pubkey)} are in no signed statement: start the product, which signs them within "
-                "a minute, and export the month again"
+                f"entries of {base58_text(pubkey)} are in no signed statement: start the product, which signs them "
+                "within a minute, and export the month again"
             )
         rolled = _ROLLED_AT_ONCE
         while rolled == _ROLLED_AT_ONCE:
@@ -197,7 +200,8 @@ class _Prepared:
 
 
 class _Comparison:
-    """Proves an export account by account, compares its rows with the database, and stages what each account carries."""
+    """Proves an export account by account, compares its rows with the database, and stages what each account
+    carries."""
 
     def __init__(self, connection: asyncpg.Connection, month: ExportedMonth) -> None:
         self._connection, self._month = connection, month

@@ -1,7 +1,7 @@
 """Exports a closed month of the ledger to files, account by account, and proves each account's chain on the way.
 
-Implements: decisions, "Detached months". A shell: the database in, files out. Memory does not grow with the entries; for
-each account of the month it keeps its newest number until its statement is found. The product goes on meanwhile.
+Implements: decisions, "Detached months". A shell: the database in, files out. Memory does not grow with the entries;
+for each account of the month it keeps its newest number until its statement is found. The product goes on meanwhile.
 Not here: the form of the files (files.py), the full proof (verifying.py).
 """
 
@@ -33,7 +33,8 @@ from actors.receipts.statements import unpack
 from actors.release import RELEASE
 from actors.units import base58_text
 
-# The ledger's time of a process may be behind the database's by as much as clocks may differ, and a group takes seconds.
+# The ledger's time of a process may be behind the database's by as much as clocks may differ, and a group takes
+# seconds.
 CLOSED_AFTER_MS = 3_600_000
 _STATEMENTS_OF_GROUP = 200
 _SLACK_MS = 60_000  # The clocks of two owners that had an account one after the other may differ a little.
@@ -46,7 +47,8 @@ _STATE = (
 async def export(
     connection: asyncpg.Connection, month: Month, place: Path, told: Callable[[int], None] = lambda _: None
 ) -> ExportedMonth:
-    """Write the month to a folder of its own in `place`. told: hears how many entries are written. Raises ExportError."""
+    """Write the month to a folder of its own in `place`. told: hears how many entries are written. Raises
+    ExportError."""
     state = await connection.fetchrow(_STATE)
     assert state is not None
     now_ms, kept_from_ms = state
@@ -112,8 +114,8 @@ class _Export:
             _, first, before, last, head = self._account
             if entry.seq != last + 1 or ledger.chain(head, entry) != hash_:
                 raise ExportError(
-                    f"entry {entry.seq} of {base58_text(pubkey)} does not follow from the one before: run the audit, and "
-                    "export from a backup that passes it"
+                    f"entry {entry.seq} of {base58_text(pubkey)} does not follow from the one before: run the audit, "
+                    "and export from a backup that passes it"
                 )
             self._account = (pubkey, first, before, entry.seq, hash_)
             self._entries[entry.type] += 1
@@ -148,6 +150,7 @@ class _Export:
         if self._unsigned:
             pubkey, last = next(iter(self._unsigned.items()))
             raise ExportError(
-                f"{len(self._unsigned)} accounts have entries of {self._month.name} in no signed statement, such as entry "
-                f"{last} of {base58_text(pubkey)}: start the product, which signs them within a minute, and export again"
+                f"{len(self._unsigned)} accounts have entries of {self._month.name} in no signed statement, such as "
+                f"entry {last} of {base58_text(pubkey)}: start the product, which signs them within a minute, and export "
+                "again"
             )

@@ -2,9 +2,9 @@
 
 Implements: decisions, "Detached months". A month is a folder `ledger-2025-11`: entries in the order of accounts, times
 and numbers, the heads of each account's chain, the signed statements that have its entries, and `manifest.json`, which
-is written last and has the size and the SHA-256 of each file. A folder gets its name when all of it is on the disk: what
-a kill leaves has another name, and the next export removes it. Not here: what is written (exporting.py), what must hold
-(verifying.py).
+is written last and has the size and the SHA-256 of each file. A folder gets its name when all of it is on the disk:
+what a kill leaves has another name, and the next export removes it. Not here: what is written (exporting.py), what
+must hold (verifying.py).
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """The signed statements of an exported month, account by account: each entry must stand in one of them.
 
 Implements: decisions, "Detached months"; decisions, "Signed roots". A shell over temporary files: the leaves of all
-statements are sorted into 256 files by the first byte of their accounts, and one of these is in memory at a time, because
-entries come in the order of their accounts.
+statements are sorted into 256 files by the first byte of their accounts, and one of these is in memory at a time,
+because entries come in the order of their accounts.
 """
 
 import tempfile

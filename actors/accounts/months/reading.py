@@ -1,7 +1,7 @@
 """Reads the entries and the statements of one month from the database, some rows at a time.
 
-Implements: decisions, "Detached months". Each page is a statement of its own: entries of a closed month never change, and
-one long transaction would keep the database from tidying up the tables that each call writes. Not here: files.
+Implements: decisions, "Detached months". Each page is a statement of its own: entries of a closed month never change,
+and one long transaction would keep the database from tidying up the tables that each call writes. Not here: files.
 """
 
 from collections.abc import AsyncIterator

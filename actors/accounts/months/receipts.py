@@ -51,8 +51,8 @@ class ExportedReceipts:
             known = {number: one for other in self._months for number, one in self._entries(other).items()}
         if not known.keys() >= {max(seq - 1, 1), *range(leaf.first, leaf.last + 1)}:
             raise ExportError(
-                f"the statement of entry {seq} has entries {leaf.first} to {leaf.last}, and the months given do not: give the "
-                "months before and behind too"
+                f"the statement of entry {seq} has entries {leaf.first} to {leaf.last}, and the months given do not: "
+                "give the months before and behind too"
             )
         hashes = [known[number][1] for number in range(leaf.first, leaf.last + 1)]
         before = known[seq - 1][1] if seq > 1 else ledger.genesis(self._pubkey)

@@ -1,4 +1,5 @@
-"""Proves exported months from their files alone: each chain whole, sums, statements, and each month after the one before.
+"""Proves exported months from their files alone: each chain whole, sums, statements, and each month after the one
+before.
 
 Implements: decisions, "Detached months"; money rule 6; threat 56. Synchronous, and streaming: all months are read
 side by side in the order of their accounts, so that one account's entries of all months come one after the other, and

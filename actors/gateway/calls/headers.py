@@ -9,10 +9,10 @@ A request's own X-Request-Id is neither echoed nor logged: ids are made here, so
 import functools
 from collections.abc import Sequence
 
-from actors.accounts.months.cuts import kept_from_text
 from actors.calls import Figures, SettleRequest
 from actors.events import LOW_BALANCE_CREDITS
 from actors.http_server import responses
+from actors.times import iso_seconds
 
 Header = tuple[bytes, bytes]
 HeaderList = responses.HeaderList
@@ -57,7 +57,7 @@ CLOSE = responses.CLOSE
 
 def kept_from(at_ms: int) -> HeaderList:
     """Since when the ledger has its entries, where months have left it. at_ms: 0: none has."""
-    return [(b"x-ledger-kept-from", kept_from_text(at_ms).encode())] if at_ms else []
+    return [(b"x-ledger-kept-from", iso_seconds(at_ms).encode())] if at_ms else []
 
 
 def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | None, now: int) -> None:

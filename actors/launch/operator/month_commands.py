@@ -7,7 +7,6 @@ and the next step. Not here: the work of the commands (accounts/months/).
 import asyncio
 import os
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,18 +28,19 @@ from actors.accounts.audit_database import (
 )
 from actors.accounts.audit_report import exit_where_unreadable
 from actors.accounts.listings import parse_cursor
-from actors.accounts.months.detaching import Detached, detach
+from actors.accounts.months.detaching import FROM_RELEASE, Detached, detach
 from actors.accounts.months.exporting import export
 from actors.accounts.months.files import Month, month_from, month_of, open_month, open_months
 from actors.accounts.months.receipts import ExportedReceipts
 from actors.accounts.months.verifying import ExportReport, verify
 from actors.accounts.signed_links import read_keys
 from actors.calls import OPERATION_BYTES
+from actors.clock import SystemClock
 from actors.gateway.pages.receipts import receipt_body
 from actors.launch.local_run.run import Options, settings
 from actors.launch.local_run.screen import ConfigFileOption, fail, print_document, say
 from actors.launch.operator.tables import print_table
-from actors.storage.running_releases import application_name
+from actors.storage.running_releases import application_name, require_none_before
 from actors.storage.schema_plan import SchemaMismatch
 from actors.units import parse_pubkey
 
@@ -51,8 +51,9 @@ _TOLD_SECONDS = 5.0
 _LIST = (
     "SELECT first_ms, next_ms, entries, 'detached' AS state FROM ledger_cuts UNION ALL"
     " SELECT first_ms, 0, entries, 'in the ledger' FROM (SELECT (extract(epoch FROM date_trunc('month',"
-    " to_timestamp(at_ms / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint AS first_ms, count(*) AS entries"
-    " FROM ledger WHERE at_ms >= (SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts) GROUP BY 1) AS kept ORDER BY first_ms"
+    " to_timestamp(at_ms / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint AS first_ms,"
+    " count(*) AS entries FROM ledger WHERE at_ms >= (SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts) GROUP BY 1)"
+    " AS kept ORDER BY first_ms"
 )
 _OPERATION = re.compile(f"[0-9a-f]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _MonthArgument = Annotated[str, typer.Argument(metavar="MONTH", help="As 2025-11, in UTC.")]
@@ -121,9 +122,8 @@ def _add_export(months: typer.Typer) -> None:
         if not print_document({"folder": str(made.folder), "entries": told.entries, "accounts": told.accounts}):
             sizes = sum(file.bytes for file in told.files)
             say(f"{told.entries} entries of {told.accounts} accounts, {told.statements} statements: {made.folder}")
-            say(
-                f"{len(told.files)} files, {sizes / 1e6:.1f} MB. Next: `months verify {made.folder}`, and copy it elsewhere."
-            )
+            say(f"{len(told.files)} files, {sizes / 1e6:.1f} MB.")
+            say(f"Next: `months verify {made.folder}`, and copy it elsewhere.")
 
 
 def _add_verify(months: typer.Typer) -> None:
@@ -159,8 +159,9 @@ def _add_detach(months: typer.Typer) -> None:
             fail(f"{opened.folder} is the export of {opened.manifest.month}, and not of {wanted.name}")
         kept_months = settings(Options(None, False, config, None, {})).config.accounts.ledger_kept_months
 
-        def work(connection: asyncpg.Connection) -> Awaitable[Detached]:
-            return detach(connection, opened, kept_months, drop=drop, told=_tell)
+        async def work(connection: asyncpg.Connection) -> Detached:
+            await require_none_before(connection, FROM_RELEASE)
+            return await detach(connection, opened, kept_months, drop=drop, told=_tell)
 
         place = owner_url, data_dir, folder_of(data_dir, settings_dir, xdg_data_home)
         done = _on_database(*place, work, as_owner=True)
@@ -232,11 +233,12 @@ class _Progress:
     """Tells now and then how far a long command is."""
 
     def __init__(self) -> None:
-        self._next = time.monotonic() + _TOLD_SECONDS
+        self._clock = SystemClock()
+        self._next = self._clock.monotonic() + _TOLD_SECONDS
 
     def rows(self, number: int) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _TOLD_SECONDS
+        if self._clock.monotonic() >= self._next:
+            self._next = self._clock.monotonic() + _TOLD_SECONDS
             _tell(f"{number} entries")
 
 

@@ -67,8 +67,9 @@ FORGERIES = [
 
 
 async def rich(connection: asyncpg.Connection) -> None:
-    """BOB has all again that he has spent, by the entry that he carried, and everything that names it is written anew."""
-    row = await connection.fetchrow(f"SELECT {COLUMNS} FROM ledger_carried WHERE pubkey = $1", BOB)  # noqa: S608
+    """BOB has all again that he has spent, by the entry that he carried, and everything that names it is written
+    anew."""
+    row = await connection.fetchrow(f"SELECT {COLUMNS} FROM ledger_carried WHERE pubkey = $1", BOB)
     true = carried_of(row)
     spent = 3_000 - dict(read_parcels(true.batches))[1]
     entry = msgspec.structs.replace(true.entry, balance=true.entry.balance + spent)
@@ -82,7 +83,7 @@ async def rich(connection: asyncpg.Connection) -> None:
     )
     await connection.execute("UPDATE credit_batches SET remaining = 3000 WHERE pubkey = $1 AND id = 1", BOB)
     digest = hashlib.sha256()
-    for each in await connection.fetch(f"SELECT {COLUMNS} FROM ledger_carried ORDER BY pubkey"):  # noqa: S608
+    for each in await connection.fetch(f"SELECT {COLUMNS} FROM ledger_carried ORDER BY pubkey"):
         digest.update(carried_of(each).line())
     await connection.execute("UPDATE ledger_cuts SET carried = $1", digest.digest())
     facts = await connection.fetch(
@@ -95,7 +96,7 @@ async def rich(connection: asyncpg.Connection) -> None:
     forged = chain(hashlib.sha256(b"ledger-gateway shard -1").digest(), fact._replace(body=body))
     await connection.execute("ALTER TABLE account_facts DISABLE TRIGGER USER")
     for table in ("account_facts", "account_fact_heads"):
-        await connection.execute(f"UPDATE {table} SET hash = $1 WHERE virtual_shard = -1", forged)  # noqa: S608
+        await connection.execute(f"UPDATE {table} SET hash = $1 WHERE virtual_shard = -1", forged)
     await connection.execute("UPDATE account_facts SET body = $1 WHERE virtual_shard = -1", body)
     assert json.loads(body)["carried"] == digest.hexdigest()
 

@@ -18,7 +18,8 @@ def carried(calls: int = 5) -> tuple[Carried, Chain]:
 
 
 def test_entries_make_what_is_carried() -> None:
-    """Batches, consumption, and what each named key has paid; and from there a chain goes on as if it had never ended."""
+    """Batches, consumption, and what each named key has paid; and from there a chain goes on as if it had never
+    ended."""
     end, chain = carried()
     assert (end.batches, end.spent, end.consumed, end.last_batch) == ("1:996", "1:2 2:1", 4, 1)
     assert end.is_chained() and end.hash == chain.hashes[5] and end.before == chain.hashes[4]

@@ -1,7 +1,7 @@
 """What a listing is told behind a cut: since when entries are kept, or a refusal that says so."""
 
 from actors.accounts.listings import LedgerFilter
-from actors.accounts.months.cuts import kept_for, kept_from_text
+from actors.accounts.months.cuts import kept_for
 from actors.errors import Err, Refusal
 from tests.accounts.memory_cuts import MemoryCuts
 from tests.accounts.months.world import NOVEMBER
@@ -10,7 +10,8 @@ CUT = NOVEMBER.next_ms
 
 
 async def test_only_what_asks_for_detached_entries_is_refused() -> None:
-    """Times and places before the cut, and operations of before; never a listing that found something and began behind."""
+    """Times and places before the cut, and operations of before; never a listing that found something and began
+    behind."""
     cuts = MemoryCuts()
     assert await kept_for(cuts, LedgerFilter(from_ms=0), True) == 0
     cuts.kept_from = CUT
@@ -35,7 +36,3 @@ async def test_only_what_asks_for_detached_entries_is_refused() -> None:
         refusal = await kept_for(cuts, wanted, is_empty)
         assert isinstance(refusal, Refusal) and refusal.err is Err.MONTH_DETACHED, wanted
         assert refusal.detail.startswith("entries are kept here from 2023-12-01T00:00:00Z on; the operator")
-
-
-def test_times_are_told_as_other_pages_take_them() -> None:
-    assert kept_from_text(CUT) == "2023-12-01T00:00:00Z"

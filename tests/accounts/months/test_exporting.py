@@ -17,8 +17,8 @@ from tests.databases import tamper
 async def test_each_month_is_exported_whole(
     months: Months, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner_url: str
 ) -> None:
-    """Through pages and groups of any size; months are proven together and alone; an empty month is one too. Entries in no
-    statement, a broken chain, and a month that goes on are refused, and leave no folder."""
+    """Through pages and groups of any size; months are proven together and alone; an empty month is one too. Entries
+    in no statement, a broken chain, and a month that goes on are refused, and leave no folder."""
     monkeypatch.setattr(reading, "ROWS_OF_GROUP", 7)
     monkeypatch.setattr(exporting, "ROWS_OF_GROUP", 1)
     made = [await exported(months.pool, month, tmp_path) for month in (OCTOBER, NOVEMBER, DECEMBER, JANUARY)]
@@ -28,8 +28,8 @@ async def test_each_month_is_exported_whole(
     assert report.beginnings == 1 and report.faults == []  # CAROL begins in December.
     rows = [row for month in made for group in month.rows(ENTRIES) for row in group]
     stored = await months.pool.fetch(
-        "SELECT pubkey, seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels, hash FROM ledger"
-        " WHERE at_ms < $1",
+        "SELECT pubkey, seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels, hash"
+        " FROM ledger WHERE at_ms < $1",
         JANUARY.next_ms,
     )
     assert sorted(rows) == sorted(map(tuple, stored)) and len(rows) == verify(made).entries > 70

@@ -33,7 +33,8 @@ def test_leaves_are_sorted_by_account_and_number() -> None:
 
 
 def test_a_walk_names_what_no_statement_bears_out() -> None:
-    """A gap, another hash, other entries below the same end; the end of the walk has the hashes of an open statement."""
+    """A gap, another hash, other entries below the same end; the end of the walk has the hashes of an open
+    statement."""
     end, chain = carried(9)
     hashes = chain.hashes
     leaves = [leaf_of(ALICE, 1, hashes[1:4]), leaf_of(ALICE, 4, hashes[4:10])]

@@ -61,7 +61,7 @@ async def test_every_entry_has_the_receipt_that_it_had(months: Months, owner_url
     with pytest.raises(ExportError, match="give the months before and behind too"):
         ExportedReceipts(exports[:1], ALICE).of_entry(across[2], across[1])
     for wrong in ((across[2], 1), (JANUARY.next_ms, 5)):
-        with pytest.raises(ExportError, match="no such entry|no month with this entry"):
+        with pytest.raises(ExportError, match=r"no such entry|no month with this entry"):
             ExportedReceipts(exports, ALICE).of_entry(*wrong)
 
 

@@ -74,8 +74,8 @@ def test_only_believed_keys_sign(tmp_path: Path) -> None:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_no_changed_row_passes(data: st.DataObject) -> None:
-    """Any value of any row of the entries, the heads or the statements; and any row that is left out or comes twice, with
-    digests of the files that fit."""
+    """Any value of any row of the entries, the heads or the statements; and any row that is left out or comes twice,
+    with digests of the files that fit."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         november, _ = two_months(place / "true")

@@ -1,4 +1,5 @@
-"""A ledger of three months, of which one or more leave it: three accounts, deposits, refunds, facts, signed statements."""
+"""A ledger of three months, of which one or more leave it: three accounts, deposits, refunds, facts, signed
+statements."""
 
 import random
 from collections.abc import Callable

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 from typer.testing import CliRunner
 
@@ -52,6 +53,9 @@ async def test_a_month_is_exported_proven_and_detached(
     assert "LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL" in weak
     other = f"{place}/{NOVEMBER.folder}"
     assert "and not of 2023-12" in run("detach", DECEMBER.name, "--exported", other, code=1)
+    old = await asyncpg.connect(postgres_url, server_settings={"application_name": "account-shard-0 @0.1.0"})
+    assert "account-shard-0 @0.1.0" in run("detach", NOVEMBER.name, "--exported", place, code=1)
+    await old.close()
     done = run("detach", NOVEMBER.name, "--exported", place, "--drop")
     assert "2023-11 has left the ledger" in done and "dropped" in done and "audit --exported" in done
     states = {row["month"]: row["state"] for row in json.loads(run("list", "--json"))}
