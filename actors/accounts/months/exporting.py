@@ -151,6 +151,6 @@ class _Export:
             pubkey, last = next(iter(self._unsigned.items()))
             raise ExportError(
                 f"{len(self._unsigned)} accounts have entries of {self._month.name} in no signed statement, such as "
-                f"entry {last} of {base58_text(pubkey)}: start the product, which signs them within a minute, and export "
-                "again"
+                f"entry {last} of {base58_text(pubkey)}: start the product, which signs them within a minute, "
+                "and export again"
             )
