@@ -75,6 +75,9 @@ class AccountsConfig(Branch):
     hourly_limit_learnt_least_credits: int = Field(
         100_000, ge=0, description="no learnt hourly limit of an account is lower; 0: none is learnt"
     )
+    ledger_kept_months: int = Field(
+        13, ge=2, le=240, description="whole months before this one that `months detach` leaves in the ledger"
+    )
     roots_dir: Path | None = Field(
         None, description="folder for the files of signed statements; a local run uses its data folder"
     )

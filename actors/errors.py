@@ -72,6 +72,8 @@ class Err(Enum):
     DEPOSIT_NOT_FOUND = ErrorRow(404, None, "no such transaction on the chain yet", retry_seconds=5)
     DEPOSIT_NOT_FINAL = ErrorRow(404, None, "the transaction is not final yet", retry_seconds=5)
     NOT_FOUND = ErrorRow(404, None, "not found", hint="GET /capabilities lists what this service offers")
+    # Of the ledger, its receipts and bills, for a month whose entries were exported and detached (decisions).
+    MONTH_DETACHED = ErrorRow(410, None, "this month is not kept here any more")
     WRONG_HTTP_METHOD = ErrorRow(405, None, "this path does not answer to that HTTP method")
     UNSUPPORTED_MEDIA_TYPE = ErrorRow(415, None, "this service takes bodies of JSON")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")

@@ -34,3 +34,8 @@ def iso_ms(at_ms: int) -> str:
     """Return a time in Unix milliseconds, of the years 1970 to 9999, as clients may send it back."""
     moment = datetime.fromtimestamp(at_ms // 1_000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1_000:03d}Z"
+
+
+def iso_seconds(at_ms: int) -> str:
+    """Write a time as clients may send it back, without a fraction of a second."""
+    return f"{_EPOCH + timedelta(seconds=at_ms // 1_000):%Y-%m-%dT%H:%M:%SZ}"

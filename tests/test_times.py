@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.times import iso_ms, unix_micros, unix_ms
+from actors.times import iso_ms, iso_seconds, unix_micros, unix_ms
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,7 @@ def test_other_texts_are_no_time(text: str) -> None:
 @pytest.mark.parametrize("at_ms", [0, 7, 1_795_305_600_123, 253_402_300_799_999])
 def test_what_is_told_can_be_sent_back(at_ms: int) -> None:
     assert unix_ms(iso_ms(at_ms)) == at_ms
+
+
+def test_a_whole_second_is_told_without_a_fraction() -> None:
+    assert iso_seconds(1_701_388_800_000) == "2023-12-01T00:00:00Z" and unix_ms(iso_seconds(7_000)) == 7_000

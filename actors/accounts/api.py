@@ -2,8 +2,8 @@
 
 Implements: design, "One billed call"; interface, "Account endpoints". No rules live here.
 Hold, settle, void, delivered and the time of streams travel over the hot link (hotlink/). Everything else is a command:
-a value that the client passes to the owner by an ordinary actor call, and that commands.py carries out. To add one: its
-class here, its case in commands.py.
+a value that the client passes to the owner by an ordinary actor call. To add one: its class here, its case in
+commands.py.
 """
 
 from collections.abc import Sequence
@@ -58,6 +58,7 @@ class OwnerReply(Growing, Generic[Value], frozen=True):
     figures: Figures | None = None
     elsewhere: bytes = b""  # The account of the key, when another owner has it: ask that one.
     moved: bool = False  # Nothing was done: this owner does not have the shard, or not any more.
+    kept_from_ms: int = 0  # Of a listing of the ledger: entries before it were detached; 0: none were.
 
 
 def refused(err: Err, detail: str = "") -> OwnerReply[Any]:

@@ -21,6 +21,7 @@ from actors.accounts import audit_facts
 from actors.accounts.audit_database import (
     AgainstOption,
     DataDirOption,
+    ExportedOption,
     KeyOption,
     OrderedRows,
     PostgresUrlOption,
@@ -37,6 +38,8 @@ from actors.accounts.audit_report import AuditReport, exit_where_unreadable
 from actors.accounts.checkpoint import Checkpoints, CheckpointWriter, open_checkpoints
 from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.months.auditing import CutsAudit
+from actors.accounts.months.files import open_months
 from actors.accounts.recount import Recount
 from actors.accounts.signed_links import SignedLinks
 from actors.accounts.stored import stored_head
@@ -62,6 +65,9 @@ class LedgerReport(AuditReport):
     statements: int = 0  # Signed statements that were compared with.
     statements_at_ms: int = 0  # Time of the newest of them.
     written: Path | None = None  # A new checkpoint.
+    detached: list[str] = field(default_factory=list)  # Months that left the ledger; their sums are among these.
+    exported: int = 0  # Exports of them that were read.
+    links_passed: int = 0  # Links of a checkpoint whose entries are in exports that were not given.
 
 
 async def audit(
@@ -95,12 +101,16 @@ async def _audit(
     earlier, signed = wanted.earlier, wanted.signed
     unseen = set() if signed is None else signed.accounts()
     async with connection.transaction(isolation="repeatable_read", readonly=True):
+        cuts = await CutsAudit.open(connection, wanted.exported, report)
+        report.exported = len(wanted.exported)
+        _add_cuts(cuts, report)
         # In the order of the primary keys, so that the database streams instead of sorting.
         entries = OrderedRows(
             aiter(
                 connection.cursor(
                     "SELECT pubkey, seq, at_ms, type, amount, balance, operation_id, method, outcome, description,"
-                    " parcels, hash FROM ledger ORDER BY pubkey, at_ms, seq",
+                    " parcels, hash FROM ledger WHERE at_ms >= $1 ORDER BY pubkey, at_ms, seq",
+                    cuts.kept_from_ms,
                     prefetch=_ROWS_AHEAD,
                 )
             )
@@ -119,6 +129,7 @@ async def _audit(
             recount = Recount(row["pubkey"], then=link)
             if signed is not None:
                 recount.signed, recount.signed_before_ms = signed.of(row["pubkey"]), signed.signed_before_ms
+            await cuts.begin(recount)
             await _audit_account(row, entries, batches, recount, report)
             unseen.discard(row["pubkey"])
             _add_gone(gone, report)
@@ -127,6 +138,8 @@ async def _audit(
         for rows, what in ((entries, "entries"), (batches, "batches")):
             for pubkey in await rows.of(_PAST_ALL, lambda _: None):
                 report.add(pubkey, f"it has {what} and no account")
+        await cuts.close()
+        report.links_passed = cuts.links_passed
         if earlier is not None:
             _add_gone(earlier.link_of(_PAST_ALL)[1], report)
         for pubkey in sorted(unseen):
@@ -138,6 +151,14 @@ async def _audit(
                 report.add(row[0], f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}")
         for each in further:
             await each(connection, report)
+
+
+def _add_cuts(cuts: CutsAudit, report: LedgerReport) -> None:
+    """Add what months had that left the ledger."""
+    report.detached = cuts.months()
+    for kind, (count, credits) in cuts.sums().items():
+        report.entries[kind] += count
+        report.credits[kind] += credits
 
 
 def _add_gone(pubkeys: list[bytes], report: LedgerReport) -> None:
@@ -212,6 +233,8 @@ def show(report: LedgerReport, console: Console) -> None:
     if report.statements:
         newest = f"{datetime.fromtimestamp(report.statements_at_ms // 1000, UTC):%F %T}"
         console.print(f"Compared with {report.statements} signed statements, the newest of {newest} UTC.")
+    if report.detached:
+        _show_detached(report, console)
     if report.faults_total == 0:
         console.print("The ledger adds up: every balance, batch, profile and hash chain is what its entries say.")
         if report.written is not None:
@@ -226,10 +249,23 @@ def show(report: LedgerReport, console: Console) -> None:
     )
 
 
+def _show_detached(report: LedgerReport, console: Console) -> None:
+    months = f"{len(report.detached)} months up to {report.detached[-1]} left the ledger"
+    if report.exported:
+        console.print(f"{months}: each chain was recomputed from its first entry on, through their exports.")
+        return
+    console.print(
+        f"{months}: chains begin with what their accounts carried over. --exported FOLDER proves all of them."
+    )
+    if report.links_passed:
+        console.print(f"{report.links_passed} links of the checkpoint are of those months, and were not compared.")
+
+
 def document(report: LedgerReport) -> dict[str, Any]:
     """Return the report for programs. sums: entries and credits of each type."""
     sums = {kind.name.lower(): [report.entries[kind], report.credits[kind]] for kind in EntryType}
     told = {"accounts": report.accounts, "balance": report.balance, "sums": sums, "differences": report.faults_total}
+    told |= {"detached": report.detached, "exported": report.exported}
     return told | {"faults": report.faults}
 
 
@@ -253,6 +289,7 @@ def command(*further: FurtherAudit) -> Callable[..., None]:
         key: KeyOption = None,
         roots: RootsOption = None,
         roots_keys: RootsKeysOption = None,
+        exported: ExportedOption = None,
         as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
         settings_dir: SettingsDirOption = None,
         xdg_data_home: XdgOption = "",
@@ -264,6 +301,7 @@ def command(*further: FurtherAudit) -> Callable[..., None]:
             url = None if data_dir is not None else postgres_url
             files = roots or (_own_roots(folder) if url is None else [])
             checkpoints.signed = SignedLinks(files, roots_keys) if files else None
+            checkpoints.exported = open_months(exported or [])
             report = asyncio.run(run(url, folder, checkpoints, further))
         console.print_json(data=document(report)) if as_json else show(report, console)
         report.exit()

@@ -43,6 +43,12 @@ RootsKeysOption = Annotated[
         "--roots-keys", help="/.well-known/ledger-keys.json as you saved it: statements of other keys are refused."
     ),
 ]
+ExportedOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--exported", help="Exports of months that left the ledger, or their folder: chains are proven whole."
+    ),
+]
 KeyOption = Annotated[Path | None, typer.Option("--key", help="Key file of checkpoints; the first one makes it.")]
 # The folder of the settings, where no option names one; an own PostgreSQL of the settings goes before it.
 SettingsDirOption = Annotated[Path | None, typer.Option(envvar="LEDGER_STORAGE__DATA_DIR", hidden=True)]
@@ -72,9 +78,9 @@ async def reading(postgres_url: str | None, data_dir: Path, application: str) ->
 
 
 @asynccontextmanager
-async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[str]:
+async def database(postgres_url: str | None, data_dir: Path, *, as_owner: bool = False) -> AsyncIterator[str]:
     """Give the URL of the database: the given one, that of a running instance on this folder, or of a server started
-    here."""
+    here. as_owner: with the role that owns the tables, in place of the product's."""
     if postgres_url is not None:
         yield postgres_url
         return
@@ -83,7 +89,7 @@ async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[st
     try:
         data = DataDir(data_dir)
     except DataDirError:
-        running = _running_postgres(data_dir)
+        running = _running_postgres(data_dir, as_owner)
         if running is None:
             raise
         yield running
@@ -91,10 +97,10 @@ async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[st
     with data, Supervisor() as supervisor:
         server = EmbeddedPostgres(data)
         await asyncio.to_thread(supervisor.start, server.child)
-        yield server.url
+        yield server.migrations_url if as_owner else server.url
 
 
-def _running_postgres(data_dir: Path) -> str | None:
+def _running_postgres(data_dir: Path, as_owner: bool) -> str | None:
     """From the pid file of the server: its fourth line is the port, its fifth the folder of its socket."""
     passwords = postgres_roles.load(data_dir / "secrets")
     if passwords is None:
@@ -106,7 +112,8 @@ def _running_postgres(data_dir: Path) -> str | None:
         except OSError:
             continue
         if len(lines) > 4:
-            return postgres_url(postgres_roles.PRODUCT, passwords.product, lines[4].strip(), lines[3].strip())
+            role = (postgres_roles.OWNER, passwords.owner) if as_owner else (postgres_roles.PRODUCT, passwords.product)
+            return postgres_url(*role, lines[4].strip(), lines[3].strip())
     return None
 
 

@@ -15,6 +15,7 @@ import asyncpg
 
 from actors.accounts.facts import ChainLink, Fact, FactKind, ShardRecount, differences, genesis
 from actors.accounts.ledger import EntryType
+from actors.accounts.months.carried import CUT_BODY
 
 _ROWS_AHEAD = 2_000
 _FACTS = "SELECT virtual_shard, seq, kind, pubkey, body, hash FROM account_facts ORDER BY virtual_shard, seq"
@@ -28,6 +29,7 @@ def _compared(kind: FactKind, key: str, table: str, stored_key: str, stored: str
         f" FROM (SELECT DISTINCT ON (pubkey, {key}) pubkey, {key} AS key, body FROM ("
         f"SELECT pubkey, seq AS place, 0 AS seq, description::jsonb AS body FROM ledger"
         f" WHERE type = {EntryType.FACT:d} AND method = '{kind}' UNION ALL"
+        f" SELECT pubkey, seq, 0, description::jsonb FROM ledger_kept_facts WHERE method = '{kind}' UNION ALL"
         " SELECT pubkey, COALESCE((body::jsonb ->> 'ledger_seq')::bigint, 0), seq, body::jsonb - 'ledger_seq'"
         f" FROM account_facts WHERE kind = '{kind}') AS every"
         f" ORDER BY pubkey, {key}, place DESC, seq DESC) AS f"
@@ -98,6 +100,13 @@ _COMPARED = {
         "to_jsonb(code)",
         "jsonb_build_object('code', code, 'bonus_bps', bonus_bps, 'created_at', created_at, 'expires_at', expires_at,"
         " 'note', note)",
+    ),
+    "cut of the ledger at {key}": _compared(
+        FactKind.CUT,
+        "body -> 'next_ms'",
+        "(SELECT *, ''::bytea AS pubkey FROM ledger_cuts) AS cuts",
+        "to_jsonb(next_ms)",
+        CUT_BODY,
     ),
 }
 

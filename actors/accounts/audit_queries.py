@@ -10,6 +10,8 @@ from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.ledger import EntryType
 from actors.units import UNITS_PER_USDC
 
+# Since when the ledger has its entries: those before are in exports.
+_KEPT = "(SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts)"
 _KEYED = r"\|[0-9]{1,9}$"  # The end of a description that names its key (calls.with_key).
 _KEY = r"substring(description FROM '\|([0-9]{1,9})$')::integer"
 
@@ -29,7 +31,8 @@ def _other_usage(table: str, *, of_keys: bool = False) -> str:
         f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
         f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}){keyed} GROUP BY {columns}"
         f") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method{same_key}"
-        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
+        " WHERE (r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits)"
+        f" AND COALESCE(u.hour, r.hour) >= {_KEPT} / 3600000"
     )
 
 
@@ -47,6 +50,7 @@ ACROSS = {
     "an operation is marked as debited, and the ledger does not have it": (
         "SELECT ''::bytea, d.operation FROM account_debits d WHERE NOT EXISTS (SELECT FROM ledger l"  # noqa: S608
         f" WHERE l.at_ms = d.at_ms AND l.operation_id = d.operation AND l.type = {EntryType.DEBIT:d})"
+        f" AND d.at_ms >= {_KEPT}"
     ),
     "an operation is refunded more than once": (
         f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.REFUND:d}"  # noqa: S608
@@ -55,7 +59,8 @@ ACROSS = {
     "a refund does not give back what was debited": (
         f"SELECT r.pubkey, r.operation_id FROM ledger r WHERE r.type = {EntryType.REFUND:d} AND NOT EXISTS ("  # noqa: S608
         f"SELECT FROM ledger d WHERE d.pubkey = r.pubkey AND d.type = {EntryType.DEBIT:d}"
-        " AND d.operation_id = r.operation_id AND d.amount = -r.amount)"
+        " AND d.operation_id = r.operation_id AND d.amount = -r.amount) AND NOT EXISTS (SELECT FROM account_debits m"
+        f" WHERE m.operation = r.operation_id AND m.at_ms < {_KEPT})"
     ),
     "a refund or adjustment could be made again: its mark is missing or differs": (
         "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
@@ -67,7 +72,7 @@ ACROSS = {
     "an operation is marked as refunded or adjusted, and the ledger does not have it": (
         f"SELECT o.pubkey, o.operation FROM account_operations o WHERE o.kind <> {MarkKind.VOID:d}"  # noqa: S608
         " AND NOT EXISTS (SELECT FROM ledger l WHERE l.pubkey = o.pubkey AND l.operation_id = o.operation"
-        f" AND l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d}))"
+        f" AND l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d})) AND o.at_ms >= {_KEPT}"
     ),
     "a deposit or bonus is not what was received: its transfer is missing or earned other credits": (
         "SELECT l.pubkey, l.operation_id FROM ledger l LEFT JOIN account_deposits d"  # noqa: S608
@@ -88,8 +93,9 @@ ACROSS = {
         f" AND l.type IN ({EntryType.DEPOSIT:d}, {EntryType.BONUS:d}))"
         f" OR (d.assigned AND l.operation_id = '\\x{ASSIGN.hex()}'::bytea || d.operation"
         f" AND l.type = {EntryType.ADJUSTMENT:d}))"
-        " GROUP BY d.pubkey, d.operation, d.credits, d.bonus"
-        " HAVING COALESCE(sum(l.amount), 0) <> d.credits + d.bonus OR count(l.seq) <> 1 + (d.bonus > 0)::integer"
+        " GROUP BY d.pubkey, d.operation, d.credits, d.bonus, d.at_ms"
+        " HAVING (COALESCE(sum(l.amount), 0) <> d.credits + d.bonus OR count(l.seq) <> 1 + (d.bonus > 0)::integer)"
+        f" AND NOT (count(l.seq) = 0 AND d.at_ms < {_KEPT})"
     ),
     "a transfer earned other credits than its amount at the rate of its day": (
         "SELECT pubkey, operation FROM account_deposits"  # noqa: S608
@@ -100,6 +106,7 @@ ACROSS = {
         f" AND l.operation_id = '\\x{RETURN.hex()}'::bytea || d.operation AND l.type = {EntryType.ADJUSTMENT:d}"
         " WHERE d.returned_ms IS NOT NULL"
         " AND (l.amount IS DISTINCT FROM -d.taken OR d.taken + d.uncollected <> d.credits + d.bonus)"
+        f" AND NOT (l.seq IS NULL AND d.returned_ms < {_KEPT} AND d.taken + d.uncollected = d.credits + d.bonus)"
     ),
     "an operation is debited although it was voided before": (
         "SELECT l.pubkey, l.operation_id FROM ledger l JOIN account_operations o"  # noqa: S608
@@ -112,8 +119,10 @@ ACROSS = {
         "WITH RECURSIVE up AS (SELECT pubkey, number, number AS payer, parent FROM account_keys UNION ALL"  # noqa: S608
         " SELECT u.pubkey, k.number, u.payer, k.parent FROM up u JOIN account_keys k"
         " ON k.pubkey = u.pubkey AND k.number = u.parent), paid AS (SELECT pubkey,"
-        f" {_KEY} AS payer, -sum(amount) AS total FROM ledger WHERE type IN"
-        f" ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) AND description ~ '{_KEYED}' GROUP BY 1, 2), due AS ("
+        f" payer, sum(total) AS total FROM (SELECT pubkey, {_KEY} AS payer, -amount AS total FROM ledger WHERE type IN"
+        f" ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) AND description ~ '{_KEYED}' AND at_ms >= {_KEPT} UNION ALL"
+        " SELECT pubkey, split_part(pair, ':', 1)::integer, split_part(pair, ':', 2)::bigint FROM ledger_carried,"
+        " unnest(string_to_array(spent, ' ')) AS pair WHERE pair <> '') AS every GROUP BY 1, 2), due AS ("
         "SELECT paid.pubkey, COALESCE(up.number, paid.payer) AS number, sum(paid.total) AS total FROM paid LEFT JOIN up"
         " ON up.pubkey = paid.pubkey AND up.payer = paid.payer GROUP BY 1, 2)"
         " SELECT COALESCE(s.pubkey, due.pubkey), COALESCE(s.number, due.number) FROM account_key_spending s"
@@ -125,6 +134,16 @@ ACROSS = {
     ),
     "the usage is marked as counted up to an entry that is not there": (
         "SELECT m.pubkey, m.seq FROM account_usage_marks m WHERE m.seq > 0 AND NOT EXISTS (SELECT FROM ledger l"
-        " WHERE l.pubkey = m.pubkey AND l.at_ms = m.at_ms AND l.seq = m.seq)"
+        " WHERE l.pubkey = m.pubkey AND l.at_ms = m.at_ms AND l.seq = m.seq) AND NOT EXISTS (SELECT FROM"
+        " ledger_carried c WHERE c.pubkey = m.pubkey AND c.at_ms = m.at_ms AND c.seq = m.seq)"
+    ),
+    "its usage of all hours differs from what it has consumed, by so many credits": (
+        "SELECT COALESCE(u.pubkey, t.pubkey), COALESCE(u.credits, 0) - COALESCE(t.credits, 0) FROM ("  # noqa: S608
+        "SELECT pubkey, sum(credits) AS credits FROM account_usage GROUP BY 1) AS u FULL JOIN ("
+        "SELECT pubkey, sum(credits) AS credits FROM (SELECT pubkey, consumed AS credits FROM ledger_carried UNION ALL"
+        " SELECT l.pubkey, -l.amount FROM ledger AS l JOIN account_usage_marks AS m ON m.pubkey = l.pubkey"
+        f" AND (l.at_ms, l.seq) <= (m.at_ms, m.seq) WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d})"
+        f" AND l.at_ms >= {_KEPT}) AS every GROUP BY 1) AS t ON t.pubkey = u.pubkey"
+        f" WHERE COALESCE(u.credits, 0) <> COALESCE(t.credits, 0) AND {_KEPT} > 0"
     ),
 }

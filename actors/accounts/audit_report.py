@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts.checkpoint import CheckpointError
+from actors.accounts.months.files import ExportError
 from actors.local_servers.child_processes import ChildFailed
 from actors.local_servers.datadir import DataDirError
 from actors.units import base58_text
@@ -55,7 +56,7 @@ def exit_where_unreadable(console: Console, no_tables: str) -> Iterator[None]:
     try:
         yield
         return
-    except (DataDirError, ChildFailed, AuditFailed, CheckpointError) as error:
+    except (DataDirError, ChildFailed, AuditFailed, CheckpointError, ExportError) as error:
         told = str(error)
     except asyncpg.UndefinedTableError:
         told = no_tables

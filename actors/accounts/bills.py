@@ -13,8 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from actors.accounts.api import OfAccount
+from actors.accounts.months.cuts import detached
+from actors.errors import Refusal
 
-_OPENING, _CLOSING = -1, -2  # Kinds of accounts_bill().
+_OPENING, _CLOSING, _DETACHED = -1, -2, -3  # Kinds of accounts_bill().
 
 
 class BillEnd(NamedTuple):
@@ -72,8 +74,8 @@ def month_ms(year: int, month: int) -> tuple[int, int]:
 class BillStore(Protocol):
     """All methods raise StoreUnavailable."""
 
-    async def read(self, command: ReadBill) -> Bill:
-        """All of it as it is at one moment; the month may go on."""
+    async def read(self, command: ReadBill) -> Bill | Refusal:
+        """All of it as it is at one moment; the month may go on. Refuses a month that left the ledger."""
         ...
 
 
@@ -83,7 +85,7 @@ class PostgresBillStore:
     def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]], listing: asyncio.Semaphore) -> None:
         self._reading, self._listing = reading, listing
 
-    async def read(self, command: ReadBill) -> Bill:
+    async def read(self, command: ReadBill) -> Bill | Refusal:
         first_ms, next_ms = month_ms(command.year, command.month)
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
@@ -94,6 +96,8 @@ class PostgresBillStore:
         ends: dict[int, BillEnd] = {}
         lines: list[BillLine] = []
         for kind, day, method, entries, credits, first, last, at_ms, digest in map(tuple, rows):
+            if kind == _DETACHED:
+                return detached(credits)
             if kind in (_OPENING, _CLOSING):
                 ends[kind] = BillEnd(credits, last, at_ms, digest)
             else:

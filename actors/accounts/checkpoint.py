@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,16 +26,21 @@ from actors.accounts.deposits import ASSIGN
 from actors.accounts.facts import ChainLink
 
 if TYPE_CHECKING:
+    from actors.accounts.months.files import ExportedMonth
     from actors.accounts.signed_links import SignedLinks
 
 KEY_BYTES = 32
 _FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
 
 
-# The entry of a transfer before the checkpoint's link, and the link itself in the account's chain.
+# The entry of a transfer before the checkpoint's link, and the link itself in the account's chain. Of a month that
+# left the ledger the fact about the transfer is still here, and the link is compared with its export.
 _COVERED = (
-    "SELECT EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND operation_id = ANY ($2) AND seq <= $3 AND amount > 0)"
-    " AND EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND seq = $3 AND hash = $4)"
+    "SELECT (EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND operation_id = ANY ($2) AND seq <= $3 AND amount > 0)"
+    " OR EXISTS (SELECT FROM ledger_kept_facts WHERE pubkey = $1 AND method = 'deposit' AND seq <= $3"
+    " AND description::jsonb ->> 'operation' = $5))"
+    " AND (EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND seq = $3 AND hash = $4) OR EXISTS ("
+    "SELECT FROM ledger_carried WHERE pubkey = $1 AND (seq > $3 OR seq = $3 AND hash = $4)))"
 )
 
 
@@ -63,12 +68,13 @@ def load_key(path: Path, *, make: bool) -> bytes:
 @dataclass(slots=True)
 class Checkpoints:
     """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs.
-    signed: links of signed statements, which must be in their chains too."""
+    signed: links of signed statements, which must be in their chains too. exported: months that left the ledger."""
 
     earlier: "Checkpoint | None" = None
     later: Path | None = None
     key: bytes = b""
     signed: "SignedLinks | None" = None
+    exported: "Sequence[ExportedMonth]" = ()
 
 
 @contextmanager
@@ -205,7 +211,7 @@ class CoveredDeposits:
         if link is None:
             return False
         names = [operation, ASSIGN + operation]
-        return bool(await self._connection.fetchval(_COVERED, pubkey, names, link.seq, link.hash))
+        return bool(await self._connection.fetchval(_COVERED, pubkey, names, link.seq, link.hash, operation.hex()))
 
 
 def _link(words: list[str]) -> ChainLink:

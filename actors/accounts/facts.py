@@ -34,6 +34,7 @@ class FactKind(StrEnum):
     REFERRAL = "referral"
     KEY = "key"  # A named key was made or changed.
     HOURLY_LIMIT = "hourly_limit"
+    CUT = "cut"  # A month left the ledger; of no account (months/detaching.py).
     WEBHOOK = "webhook"  # Of another context, which tells it by a command (fact_commands.py).
 
 

@@ -18,6 +18,10 @@ BEGIN
     IF first < '2000-01-01' OR first >= '2200-01-01' THEN
         RAISE EXCEPTION 'a partition is of a month from 2000 to 2199, and % is not', first_ms;
     END IF;
+    -- A month that was detached takes no entries any more: a clock that is set so far back writes nothing.
+    IF EXISTS (SELECT FROM ledger_cuts AS c WHERE c.next_ms > accounts_partition.first_ms) THEN
+        RETURN;
+    END IF;
     IF to_regclass(name) IS NULL THEN
         PERFORM pg_advisory_xact_lock(1667851873, 0);
         EXECUTE format('CREATE TABLE IF NOT EXISTS %I PARTITION OF ledger FOR VALUES FROM (%s) TO (%s)',
@@ -623,7 +627,8 @@ END $$;
 
 -- The bill of an account for the time from from_ms to before to_ms: its entries that move credits by type and method (and day, counted from
 -- 1; else 0), with the hash over the hashes after each of them in their order. Two rows more: -1, the newest entry before
--- that time, and -2, the newest before its end, each with its balance and hash; 0 and nothing where there is none.
+-- that time, and -2, the newest before its end, each with its balance and hash; 0 and nothing where there is none. Of a
+-- time whose entries were detached a row more, -3, with the first millisecond that is kept as credits.
 -- One statement, so that all is of one moment.
 CREATE OR REPLACE FUNCTION accounts_bill(my_pubkey bytea, from_ms bigint, to_ms bigint, by_day boolean)
 RETURNS TABLE (
@@ -639,10 +644,23 @@ RETURNS TABLE (
            COALESCE(e.hash, ''::bytea)
     FROM (VALUES (-1::smallint, from_ms), (-2::smallint, to_ms)) AS ends (kind, until_ms)
     LEFT JOIN LATERAL (
-        SELECT l.balance, l.seq, l.at_ms, l.hash FROM ledger AS l
-        WHERE l.pubkey = my_pubkey AND l.at_ms < ends.until_ms ORDER BY l.at_ms DESC, l.seq DESC LIMIT 1
-    ) AS e ON true;
+        (SELECT l.balance, l.seq, l.at_ms, l.hash FROM ledger AS l
+         WHERE l.pubkey = my_pubkey AND l.at_ms < ends.until_ms ORDER BY l.at_ms DESC, l.seq DESC LIMIT 1)
+        UNION ALL
+        SELECT c.balance, c.seq, c.at_ms, c.hash FROM ledger_carried AS c
+        WHERE c.pubkey = my_pubkey AND c.at_ms < ends.until_ms
+        ORDER BY seq DESC LIMIT 1
+    ) AS e ON true
+    UNION ALL
+    SELECT 0, -3::smallint, '', 0, cut.next_ms, 0, 0, 0, ''::bytea
+    FROM (SELECT max(c.next_ms) AS next_ms FROM ledger_cuts AS c) AS cut WHERE cut.next_ms > from_ms;
 $$;
+
+-- A month that was detached takes no entries, also in the moment before its table leaves the ledger.
+CREATE OR REPLACE FUNCTION ledger_month_is_detached() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'this month was detached from the ledger: it takes no entries';
+END $$;
 
 -- Write one statement, and how far each of its accounts is in statements now. Gives nothing where it was written. Else
 -- nothing was written, and it gives the accounts whose entries are not the next ones, with what they are at.

@@ -6,7 +6,7 @@ REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_debits, acc
     account_deposits, account_events, account_facts, account_fact_heads, account_usage, account_usage_marks,
     account_edges, account_statements, account_seals, ledger_keys, account_keys, account_key_spending,
     account_key_usage, account_hourly_limits,
-    account_hours FROM :"product";
+    account_hours, ledger_cuts, ledger_carried, ledger_kept_facts FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
@@ -52,3 +52,6 @@ GRANT EXECUTE ON FUNCTION accounts_partition(bigint) TO :"product";
 GRANT SELECT, INSERT ON account_statements TO :"product";
 GRANT SELECT, INSERT, UPDATE (seq, at_ms) ON account_seals TO :"product";
 GRANT SELECT, INSERT, UPDATE (retired_ms) ON ledger_keys TO :"product";
+
+-- Months of the ledger are detached by the role that owns the tables alone.
+GRANT SELECT ON ledger_cuts, ledger_carried, ledger_kept_facts TO :"product";

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
+
 from actors.accounts import api
 from actors.accounts.account import ACTIVE, Account, Moment
 from actors.accounts.activations import Activations
@@ -18,8 +20,10 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.credentials import Credentials
 from actors.accounts.hourly_limit import HOUR_MS
 from actors.accounts.key_requests import NOT_FOR_KEY
+from actors.accounts.ledger import Entry
 from actors.accounts.listings import NO_FILTER, line_of
 from actors.accounts.long_reads import LongReads
+from actors.accounts.months.cuts import kept_for
 from actors.accounts.named_keys import DAY_MS, NO_PATH, Path, budget_of, may_read, number_of
 from actors.accounts.store import AccountStore
 from actors.accounts.usage import READS_MAX, ROWS_MAX
@@ -78,14 +82,22 @@ class ReadingCommands:
         if isinstance(read, api.OwnerReply):
             return read
         account = read.account
-        page = (account.pubkey, command.offset, command.limit, command.debits_only, command.filter or NO_FILTER)
-        entries = await self._long_reads.read(
-            "listings of the ledger", LISTINGS_MAX, account.pubkey, lambda: self._store.entries(*page)
+        listed = await self._long_reads.read(
+            "listings of the ledger", LISTINGS_MAX, account.pubkey, lambda: self._listed(account.pubkey, command)
         )
-        if isinstance(entries, Refusal):
-            return self._refuse(read, entries)
+        if isinstance(listed, Refusal):
+            return self._refuse(read, listed)
+        entries, kept_from_ms = listed
         detailed = command.filter is not None
-        return self.reply(account, tuple(line_of(entry, detailed) for entry in entries), read.path)
+        reply = self.reply(account, tuple(line_of(entry, detailed) for entry in entries), read.path)
+        return msgspec.structs.replace(reply, kept_from_ms=kept_from_ms)
+
+    async def _listed(self, pubkey: bytes, command: api.ReadLedger) -> tuple[list[Entry], int] | Refusal:
+        """A page, and since when entries are kept."""
+        wanted = command.filter or NO_FILTER
+        entries = await self._store.entries(pubkey, command.offset, command.limit, command.debits_only, wanted)
+        kept = await kept_for(self._store.cuts, wanted, not entries)
+        return kept if isinstance(kept, Refusal) else (entries, kept)
 
     async def _read_usage(self, command: api.ReadUsage) -> Reply:
         read = await self.reader(command.proof)

@@ -17,6 +17,7 @@ from actors.accounts.api import OwnerReply, refused
 from actors.accounts.bills import ReadBill
 from actors.accounts.ledger import Entry
 from actors.accounts.long_reads import LongReads
+from actors.accounts.months.cuts import detached, kept_for
 from actors.accounts.receipts import (
     CHAIN_MAX,
     RECEIPTS_MAX,
@@ -31,6 +32,7 @@ from actors.accounts.receipts import (
 from actors.accounts.sealing import Sealing
 from actors.accounts.seals_store import FOUND_MAX, ChainedEntry, FoundLeaf, Sealed
 from actors.accounts.store import AccountStore
+from actors.accounts.stored import StoreUnavailable
 from actors.errors import Err, Refusal
 from actors.receipts.root_keys import published
 from actors.receipts.statements import AccountLeaf, AccountPaths, SignedStatement, find_leaf, unpack
@@ -44,12 +46,12 @@ KeyCommand = ReadLedgerKeys | ShowLedgerKeys | RotateLedgerKey | AcceptLedgerKey
 
 
 class _Opened(msgspec.Struct):
-    """A statement as one account reads it. chain: its entries there by number, and the one before them."""
+    """A statement as one account reads it. hashes: after its entries there by number, and after the one before them."""
 
     statement: SignedStatement
     leaf: AccountLeaf
     paths: AccountPaths
-    chain: dict[int, ChainedEntry]
+    hashes: dict[int, bytes]
 
 
 class ReceiptCommands:
@@ -58,6 +60,7 @@ class ReceiptCommands:
     def __init__(self, store: AccountStore, long_reads: LongReads, sealing: Sealing | None = None) -> None:
         self._sealing = sealing
         self._entries, self._bills, self._store, self._long_reads = store.entries, store.bills, store.seals, long_reads
+        self._cuts = store.cuts
 
     async def answer(self, command: ProofCommand | KeyCommand) -> OwnerReply[Any]:
         """Raises StoreUnavailable."""
@@ -89,9 +92,12 @@ class ReceiptCommands:
         found = await self._long_reads.read(kind, READS_MAX, pubkey, work)
         return refused(found.err, found.detail) if isinstance(found, Refusal) else OwnerReply(found)
 
-    async def _receipts(self, command: ReadReceipts) -> tuple[Receipt, ...]:
+    async def _receipts(self, command: ReadReceipts) -> tuple[Receipt, ...] | Refusal:
         limit = min(command.limit, RECEIPTS_MAX)
         entries = await self._entries(command.pubkey, 0, limit, False, command.filter)
+        kept = await kept_for(self._cuts, command.filter, not entries)
+        if isinstance(kept, Refusal):
+            return kept
         found = await self.of(command.pubkey, entries)
         if self._sealing is not None and any(receipt.statement is None for receipt in found):
             self._sealing.urge(command.pubkey)
@@ -107,17 +113,23 @@ class ReceiptCommands:
             made.append(await self._receipt(pubkey, entry, opened))
         return made
 
-    async def _chain(self, command: ReadChain) -> tuple[Receipt, ...]:
+    async def _chain(self, command: ReadChain) -> tuple[Receipt, ...] | Refusal:
         """The entries alone: each one's hash follows from the one before."""
         at_ms, seq = command.after
+        carried = await self._cuts.carried(command.pubkey)
+        if carried is not None and seq < carried.entry.seq:
+            return detached(await self._cuts.kept_from_ms())
         found = await self._store.following(Sealed(command.pubkey, seq, at_ms), min(command.limit, CHAIN_MAX))
         return tuple(Receipt(one.entry, b"") for one in found)
 
     async def _receipt(self, pubkey: bytes, entry: Entry, opened: _Opened | None) -> Receipt:
         if opened is None:
             chained = await self._store.before(pubkey, entry.at_ms, entry.seq, 2)
-            return Receipt(entry, chained[1].hash if len(chained) > 1 else ledger.genesis(pubkey))
-        before = opened.chain[entry.seq - 1].hash if entry.seq > 1 else ledger.genesis(pubkey)
+            if len(chained) > 1:
+                return Receipt(entry, chained[1].hash)
+            carried = await self._cuts.carried(pubkey)
+            return Receipt(entry, ledger.genesis(pubkey) if carried is None else carried.hash)
+        before = opened.hashes[entry.seq - 1] if entry.seq > 1 else ledger.genesis(pubkey)
         return Receipt(entry, before, opened.paths.of(entry.seq), opened.statement)
 
     async def _open(self, pubkey: bytes, entry: Entry) -> _Opened | None:
@@ -132,10 +144,14 @@ class ReceiptCommands:
         later: list[ChainedEntry] = []
         if entry.seq < leaf.last:
             later = await self._store.following(Sealed(pubkey, entry.seq, entry.at_ms), leaf.last - entry.seq)
-        chain = {one.entry.seq: one for one in (*up_to, *later)}
-        hashes = [chain[number].hash for number in range(leaf.first, leaf.last + 1)]
-        paths = await asyncio.to_thread(AccountPaths, statement.leaves, index, leaf, hashes)
-        return _Opened(statement, leaf, paths, chain)
+        hashes = {one.entry.seq: one.hash for one in (*up_to, *later)}
+        if max(leaf.first - 1, 1) not in hashes and (carried := await self._cuts.carried(pubkey)) is not None:
+            hashes |= carried.hashes()
+        if not hashes.keys() >= set(range(leaf.first, leaf.last + 1)):
+            raise StoreUnavailable(f"entries beside {entry.seq} left the ledger while it was read")
+        in_leaf = [hashes[number] for number in range(leaf.first, leaf.last + 1)]
+        paths = await asyncio.to_thread(AccountPaths, statement.leaves, index, leaf, in_leaf)
+        return _Opened(statement, leaf, paths, hashes)
 
     async def _find(self, pubkey: bytes, entry: Entry) -> FoundLeaf | None:
         """The account's leaf with this entry. Nearly always it is in a statement of the seconds behind the entry, so a

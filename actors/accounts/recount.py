@@ -11,7 +11,9 @@ from actors.accounts import ledger
 from actors.accounts.credits import read_parcels
 from actors.accounts.facts import ChainLink
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.months.carried import Carried, pairs_text
 from actors.accounts.writes import Head
+from actors.calls import split_key
 
 _GIVING = (EntryType.DEPOSIT, EntryType.BONUS, EntryType.REFUND)
 _TAKING = (EntryType.DEBIT, EntryType.EXPIRY)
@@ -34,33 +36,67 @@ class Recount:
     # Of each signed statement the newest entry that it has, in the order of their numbers; None: nobody has read any.
     signed: Sequence[ChainLink] | None = None
     signed_before_ms: int = 0  # Each entry that is older is in a statement.
+    # False: the entries before the first one are not known, so what batches had is not either.
+    is_whole: bool = True
+    spent: dict[int, int] = field(default_factory=dict)  # By each named key that paid.
+    newest: Entry | None = None
+    before: bytes = b""  # Hash before the newest entry.
     _compared: int = 0  # Of the signed links.
 
     def __post_init__(self) -> None:
         self.head = ledger.genesis(self.pubkey)
 
+    def resume(self, end: Carried) -> None:
+        """Go on from a cut of the ledger, in place of from the account's beginning."""
+        entry = end.entry
+        self.seq, self.at_ms, self.balance, self.consumed = entry.seq, entry.at_ms, entry.balance, end.consumed
+        self.head, self.before, self.newest, self.last_batch = end.hash, end.before, entry, end.last_batch
+        if not end.is_chained():
+            self.add_fault(f"what the cut of the ledger carries over as entry {entry.seq} is not what was written")
+        try:
+            self.batches, self.spent = dict(read_parcels(end.batches)), dict(read_parcels(end.spent))
+        except ValueError:
+            self.add_fault("the cut of the ledger carries over unreadable batches")
+        if sum(self.batches.values()) != entry.balance:
+            self.add_fault(f"the cut of the ledger carries over {entry.balance} credits, and batches of other credits")
+        self._compare_links(entry.seq, end.hash)
+
+    def begin_after(self, first: Entry, before: bytes) -> None:
+        """Go on from an entry whose predecessors nobody has: the chain and the balance follow from its own."""
+        self.is_whole, self.seq, self.at_ms = False, first.seq - 1, 0
+        self.balance, self.head = first.balance - first.amount, before
+
+    def carried(self) -> Carried:
+        """What the entries so far make, without a tail."""
+        assert self.newest is not None, self.pubkey
+        sums = (self.consumed, self.last_batch, pairs_text(self.batches), pairs_text(self.spent))
+        return Carried(self.pubkey, self.newest, self.head, self.before, *sums)
+
     def feed(self, entry: Entry, stored_hash: bytes) -> None:
         """Check the next entry; entries come in the order of time and sequence."""
         if entry.seq != self.seq + 1:
-            self._fault(f"entry {entry.seq} follows entry {self.seq}")
+            self.add_fault(f"entry {entry.seq} follows entry {self.seq}")
         if entry.at_ms < self.at_ms:
-            self._fault(f"entry {entry.seq} is earlier than the one before")
+            self.add_fault(f"entry {entry.seq} is earlier than the one before")
         if entry.balance != self.balance + entry.amount or entry.balance < 0:
-            self._fault(f"entry {entry.seq}: {self.balance} and {entry.amount} make {entry.balance}")
+            self.add_fault(f"entry {entry.seq}: {self.balance} and {entry.amount} make {entry.balance}")
         wrong_way = (entry.type in _GIVING and entry.amount <= 0) or (entry.type in _TAKING and entry.amount >= 0)
         if wrong_way or entry.type not in _TYPES or (entry.type == EntryType.FACT and entry.amount != 0):
-            self._fault(f"entry {entry.seq}: type {entry.type} with amount {entry.amount}")
+            self.add_fault(f"entry {entry.seq}: type {entry.type} with amount {entry.amount}")
         if ledger.chain(self.head, entry) != stored_hash:
-            self._fault(f"entry {entry.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
-        if self.then is not None and self.then.seq == entry.seq and self.then.hash != stored_hash:
-            self._fault(f"entry {entry.seq} has another hash than at the checkpoint: the chain was written anew")
-        if self.signed is not None:
-            self._compare_signed(self.signed, entry, stored_hash)
+            self.add_fault(f"entry {entry.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
+        self._compare_links(entry.seq, stored_hash)
+        if self.signed is not None and entry.at_ms < self.signed_before_ms and not self._is_signed(entry.seq):
+            self.add_fault(f"entry {entry.seq} is in no signed statement, and later ones are")
         self._move(entry)
         if entry.type in (EntryType.DEBIT, EntryType.REFUND):
             self.consumed -= entry.amount
+            _, key = split_key(entry.description)
+            if key:
+                self.spent[key] = self.spent.get(key, 0) - entry.amount
         # Goes on from what is stored, so that one fault is not reported again by every entry behind it.
-        self.seq, self.at_ms, self.balance, self.head = entry.seq, entry.at_ms, entry.balance, stored_hash
+        self.seq, self.at_ms, self.balance = entry.seq, entry.at_ms, entry.balance
+        self.before, self.head, self.newest = self.head, stored_hash, entry
 
     def close(self, head: Head, batches: Mapping[int, int]) -> list[str]:
         """Compare with what the account's own rows say. batches: number to what is left, of all batches ever made."""
@@ -75,44 +111,48 @@ class Recount:
         }
         for what, (stored, computed) in told.items():
             if stored != computed:
-                self._fault(f"{what}: stored {stored}, by the ledger {computed}")
+                self.add_fault(f"{what}: stored {stored}, by the ledger {computed}")
         if self.then is not None and self.then.seq > self.seq:
-            self._fault(f"it had {self.then.seq} entries at the checkpoint, by the ledger {self.seq}")
+            self.add_fault(f"it had {self.then.seq} entries at the checkpoint, by the ledger {self.seq}")
         if self.signed and self.signed[-1].seq > self.seq:
-            self._fault(f"a signed statement has entry {self.signed[-1].seq} of it, the ledger ends with {self.seq}")
+            self.add_fault(f"a signed statement has entry {self.signed[-1].seq} of it, the ledger ends with {self.seq}")
         for number in sorted(batches.keys() | self.batches.keys()):
             stored_left, left = batches.get(number), self.batches.get(number, 0)
             if stored_left != left:
-                self._fault(f"batch {number}: stored {stored_left}, by the ledger {left}")
+                self.add_fault(f"batch {number}: stored {stored_left}, by the ledger {left}")
         return self.faults
 
-    def _compare_signed(self, signed: Sequence[ChainLink], entry: Entry, stored_hash: bytes) -> None:
-        while self._compared < len(signed) and signed[self._compared].seq <= entry.seq:
+    def _is_signed(self, seq: int) -> bool:
+        signed = self.signed or ()
+        return bool(signed) and signed[-1].seq >= seq
+
+    def _compare_links(self, seq: int, stored_hash: bytes) -> None:
+        """Compare the hash after this entry with the checkpoint and the signed statements."""
+        if self.then is not None and self.then.seq == seq and self.then.hash != stored_hash:
+            self.add_fault(f"entry {seq} has another hash than at the checkpoint: the chain was written anew")
+        signed = self.signed or ()
+        while self._compared < len(signed) and signed[self._compared].seq <= seq:
             link = signed[self._compared]
             self._compared += 1
-            if link.seq == entry.seq and link.hash != stored_hash:
-                self._fault(
-                    f"entry {entry.seq} has another hash than in a signed statement: the chain was written anew"
-                )
-        if entry.seq > (signed[-1].seq if signed else 0) and entry.at_ms < self.signed_before_ms:
-            self._fault(f"entry {entry.seq} is in no signed statement, and later ones are")
+            if link.seq == seq and link.hash != stored_hash:
+                self.add_fault(f"entry {seq} has another hash than in a signed statement: the chain was written anew")
 
     def _move(self, entry: Entry) -> None:
         try:
             parcels = read_parcels(entry.parcels)
         except ValueError:
-            self._fault(f"entry {entry.seq}: unreadable parcels")
+            self.add_fault(f"entry {entry.seq}: unreadable parcels")
             return
         for number, delta in parcels:
             left = self.batches.pop(number, 0) + delta
             if left:
                 self.batches[number] = left
             self.last_batch = max(self.last_batch, number)
-            if left < 0:
-                self._fault(f"entry {entry.seq} takes more from batch {number} than it has")
+            if left < 0 and self.is_whole:
+                self.add_fault(f"entry {entry.seq} takes more from batch {number} than it has")
         if sum(delta for _, delta in parcels) != entry.amount:
-            self._fault(f"entry {entry.seq}: its parcels do not add up to {entry.amount}")
+            self.add_fault(f"entry {entry.seq}: its parcels do not add up to {entry.amount}")
 
-    def _fault(self, text: str) -> None:
+    def add_fault(self, text: str) -> None:
         if len(self.faults) < FAULTS_MAX:
             self.faults.append(text)

@@ -24,6 +24,7 @@ from actors.accounts.keys_store import FIND_KEY, FIND_ROOT, read_keys
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
 from actors.accounts.listings import NO_FILTER, LedgerFilter
+from actors.accounts.months.cuts import RECENT_ENTRIES, PostgresCutsStore
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.seals_store import PostgresSealsStore, SealsStore
@@ -191,6 +192,7 @@ class PostgresAccountStore:
         self.holders: HoldersStore = PostgresHoldersStore(self._reading)
         self.seals: SealsStore = PostgresSealsStore(self._reading, self._listing)
         self.bills: BillStore = PostgresBillStore(self._reading, self._listing)
+        self.cuts = PostgresCutsStore(self._reading)
         self.directory: DirectoryStore = PostgresDirectory(self._reading, self._listing)
         self._writer: _Writer | None = None
 
@@ -280,11 +282,7 @@ class PostgresAccountStore:
                 pubkey,
             )
             # The newest entry's time is known, so only the partitions of its month and of the recent past are read.
-            entries = await connection.fetch(
-                f"SELECT {_ENTRY_COLUMNS}, hash FROM ledger WHERE pubkey = $1 AND at_ms >= $2"  # noqa: S608 - columns.
-                " ORDER BY at_ms, seq",
-                *(pubkey, min(since_ms, row["last_ms"])),
-            )
+            entries = await connection.fetch(RECENT_ENTRIES, pubkey, min(since_ms, row["last_ms"]))
             keys = await read_keys(connection, pubkey)
             marks = await connection.fetch(
                 "SELECT kind, operation, at_ms, amount FROM account_operations"

@@ -9,6 +9,7 @@ from actors.accounts.bills import BillStore
 from actors.accounts.directory import DirectoryStore
 from actors.accounts.holders_store import HoldersStore
 from actors.accounts.key_imports import KeyImports
+from actors.accounts.months.cuts import CutsStore
 from actors.accounts.outbox import Outbox
 from actors.accounts.seals_store import SealsStore
 from actors.accounts.undelivered_store import UndeliveredStore
@@ -36,6 +37,9 @@ class StoreParts(Protocol):
 
     @property
     def bills(self) -> BillStore: ...
+
+    @property
+    def cuts(self) -> CutsStore: ...
 
     @property
     def directory(self) -> DirectoryStore: ...

@@ -22,6 +22,8 @@ _TOLD = (
     "SELECT DISTINCT ON (pubkey, body ->> 'id') pubkey, body ->> 'id' AS id, body - 'number' AS body FROM ("  # noqa: S608
     "SELECT pubkey, (description::jsonb ->> 'number')::numeric AS number, seq, description::jsonb AS body FROM ledger"
     f" WHERE type = {EntryType.FACT:d} AND method = '{FactKind.WEBHOOK}' UNION ALL"
+    " SELECT pubkey, (description::jsonb ->> 'number')::numeric, seq, description::jsonb FROM ledger_kept_facts"
+    f" WHERE method = '{FactKind.WEBHOOK}' UNION ALL"
     " SELECT pubkey, id, 0, body FROM webhook_facts) AS every"
     " WHERE NOT body ? 'rotated_ms' ORDER BY pubkey, body ->> 'id', number DESC NULLS LAST, seq DESC"
 )

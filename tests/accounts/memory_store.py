@@ -26,6 +26,7 @@ from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
 from tests.accounts.memory_bills import MemoryBills
+from tests.accounts.memory_cuts import MemoryCuts
 from tests.accounts.memory_directory import MemoryDirectory
 from tests.accounts.memory_holders import MemoryHolders
 from tests.accounts.memory_key_imports import MemoryKeyImports
@@ -69,6 +70,7 @@ class MemoryAccountStore:
         self.holders = MemoryHolders(self.owners)
         self.seals = MemorySeals(self._chains)
         self.bills = MemoryBills(self._chains)
+        self.cuts = MemoryCuts()
         self.directory = MemoryDirectory(self._listed)
 
     def _chains(self) -> dict[bytes, list[tuple[Entry, bytes]]]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from actors.calls import Figures, SettleRequest
 from actors.events import LOW_BALANCE_CREDITS
 from actors.http_server import responses
+from actors.times import iso_seconds
 
 Header = tuple[bytes, bytes]
 HeaderList = responses.HeaderList
@@ -52,6 +53,11 @@ NO_STORE = (b"cache-control", b"no-store")
 VARY_ENCODING = (b"vary", b"accept-encoding")
 VARY_ACCEPT = (b"vary", b"accept")  # The client's Accept header has chosen the form of the answer.
 CLOSE = responses.CLOSE
+
+
+def kept_from(at_ms: int) -> HeaderList:
+    """Since when the ledger has its entries, where months have left it. at_ms: 0: none has."""
+    return [(b"x-ledger-kept-from", iso_seconds(at_ms).encode())] if at_ms else []
 
 
 def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | None, now: int) -> None:

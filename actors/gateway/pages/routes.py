@@ -159,7 +159,7 @@ class Routes:
             return refused(reply)
         body, more = ledger_pages.ledger_answer(page, reply.value)
         response = Response(200, body, more, content_type=page.content_type)
-        response.headers.append(headers.VARY_ACCEPT)
+        response.headers += [headers.VARY_ACCEPT, *headers.kept_from(reply.kept_from_ms)]
         return self._measured(response, reply.figures)
 
     async def _history(self, request: Request, caller: Caller) -> Response | Refusal:
@@ -167,7 +167,7 @@ class Routes:
         if isinstance(window, Refusal):
             return await self._identified(caller, window)
         reply = await self._accounts.ask(ReadLedger(caller.proof, *window, debits_only=True))
-        return self._shaped(reply, account_pages.history_body)
+        return self._shaped(reply, account_pages.history_body, headers.kept_from(reply.kept_from_ms))
 
     async def _usage(self, request: Request, caller: Caller) -> Response | Refusal:
         asked = usage_pages.parse_usage(request.query, request.headers, self._clock.now())

@@ -19,6 +19,7 @@ from actors.accounts import audit as ledger_audit
 from actors.accounts.audit_database import (
     AgainstOption,
     DataDirOption,
+    ExportedOption,
     KeyOption,
     database,
     reading,
@@ -26,6 +27,7 @@ from actors.accounts.audit_database import (
 )
 from actors.accounts.audit_report import AuditFailed, exit_where_unreadable
 from actors.accounts.checkpoint import open_checkpoints
+from actors.accounts.months.files import ExportedMonth, open_months
 from actors.deposits import audit as deposits_audit
 from actors.launch.assembly.migrations import steps_of
 from actors.launch.local_run.screen import print_document
@@ -78,6 +80,7 @@ class Wanted:
     start_slot: int
     against: Path | None
     key: Path | None
+    exported: Sequence[ExportedMonth] = ()
 
 
 def add_backup(cli: typer.Typer) -> None:
@@ -103,6 +106,7 @@ def add_backup(cli: typer.Typer) -> None:
         start_slot: Annotated[int, typer.Option("--start-slot", min=0, help="As payments.deposit_start_slot.")] = 0,
         against: AgainstOption = None,
         key: KeyOption = None,
+        exported: ExportedOption = None,
     ) -> None:
         """Run both audits on a restored copy; exit 1 on any difference, 2 if something cannot be read."""
         if (postgres_url is None) == (data_dir is None):
@@ -111,7 +115,7 @@ def add_backup(cli: typer.Typer) -> None:
             # The copy may still have the id of the folder that it was made from: that one's database would be started.
             raise typer.BadParameter(f"{data_dir} has no database in it: copy the folder `postgres` too")
         with exit_where_unreadable(Console(stderr=True, soft_wrap=True), _NO_TABLES):
-            wanted = Wanted(node_url, start_slot, against, key)
+            wanted = Wanted(node_url, start_slot, against, key, open_months(exported or []))
             verified = asyncio.run(_verify(postgres_url, data_dir or Path(), wanted))
         if not print_document(document(verified)):
             show(verified, report_console())
@@ -126,6 +130,7 @@ async def _verify(postgres_url: str | None, data_dir: Path, wanted: Wanted) -> V
         state = await _state(url)
         # A checkpoint is read once from its beginning to its end, so each audit opens it for itself.
         with open_checkpoints(wanted.against, None, wanted.key) as checkpoints:
+            checkpoints.exported = wanted.exported
             ledger = await ledger_audit.run(url, Path(), checkpoints, [webhooks_audit.audit])
         with open_checkpoints(wanted.against, None, wanted.key) as checkpoints:
             deposits = await deposits_audit.run(url, Path(), wanted.node_url, wanted.start_slot, checkpoints.earlier)

@@ -33,6 +33,7 @@ from actors.launch.operator.cluster_commands import add_cluster
 from actors.launch.operator.ledger_key_commands import add_ledger_keys
 from actors.launch.operator.memo_commands import add_memos
 from actors.launch.operator.money_commands import add_deposits, add_referrals
+from actors.launch.operator.month_commands import add_months
 from actors.launch.operator.node_commands import add_nodes
 from actors.launch.operator.operator_commands import add_operator
 from actors.launch.operator.sponsor_commands import add_sponsor
@@ -96,6 +97,7 @@ def make_cli(parts: Parts) -> typer.Typer:
     add_referrals(cli)
     add_ledger_keys(cli)
     add_memos(cli)
+    add_months(cli)
     add_nodes(cli)
     add_sponsor(cli)
     add_operator(cli)

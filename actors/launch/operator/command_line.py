@@ -23,6 +23,7 @@ FIRST_LINES = MappingProxyType(
         "deposits": "Transfers to the deposit account, and their outcomes.",
         "referrals": "Referral codes and their bonus on deposits.",
         "ledger-key": "Keys that sign statements of the ledger.",
+        "months": "Old months of the ledger: exported to files, proven, and detached.",
         "memos": "Signed statements as memos on the chain.",
         "sponsor": "The key that pays network fees of x402 payments.",
         "operator": "The operators' page (GET /operator): its token.",

@@ -246,6 +246,24 @@ async def test_windows_page_through_the_entries_newest_first():
         assert [entry["method"] for entry in body["entries"]] == ["getVersion", "getSlot"]
 
 
+async def test_listings_say_since_when_entries_are_kept():
+    """In a header, where months have left the ledger; what asks for earlier entries is refused with that time."""
+    async with a_world() as world:
+        customer = await world.customer(100)
+        await world.rpc(customer, call("getSlot"))
+        headers = {"x-api-key": customer.api_key}
+        whole = await world.http.get("/account/ledger", headers=headers)
+        assert "x-ledger-kept-from" not in whole.headers
+        world.store.cuts.kept_from = 1_701_388_800_000
+        for path in ("/account/ledger", "/account/ledger?format=csv", "/account/history"):
+            kept = await world.http.get(path, headers=headers)
+            assert (kept.status_code, kept.headers["x-ledger-kept-from"]) == (200, "2023-12-01T00:00:00Z")
+        refused = await world.http.get("/account/ledger?from=2023-11-30", headers=headers)
+        told = refused.json()["error"]
+        assert (refused.status_code, told["constant"]) == (410, "MONTH_DETACHED")
+        assert "2023-12-01T00:00:00Z" in told["message"] and "operator" in told["message"]
+
+
 @pytest.mark.parametrize(
     ("query", "window"),
     [
