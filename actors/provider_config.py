@@ -62,10 +62,12 @@ def shown_url(url: str) -> str:
 
 
 def is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    if not text.isprintable() or "\\" in text or " " in text:  # urlsplit drops line ends and takes the others.
+        return False
     try:
         parts = urlsplit(text)
         (parts.hostname or "").encode("idna")  # A label that is empty or too long: no name server is ever asked.
-        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
