@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 _NO_PARAMS = b"[]"
 _CONFIRMED, _PROCESSED = b'[{"commitment":"confirmed"}]', b'[{"commitment":"processed"}]'
 _SLOT_MAX = 10**12  # The chain makes so many in 12,000 years. By a higher one all other nodes would be behind.
+_VERSION_CHARACTERS_MAX = 64
 _VERSION_EVERY = 30  # Probes. A version changes only with a restart, and the first probe after one asks too.
 
 
@@ -75,12 +76,12 @@ class Prober:
         answered = finalized is not None
         if answered and self._probes % _VERSION_EVERY == 0:
             version = _value(await self._ask("getVersion"), _Version)
-            self._version = self._version if version is None else version.name or None
+            self._version = self._version if version is None else _shown(version.name)
         self._probes = self._probes + 1 if answered else 0
         probe = Probe(
             answered=answered,
             slot=finalized,
-            block_height=_value(height, int),
+            block_height=_slot(height),
             version=self._version,
             latency_ms=latency_ms if answered else None,
             confirmed_slot=_slot(confirmed),
@@ -109,9 +110,14 @@ class Prober:
 
 
 def _slot(answer: NodeAnswer | None) -> int | None:
-    """Return the slot that a node tells. None: it tells none, or a number that no chain has reached."""
+    """Return the slot, or height, that a node tells. None: it tells none, or a number that no chain has reached."""
     slot = _value(answer, int)
     return slot if slot is not None and 0 <= slot <= _SLOT_MAX else None
+
+
+def _shown(version: str) -> str | None:
+    """Return a version as /health shows it. None: a text that is none, which may be of any length."""
+    return version if 0 < len(version) <= _VERSION_CHARACTERS_MAX and version.isprintable() else None
 
 
 def _value(answer: NodeAnswer | None, kind: type[_T]) -> _T | None:

@@ -56,6 +56,13 @@ async def test_nonsense_is_no_answer(slot):
     assert not (await prober_of({**WELL, "getSlot": slot}).probe()).answered
 
 
+@pytest.mark.parametrize("version", ["", "<b>" * 10_000, "4.0.1\x00", "4.0.1\n"])
+async def test_a_node_cannot_fill_the_health_page(version):
+    """It shows the version and the height of the node as they are told; a number above 64 bits is no JSON there."""
+    probe = await prober_of({**WELL, "getVersion": {"solana-core": version}, "getBlockHeight": 2**64 - 1}).probe()
+    assert (probe.answered, probe.version, probe.block_height) == (True, None, None)
+
+
 async def test_a_node_is_believed_when_it_says_that_it_is_behind():
     """It knows its cluster, and with one node nobody else could tell. A node without the method says nothing."""
     error = {"error": {"code": -32005, "message": "Node is behind by 200 slots"}}
