@@ -11,6 +11,7 @@ from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
 from actors.webhooks.slices import SLICES, slice_of
 from actors.webhooks.store import (
+    ANY_BYTES,
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
     Dropped,
@@ -129,12 +130,14 @@ class MemoryWebhookStore:
                 hook.look_ms = now_ms
         return hook.record
 
-    async def log(self, webhook_id: str, before: int | None, limit: int) -> list[LoggedJob]:
+    async def log(self, webhook_id: str, before: int | None, limit: int, bytes_max: int = ANY_BYTES) -> list[LoggedJob]:
         found = [job for job in self._of(webhook_id) if before is None or job.id < before]
-        return [
-            LoggedJob(job.id, job.state, job.attempts, job.created_ms, job.due_ms, tuple(sorted(job.tried)))
-            for job in sorted(found, key=lambda job: -job.id)[:limit]
-        ]
+        logged, size = [], 0
+        for job in sorted(found, key=lambda job: -job.id)[:limit]:
+            tried = tuple(sorted(job.tried)) if size <= max(bytes_max, 0) else ()
+            logged.append(LoggedJob(job.id, job.state, job.attempts, job.created_ms, job.due_ms, tried))
+            size += sum(len(answer) for *_, answer in job.tried)
+        return logged
 
     async def dropped(self, webhook_id: str) -> Dropped:
         hook = self.hooks.get(webhook_id)
