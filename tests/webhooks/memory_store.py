@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from actors.accounts.outbox import Announcement
@@ -27,7 +28,6 @@ from actors.webhooks.store import (
 from .kept_webhooks import KeptHook, KeptJob, fails, matches
 
 ALL = frozenset(range(SLICES))
-
 _LOOKED_AT_MAX = 256  # Webhooks of one claim.
 _OPEN = (JobState.WAITING, JobState.LEASED)
 _WORKED = (JobState.DELIVERED, JobState.UNPAID)
@@ -132,12 +132,9 @@ class MemoryWebhookStore:
 
     async def log(self, webhook_id: str, before: int | None, limit: int, bytes_max: int = ANY_BYTES) -> list[LoggedJob]:
         found = [job for job in self._of(webhook_id) if before is None or job.id < before]
-        logged, size = [], 0
-        for job in sorted(found, key=lambda job: -job.id)[:limit]:
-            tried = tuple(sorted(job.tried)) if size <= max(bytes_max, 0) else ()
-            logged.append(LoggedJob(job.id, job.state, job.attempts, job.created_ms, job.due_ms, tried))
-            size += sum(len(answer) for *_, answer in job.tried)
-        return logged
+        newest = sorted(found, key=lambda job: -job.id)[:limit]
+        newer = accumulate((sum(len(answer) for *_, answer in job.tried) for job in newest), initial=0)
+        return [job.logged(size <= max(bytes_max, 0)) for job, size in zip(newest, newer, strict=False)]
 
     async def dropped(self, webhook_id: str) -> Dropped:
         hook = self.hooks.get(webhook_id)

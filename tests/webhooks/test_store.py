@@ -363,19 +363,6 @@ async def test_signal_webhooks_match_exactly_what_subscribers_get(
         assert found is not None and found.filter.kinds == (wanted.kinds and tuple(sorted(wanted.kinds)))
 
 
-async def test_a_log_of_many_megabytes_is_not_read_whole_for_one_page(store: WebhookStore) -> None:
-    """500 deliveries of 16 attempts have 8 MB of answers: a page that shows some of them reads no others."""
-    name = await hook(store)
-    await queue(store, 5)
-    jobs = await claim(store)
-    await store.finish([result(job, JobState.DELIVERED, answer=b"x" * 1_000) for job in jobs], NOW)
-    whole = await store.log(name, None, 9)
-    assert [len(job.tried) for job in whole] == [1] * 5
-    for bytes_max, read in ((-1, 1), (0, 1), (999, 1), (1_000, 2), (2_999, 3), (3_000, 4), (10**9, 5)):
-        part = await store.log(name, None, 9, bytes_max)
-        assert part[:read] == whole[:read] and [job.tried for job in part[read:]] == [()] * (5 - read), bytes_max
-
-
 async def test_a_gap_is_for_every_signal_webhook_and_a_changed_filter_counts_at_once(store: WebhookStore) -> None:
     """An event without a kind is for all of its type. A wallet is watched for those that name it."""
     narrow = await hook(store, filter_type="signal", kinds=("newPair",), wallets=("w",))

@@ -17,7 +17,7 @@ from actors.calls import read_evidence
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.identity.signatures import parse_signature
-from actors.units import base58_text, usdc_text
+from actors.units import Credits, base58_text, usdc_text
 from actors.x402_types import network_of
 
 _DAY_SECONDS = 86_400
@@ -106,7 +106,7 @@ def runway_body(account: AccountState, now: int) -> dict[str, Any] | None:
     """None: what the account spends is not known at the moment."""
     if account.in_day is None or account.hour_credits is None:
         return None
-    batches, later = list(account.batches), later_credits(account)
+    batches, later = list(account.batches), Credits(later_credits(account))
     if later:  # As if they expired with the last batch that is known.
         batches.append(replace(batches[-1], credits=later, remaining=later))
     return runway_of(account.in_day, account.hour_credits, account.created_at, batches, now)._asdict()
