@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors import addresses
 from actors.operator_config import OperatorConfig
-from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, plain_text
+from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, Origin, plain_text
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
@@ -41,7 +41,7 @@ class ServeConfig(Branch):
     small_actors: Literal["together", "apart"] = Field(
         "together", description="whether a local run has one process for its small actors, or one for each"
     )
-    public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
+    public_url: Origin | None = Field(None, description="origin that clients see, where a proxy stands in front")
     connections_max: int = Field(8_192, ge=256, le=1_000_000, description="client connections to one machine at once")
     request_seconds_max: int = Field(5, ge=1, le=60, description="time limit for a request's head and first 15 kB")
 

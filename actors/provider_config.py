@@ -4,10 +4,13 @@ Implements: style, "Configuration". Not here: the tree (config.py), reading valu
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+
+_DEFAULT_PORTS = MappingProxyType({"http": 80, "https": 443})
 
 
 class Branch(BaseModel):
@@ -62,10 +65,12 @@ def shown_url(url: str) -> str:
 
 
 def is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    if not text.isprintable() or "\\" in text or " " in text:  # urlsplit drops line ends and takes the others.
+        return False
     try:
         parts = urlsplit(text)
         (parts.hostname or "").encode("idna")  # A label that is empty or too long: no name server is ever asked.
-        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
@@ -77,6 +82,22 @@ class MemosConfig(Branch):
     passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
     unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
     low_lamports: int = Field(10_000_000, ge=0, description="with less on the key, the log says so")
+
+
+def browser_origin(url: str) -> str:
+    """Return the origin of a URL in the one spelling that browsers send. Raises ValueError where it is no origin."""
+    if not is_url(url, ("http", "https")):
+        raise ValueError("wanted an origin: https://, a host, and its port where that is not the usual one")
+    parts = urlsplit(url)
+    if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("wanted an origin: neither user nor path nor query")
+    host = (parts.hostname or "").encode("idna").decode()
+    shown = f"[{host}]" if ":" in host else host
+    port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
+    return f"{parts.scheme}://{shown}{port}"
+
+
+Origin = Annotated[str, AfterValidator(browser_origin)]
 
 
 def plain_text(value: Any) -> Any:

@@ -85,7 +85,7 @@ async def _in_redis(url: str) -> list[tuple[str, str]]:
     alone = await bytes_used()
     began_here = time.process_time()
     for _ in range(100):
-        await store.read((1).to_bytes(32, "big"), None, 100, now_ms)
+        await store.find((1).to_bytes(32, "big"), None, 100, now_ms)
     read = (time.process_time() - began_here) / 100
     await client.aclose()
     calls = 200 * _PARTS

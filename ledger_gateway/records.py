@@ -41,6 +41,7 @@ class Account(msgspec.Struct, frozen=True):
     last_deposit: dict[str, Any] | None = None
     credit_batches: list[CreditBatch] = []
     runway: dict[str, Any] | None = None
+    credits_of_later_batches: int = 0
 
 
 class NamedKey(msgspec.Struct, frozen=True):

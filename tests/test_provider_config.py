@@ -3,7 +3,8 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from actors.provider_config import BlockEngineConfig, is_url, shown_url
+from actors.config import ServeConfig
+from actors.provider_config import BlockEngineConfig, browser_origin, is_url, shown_url
 
 
 def test_urls_are_shown_without_their_keys() -> None:
@@ -19,6 +20,30 @@ def test_what_is_no_url_is_refused_at_the_start() -> None:
     assert not is_url("ws://a", ("http", "https")) and not is_url("https://", ("https",))
     with pytest.raises(ValidationError):
         BlockEngineConfig(url=SecretStr("a"))
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("https://rpc.example.com", "https://rpc.example.com"),
+        ("https://RPC.example.com:443/", "https://rpc.example.com"),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("http://127.0.0.1:443", "http://127.0.0.1:443"),
+        ("https://bücher.example:8443", "https://xn--bcher-kva.example:8443"),
+        ("https://[::1]:8443", "https://[::1]:8443"),
+    ],
+)
+def test_an_origin_has_the_spelling_that_browsers_send(written: str, sent: str) -> None:
+    """Else the page of this service is of another origin than its settings, and no wallet signs in there."""
+    assert browser_origin(written) == sent == ServeConfig(public_url=written).public_url
+
+
+@pytest.mark.parametrize(
+    "text", ["rpc.example.com", "https://a/path", "https://u@a", "https://a?x", "ws://a", "https://a b"]
+)
+def test_what_is_no_origin_is_refused_at_the_start(text: str) -> None:
+    with pytest.raises(ValidationError, match="wanted an origin"):
+        ServeConfig(public_url=text)
 
 
 def test_a_block_engine_is_represented_without_its_keys() -> None:

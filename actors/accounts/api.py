@@ -79,7 +79,7 @@ class AccountState(Growing, frozen=True):
     requests_per_second: int
     concurrency: int
     last_deposit: Deposit | None
-    batches: tuple[Batch, ...]  # The earliest expiry first.
+    batches: tuple[Batch, ...]  # The earliest expiry first, BATCHES_TOLD_MAX at most.
     in_day: int | None = None
     hour_credits: int | None = None
 

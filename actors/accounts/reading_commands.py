@@ -18,6 +18,7 @@ from actors.accounts.admission import figures, presented
 from actors.accounts.child_adoption import ChildRefused
 from actors.accounts.commits import GroupCommit
 from actors.accounts.credentials import Credentials
+from actors.accounts.credits import BATCHES_TOLD_MAX
 from actors.accounts.hourly_limit import HOUR_MS
 from actors.accounts.key_requests import NOT_FOR_KEY
 from actors.accounts.ledger import Entry
@@ -233,7 +234,8 @@ def account_state(account: Account, moment: Moment | None = None) -> api.Account
         account.rate_limit,
         account.concurrency_limit,
         account.last_deposit,
-        tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
+        # Copies: a batch changes while the reply waits for the ledger.
+        tuple(map(replace, account.purse.batches[:BATCHES_TOLD_MAX])),
         in_day,
         hour_credits,
     )

@@ -6,7 +6,6 @@ least an hour. Credits are spent in the order in which they expire; those that e
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 from actors.accounts.credits import Batch
@@ -31,10 +30,10 @@ def runway_of(in_day: int, hour_credits: int, created_at: int, batches: Sequence
     if not spent:
         return Runway(0, None, 0)
     seconds = max(HOUR_SECONDS, min(_DAY_SECONDS + now % HOUR_SECONDS, now - created_at))
-    pace = Fraction(spent, seconds)
-    until, expiring = Fraction(now), 0
+    # In whole numbers: credits times seconds, and moments times credits of the pace. Fractions took 40 us a batch.
+    moment, expiring = now * spent, 0
     for batch in batches:
-        used = min(Fraction(batch.remaining), max(Fraction(0), Fraction(batch.expires_at) - until) * pace)
-        until += used / pace
-        expiring += int(batch.remaining - used)
-    return Runway(-(-spent * HOUR_SECONDS // seconds), int((until - now) // HOUR_SECONDS), expiring)
+        work, room = batch.remaining * seconds, max(0, batch.expires_at * spent - moment)
+        moment += min(work, room)
+        expiring += max(0, work - room) // seconds
+    return Runway(-(-spent * HOUR_SECONDS // seconds), (moment - now * spent) // (spent * HOUR_SECONDS), expiring)

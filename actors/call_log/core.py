@@ -14,6 +14,7 @@ WAITING_OF_ACCOUNT_MAX = (
     500  # With at most one batch more; So that the flood of one account leaves room for the others.
 )
 RESULT, NODE_ERROR = "result", "node_error"  # Outcomes of answered calls; those of others are names of the error table.
+REFUSED = "refused"  # Of a filter: every outcome that is a name of the error table.
 
 
 class LoggedCall(msgspec.Struct, frozen=True, array_like=True):
@@ -28,6 +29,26 @@ class LoggedCall(msgspec.Struct, frozen=True, array_like=True):
     credits: int
     request_id: str
     key: int = 0
+
+
+class CallFilter(NamedTuple):
+    """Of which calls are wanted. None: any. key: 0: calls of no named key."""
+
+    request_id: str | None = None
+    method: str | None = None
+    outcome: str | None = None
+    key: int | None = None
+
+    def has(self, call: LoggedCall) -> bool:
+        return (
+            (self.request_id is None or call.request_id == self.request_id)
+            and (self.method is None or call.method == self.method)
+            and (self.key is None or call.key == self.key)
+            and (self.outcome is None or _is_outcome(call.outcome, self.outcome))
+        )
+
+
+ANY_CALL = CallFilter()
 
 
 class CallsOfAccount(NamedTuple):
@@ -77,3 +98,7 @@ def of_account(pubkey: bytes, noted: list[Noted], now: float, now_ms: int) -> Ca
         for (key, seconds, ended_at, request, _), method, outcome, credits in noted
     )
     return CallsOfAccount(pubkey, calls, any(shared[4] or credits > 0 for shared, _, _, credits in noted))
+
+
+def _is_outcome(outcome: str, wanted: str) -> bool:
+    return outcome not in (RESULT, NODE_ERROR) if wanted == REFUSED else outcome == wanted

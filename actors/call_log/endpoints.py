@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from actors.call_log.core import NODE_ERROR, RESULT, LoggedCall
+from actors.call_log.core import ANY_CALL, NODE_ERROR, REFUSED, RESULT, CallFilter, LoggedCall
 from actors.call_log.store import CallLogStore, CallLogUnavailable
 from actors.clock import Clock
 from actors.errors import Err, Refusal
@@ -17,9 +17,7 @@ from actors.pages import Page, PageAnswer, PageRequest, json_answer
 
 PATH = "/account/calls"
 LIMIT, LIMIT_MAX = 50, 200
-REFUSED = "refused"  # Every outcome that is a constant of the error table.
 _NAMES = frozenset(("limit", "before", "request_id", "method", "outcome", "key"))
-_PART = 100  # Calls of one question to the store: below 2 ms of the event loop.
 _SEARCHES_MAX = 4  # At the same time in this process.
 _PRIVATE = (("cache-control", "no-store"),)
 _REQUEST_ID, _ID = re.compile(r"[A-Za-z0-9._-]{1,64}"), re.compile(r"[0-9]{1,18}")
@@ -28,22 +26,11 @@ _OUTCOMES = frozenset((RESULT, NODE_ERROR, REFUSED, *(err.name for err in Err)))
 
 
 class CallsWanted(NamedTuple):
-    """None: any."""
+    """before: an id; None: from the newest."""
 
     limit: int = LIMIT
     before: int | None = None
-    request_id: str | None = None
-    method: str | None = None
-    outcome: str | None = None
-    key: int | None = None
-
-    def has(self, call: LoggedCall) -> bool:
-        return (
-            (self.request_id is None or call.request_id == self.request_id)
-            and (self.method is None or call.method == self.method)
-            and (self.key is None or call.key == self.key)
-            and (self.outcome is None or _is_outcome(call.outcome, self.outcome))
-        )
+    filter: CallFilter = ANY_CALL
 
 
 class CallLogPages:
@@ -59,7 +46,7 @@ class CallLogPages:
         if isinstance(wanted, Refusal):
             return wanted
         if request.payer_key:
-            wanted = wanted._replace(key=request.payer_key)
+            wanted = wanted._replace(filter=wanted.filter._replace(key=request.payer_key))
         try:
             async with self._turn:
                 found, following = await self._find(request.account, wanted)
@@ -75,17 +62,15 @@ class CallLogPages:
         found: list[tuple[int, LoggedCall]] = []
         before, now_ms = wanted.before, self._clock.now_ms()
         while True:
-            part = await self._store.read(pubkey, before, _PART, now_ms)
-            for number, call in part:
-                if wanted.has(call):
-                    found.append((number, call))
-                    if len(found) == wanted.limit:
-                        return found, number
-            if len(part) < _PART:
+            part = await self._store.find(pubkey, before, wanted.limit - len(found), now_ms, wanted.filter)
+            found += part.calls
+            if len(found) == wanted.limit:
+                return found, found[-1][0]
+            if part.end is None:
                 return found, None
-            before = part[-1][0]
-            if wanted.request_id is not None and found and not wanted.has(part[-1][1]):
+            if wanted.filter.request_id is not None and found and found[-1][0] > part.end:
                 return found, None  # The calls of a batch stand together.
+            before = part.end
 
 
 def wanted_of(query: Any) -> CallsWanted | Refusal:
@@ -106,7 +91,7 @@ def wanted_of(query: Any) -> CallsWanted | Refusal:
         return _bad(f"outcome must be {RESULT}, {NODE_ERROR}, {REFUSED} or a constant of the error table")
     before, number = (None if text is None else int(text) for text in (query.get("before"), key))
     request_id, method, outcome = (query.get(name) for name in ("request_id", "method", "outcome"))
-    return CallsWanted(int(limit), before, request_id, method, outcome, number)
+    return CallsWanted(int(limit), before, CallFilter(request_id, method, outcome, number))
 
 
 def call_body(number: int, call: LoggedCall) -> dict[str, Any]:
@@ -121,10 +106,6 @@ def call_body(number: int, call: LoggedCall) -> dict[str, Any]:
         "request_id": call.request_id,
         "key": call.key or None,
     }
-
-
-def _is_outcome(outcome: str, wanted: str) -> bool:
-    return outcome not in (RESULT, NODE_ERROR) if wanted == REFUSED else outcome == wanted
 
 
 def _is_number(text: str) -> bool:

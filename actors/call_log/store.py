@@ -7,13 +7,13 @@ first of those without credits, which anybody can open for nothing, then of thos
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from actors.call_log.core import CallsOfAccount, LoggedCall
+from actors.call_log.core import ANY_CALL, NODE_ERROR, REFUSED, RESULT, CallFilter, CallsOfAccount, LoggedCall
 
 KEPT_MS = 86_400_000
 ACCOUNT_WEIGHT = 10  # An account takes as much memory as so many calls, beside its calls.
@@ -80,13 +80,41 @@ redis.call('SET', KEYS[4], total)
 for each = 1, 5 do redis.call('PEXPIRE', KEYS[each], 2 * kept) end
 return total
 """
-# KEYS: the list of an account, and the ids of the newest calls. ARGV: the account, the id before which, and how many.
-_READ = """
-local newest = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
+# KEYS: the list of an account, and the ids of the newest calls. ARGV: the account, the id before which, how many calls
+# are looked at, how many are given at most, how many texts each of them has, those texts, and texts that none of them
+# has. Gives the id of the newest call that was looked at, then of each call how far behind that it is, and its JSON;
+# and how many were looked at.
+_FIND = """
+local newest, span, most = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0'), tonumber(ARGV[3]), tonumber(ARGV[4])
 local skip = ARGV[2] == '' and 0 or math.max(0, newest - tonumber(ARGV[2]) + 1)
-if skip >= redis.call('LLEN', KEYS[1]) then return {'0', {}} end
-return {string.format('%.0f', newest - skip), redis.call('LRANGE', KEYS[1], -skip - tonumber(ARGV[3]), -skip - 1)}
+if skip >= redis.call('LLEN', KEYS[1]) then return {'0', {}, 0} end
+local calls, last_of_texts = redis.call('LRANGE', KEYS[1], -skip - span, -skip - 1), 5 + tonumber(ARGV[5])
+local found, looked_at = {}, 0
+for at = #calls, 1, -1 do
+  local fits = true
+  for text = 6, #ARGV do
+    if (string.find(calls[at], ARGV[text], 1, true) ~= nil) ~= (text <= last_of_texts) then
+      fits = false
+      break
+    end
+  end
+  looked_at = looked_at + 1
+  if fits then
+    found[#found + 1] = #calls - at
+    found[#found + 1] = calls[at]
+    if #found == 2 * most then break end
+  end
+end
+return {string.format('%.0f', newest - skip), found, looked_at}
 """
+_LOOKED_AT = 1_000  # Of one script: half a millisecond, in which Redis does nothing else.
+
+
+class LogPart(NamedTuple):
+    """Calls with their ids, newest first. end: id of the oldest call that was looked at; None: none is older."""
+
+    calls: list[tuple[int, LoggedCall]]
+    end: int | None
 
 
 class CallLogUnavailable(Exception):
@@ -100,8 +128,10 @@ class CallLogStore(Protocol):
         """Keep these calls, each account once. Calls that are older than a day, or over a limit, go."""
         ...
 
-    async def read(self, pubkey: bytes, before: int | None, limit: int, now_ms: int) -> list[tuple[int, LoggedCall]]:
-        """Calls of an account with their ids, newest first, none older than a day. before: an id."""
+    async def find(
+        self, pubkey: bytes, before: int | None, most: int, now_ms: int, wanted: CallFilter = ANY_CALL
+    ) -> LogPart:
+        """At most so many wanted calls of an account, none older than a day, from a part of its log. before: an id."""
         ...
 
 
@@ -117,12 +147,20 @@ class RedisCallLogStore:
             arguments += (pubkey.hex(), int(has_credits), len(calls), *map(_encoder.encode, calls))
         await self._ask(self._redis.eval(_APPEND, len(_KEYS), *_KEYS, *arguments))
 
-    async def read(self, pubkey: bytes, before: int | None, limit: int, now_ms: int) -> list[tuple[int, LoggedCall]]:
-        name = pubkey.hex()
-        arguments = [name, "" if before is None else before, limit]
-        newest, found = await self._ask(self._redis.eval(_READ, 2, _PREFIX + name, _KEYS[-1], *arguments))
-        calls = map(_decoder.decode, reversed(found))
-        return [(int(newest) - at, call) for at, call in enumerate(calls) if call.at_ms > now_ms - KEPT_MS]
+    async def find(
+        self, pubkey: bytes, before: int | None, most: int, now_ms: int, wanted: CallFilter = ANY_CALL
+    ) -> LogPart:
+        name, (has, lacks) = pubkey.hex(), _texts_of(wanted)
+        span = _LOOKED_AT if has or lacks else most
+        arguments = [name, "" if before is None else before, span, most, len(has), *has, *lacks]
+        newest, found, looked_at = await self._ask(
+            self._redis.eval(_FIND, 2, _PREFIX + name, _KEYS[-1], *arguments),
+        )
+        calls = [(int(newest) - int(found[at]), _decoder.decode(found[at + 1])) for at in range(0, len(found), 2)]
+        young = [(number, call) for number, call in calls if call.at_ms > now_ms - KEPT_MS]
+        is_last = len(young) < len(calls) or (looked_at < span and len(calls) < most)
+        fitting = [(number, call) for number, call in young if wanted.has(call)]
+        return LogPart(fitting, None if is_last else int(newest) - looked_at + 1)
 
     async def _ask(self, command: Any) -> Any:
         try:
@@ -130,3 +168,10 @@ class RedisCallLogStore:
                 return await command
         except (RedisError, OSError, TimeoutError) as error:
             raise CallLogUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+def _texts_of(wanted: CallFilter) -> tuple[list[str], list[str]]:
+    """Return texts that the JSON of each wanted call has, and those that it does not have. Others may be so, too."""
+    has = [f',"{text}",' for text in (wanted.request_id, wanted.method, wanted.outcome) if text not in (None, REFUSED)]
+    has += [] if wanted.key is None else [f",{wanted.key}]"]
+    return has, [f',"{text}",' for text in (RESULT, NODE_ERROR)] if wanted.outcome == REFUSED else []

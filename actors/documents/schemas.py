@@ -169,6 +169,7 @@ _BATCH = record(
 )
 _ACCOUNT: dict[str, Schema] = {
     "Account": record(
+        {"credits_of_later_batches": COUNT},
         ok=OK,
         pubkey=PUBKEY,
         balance=COUNT,

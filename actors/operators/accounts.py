@@ -33,6 +33,9 @@ _GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account 
 _NO_PUBKEY = Refusal(Err.INVALID_REQUEST, "that is not a base58 public key of 32 bytes")
 _BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit must be 1 to {LISTED_MAX}")
 _BAD_CURSOR = Refusal(Err.INVALID_REQUEST, "cursor must be the next_cursor of a page")
+_OTHER_CHANGE = Refusal(
+    Err.IDEMPOTENCY_KEY_REUSED, "this account was changed under this key before, by another number of credits"
+)
 
 
 class AccountPages:
@@ -93,6 +96,8 @@ class AccountPages:
         done = await self._asked(AdjustCredits(pubkey, wanted.credits, wanted.reason, operation))
         if isinstance(done, Refusal):
             return done
+        if done.already_applied and not _may_be_of(done.amount, wanted.credits):
+            return _OTHER_CHANGE
         told = {name: getattr(done, name) for name in ("amount", "balance", "already_applied", "opened")}
         logger.warning("operator: account %s: %+d credits (%s)", base58_text(pubkey), done.amount, wanted.reason)
         return json_answer({"ok": True, "pubkey": base58_text(pubkey), "asked": wanted.credits, **told})
@@ -140,6 +145,11 @@ class AccountPages:
             assert reply.refusal is not None, reply
             return Refusal(Err[reply.refusal], reply.detail)
         return reply.value
+
+
+def _may_be_of(moved: int, asked: int) -> bool:
+    """Return whether a request for so many credits can have moved these. Less is taken where less was available."""
+    return moved == asked if asked > 0 else asked <= moved < 0
 
 
 def listed_body(account: ListedAccount) -> dict[str, object]:

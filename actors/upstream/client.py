@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from actors.config import UpstreamConfig
+from actors.units import parse_pubkey
 from actors.upstream import replies
 from actors.upstream.connections import Connections, NodeAddress, SingleConnections, UnsupportedAiohttp, node_address
 from actors.upstream.large_bodies import HASHED_FOR, LargeBody
@@ -35,6 +36,7 @@ _ERRORS = range(400, 600)
 _TOO_MANY = 429
 _RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls again long before.
 _JOINED_BYTES_MAX = 2 << 20  # In the loop's thread: 1 to 2 ms.
+_HASH_ANSWER_BYTES_MAX = 1_024
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
 
 
@@ -91,6 +93,14 @@ class NodeClient:
         except TimeoutError:
             return replies.TIMED_OUT
         return replies.UNREACHABLE if answer is None else answer
+
+    async def network(self, timeout_ms: int) -> str | None:
+        """Ask for the genesis hash. None: the node tells none, or a text that is no hash and goes to no operator."""
+        answer = await self.ask("getGenesisHash", b"[]", timeout_ms)
+        if answer.kind is not AnswerKind.RESULT or len(answer.body) > _HASH_ANSWER_BYTES_MAX:
+            return None
+        told = replies.value_of(answer)
+        return told if isinstance(told, str) and parse_pubkey(told) is not None else None
 
     async def close(self) -> None:
         """Close all connections; calls in flight end as UNREACHABLE."""

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import msgspec
-
 from actors.background import Background
 from actors.upstream.client import NodeClient
 from actors.upstream.method_lanes import Lane
@@ -23,7 +21,6 @@ from actors.upstream.node_health import Probe, lag_slots
 from actors.upstream.node_reports import NodeStage, SeenNode
 from actors.upstream.node_selection import NodeSelection, State
 from actors.upstream.prober import Prober
-from actors.upstream.replies import AnswerKind
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +131,7 @@ class Members:
     async def network(self) -> str | None:
         """As Nodes.network."""
         trusted = [member for member in self._all if member.wanted.is_of_settings or member.in_use]
-        for told in asyncio.as_completed([self._ask_network(member.client) for member in trusted]):
+        for told in asyncio.as_completed([member.client.network(self._timeout_ms) for member in trusted]):
             if (found := await told) is not None:
                 self._network = found
                 return found
@@ -217,17 +214,10 @@ class Members:
 
     async def _compare_networks(self, member: Member) -> None:
         network = self._network or await self.network() or member.wanted.network
-        told = await self._ask_network(member.client)
+        told = await member.client.network(self._timeout_ms)
         if told is not None and told != network and told != member.network:
             logger.error("node %s is of another network, and gets no calls", member.wanted.id)
         member.network, member.is_right_network = told, bool(network) and told == network
-
-    async def _ask_network(self, client: NodeClient) -> str | None:
-        answer = await client.ask("getGenesisHash", b"[]", self._timeout_ms)
-        try:
-            return msgspec.json.decode(answer.value(), type=str) if answer.kind is AnswerKind.RESULT else None
-        except msgspec.DecodeError:
-            return None
 
     def _settle(self) -> None:
         """Say which nodes are in use. A drained or removed one goes on while no other can do its work."""

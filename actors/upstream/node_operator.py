@@ -7,7 +7,6 @@ process that has nodes may carry out any command; all of them take the change ov
 import asyncio
 from collections.abc import Sequence
 
-import msgspec
 import websockets
 from websockets.asyncio.client import connect
 
@@ -31,7 +30,6 @@ from actors.upstream.node_commands import (
     row_of,
 )
 from actors.upstream.node_reports import NodeStage, process_rows, with_figures
-from actors.upstream.replies import AnswerKind
 from actors.upstream.store import KeptChanges, NodeChangesStore, NodeChangesUnavailable
 
 _ASK_MS = 5_000
@@ -98,10 +96,7 @@ class NodeOperator:
     async def _genesis_hash(self, url: str) -> str | None:
         client = NodeClient(self._config, url)
         try:
-            answer = await client.ask("getGenesisHash", b"[]", _ASK_MS)
-            return msgspec.json.decode(answer.value(), type=str) if answer.kind is AnswerKind.RESULT else None
-        except msgspec.DecodeError:
-            return None
+            return await client.network(_ASK_MS)
         finally:
             await client.close()
 

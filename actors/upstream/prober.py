@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _NO_PARAMS = b"[]"
 _CONFIRMED, _PROCESSED = b'[{"commitment":"confirmed"}]', b'[{"commitment":"processed"}]'
+_SLOT_MAX = 10**12  # The chain makes so many in 12,000 years. By a higher one all other nodes would be behind.
+_VERSION_CHARACTERS_MAX = 64
 _VERSION_EVERY = 30  # Probes. A version changes only with a restart, and the first probe after one asks too.
 
 
@@ -70,19 +72,20 @@ class Prober:
             self._ask("getSlot", _PROCESSED, self.one_of_several),
         )
         latency_ms = round((self._clock.monotonic() - started) * 1000)
-        answered = _value(slot, int) is not None
+        finalized = _slot(slot)
+        answered = finalized is not None
         if answered and self._probes % _VERSION_EVERY == 0:
             version = _value(await self._ask("getVersion"), _Version)
-            self._version = self._version if version is None else version.name or None
+            self._version = self._version if version is None else _shown(version.name)
         self._probes = self._probes + 1 if answered else 0
         probe = Probe(
             answered=answered,
-            slot=_value(slot, int),
-            block_height=_value(height, int),
+            slot=finalized,
+            block_height=_slot(height),
             version=self._version,
             latency_ms=latency_ms if answered else None,
-            confirmed_slot=_value(confirmed, int),
-            processed_slot=_value(processed, int),
+            confirmed_slot=_slot(confirmed),
+            processed_slot=_slot(processed),
             behind=health is not None and concerns_one_node(health.error_code, health.error_message),
         )
         if answered is not self._answered:
@@ -104,6 +107,17 @@ class Prober:
             except Exception:  # A bug must not freeze the score at its last value.
                 logger.exception("probing the node failed")
             await asyncio.sleep(max(0.0, next_at - loop.time()))
+
+
+def _slot(answer: NodeAnswer | None) -> int | None:
+    """Return the slot, or height, that a node tells. None: it tells none, or a number that no chain has reached."""
+    slot = _value(answer, int)
+    return slot if slot is not None and 0 <= slot <= _SLOT_MAX else None
+
+
+def _shown(version: str) -> str | None:
+    """Return a version as /health shows it. None: a text that is none, which may be of any length."""
+    return version if 0 < len(version) <= _VERSION_CHARACTERS_MAX and version.isprintable() else None
 
 
 def _value(answer: NodeAnswer | None, kind: type[_T]) -> _T | None:

@@ -20,6 +20,7 @@ from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook, WebhookFilter
 from actors.webhooks.slices import KIND, SLICES, SOURCES_SLICE, slice_of
 from actors.webhooks.store import (
+    ANY_BYTES,
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
     Dropped,
@@ -40,6 +41,13 @@ _WEBHOOK = (
 )
 _OWN = "pubkey = $1 AND status <> 'deleted'"
 _EMPTY_PLACES_MAX = 5_000  # Rows that one statement removes.
+# newer_bytes: of the answers to newer jobs. Of a log of many megabytes no more leaves the database than is shown.
+_TRIED = """
+SELECT job, at_ms, latency_ms, http_status, error, answer FROM (
+    SELECT *, coalesce(sum(length(answer)) OVER newer, 0) AS newer_bytes FROM webhook_attempts WHERE job = ANY ($1)
+    WINDOW newer AS (ORDER BY job DESC GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) AS tried WHERE newer_bytes <= greatest($2::bigint, 0) ORDER BY at_ms
+"""
 
 
 class PostgresWebhookStore:
@@ -137,7 +145,7 @@ class PostgresWebhookStore:
             )
         return None if row is None else _webhook(row)
 
-    async def log(self, webhook_id: str, before: int | None, limit: int) -> list[LoggedJob]:
+    async def log(self, webhook_id: str, before: int | None, limit: int, bytes_max: int = ANY_BYTES) -> list[LoggedJob]:
         with away_as(WebhooksUnavailable):
             async with self._pool.acquire() as connection:
                 jobs = await connection.fetch(
@@ -145,11 +153,7 @@ class PostgresWebhookStore:
                     " WHERE webhook_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
                     *(webhook_id, (1 << 62) if before is None else before, limit),
                 )
-                tried = await connection.fetch(
-                    "SELECT job, at_ms, latency_ms, http_status, error, answer FROM webhook_attempts"
-                    " WHERE job = ANY ($1) ORDER BY at_ms",
-                    [job["id"] for job in jobs],
-                )
+                tried = await connection.fetch(_TRIED, [job["id"] for job in jobs], bytes_max)
         by_job: dict[int, list[Any]] = {}
         for row in tried:
             by_job.setdefault(row[0], []).append(tuple(row)[1:])

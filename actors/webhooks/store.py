@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from actors.webhooks.payloads import QueuedEvent
 from actors.webhooks.registrations import Change, Webhook
 
+ANY_BYTES = 1 << 62
 JOBS_WAITING_MAX = 10_000  # Of one webhook; events beyond make no job for it, and are counted.
 PAUSED_JOBS_MAX = 1_000  # The same of an account that is paused: storage is for those who pay.
 
@@ -167,8 +168,9 @@ class WebhookStore(Protocol):
         """None: there is no such webhook. Enabling one forgets its streak of failures."""
         ...
 
-    async def log(self, webhook_id: str, before: int | None, limit: int) -> list[LoggedJob]:
-        """Return the newest first. before: only jobs of a lower number."""
+    async def log(self, webhook_id: str, before: int | None, limit: int, bytes_max: int = ANY_BYTES) -> list[LoggedJob]:
+        """Return the newest first. before: only jobs of a lower number. bytes_max: after jobs whose attempts have more
+        bytes of answers together, others are told without their attempts."""
         ...
 
     async def dropped(self, webhook_id: str) -> Dropped: ...

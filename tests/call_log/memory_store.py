@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
-from actors.call_log.core import CallsOfAccount, LoggedCall
-from actors.call_log.store import ACCOUNT_WEIGHT, KEPT_MS, CallLogUnavailable
+from actors.call_log.core import ANY_CALL, CallFilter, CallsOfAccount, LoggedCall
+from actors.call_log.store import ACCOUNT_WEIGHT, KEPT_MS, CallLogStore, CallLogUnavailable, LogPart
 
 
 class MemoryCallLogStore:
@@ -29,10 +30,17 @@ class MemoryCallLogStore:
         while sum(len(one) + ACCOUNT_WEIGHT for one in self._calls.values()) > self._weight_max:
             self._drop(min(self._last, key=lambda one: self._last[one]))
 
-    async def read(self, pubkey: bytes, before: int | None, limit: int, now_ms: int) -> list[tuple[int, LoggedCall]]:
+    async def find(
+        self, pubkey: bytes, before: int | None, most: int, now_ms: int, wanted: CallFilter = ANY_CALL
+    ) -> LogPart:
+        """Looks at five calls at a time where they are filtered, so that searches have several parts."""
         self._check()
         newest = [one for one in reversed(self._calls.get(pubkey, [])) if before is None or one[0] < before]
-        return [one for one in newest[:limit] if one[1].at_ms > now_ms - KEPT_MS]
+        part = newest[: most if wanted == ANY_CALL else 5]
+        found = [one for one in part if one[1].at_ms > now_ms - KEPT_MS and wanted.has(one[1])]
+        if len(found) > most:
+            return LogPart(found[:most], found[most - 1][0])
+        return LogPart(found, part[-1][0] if len(part) < len(newest) else None)
 
     def _drop(self, pubkey: bytes) -> None:
         del self._calls[pubkey], self._last[pubkey]
@@ -40,3 +48,8 @@ class MemoryCallLogStore:
     def _check(self) -> None:
         if self.down:
             raise CallLogUnavailable("down")
+
+
+async def read(store: CallLogStore, pubkey: bytes, before: int | None, most: int, now_ms: int) -> list[Any]:
+    """The calls of an account with their ids, newest first."""
+    return (await store.find(pubkey, before, most, now_ms)).calls

@@ -4,7 +4,7 @@ from actors.call_log.core import WAITING_OF_ACCOUNT_MAX, CallsOfAccount, RecentC
 from actors.call_log.writer import CallLogWriter
 from actors.clock import ManualClock
 from actors.telemetry.metrics import Metrics
-from tests.call_log.memory_store import MemoryCallLogStore
+from tests.call_log.memory_store import MemoryCallLogStore, read
 from tests.call_log.test_core import noted
 
 
@@ -37,7 +37,7 @@ async def test_what_was_noted_is_written_in_parts() -> None:
     await writer.write()
     await writer.write()
     assert sum(store.parts) == 700 and max(store.parts) < 210 and len(store.parts) >= 3
-    assert len(await store.read((99).to_bytes(32, "big"), None, 100, clock.now_ms())) == 7
+    assert len(await read(store, (99).to_bytes(32, "big"), None, 100, clock.now_ms())) == 7
 
 
 async def test_while_the_store_is_away_calls_are_dropped_and_counted() -> None:
@@ -55,4 +55,4 @@ async def test_while_the_store_is_away_calls_are_dropped_and_counted() -> None:
             room.append(noted())
     note(writer.recent, 1, 2, clock.monotonic())
     await writer.stop()
-    assert (missing(metrics), len(await store.read((1).to_bytes(32, "big"), None, 100, clock.now_ms()))) == (5 + 3, 2)
+    assert (missing(metrics), len(await read(store, (1).to_bytes(32, "big"), None, 100, clock.now_ms()))) == (5 + 3, 2)

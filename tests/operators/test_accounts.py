@@ -56,6 +56,41 @@ async def test_a_repeated_request_moves_credits_once_and_another_one_again() -> 
         assert entries[0]["type"] == "adjustment" and REASON in entries[0]["description"]
 
 
+@pytest.mark.parametrize("credits", [501, 499, -500])
+async def test_a_key_of_another_change_is_refused(credits: int) -> None:
+    """Else the operator is told that a change was made, and it was another one."""
+    async with operated() as one:
+        customer = await one.world.customer(10)
+        path = f"accounts/{customer.text}/adjust"
+        await one.ask("POST", path, {"credits": 500, "reason": REASON}, idempotency_key="a")
+        answer = await one.ask("POST", path, {"credits": credits, "reason": REASON}, idempotency_key="a")
+        assert (answer.status_code, constant(answer)) == (409, "IDEMPOTENCY_KEY_REUSED")
+        assert await one.world.balance(customer) == 510
+
+
+async def test_less_that_was_taken_is_of_the_same_change() -> None:
+    """A repeated request gives the same answer where less was available than was to be taken."""
+    async with operated() as one:
+        customer = await one.world.customer(10)
+        path, body = f"accounts/{customer.text}/adjust", {"credits": -500, "reason": REASON}
+        for is_repeated in (False, True):
+            taken = (await one.ask("POST", path, body, idempotency_key="a")).json()
+            assert (taken["amount"], taken["already_applied"]) == (-10, is_repeated)
+        other = await one.ask("POST", path, body | {"credits": -5}, idempotency_key="a")
+        assert (other.status_code, constant(other)) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+async def test_two_keys_of_one_change_are_none() -> None:
+    """A proxy may keep either of them: which one names the change, nobody can say."""
+    async with operated() as one:
+        customer = await one.world.customer(10)
+        sent = [(b"x-operator-token", TOKEN.encode()), (b"idempotency-key", b"a"), (b"idempotency-key", b"b")]
+        path, body = f"/operator/accounts/{customer.text}/adjust", {"credits": 500, "reason": REASON}
+        answer = await one.world.http.post(path, headers=sent, json=body)
+        assert answer.status_code == 400 and "Idempotency-Key" in answer.text
+        assert await one.world.balance(customer) == 10
+
+
 async def test_limits_are_set_and_go_back_to_the_default() -> None:
     async with operated() as one:
         customer = await one.world.customer(10)

@@ -35,7 +35,7 @@ async def test_a_node_that_joins_gets_calls_after_its_good_probes_and_its_share_
 
 
 async def test_a_node_of_another_network_never_gets_a_call():
-    old, foreign = Chain(), Chain("4" * 43)
+    old, foreign = Chain(), Chain("6" * 43)
     async with nodes_over(old, further=(foreign,)) as (nodes, _):
         foreign.slot = 10**9  # Its slots would make every node of this network lag.
         nodes.take_over([of_settings("n0", old), added("foreign", foreign)])

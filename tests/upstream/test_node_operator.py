@@ -71,11 +71,28 @@ async def test_a_node_is_added_weighted_drained_and_removed():
 
 
 async def test_a_node_of_another_network_is_refused():
-    old, foreign = Chain(), Chain("4" * 43)
+    old, foreign = Chain(), Chain("6" * 43)
     async with a_world(old, further=(foreign,)) as world:
         for allowed in (False, True):
             command = AddNode(id="new", url=foreign.url, is_unreachable_allowed=allowed)
             assert await world.refused(command) is Refused.OTHER_NETWORK
+
+
+@pytest.mark.parametrize("told", ["<b>" * 20_000, "a\x00\n\x1b[31m", "4" * 43])
+async def test_a_text_that_is_no_genesis_hash_is_told_to_nobody(told: str):
+    """It is a hostile node's, of any length, and would stand in an operator's page and terminal."""
+    old, hostile = Chain(), Chain(told)
+    async with a_world(old, further=(hostile,)) as world:
+        found = await world.operator.ask(AddNode(id="new", url=hostile.url))
+        assert isinstance(found, NodeRefused) and found.reason is Refused.UNREACHABLE
+        assert told not in found.detail and len(found.detail) < 300
+
+
+@pytest.mark.parametrize("url", ["http://h\\x", "http://h/\x00", "http://h/\nx", "http://h/\x7f", "http://h/ x"])
+async def test_a_url_that_no_request_can_be_made_of_is_refused(url: str):
+    """It is not kept, whatever is allowed, and not asked: some of these raise as they are asked."""
+    async with a_world(Chain()) as world:
+        assert await world.refused(AddNode(id="new", url=url, is_unreachable_allowed=True)) is Refused.INVALID
 
 
 @pytest.mark.parametrize("more", [{"url": "http://127.0.0.1:1/KEY"}, {"ws_url": "ws://127.0.0.1:1/KEY"}])
@@ -91,7 +108,7 @@ async def test_a_node_that_is_away_is_added_only_when_that_is_allowed(more: dict
 
 async def test_while_no_node_answers_the_network_of_before_counts():
     """The node that is added may be the one that helps."""
-    old, new, foreign = Chain(), Chain(), Chain("4" * 43)
+    old, new, foreign = Chain(), Chain(), Chain("6" * 43)
     async with a_world(old, further=(new, foreign)) as world:
         old.is_dead = True
         assert await world.refused(AddNode(id="foreign", url=foreign.url)) is Refused.OTHER_NETWORK

@@ -1,4 +1,5 @@
 import orjson
+import pytest
 
 from actors.clock import ManualClock
 from actors.config import UpstreamConfig
@@ -49,9 +50,17 @@ async def test_a_node_without_a_slot_has_not_answered():
     assert probe.latency_ms is None
 
 
-async def test_nonsense_is_no_answer():
-    """A slot that is no number is not one."""
-    assert not (await prober_of({**WELL, "getSlot": "soon"}).probe()).answered
+@pytest.mark.parametrize("slot", ["soon", -1, 2**64 - 1, 10**13])
+async def test_nonsense_is_no_answer(slot):
+    """A slot that is no number is not one; by one that no chain has reached, every other node would be far behind."""
+    assert not (await prober_of({**WELL, "getSlot": slot}).probe()).answered
+
+
+@pytest.mark.parametrize("version", ["", "<b>" * 10_000, "4.0.1\x00", "4.0.1\n"])
+async def test_a_node_cannot_fill_the_health_page(version):
+    """It shows the version and the height of the node as they are told; a number above 64 bits is no JSON there."""
+    probe = await prober_of({**WELL, "getVersion": {"solana-core": version}, "getBlockHeight": 2**64 - 1}).probe()
+    assert (probe.answered, probe.version, probe.block_height) == (True, None, None)
 
 
 async def test_a_node_is_believed_when_it_says_that_it_is_behind():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from actors.webhooks.core import JobState
 from actors.webhooks.payloads import QueuedEvent
 from actors.webhooks.registrations import Webhook
-from actors.webhooks.store import Dropped, SealedSecrets
+from actors.webhooks.store import Dropped, LoggedJob, SealedSecrets
 
 _NOTHING_DROPPED = Dropped(0, None)
 
@@ -32,6 +32,10 @@ class KeptJob:
     lease: int = 0
     leased_by: str = ""
     tried: list[tuple[int, int, int | None, str, bytes]] = field(default_factory=list)
+
+    def logged(self, has_attempts: bool) -> LoggedJob:
+        tried = tuple(sorted(self.tried)) if has_attempts else ()
+        return LoggedJob(self.id, self.state, self.attempts, self.created_ms, self.due_ms, tried)
 
 
 def matches(record: Webhook, event: QueuedEvent) -> bool:

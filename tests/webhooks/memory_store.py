@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from actors.accounts.outbox import Announcement
@@ -11,6 +12,7 @@ from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
 from actors.webhooks.slices import SLICES, slice_of
 from actors.webhooks.store import (
+    ANY_BYTES,
     JOBS_WAITING_MAX,
     PAUSED_JOBS_MAX,
     Dropped,
@@ -26,7 +28,6 @@ from actors.webhooks.store import (
 from .kept_webhooks import KeptHook, KeptJob, fails, matches
 
 ALL = frozenset(range(SLICES))
-
 _LOOKED_AT_MAX = 256  # Webhooks of one claim.
 _OPEN = (JobState.WAITING, JobState.LEASED)
 _WORKED = (JobState.DELIVERED, JobState.UNPAID)
@@ -129,12 +130,11 @@ class MemoryWebhookStore:
                 hook.look_ms = now_ms
         return hook.record
 
-    async def log(self, webhook_id: str, before: int | None, limit: int) -> list[LoggedJob]:
+    async def log(self, webhook_id: str, before: int | None, limit: int, bytes_max: int = ANY_BYTES) -> list[LoggedJob]:
         found = [job for job in self._of(webhook_id) if before is None or job.id < before]
-        return [
-            LoggedJob(job.id, job.state, job.attempts, job.created_ms, job.due_ms, tuple(sorted(job.tried)))
-            for job in sorted(found, key=lambda job: -job.id)[:limit]
-        ]
+        newest = sorted(found, key=lambda job: -job.id)[:limit]
+        newer = accumulate((sum(len(answer) for *_, answer in job.tried) for job in newest), initial=0)
+        return [job.logged(size <= max(bytes_max, 0)) for job, size in zip(newest, newer, strict=False)]
 
     async def dropped(self, webhook_id: str) -> Dropped:
         hook = self.hooks.get(webhook_id)

@@ -340,8 +340,8 @@ def test_a_page_of_deliveries_ends_before_its_answers_are_too_long() -> None:
     def job(number: int, size: int) -> LoggedJob:
         return LoggedJob(number, JobState.FAILED, 1, 0, 0, ((0, 1, 500, "", b"x" * size),))
 
-    mebibyte = 1 << 20
-    few = [job(number, mebibyte // 4) for number in range(6)]
+    page = 1 << 17
+    few = [job(number, page // 4) for number in range(6)]
     assert list(commands._of_one_page(few)) == few[:4]
-    assert list(commands._of_one_page([job(1, 2 * mebibyte), job(2, 1)])) == [job(1, 2 * mebibyte)]
+    assert list(commands._of_one_page([job(1, 2 * page), job(2, 1)])) == [job(1, 2 * page)]
     assert list(commands._of_one_page([])) == []

@@ -1,4 +1,4 @@
-"""Deliveries that customers could get for nothing, of webhooks that they delete, and a log that replays make longer."""
+"""Deliveries that customers could get for nothing, of webhooks that they delete, and logs that replays make longer."""
 
 from actors.webhooks.core import ATTEMPTS_MAX, JobState
 from actors.webhooks.registrations import Change
@@ -40,3 +40,16 @@ async def test_replays_do_not_make_the_log_of_attempts_grow(store: WebhookStore)
         assert await store.replay(name, [job.id], 0, 0, at + 1, 9) == 1
     (logged,) = await store.log(name, None, 9)
     assert [tried[0] for tried in logged.tried] == list(range(NOW + 20 - ATTEMPTS_MAX, NOW + 20))
+
+
+async def test_a_log_of_many_megabytes_is_not_read_whole_for_one_page(store: WebhookStore) -> None:
+    """500 deliveries of 16 attempts have 8 MB of answers: a page that shows some of them reads no others."""
+    name = await hook(store)
+    await queue(store, 5)
+    jobs = await claim(store)
+    await store.finish([result(job, JobState.DELIVERED, answer=b"x" * 1_000) for job in jobs], NOW)
+    whole = await store.log(name, None, 9)
+    assert [len(job.tried) for job in whole] == [1] * 5
+    for bytes_max, read in ((-1, 1), (0, 1), (999, 1), (1_000, 2), (2_999, 3), (3_000, 4), (10**9, 5)):
+        part = await store.log(name, None, 9, bytes_max)
+        assert part[:read] == whole[:read] and [job.tried for job in part[read:]] == [()] * (5 - read), bytes_max

@@ -192,6 +192,13 @@ def too_long(bytes_max: int) -> Refusal:
     return Refusal(Err.INVALID_REQUEST, f"the body is longer than {bytes_max} bytes")
 
 
+def origin_of(headers: HeaderList) -> str | None:
+    """The origin of the page that sent a request; None: no browser did. Two lines of it are one list, which is nobody's
+    origin: no foreign one is hidden behind another."""
+    origins = [value for name, value in headers if name == b"origin"]
+    return b", ".join(origins).decode("latin-1") if origins else None
+
+
 def peer_of(scope: Scope) -> str | None:
     """The address of the peer that sent this request."""
     return scope["client"][0] if scope.get("client") else None

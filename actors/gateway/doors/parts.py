@@ -34,6 +34,7 @@ from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.store import IdentityStore
 from actors.leaving import Leaving
 from actors.pages import Page
+from actors.provider_config import browser_origin
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import CallerHandler, Node, QuoteHandler
 from actors.x402_types import PaymentSettler
@@ -87,7 +88,8 @@ class DoorParts:
 
 
 def public_url_of(config: Config) -> str:
-    return config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
+    host = f"[{config.serve.host}]" if ":" in config.serve.host else config.serve.host
+    return config.serve.public_url or browser_origin(f"http://{host}:{config.serve.http_port}")
 
 
 def shared_parts(dependencies: Dependencies) -> DoorParts:

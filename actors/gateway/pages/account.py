@@ -3,6 +3,7 @@
 Implements: interface, "Account", "Ledger entry", "Usage history entry", "Account endpoints" and "Session token". Pure.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -16,7 +17,7 @@ from actors.calls import read_evidence
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.identity.signatures import parse_signature
-from actors.units import base58_text, usdc_text
+from actors.units import Credits, base58_text, usdc_text
 from actors.x402_types import network_of
 
 _DAY_SECONDS = 86_400
@@ -98,14 +99,28 @@ def account_body(account: AccountState, payments: PaymentsConfig, now: int) -> d
         "last_deposit": last_deposit_body(account),
         "credit_batches": batches_body(account),
         "runway": runway_body(account, now),
-    }
+    } | later_body(account)
 
 
 def runway_body(account: AccountState, now: int) -> dict[str, Any] | None:
     """None: what the account spends is not known at the moment."""
     if account.in_day is None or account.hour_credits is None:
         return None
-    return runway_of(account.in_day, account.hour_credits, account.created_at, account.batches, now)._asdict()
+    batches, later = list(account.batches), Credits(later_credits(account))
+    if later:  # As if they expired with the last batch that is known.
+        batches.append(replace(batches[-1], credits=later, remaining=later))
+    return runway_of(account.in_day, account.hour_credits, account.created_at, batches, now)._asdict()
+
+
+def later_credits(account: AccountState) -> int:
+    """Credits of the batches that expire later than those that are told."""
+    return account.balance - sum(batch.remaining for batch in account.batches)
+
+
+def later_body(account: AccountState) -> dict[str, int]:
+    """Beside credit_batches, where these are not all."""
+    later = later_credits(account)
+    return {"credits_of_later_batches": later} if later else {}
 
 
 def last_deposit_body(account: AccountState) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ from actors.gateway.calls.headers import Header, HeaderList
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.calls.replies import ErrorReplies, Response
-from actors.gateway.calls.requests import Caller, RefusedCaller, Request
+from actors.gateway.calls.requests import Caller, RefusedCaller, Request, origin_of
 from actors.gateway.pages import account as account_pages
 from actors.gateway.pages import ledger as ledger_pages
 from actors.gateway.pages import usage as usage_pages
@@ -241,7 +241,7 @@ class Routes:
             return asked
         seconds = self._identity.challenge_seconds
         now = self._clock.now()
-        sent_by = next((value.decode("latin-1") for name, value in request.headers if name == b"origin"), None)
+        sent_by = origin_of(request.headers)
         challenge_id = endpoints.check_verify_request(asked, self._secret, now, seconds, self._origin, sent_by)
         if isinstance(challenge_id, Refusal):
             return challenge_id

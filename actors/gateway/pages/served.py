@@ -102,6 +102,8 @@ def _page_request(
     sent = {
         name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in CREDENTIALS
     }
+    if request.key is not None:
+        sent["idempotency-key"] = request.key.decode("latin-1")  # One that came twice is empty, and not the last one.
     return PageRequest(pubkey, found.parameters, query, sent, request.body, proof, request.method == "HEAD", key)
 
 

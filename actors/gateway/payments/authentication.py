@@ -13,7 +13,7 @@ from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls.free_answers import FreeAnswers
 from actors.gateway.calls.refusal_limits import RefusalLimits, Wait
-from actors.gateway.calls.requests import Caller, Client, RefusedCaller, Request
+from actors.gateway.calls.requests import Caller, Client, RefusedCaller, Request, origin_of
 from actors.gateway.payments.sign_in import SignIn
 from actors.gateway.payments.x402 import RequestPayments
 from actors.identity.credentials import Accept, prove
@@ -141,10 +141,7 @@ class Authenticator:
 
 
 def _origin_of(request: Request) -> str:
-    for name, value in request.headers:
-        if name == b"origin":
-            return value[:_ORIGIN_BYTES_MAX].decode("latin-1")
-    return ""
+    return (origin_of(request.headers) or "")[:_ORIGIN_BYTES_MAX]
 
 
 def _told_to_wait(wait: Wait) -> RefusedCaller:

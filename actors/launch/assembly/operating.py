@@ -21,7 +21,7 @@ from actors.deposits.api import (
     ask_watcher,
 )
 from actors.errors import Err, Refusal
-from actors.gateway.pages.account import batches_body, last_deposit_body
+from actors.gateway.pages.account import batches_body, last_deposit_body, later_body
 from actors.operators.endpoints import operator_pages
 from actors.operators.ports import NodeDesk, NodesAnswer, OperatorParts, Transfers
 from actors.operators.running import RunningProduct
@@ -62,7 +62,7 @@ def account_document(state: AccountState) -> dict[str, Any]:
         "concurrency": state.concurrency,
         "last_deposit": last_deposit_body(state),
         "credit_batches": batches_body(state),
-    }
+    } | later_body(state)
 
 
 class WatchedTransfers:

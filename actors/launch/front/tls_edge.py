@@ -28,6 +28,7 @@ from actors.local_servers.certificates import own_certificate
 from actors.local_servers.child_processes import Child
 from actors.local_servers.private_files import write_private
 from actors.local_servers.server_files import server_environment
+from actors.provider_config import browser_origin
 
 CONFIGURATION = "edge.cfg"
 _CERTIFICATE = "edge.pem"
@@ -89,7 +90,7 @@ def install(folder: Path, config: Config, certificates: Path | None) -> Edge:
 def https_url(serve: ServeConfig) -> str:
     """Return the URL of the edge for clients on this machine."""
     host = "127.0.0.1" if serve.host in _ANY_ADDRESS else serve.host
-    return f"https://{bracketed(host)}:{serve.tls_port}"
+    return browser_origin(f"https://{bracketed(host)}:{serve.tls_port}")
 
 
 def child(edge: Edge, serve: ServeConfig, logs: Path) -> Child:

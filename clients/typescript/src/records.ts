@@ -32,6 +32,7 @@ export interface Account {
   created_at: number;
   last_deposit: Record<string, unknown> | null;
   credit_batches: CreditBatch[];
+  credits_of_later_batches?: number;
 }
 
 /** What a named key may do; null and missing: no limit of this kind. expires_at: ISO 8601 or Unix seconds. */

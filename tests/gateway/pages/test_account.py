@@ -1,10 +1,12 @@
 """JSON of the account pages."""
 
 import base58
+from msgspec import structs
 
 from actors.accounts.account import Deposit
 from actors.accounts.api import AccountState, DepositConfirmation, LedgerLine
 from actors.accounts.credits import Batch, Source
+from actors.accounts.reading_commands import account_state
 from actors.config import PaymentsConfig
 from actors.gateway.pages.account import (
     account_body,
@@ -15,12 +17,26 @@ from actors.gateway.pages.account import (
     timestamp,
 )
 from actors.units import Credits, UnixSeconds
+from tests.accounts.making import opened
 
 ALICE, BOB = b"a" * 32, b"b" * 32
 NOW = 1_700_000_000
 PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet="So11111111111111111111111111111111111111112")
 DEBIT = LedgerLine("debit", "getSlot", -5, 95, "getSlot", NOW * 1000 + 7)
 GRANT = LedgerLine("adjustment", "", 100, 100, "opening", NOW * 1000)
+
+
+def test_an_account_of_thousands_of_batches_tells_the_first_that_expire() -> None:
+    """Decisions, "element of credit_batches": whoever pays a cent at a time holds nobody's event loop."""
+    account, later = opened(ALICE), UnixSeconds(NOW + 365 * 86_400)
+    for number in range(1, 1_001):
+        account.purse.batches.append(Batch(number, Source.DEPOSIT, Credits(7), Credits(7), UnixSeconds(NOW), later))
+    account.purse.balance = Credits(7_000)
+    state = structs.replace(account_state(account), in_day=2_400, hour_credits=0, created_at=NOW - 30 * 86_400)
+    body = account_body(state, PAYMENTS, NOW)
+    assert [batch["id"] for batch in body["credit_batches"]] == list(range(1, 501))
+    assert (body["balance"], body["credits_of_later_batches"]) == (7_000, 3_500)
+    assert (body["runway"]["hours_left"], body["runway"]["expiring"]) == (70, 0)
 
 
 def test_the_account_object_has_the_interfaces_fields() -> None:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from actors.errors import Refusal
+from actors.gateway.doors.parts import public_url_of
 from actors.gateway.pages.account import parse_ref_code, parse_window
 from tests.gateway.world import Wallet, World, a_world, call
 
@@ -328,6 +329,18 @@ async def test_a_challenge_is_good_once_and_for_its_key_only():
         mine = {"pubkey": customer.text, "challenge": text, "signature": customer.sign(text)}
         statuses = [(await world.http.post("/auth/verify", json=body)).status_code for body in (stolen, mine, mine)]
         assert statuses == [401, 200, 401]
+
+
+async def test_a_foreign_origin_is_not_hidden_behind_another_one():
+    """Decisions, "Wallet sign-in": two lines of one header are one list, whichever of them a proxy adds or keeps."""
+    async with a_world() as world:
+        customer, own = await world.customer(10), public_url_of(world.config)
+        for origins, status in (([own], 200), ([own, "https://evil.example"], 401), ([own, own], 401)):
+            asked = {"pubkey": customer.text, "format": "sign-in"}
+            text = (await world.http.post("/auth/challenge", json=asked)).json()["message"]
+            body = {"pubkey": customer.text, "challenge": text, "signature": customer.sign(text)}
+            sent = [("origin", each) for each in origins]
+            assert (await world.http.post("/auth/verify", json=body, headers=sent)).status_code == status
 
 
 async def test_an_expired_challenge_is_401():
