@@ -16,6 +16,7 @@ from typing import Any
 from actors.clock import Clock, SystemClock
 
 _HEAD = "node:__internal_head__"  # A resource that Ray gives its head alone.
+_CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 _LEAVE_SECONDS = 2  # The task that tells a machine to stop has answered by then.
 _GONE_SECONDS, _POLL_SECONDS = 60.0, 0.5
 _ASK_SECONDS = 60.0
@@ -30,18 +31,25 @@ def workers_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-async def await_gone(
-    nodes: Callable[[], Sequence[Mapping[str, Any]]],
-    clock: Clock,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> list[str]:
-    """Wait until Ray has ended beside the head; return the addresses where it has not."""
+async def await_none(
+    is_there: Callable[[], object], clock: Clock, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> bool:
+    """Wait until something is not there any more. False: it is still there after a minute."""
     deadline = clock.monotonic() + _GONE_SECONDS
-    while left := workers_of(nodes()):
+    while is_there():
         if clock.monotonic() >= deadline:
-            return sorted(left.values())
+            return False
         await sleep(_POLL_SECONDS)
-    return []
+    return True
+
+
+def _is_serving(ray: Any) -> bool:
+    """Serve's own shutdown waits for 30 s, and a replica may take longer to answer its calls."""
+    try:
+        ray.get_actor(_CONTROLLER, namespace="serve")
+    except ValueError:
+        return False
+    return True
 
 
 def _stop_command() -> list[str]:
@@ -62,14 +70,16 @@ def main() -> int:
     ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
     sys.stdout.write("Serve ends; calls that are under way are answered.\n")
     serve.shutdown()
+    asyncio.run(await_none(lambda: _is_serving(ray), SystemClock()))
     workers = workers_of(ray.nodes())
-    stop = ray.remote(_stop_later).options(num_cpus=0)
+    stop = ray.remote(num_cpus=0)(_stop_later)
     told = [
         stop.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in workers
     ]
     if told:
         ray.wait(told, num_returns=len(told), timeout=_ASK_SECONDS)
-    left = asyncio.run(await_gone(ray.nodes, SystemClock()))
+    asyncio.run(await_none(lambda: workers_of(ray.nodes()), SystemClock()))
+    left = sorted(workers_of(ray.nodes()).values())
     ray.shutdown()
     if left:
         sys.stderr.write(f"Ray still runs on {', '.join(left)}: run `.venv/bin/ray stop` there.\n")
