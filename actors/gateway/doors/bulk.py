@@ -80,12 +80,10 @@ def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
     if isinstance(admitted, Refusal):
         cost = cost_of(body_bytes=len(request.body), brackets=jsonrpc.brackets_of(request.body))
         return jsonrpc.BadCall(jsonrpc.NO_ID, admitted, cost, row.name)
-    limited = one_within_limit(admitted, request.max_credits)
-    if request.consistency is None or isinstance(limited, jsonrpc.BadCall):
-        return limited
-    wanted = parse_consistency(request.consistency)
+    wanted = False if request.consistency is None else parse_consistency(request.consistency)
     if isinstance(wanted, Refusal):
         return jsonrpc.BadCall(jsonrpc.NO_ID, wanted, cost_of(body_bytes=len(request.body)), row.name)
+    limited = one_within_limit(admitted, request.max_credits)
     return one_monotonic(limited) if wanted else limited
 
 
