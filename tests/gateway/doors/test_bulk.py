@@ -39,6 +39,18 @@ async def ask(world: World, wallet, owners=KEYS, **headers):
     return await world.rpc(wallet, {"owners": owners}, PATH, **headers)
 
 
+async def test_a_consistency_of_no_such_word_is_malformed_whatever_the_price():
+    """Decisions, "Monotonic reads": as at `POST /`, before the price is compared with X-Max-Credits."""
+    async with a_world(failing(0)) as world:
+        wallet = await world.customer(20)
+        answers = [
+            await ask(world, wallet, **{"x-consistency": "AAA", **more}) for more in ({}, {"x-max-credits": "0"})
+        ]
+        assert [answer.status_code for answer in answers] == [400, 400]
+        assert (await ask(world, wallet, **{"x-consistency": "any", "x-max-credits": "0"})).status_code == 412
+        assert await world.balance(wallet) == 20
+
+
 @pytest.mark.parametrize(("failed", "charged"), [(0, 15), (1, 10), (2, 5)])
 async def test_a_list_is_answered_and_its_completed_items_are_charged(failed, charged):
     """One entry in the ledger, under the look-up's own name; the rest of the hold is free again."""
