@@ -1,9 +1,8 @@
 """What others may ask of the owner of an account, and the client they hold.
 
 Implements: design, "One billed call"; interface, "Account endpoints". No rules live here.
-Hold, settle, void, delivered and the time of streams travel over the hot link (hotlink/). Everything else is a command:
-a value that the client passes to the owner by an ordinary actor call. To add one: its class here, its case in
-commands.py.
+Hold, settle, void, delivered and the time of streams travel over the hot link (hotlink/). All else is a command, which
+the client passes to the owner by an ordinary actor call. To add one: its class here, its case in commands.py.
 """
 
 from collections.abc import Sequence
