@@ -5,11 +5,13 @@ import gc
 
 import pytest
 
-from actors.gateway.calls import answers
+from actors.calls import read_evidence
+from actors.gateway.calls import answers, evidence
 from actors.gateway.calls.answers import LARGE_BYTES
 from actors.gateway.calls.outcomes import Reply
 from actors.upstream import replies
 from actors.upstream.replies import Lease, NodeAnswer
+from ledger_gateway.receipts import digest_of
 from tests.gateway.doubles import RESULT, ScriptedNode
 from tests.gateway.test_wire import a_world_with_a_node, listening, post, speak
 from tests.gateway.world import a_world, call
@@ -129,3 +131,25 @@ async def test_a_node_that_breaks_in_mid_body_costs_nothing_and_sends_no_half_bl
         failed = await world.rpc(customer, call("getBlock", 5))
         assert (failed.status_code, failed.json()["error"]["code"]) == (502, -32003)
         assert (await world.debits(customer), await world.balance(customer)) == ([], 100)
+
+
+async def test_a_large_answer_is_hashed_on_its_way_and_in_no_thread(monkeypatch):
+    """Whether the call is held first or asked ahead. The ledger has the hash of what the client got."""
+
+    def refuse(*work) -> None:
+        raise AssertionError("a thread was asked to hash")
+
+    monkeypatch.setattr(evidence.asyncio, "to_thread", refuse)
+
+    async def answer(exchange: Exchange) -> None:
+        body = b'{"jsonrpc":"2.0","result":"' + exchange.id * 30_000 + b'","id":%b}' % exchange.id
+        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+    async with a_world_with_a_node(RawNode(answer)) as world:
+        customer = await world.customer(1_000_000)
+        got = [(await world.rpc(customer, call("getBlock", slot))).content for slot in (5, 6)]
+        entries = [entry for entry, _ in world.store.rows[customer.pubkey].entries if entry.method == "getBlock"]
+        found = [read_evidence(entry.operation, entry.description) for entry in entries]
+        assert [one.digest for one in found] == [
+            digest_of(b"[%d]" % slot, body) for slot, body in zip((5, 6), got, strict=True)
+        ]
