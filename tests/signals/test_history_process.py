@@ -16,8 +16,8 @@ import pytest
 
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer
-from actors.signals import history_process
-from actors.signals.history_process import HistoryProcess, NotEncoded, ProcessLost
+from actors.side_process import ProcessLost, RequestFailed
+from actors.signals.history_process import HistoryProcess
 from actors.signals.history_slices import StoredSignal
 from tests.signals.test_history_export import FROM, a_world, event, read
 from tests.signals.test_log import signal as a_signal
@@ -50,11 +50,11 @@ async def test_there_is_a_process_only_for_exports_and_it_works_for_all_of_them(
         a_signal(number).slot for number in range(900)
     ]
     assert second.head.startswith(b"time_ms,") and len(b"".join(await second.write(1)).splitlines()) == 900
-    with pytest.raises(NotEncoded):
+    with pytest.raises(RequestFailed):
         await first.prepare(1, 2, [b"[no row\n"], [])
     assert await first.prepare(1, 3, [lines(0, 1)], []) == 1
     assert await first.prepare(2, 4, [lines(0, 1)], []) == 1
-    with pytest.raises(NotEncoded):
+    with pytest.raises(RequestFailed):
         await first.write(3)  # Of a reading that was given up.
     first.close()
     second.close()
@@ -114,7 +114,9 @@ async def test_a_process_that_hangs_or_cannot_be_started_is_given_up(
         assert encoding.pid is not None
         hanging = encoding.pid
         os.kill(hanging, signal.SIGSTOP)
-        monkeypatch.setattr(history_process, "ANSWER_SECONDS_MAX", 0.1)
+        running = encoding._side.running
+        assert running is not None
+        running.answer_seconds_max = 0.1
         with pytest.raises(ProcessLost):
             await export.prepare(1, 1, [lines(0, 9)], [])
         export.close()

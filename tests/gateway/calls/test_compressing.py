@@ -58,7 +58,7 @@ async def test_whoever_decodes_it_has_the_bytes_of_before(coding, made):
     await work.answer(response, request(coding))
     assert decoded(response) == whole and len(body_of(response)) < len(whole) / 3
     assert [value for name, value in response.headers if name == b"vary"] == [b"accept-encoding"]
-    work.close()
+    await work.close()
 
 
 @given(parts=st.lists(st.binary(max_size=200), min_size=1, max_size=5), coding=st.sampled_from((b"gzip", b"zstd")))
@@ -73,7 +73,6 @@ def test_any_bytes_in_any_parts_come_back(parts, coding):
     ("response", "path"),
     [
         (Response(200, b"x" * 1_024), b"/"),
-        (Response(200, b"x" * ((1 << 20) + 1)), b"/"),
         (Response(200, TEXT, [(b"cache-control", b"no-store")]), b"/"),
         (Response(200, TEXT, [(b"cache-control", b"private, no-store")]), b"/account/info"),
         (Response(200, TEXT, [(b"content-encoding", b"br")]), b"/docs"),
@@ -94,7 +93,7 @@ async def test_secrets_streams_and_answers_of_other_sizes_are_left_as_they_are(r
     await work.answer(response, request(path=path))
     assert (body_of(response), response.headers) == (before, sent)
     assert may_be_compressed(Response(200, TEXT), b"/account/ledger")
-    work.close()
+    await work.close()
 
 
 async def test_a_client_that_takes_no_coding_is_told_that_others_get_one():
@@ -102,7 +101,7 @@ async def test_a_client_that_takes_no_coding_is_told_that_others_get_one():
     work, response = opened(), Response(200, TEXT, [])
     await work.answer(response, request(b"identity"))
     assert (response.body, response.headers) == (TEXT, [(b"vary", b"accept-encoding")])
-    work.close()
+    await work.close()
 
 
 async def test_what_does_not_become_shorter_is_sent_as_it_is():
@@ -112,7 +111,7 @@ async def test_what_does_not_become_shorter_is_sent_as_it_is():
         response = Response(200, noise, [])
         await work.answer(response, request(b"zstd"))
         assert response.body == noise and b"content-encoding" not in dict(response.headers)
-        work.close()
+        await work.close()
 
 
 async def test_nobody_works_for_the_body_of_a_head():
@@ -157,7 +156,7 @@ async def test_an_answer_that_finds_no_room_is_sent_as_it_is_at_once():
     held.go.set()
     assert sum(await asyncio.gather(*every)) == fit + 4
     assert (work._small_bytes, dict(work._jobs)) == (0, {})
-    work.close()
+    await work.close()
 
 
 async def test_what_is_quickly_done_needs_no_room():
@@ -167,7 +166,7 @@ async def test_what_is_quickly_done_needs_no_room():
     (task,) = await begun(work, TEXT[: 16 << 10], "a", 1)
     assert task.done() and task.result()
     held.go.set()
-    work.close()
+    await work.close()
 
 
 @pytest.mark.threat(36)
@@ -176,7 +175,7 @@ async def test_nobody_works_for_a_client_that_left():
     work, response = opened(), Response(200, LARGE, [])
     assert not await work.compress(response, b"gzip", "a", lambda: True)
     assert (response.body, dict(work._jobs)) == (LARGE, {})
-    work.close()
+    await work.close()
 
 
 async def test_a_fault_of_the_coder_leaves_the_answer(monkeypatch, caplog):
@@ -186,7 +185,7 @@ async def test_a_fault_of_the_coder_leaves_the_answer(monkeypatch, caplog):
     await work.answer(response, request())
     assert response.body == TEXT and b"content-encoding" not in dict(response.headers)
     assert "could not be compressed" in caplog.text
-    work.close()
+    await work.close()
 
 
 async def test_a_public_document_is_compressed_once(monkeypatch):
@@ -198,7 +197,7 @@ async def test_a_public_document_is_compressed_once(monkeypatch):
         await work.answer(response, request())
         assert decoded(response) == TEXT and dict(response.headers)[b"etag"] == b'W/"t"'
     assert len(turns) == 1
-    work.close()
+    await work.close()
 
 
 async def test_documents_that_are_kept_are_bounded(monkeypatch):
