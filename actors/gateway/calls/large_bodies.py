@@ -96,7 +96,8 @@ class LargeBodies:
     def _compressed(
         self, running: ProcessConnection, number: int, body: "CodedBody", owner: Owner, _: "asyncio.Task[None]"
     ) -> None:
-        """Free the place, when the process has nothing of the body any more."""
+        """Free the place, when the process has nothing of the body any more. Called also where the task never began."""
+        body.compressed()
         if body.has_begun and not body.is_whole and not running.is_lost:
             told = self._side.tell(running, ForgetBody(number))
             told.add_done_callback(lambda _: self._left(owner))
@@ -152,11 +153,13 @@ class CodedBody:
                 self._changed.set()
         except (ProcessLost, RequestFailed, TimeoutError) as error:
             logger.warning("a large answer goes on uncompressed: %s", type(error).__name__)
-        finally:
-            self._is_over = True
-            if self.is_whole:
-                self._parts = self._kept = ()
-            self._changed.set()
+
+    def compressed(self) -> None:
+        """Note that no further piece is compressed."""
+        self._is_over = True
+        if self.is_whole:
+            self._parts = self._kept = ()
+        self._changed.set()
 
     async def pieces(self) -> AsyncIterator[tuple[bytes, bool]]:
         """The body as the client gets it, and whether a piece is the last one. Ends early after close()."""
@@ -189,11 +192,10 @@ class CodedBody:
         self._is_closed = True
         if self.work is not None:
             self.work.cancel()
+        self._parts = self._kept = ()
+        self._made.clear()
+        self._made_bytes = 0
         self._changed.set()
-        if self._is_over:
-            self._parts = self._kept = ()
-            self._made.clear()
-            self._made_bytes = 0
 
 
 def _cut(parts: Parts, start: int, size: int) -> Iterator[tuple[list[memoryview], int]]:
