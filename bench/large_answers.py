@@ -8,10 +8,12 @@ times of the answers, processor time of each part for 100 MB of blocks, the most
 
 import asyncio
 import gzip
+import itertools
 import json
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,7 +26,6 @@ import zstandard
 
 from bench import scenario, systems
 from bench.children import Child
-from bench.constant import answer_to
 from bench.figures import percentile
 from bench.loop_figures import held_loops
 from bench.processes import cpu_seconds, cpu_spent_by_kind, kinds_of, memory_bytes
@@ -40,6 +41,7 @@ SIZES_MB = (1.1, 10, 50)
 _NICENESS = 5  # True clients have machines of their own; a victim beside them must not wait for these.
 _MARKS = {"replica": "ServeReplica", "compressing": "compressing_worker", "front": "haproxy"}
 _WARM_SECONDS = 2.0
+_ACCEPTS = {"none": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,18 @@ class Row:
     victim_p99_ms: float
     victim_failures: int
     held_ms: float
+    refused: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """ended: on the monotonic clock, which all processes of a machine share."""
+
+    ended: float
+    seconds: float
+    status: int
+    bytes: int
+    is_coded: bool
 
 
 def _body(slot: int) -> bytes:
@@ -68,65 +82,71 @@ def _body(slot: int) -> bytes:
 
 
 def check(url: str, key: str, size: int, coding: str) -> None:
-    """Decode one answer. Raises Wrong where it is not the node's, or not compressed as asked for."""
-    sent = {"X-Api-Key": key, "Content-Type": "application/json", "Accept-Encoding": coding}
+    """Decode one answer. Raises Wrong where it is not the same as without coding, or not compressed as asked for."""
+    _, plain = _read(url, key, size, "none")
     for _ in range(20):  # The first one starts the process.
-        with urllib.request.urlopen(urllib.request.Request(url, _body(size), sent), timeout=60) as answer:
-            found, whole = answer.headers.get("content-encoding", "none"), answer.read()
-        if found == coding.replace("identity", "none"):
+        found, whole = _read(url, key, size, coding)
+        if found == coding:
             break
         time.sleep(0.1)
     else:
         raise Wrong(f"{size} bytes are not compressed by {coding}")
-    if found == "gzip":
+    if coding == "gzip":
         whole = gzip.decompress(whole)
-    elif found == "zstd":
+    elif coding == "zstd":
         whole = zstandard.ZstdDecompressor().decompressobj().decompress(whole)
-    if whole != answer_to(_body(size)):
-        raise Wrong(f"a block of {size} bytes came back as {len(whole)} others by {found}")
+    if whole != plain or abs(len(whole) - size) > 30:  # The node's id is longer.
+        raise Wrong(f"a block of {size} bytes came back as {len(whole)} bytes, {len(plain)} without {coding}")
+
+
+def _read(url: str, key: str, size: int, coding: str) -> tuple[str, bytes]:
+    sent = {"X-Api-Key": key, "Content-Type": "application/json", "Accept-Encoding": _ACCEPTS.get(coding, coding)}
+    with urllib.request.urlopen(urllib.request.Request(url, _body(size), sent), timeout=60) as answer:
+        return answer.headers.get("content-encoding", "none"), answer.read()
 
 
 def measure(
-    node: System,
-    product: Product,
-    reader: Customer,
-    victim: Victim,
-    size_mb: float,
-    clients: int,
-    coding: str,
-    s: float,
+    node: System, product: Product, reader: Customer, victim: Victim, kind: tuple[float, int, str], seconds: float
 ) -> Row:
-    size, accepts = round(size_mb * 1e6), "identity" if coding == "none" else coding
-    check(f"{product.http_url}/", reader.api_key, size, accepts)
+    """kind: megabytes of each answer, clients, coding."""
+    size_mb, clients, coding = kind
+    size, accepts = round(size_mb * 1e6), _ACCEPTS.get(coding, coding)
+    check(f"{product.http_url}/", reader.api_key, size, coding)
     with closing(Child("bench.large_answers")) as load:
-        load.tell(json.dumps([product.http_url, reader.api_key, size, clients, accepts, s + _WARM_SECONDS]))
+        load.tell(json.dumps([product.http_url, reader.api_key, size, clients, accepts]))
+        load.hear()
         time.sleep(_WARM_SECONDS)
         loops, kinds = held_loops(product), kinds_of(product.pid, _MARKS)
-        victim.begin(s)
-        before, began, memory = cpu_seconds((product.pid, node.pids()[0])), time.monotonic(), dict[str, float]()
-        while time.monotonic() < began + s - 0.5:
-            for pid, kind in kinds.items():
+        victim.begin(seconds)
+        before, began, memory = cpu_seconds((product.pid,)), time.monotonic(), dict[str, float]()
+        while time.monotonic() < began + seconds - 0.5:
+            for pid, part in kinds.items():
                 used = memory_bytes(psutil.Process(pid)) / 1e6 if psutil.pid_exists(pid) else 0.0
-                memory[kind] = max(memory.get(kind, 0.0), used)
+                memory[part] = max(memory.get(part, 0.0), used)
             time.sleep(0.5)
+        spent, ended = cpu_spent_by_kind(before, cpu_seconds((product.pid,)), kinds), time.monotonic()
         seen = victim.end()
-        spent = cpu_spent_by_kind(before, cpu_seconds((product.pid, node.pids()[0])), kinds)
-        seconds, found = time.monotonic() - began, json.loads(load.hear())
-    took, sent, coded = [one[1] for one in found if one[0] >= began - 1e-3], sum(one[2] for one in found), 0
-    coded = sum(one[3] for one in found)
-    megabytes = len(took) * size / 1e6
+        held = held_loops(product).longest_since(loops)
+        load.tell("stop")
+        found = [Answer(*one) for one in json.loads(load.hear())]
+    refused = Counter(answer.status for answer in found if answer.status != 200)
+    found = [answer for answer in found if began <= answer.ended <= ended and answer.status == 200]
+    took, megabytes = [answer.seconds for answer in found], len(found) * size / 1e6
     return Row(
-        *(size_mb, clients, coding, len(found), coded, megabytes / seconds),
-        *(percentile(took, 50) * 1e3, percentile(took, 90) * 1e3, sent / max(1, len(found) * size)),
-        {kind: round(spent.get(kind, 0.0) * 1e5 / max(1.0, megabytes), 1) for kind in _MARKS},
-        {kind: round(most) for kind, most in memory.items()},
-        *(seen.latency(0.5) * 1e3, seen.latency(0.99) * 1e3, sum(seen.failures.values())),
-        1_000 * held_loops(product).longest_since(loops),
+        *(size_mb, clients, coding, len(found), sum(answer.is_coded for answer in found)),
+        *(megabytes / (ended - began), percentile(took, 50) * 1e3, percentile(took, 90) * 1e3),
+        sum(answer.bytes for answer in found) / 1e6 / max(1.0, megabytes),
+        {part: round(spent.get(part, 0.0) * 1e5 / max(1.0, megabytes), 1) for part in _MARKS},
+        {part: round(most) for part, most in memory.items()},
+        *(seen.latency(0.5) * 1e3, seen.latency(0.99) * 1e3),
+        sum(seen.failures.values()),
+        held * 1e3,
+        dict(refused),
     )
 
 
 def _rows(
-    node: System, sizes: Sequence[float], clients: Sequence[int], codings: Sequence[str], s: float
+    node: System, sizes: Sequence[float], clients: Sequence[int], codings: Sequence[str], seconds: float
 ) -> Iterator[Row]:
     settings = systems.LIMITS_AWAY | {"LEDGER_UPSTREAM__NODE_URL": node.url, "LEDGER_PAYMENTS__NETWORK": "devnet"}
     settings |= {"LEDGER_GATEWAY__REPLICAS": "1"}
@@ -139,7 +159,7 @@ def _rows(
             for size in sizes:
                 for count in clients:
                     for coding in codings:
-                        row = measure(node, product, reader, victim, size, count, coding, s)
+                        row = measure(node, product, reader, victim, (size, count, coding), seconds)
                         scenario.console.print(row)
                         yield row
 
@@ -164,28 +184,41 @@ def main(
     return {"rows": rows}
 
 
-async def _client(session: aiohttp.ClientSession, url: str, size: int, number: int, until: float, found: Any) -> None:
-    asked = 0
-    while (began := time.monotonic()) < until:
-        asked += 1
-        async with session.post(url, data=_body(size + number * 10_000 + asked % 10_000)) as answer:
-            read = 0
+async def _client(session: aiohttp.ClientSession, url: str, first: int, stop: asyncio.Event, found: list[Any]) -> None:
+    """Ask for one block after the other, each of which is another one."""
+    for asked in itertools.cycle(range(1, 10_000)):
+        if stop.is_set():
+            return
+        began, read = time.monotonic(), 0
+        async with session.post(url, data=_body(first + asked)) as answer:
             while data := await answer.content.readany():
                 read += len(data)
-            found.append([began, time.monotonic() - began, read, "content-encoding" in answer.headers])
+        ended = time.monotonic()
+        found.append((ended, ended - began, answer.status, read, "content-encoding" in answer.headers))
 
 
-async def _load(url: str, key: str, size: int, clients: int, accepts: str, seconds: float) -> list[Any]:
+async def _load(url: str, key: str, size: int, clients: int, accepts: str) -> list[Any]:
+    """Ask until a line comes."""
     sent = {"X-Api-Key": key, "Content-Type": "application/json", "Accept-Encoding": accepts}
-    found: list[Any] = []
+    found, stop = list[Any](), asyncio.Event()
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(headers=sent, connector=connector, auto_decompress=False) as session:
-        until = time.monotonic() + seconds
-        await asyncio.gather(*(_client(session, url, size, number, until, found) for number in range(clients)))
+        asking = [
+            asyncio.create_task(_client(session, url, size + number * 10_000, stop, found)) for number in range(clients)
+        ]
+        await asyncio.to_thread(sys.stdin.readline)
+        stop.set()
+        await asyncio.gather(*asking)
     return found
+
+
+def _say(found: Any) -> None:
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
     psutil.Process().nice(_NICENESS)
-    sys.stdout.write(json.dumps(asyncio.run(_load(*json.loads(sys.stdin.readline())))) + "\n")
-    sys.stdout.flush()
+    given = json.loads(sys.stdin.readline())
+    _say([])
+    _say(asyncio.run(_load(*given)))
