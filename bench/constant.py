@@ -63,7 +63,13 @@ def _transaction(chance: random.Random, keys: list[str]) -> dict[str, Any]:
     program, units = accounts[0], chance.randrange(200_000)
     logs = [f"Program {program} invoke [1]", "Program log: Instruction: Transfer"]
     logs += [f"Program {program} consumed {units} of 200000 compute units", f"Program {program} success"]
-    meta = {"err": None, "fee": 5000, "logMessages": logs, "computeUnitsConsumed": units, "innerInstructions": []}
+    meta: dict[str, Any] = {
+        "err": None,
+        "fee": 5000,
+        "logMessages": logs,
+        "computeUnitsConsumed": units,
+        "innerInstructions": [],
+    }
     meta |= {"preBalances": before, "postBalances": after, "preTokenBalances": [], "postTokenBalances": []}
     instruction = {"accounts": [0, 1, 2], "data": _base58(chance, 40), "programIdIndex": 5, "stackHeight": None}
     header = {"numReadonlySignedAccounts": 0, "numReadonlyUnsignedAccounts": 1, "numRequiredSignatures": 1}

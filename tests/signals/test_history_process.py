@@ -3,9 +3,7 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,27 +123,3 @@ async def test_a_process_that_hangs_or_cannot_be_started_is_given_up(
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, Refusal) and answer.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
         assert not world.account.holds
-
-
-def test_it_ends_when_its_replica_is_killed() -> None:
-    script = """
-import asyncio
-from actors.signals.history_process import HistoryProcess
-async def main():
-    encoding = HistoryProcess()
-    await encoding.open("jsonl")
-    print(encoding.pid, flush=True)
-    await asyncio.sleep(60)
-asyncio.run(main())
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as replica:
-        assert replica.stdout is not None
-        process = psutil.Process(int(replica.stdout.readline()))
-        assert process.is_running()
-        replica.kill()
-    deadline = time.monotonic() + 10
-    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

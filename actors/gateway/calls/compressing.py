@@ -27,6 +27,7 @@ from actors.gateway.calls.compressing_worker import GZIP_WINDOW, LEVEL
 from actors.gateway.calls.large_bodies import LargeBodies
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import AsgiClient, Client, Request
+from actors.http_server.responses import CHUNKED
 from actors.side_process import IDLE_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ class Compressing:
         made = self.large_bodies.take(coding, response.parts or (response.body,), response.kept, owner)
         if made is not None:
             _put(response, coding, b"")
+            response.headers.append(CHUNKED)
             response.made = made
 
     async def compress(

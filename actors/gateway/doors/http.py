@@ -60,7 +60,6 @@ from actors.gateway.pages.served import PageDoor
 from actors.gateway.payments import terms as payment_terms
 from actors.gateway.payments.authentication import Authenticator
 from actors.http_server.exchange import HttpRequest, Upgrade
-from actors.http_server.responses import CHUNKED
 from actors.identity.credentials import uses_url_key
 from actors.pages import Page
 from actors.request_ids import work_for
@@ -392,9 +391,7 @@ class HttpDoor:
             added += headers.CORS
         if response.status not in _EMPTY:
             added.append((b"content-type", response.content_type))
-            if response.made is not None:
-                added.append(CHUNKED)
-            elif response.stream is None and not response.is_head:
+            if response.stream is None and response.made is None and not response.is_head:
                 length = sum(map(len, response.parts)) if response.parts else len(response.body)
                 added.append((b"content-length", b"%d" % length))
 
