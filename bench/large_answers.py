@@ -40,7 +40,7 @@ CODINGS = ("none", "zstd", "gzip")
 SIZES_MB = (1.1, 10, 50)
 _NICENESS = 5  # True clients have machines of their own; a victim beside them must not wait for these.
 _MARKS = {"replica": "ServeReplica", "compressing": "compressing_worker", "front": "haproxy"}
-_WARM_SECONDS = 2.0
+_WARM_SECONDS = 1.0
 _ACCEPTS = {"none": "identity"}
 
 

@@ -16,10 +16,12 @@ from actors.gateway.calls import compressing
 from actors.gateway.calls.compressing import Compressing, may_be_compressed
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import AsgiClient, Request
+from tests.gateway.calls.test_large_bodies import until
 
 TEXT = orjson.dumps([{"pubkey": "x" * 30, "lamports": number} for number in range(400)])
 MEDIUM = TEXT * 3
 LARGE = TEXT * 40  # 900 kB
+VAST = TEXT * 80
 
 
 def request(accepts: bytes = b"gzip", path: bytes = b"/", method: str = "POST") -> Request:
@@ -209,3 +211,37 @@ async def test_documents_that_are_kept_are_bounded(monkeypatch):
     work._keep((b"vast", b"gzip"), bytes(9_000))
     assert [tag for tag, _ in work._kept] == [b"%d" % number for number in range(10, 20)]
     assert work._kept_bytes == 10_000
+
+
+# --- above 1 MiB: large_bodies.py
+
+
+async def test_a_body_above_a_mebibyte_is_another_processes_work():
+    """Of a whole body, such as of a list, as of one in parts: no length, a weak tag, and what it held is let go. The
+    first one starts the process, and neither a HEAD nor a secret asks for anything."""
+    work = opened()
+    first = Response(200, VAST, [])
+    await work.answer(first, request(b"zstd"))
+    assert (first.body, first.made, first.headers) == (VAST, None, [(b"vary", b"accept-encoding")])
+    await until(lambda: work.large_bodies._starting is None)
+    made = Response(200, VAST, [(b"etag", b'"t"')], kept=(object(),))
+    await work.answer(made, request(b"zstd"))
+    assert made.made is not None and (made.body, made.parts, made.kept) == (b"", (), ())
+    assert dict(made.headers) == {
+        b"etag": b'W/"t"',
+        b"vary": b"accept-encoding",
+        b"content-encoding": b"zstd",
+        b"transfer-encoding": b"chunked",
+    }
+    whole = b"".join([piece async for piece, _ in made.made.pieces()])
+    assert zstandard.ZstdDecompressor().decompressobj().decompress(whole) == VAST
+    head, secret, old = Response(200, VAST, []), Response(200, VAST, []), Response(200, VAST, [])
+    await work.answer(head, request(method="HEAD"))
+    assert head.is_head and head.made is None and head.headers[-1] == (b"content-encoding", b"gzip")
+    await work.answer(secret, request(path=b"/account/keys"))
+    asked = request()
+    asked.client.takes_chunks = False
+    await work.answer(old, asked)
+    assert (secret.made, secret.headers, old.made, old.headers) == (None, [], None, [(b"vary", b"accept-encoding")])
+    assert work.large_bodies.taken == 0
+    await work.close()
