@@ -22,6 +22,7 @@ SCENARIOS = {
     "rest": ("rest", "main", "a local run that nobody uses: its start, processor, memory and processes, by part"),
     "blocks": ("blocks", "main", "answers of 1 MB and 10 MB, direct and through the product"),
     "mix": ("mix", "main", "a day's mix of calls, from 100 bytes to 10 MB, beside the node and a hand-written gateway"),
+    "large-answers": ("large_answers", "main", "answers of 1 to 50 MB, compressed and not, beside a victim"),
     "node-calls": ("node_calls", "main", "processor time of one read to a node, layer by layer"),
     "lagging-nodes": ("lagging_nodes", "main", "monotonic reads before nodes that lag and swap places, beside others"),
     "refused-bodies": ("refused_bodies", "main", "how long the worst request bodies hold an event loop"),
