@@ -291,6 +291,13 @@ CREATE TABLE account_hours (
     usual    bigint             -- Credits of a usual hour, as far as it was learnt; NULL: it was not.
 ) WITH (fillfactor = 70);
 
+-- The price list that an operator gave to an account. name: as the settings have it (pricing.lists); empty: the public
+-- prices again. No row: the public prices.
+CREATE TABLE account_price_lists (
+    pubkey bytea PRIMARY KEY,
+    name   text  NOT NULL
+);
+
 -- Credits that a named key has spent, as account_key_spending has them.
 CREATE TYPE accounts_spent AS (
     pubkey bytea,

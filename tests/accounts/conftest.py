@@ -17,7 +17,8 @@ TABLES = (
     "accounts, credit_batches, ledger, account_debits, account_operations, shard_owner, account_deposits,"
     " account_events, referral_codes, account_facts, account_fact_heads,"
     " account_usage, account_usage_marks, account_edges, account_statements, account_seals, ledger_keys,"
-    " account_keys, account_key_spending, account_key_usage, account_hourly_limits, account_hours"
+    " account_keys, account_key_spending, account_key_usage, account_hourly_limits, account_hours,"
+    " account_price_lists"
 )
 
 

@@ -4,6 +4,7 @@ Implements: directory.DirectoryStore. It compares texts, so that it says the sam
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from actors.accounts.directory import ListAccounts, ListedAccount, Order
@@ -29,3 +30,7 @@ class MemoryDirectory:
             and (command.after is None or key(account) > (-command.after[0], command.after[1]))
         ]
         return found[: command.limit]
+
+    async def price_lists(self) -> dict[str, int]:
+        await asyncio.sleep(0)
+        return dict(Counter(account.price_list for account in self._listed() if account.price_list))

@@ -47,6 +47,7 @@ class Row:
     spending: dict[int, KeySpending] = field(default_factory=dict)
     hourly: HourlySetting = field(default_factory=HourlySetting)
     hour: BegunHour = NO_HOUR
+    price_list: str = ""
 
 
 class MemoryAccountStore:
@@ -76,7 +77,10 @@ class MemoryAccountStore:
 
     def _listed(self) -> list[ListedAccount]:
         return [
-            ListedAccount(pubkey, row.head.balance, row.profile.status, row.head.total_consumed, row.profile.created_at)
+            ListedAccount(
+                *(pubkey, row.head.balance, row.profile.status, row.head.total_consumed, row.profile.created_at),
+                row.price_list,
+            )
             for pubkey, row in self.rows.items()
         ]
 
@@ -143,6 +147,8 @@ class MemoryAccountStore:
             self.rows[pubkey].spending[number] = spent
         for pubkey, setting in group.hourly_limits.items():
             self.rows[pubkey].hourly = setting
+        for pubkey, name in group.price_lists.items():
+            self.rows[pubkey].price_list = name
         for pubkey, hour in group.hours.items():
             self.rows[pubkey].hour = hour
         for told in group.events:
@@ -220,6 +226,7 @@ class MemoryAccountStore:
             keys,
             row.hourly,
             row.hour,
+            row.price_list,
         )
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
