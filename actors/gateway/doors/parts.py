@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.accounts.api import AccountsClient
+from actors.accounts.told_lists import ToldLists
 from actors.call_log.core import RecentCalls
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock
 from actors.config import Config
+from actors.gateway.calls.account_prices import AccountPrices
 from actors.gateway.calls.address_limits import AddressLimits, address_of
 from actors.gateway.calls.admission import Plan, plans
 from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.limited_calls import LimitedCalls
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.proven_callers import ProvenCallers
 from actors.gateway.calls.refusal_limits import RefusalLimits
@@ -65,6 +68,7 @@ class Dependencies:
     leaving: Leaving | None = None  # Ends the streams of this process when it leaves.
     recent: RecentCalls | None = None  # Is told each call; None: no log of calls is kept.
     relay: bool = False  # Whether the node answers the methods of prices.RELAY.
+    told: ToldLists = field(default_factory=ToldLists)  # Which price lists callers of this process have.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,9 @@ class DoorParts:
     authenticator: Authenticator
     offered: Mapping[str, Plan]
     pipeline: Pipeline
+    callers: ProvenCallers
+    limited: LimitedCalls
+    prices: AccountPrices
     keyed: IdempotentCalls
     confirming: CallConfirmations
     long_sends: LongSends
@@ -108,6 +115,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         config.identity, clock, sign_in, limits, payments, lambda client: address_of(client, trusted)
     )
     offered = plans(config.pricing, {*dependencies.callers, *dependencies.quotes}, dependencies.relay)
+    prices = AccountPrices(config.pricing, offered, dependencies.told)
     pipeline = Pipeline(
         dependencies.accounts,
         dependencies.node,
@@ -120,6 +128,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         dependencies.callers,
         dependencies.quotes,
         CallNotes(dependencies.recent, clock),
+        prices,
     )
     keyed = IdempotentCalls(
         pipeline,
@@ -130,9 +139,11 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         metrics,
     )
     callers = ProvenCallers(dependencies.accounts, pipeline)
-    confirming = CallConfirmations(secret, callers, keyed, clock, offered, config.pricing, randomness)
+    limited = LimitedCalls(prices, callers)
+    confirming = CallConfirmations(secret, callers, keyed, clock, prices, config.pricing, randomness)
     return DoorParts(
-        *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed),
+        *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline),
+        *(callers, limited, prices, keyed),
         confirming,
         LongSends(secret, callers, pipeline, keyed, clock, randomness),
     )
