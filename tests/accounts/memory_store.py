@@ -12,7 +12,6 @@ import msgspec
 from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
-from actors.accounts.directory import ListedAccount
 from actors.accounts.hourly_limit import NO_HOUR, BegunHour, HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter
@@ -70,19 +69,10 @@ class MemoryAccountStore:
         self.holders = MemoryHolders(self.owners)
         self.seals = MemorySeals(self._chains)
         self.bills = MemoryBills(self._chains)
-        self.directory = MemoryDirectory(self._listed)
+        self.directory = MemoryDirectory(self.rows)
 
     def _chains(self) -> dict[bytes, list[tuple[Entry, bytes]]]:
         return {pubkey: row.entries for pubkey, row in self.rows.items()}
-
-    def _listed(self) -> list[ListedAccount]:
-        return [
-            ListedAccount(
-                *(pubkey, row.head.balance, row.profile.status, row.head.total_consumed, row.profile.created_at),
-                row.price_list,
-            )
-            for pubkey, row in self.rows.items()
-        ]
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms

@@ -51,10 +51,12 @@ def test_credits_held_ahead_for_a_stream_are_of_a_list_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a", "wholesale", "0-9", "x" * 32])
-def test_names_of_lists(name: str) -> None:
+def test_a_list_has_a_plain_name(name: str) -> None:
+    """Decisions, "Price lists": empty stands for the public prices."""
     assert mistake_in_name(name) is None
 
 
 @pytest.mark.parametrize("name", ["public", "-a", "A", "a b", "x" * 33, "a\n", "é"])
 def test_what_is_no_name_of_a_list(name: str) -> None:
+    """`public` is the word for the public prices."""
     assert mistake_in_name(name) is not None

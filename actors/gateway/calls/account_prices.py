@@ -1,6 +1,6 @@
 """Prices the calls of each account by its price list, and anew where the account's owner has another one.
 
-Implements: decisions, "Price lists"; money rule 1. Pure, but for `held`, which asks the owner.
+Implements: decisions, "Price lists"; money rule 1. A shell where it asks the owner.
 A replica prices a call before its hold, by the list that the owner told last for the credential
 (accounts/told_lists.py). The hold names that list. An owner that has another one for the account refuses with it, and
 nothing is held or taken; the calls are then priced by that one and asked for again. So a call costs what the list says

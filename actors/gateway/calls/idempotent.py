@@ -208,8 +208,7 @@ class IdempotentCalls:
                 return _replies(ended(admitted.id, end), held, None)
             admitted = end
         if verdict is Verdict.RUN:
-            prices = self._pipeline.prices
-            admitted, granted = await prices.held_one(self._accounts, record.operation, held.payer, admitted)
+            admitted, granted = await self._pipeline.held_one(record.operation, held.payer, admitted)
             if granted.refusal is not None or granted.verdicts[0] is not None:
                 await self._forget(record)
                 if granted.refusal is not None:

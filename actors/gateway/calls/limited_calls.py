@@ -5,7 +5,6 @@ seen here, or whose list has changed, are guessed wrong; a call must not be refu
 that passes by a wrong guess is judged once more when the owner has told the right list (account_prices.py).
 """
 
-from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -39,7 +38,7 @@ class LimitedCalls:
         self._prices, self._callers = prices, callers
 
     async def one(
-        self, proof: Proof, call: _Call, limits: Sequence[bytes | None], client: Client | None
+        self, proof: Proof, call: _Call, client: Client | None, *limits: bytes | None
     ) -> Limited[_Call | BadCall] | Replies:
         """The call, or its refusal by one of these limits. Replies: the credential is refused."""
         found: Limited[_Call | BadCall] = Limited(proof, call)

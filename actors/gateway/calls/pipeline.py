@@ -212,6 +212,12 @@ class Pipeline:
         """Wait for the settlements of cancelled requests."""
         await self._cancelled.drain()
 
+    async def held_one(
+        self, operation: bytes, payer: ProvenProof, call: AdmittedCall
+    ) -> tuple[AdmittedCall, HoldReply]:
+        """Hold one call that has an operation already; with it, the call at the price that is held."""
+        return await self.prices.held_one(self._accounts, operation, payer, call)
+
     # --- the steps
 
     async def _run(

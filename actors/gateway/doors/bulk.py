@@ -72,7 +72,7 @@ class BulkDoor:
         if caller.credits_max is not None:
             (call,) = within([one_within_limit(call, request.max_credits)], caller.credits_max)
         else:
-            limited = await self._limited.one(proof, call, (request.max_credits,), client)
+            limited = await self._limited.one(proof, call, client, request.max_credits)
             if isinstance(limited, Replies):
                 return self._refused(request, limited)
             proof, call = limited.proof, limited.calls

@@ -55,7 +55,6 @@ from actors.gateway.doors.websocket.door import WebSocketDoor
 from actors.gateway.pages import operator_guard, routes
 from actors.gateway.pages.operator_guard import OperatorGuard
 from actors.gateway.pages.page_table import PageTable
-from actors.gateway.pages.pricing import PricingPage
 from actors.gateway.pages.routes import PUBLIC_PAGES, Routes
 from actors.gateway.pages.served import PageDoor
 from actors.gateway.payments import terms as payment_terms
@@ -106,8 +105,7 @@ class HttpDoor:
         self.deposit_instructions = errors.deposit["instructions"]  # For doors that answer with a text alone.
         self._operators = OperatorGuard(config.operator, parts.addresses)
         self._errors, self._addresses, self._pipeline, self._keyed = errors, parts.addresses, parts.pipeline, keyed
-        limited = parts.limited
-        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, limited, parts.offered)
+        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, parts.limited, parts.offered)
         self._mcp = McpDoor(
             authenticator,
             self._pipeline,
@@ -120,11 +118,11 @@ class HttpDoor:
             gateway.mcp_refusals_as_200,
             parts.confirming,
             parts.long_sends,
-            limited,
+            parts.limited,
         )
-        self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock, limited)
+        self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock, parts.limited)
         self._quote = QuoteDoor(authenticator, self._pipeline, errors, clock, parts.callers)
-        self._relay = RelayDoor(authenticator, keyed, errors, clock, limited, dependencies.relay)
+        self._relay = RelayDoor(authenticator, keyed, errors, clock, parts.limited, dependencies.relay)
         self._routes = Routes(
             config,
             dependencies.accounts,
@@ -138,21 +136,14 @@ class HttpDoor:
             dependencies.deposits,
             payment_terms.discovery(config.payments, parts.public_url, _payable(dependencies.relay)),
             parts.public_url,
-            PricingPage(
-                dependencies.accounts,
-                dependencies.status,
-                authenticator,
-                parts.addresses.refusal,
-                parts.prices.are_listed,
-            ),
+            parts.pricing,
         )
         taken = (*_SHORT, door_quote.PATH, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
         self._pages = PageDoor(
             PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
         )
         self._has_console = self._pages.find(_CONSOLE) is not None
-        self._streams = StreamedAnswers()
-        self._leaving = dependencies.leaving
+        self._streams, self._leaving = StreamedAnswers(), dependencies.leaving
         if self._leaving is not None:
             self._leaving.add(self._streams)
         self._delayed = DelayedRefusals()

@@ -26,6 +26,7 @@ from actors.gateway.calls.replies import ErrorReplies
 from actors.gateway.doors.mcp.confirming import CallConfirmations
 from actors.gateway.doors.mcp.long_sends import LongSends
 from actors.gateway.doors.websocket.door import StreamService
+from actors.gateway.pages.pricing import PricingPage
 from actors.gateway.pages.routes import DepositConfirmer, StatusPages
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.sign_in import SignIn
@@ -86,7 +87,7 @@ class DoorParts:
     pipeline: Pipeline
     callers: ProvenCallers
     limited: LimitedCalls
-    prices: AccountPrices
+    pricing: PricingPage
     keyed: IdempotentCalls
     confirming: CallConfirmations
     long_sends: LongSends
@@ -140,10 +141,13 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
     )
     callers = ProvenCallers(dependencies.accounts, pipeline)
     limited = LimitedCalls(prices, callers)
+    pricing = PricingPage(
+        dependencies.accounts, dependencies.status, authenticator, addresses.refusal, prices.are_listed
+    )
     confirming = CallConfirmations(secret, callers, keyed, clock, prices, config.pricing, randomness)
     return DoorParts(
         *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline),
-        *(callers, limited, prices, keyed),
+        *(callers, limited, pricing, keyed),
         confirming,
         LongSends(secret, callers, pipeline, keyed, clock, randomness),
     )

@@ -116,7 +116,7 @@ class RelayDoor:
         if caller.credits_max is not None:
             (call,) = within([public], caller.credits_max)
         else:
-            limited = await self._limited.one(proof, call, (request.max_credits,), client)
+            limited = await self._limited.one(proof, call, client, request.max_credits)
             if isinstance(limited, Replies):
                 assert limited.refusal is not None
                 return self._with_figures(self._errors.reply(limited.refusal, request, raw_id), limited)

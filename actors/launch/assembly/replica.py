@@ -15,7 +15,6 @@ from redis.asyncio import Redis
 from actors import hosting
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.placing import place_owners
-from actors.accounts.told_lists import ToldLists
 from actors.call_log.endpoints import CallLogPages
 from actors.call_log.store import RedisCallLogStore
 from actors.call_log.writer import CallLogWriter
@@ -96,8 +95,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts, metrics, leaving = await _open_accounts(config, replica_id, tracing), Metrics(), Leaving(clock)
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     _, webhook_pages, close_webhooks = await assemble_webhooks(config)
-    told = ToldLists()
-    meters, standing = _open_meters(config, accounts, clock, replica_id, metrics, told)
+    meters, standing = _open_meters(config, accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
     log, log_pages = _open_log(config.gateway, redis_client, clock, metrics)
     served = with_documents(config, [*webhook_pages, *signals.pages, *_own_pages(accounts), *log_pages])
@@ -135,22 +133,19 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         leaving=leaving,
         recent=log.recent if log else None,
         streams=streaming.sockets,
-        told=told,
+        told=meters.told,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
-    lists = PriceListWatch(accounts, config.pricing, metrics)
-    lists.start()
     door = HttpDoor(parts) if tracing is None else _traced_door(parts, tracing)
     _open_streams(door, leaving, streaming.sockets, yellowstone)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
-    reporting = asyncio.create_task(_report(config, metrics))
+    reporting = asyncio.create_task(_report(config, metrics, accounts))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop, lists.stop)
-    last = (*last, following.close, nodes.close, pages.stop)
-    return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop, following.close)
+    return door, _closing(reporting, (*first, *last, nodes.close, pages.stop, accounts.stop, redis_client.aclose))
 
 
 async def _follow_nodes(config: Config, nodes: Nodes, current: CurrentHealth) -> Following:
@@ -196,15 +191,16 @@ def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | Non
         grpc.open(door)
 
 
-async def _report(config: Config, metrics: Metrics) -> None:
-    """And give free memory back meanwhile."""
-    memory = FreeMemory()
+async def _report(config: Config, metrics: Metrics, accounts: ShardedAccounts) -> None:
+    """Give free memory back meanwhile, and look for price lists that accounts have and the settings lack."""
+    memory, lists = FreeMemory(), PriceListWatch(accounts, config.pricing, metrics)
     memory.start()
+    lists.start()
     # With the address: another machine may have the same process id.
     try:
         await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
     finally:
-        await memory.stop()
+        await asyncio.gather(memory.stop(), lists.stop())
 
 
 def _offered(config: Config, served: Sequence[Page]) -> OfferedParts:
@@ -264,10 +260,10 @@ async def _open_accounts(config: Config, replica_id: bytes, tracing: "Tracing | 
 
 
 def _open_meters(
-    config: Config, accounts: ShardedAccounts, clock: Clock, replica_id: bytes, metrics: Metrics, told: ToldLists
+    config: Config, accounts: ShardedAccounts, clock: Clock, replica_id: bytes, metrics: Metrics
 ) -> tuple[Meters, StandingWatch]:
     """Return what all streams of this replica pay with, and what ends those whose accounts may not go on."""
-    meters = Meters(accounts, clock, replica_id, metrics, price_lists(config.pricing), told)
+    meters = Meters(accounts, clock, replica_id, metrics, price_lists(config.pricing))
     standing = StandingWatch(accounts, spending=meters)
     meters.start()
     standing.start()

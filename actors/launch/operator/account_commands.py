@@ -61,8 +61,7 @@ def add_accounts(cli: typer.Typer) -> None:
     @accounts.command()
     def resume(pubkey: _Pubkey, reason: _StatusReason, data_dir: DataDirOption = None) -> None:
         """Accept paid calls of a suspended account again."""
-        state = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason))
-        _print_account(state, "resumed", "Next: paid calls of this account are accepted again.")
+        _resume(data_dir, pubkey, reason)
 
     @accounts.command()
     def limits(
@@ -184,6 +183,11 @@ def _adjusted_text(done: Adjustment, asked: int) -> str:
 def _suspend(data_dir: Path | None, pubkey: str, reason: str) -> None:
     state = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason))
     _print_account(state, "suspended", _NEXT_SUSPENDED)
+
+
+def _resume(data_dir: Path | None, pubkey: str, reason: str) -> None:
+    state = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason))
+    _print_account(state, "resumed", "Next: paid calls of this account are accepted again.")
 
 
 def _print_account(state: AccountState, what: str, next_step: str, only: tuple[str, ...] = ()) -> None:

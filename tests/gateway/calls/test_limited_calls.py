@@ -56,5 +56,5 @@ async def test_a_refused_credential_is_refused_and_a_nonce_is_used_once() -> Non
     refused = await limited_by(account).within(PROOF, a_call("getBlock", 5), b"1", None)
     assert isinstance(refused, Replies) and refused.refusal is not None
     account.refusal, account.price_list = None, "cheap"
-    signed = await limited_by(account).one(WalletProof(b"p" * 32, "n", 0), a_call("getBlock", 5), (None, b"10"), None)
+    signed = await limited_by(account).one(WalletProof(b"p" * 32, "n", 0), a_call("getBlock", 5), None, None, b"10")
     assert isinstance(signed, Limited) and type(signed.proof).__name__ == "ProvenProof"

@@ -70,10 +70,8 @@ class McpDoor:
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
         self._keyed, self._confirming, self._long_sends, self._limited = keyed, confirming, long_sends, limited
-        self._plans = plans
-        self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
-        self._examples = mcp_tools.examples(plans)
-        self._instructions = mcp_tools.instructions(plans, pricing)
+        self._plans, self._tools, self._tool_list = plans, frozenset(plans), mcp_tools.list_result(plans, pricing)
+        self._examples, self._instructions = mcp_tools.examples(plans), mcp_tools.instructions(plans, pricing)
         self._discovered = mcp_tools.discover_result(self._instructions, long_sends.are_offered)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
@@ -169,8 +167,8 @@ class McpDoor:
             caller = self._authenticator.authenticate(request)
             if isinstance(caller, Refusal):
                 return self._refused_call(request, caller, call.id, asked, dialect)
-            most = (request.max_credits, asked.max_credits)
-            limited = await self._limited.one(caller.proof, call, most, request.client)
+            most = request.max_credits, asked.max_credits
+            limited = await self._limited.one(caller.proof, call, request.client, *most)
             if isinstance(limited, Replies):
                 return self._unconfirmed(request, limited, call.id, asked, dialect)
             caller, call = msgspec.structs.replace(caller, proof=limited.proof), limited.calls
