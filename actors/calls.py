@@ -99,6 +99,12 @@ def shard_of_proof(proof: Proof) -> VirtualShard:
     return shard_of(proof.pubkey)
 
 
+PUBLIC_PRICES = ""  # In place of the name of a price list.
+# The refusal of a hold whose ceilings are not of the account's price list, as the reply names it. It is no Err, because
+# no client sees it: the replica finds the prices by that list, and asks again.
+OTHER_PRICES = "OTHER_PRICES"
+
+
 class HoldItem(msgspec.Struct, frozen=True, array_like=True):
     """One call to admit. ceiling: the most it can cost, in whole credits; 0 for free calls that take a rate unit.
 
@@ -116,7 +122,9 @@ class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
 
     A repeated request with the same operation gets the first answer again, and holds nothing more.
     request_id: of the request that makes it, for the owner's log; empty: of none. traceparent: of its trace, as W3C
-    has it; empty: it is not traced. reads_view: the reply is to tell the floors of monotonic reads.
+    has it; empty: it is not traced. reads_view: the reply is to tell the floors of monotonic reads. price_list: by
+    which the ceilings were found; where the account has another one, the reply is OTHER_PRICES, and nothing is held.
+    None: the ceilings hold whatever the account's list is.
     """
 
     operation: bytes
@@ -125,6 +133,7 @@ class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
     request_id: str = msgspec.field(default_factory=request_ids.current)
     traceparent: str = ""
     reads_view: bool = False
+    price_list: str | None = None
 
 
 class Figures(msgspec.Struct, frozen=True, array_like=True):
@@ -137,12 +146,13 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HoldReply(msgspec.Struct, frozen=True, array_like=True):
-    """refusal: name of an Err that ends the whole request, else None; verdicts: per item an Err name, or None: held.
+    """refusal: OTHER_PRICES, or name of an Err that ends the whole request, else None; verdicts: per item an Err name,
+    or None: held.
 
     figures: None when the account is unknown or the credential is not valid. epoch: of the owner, for the settle. key:
     number of the named key that was presented, for the settle too; 0: none was. view: at processed, confirmed and
     finalized, the floor below which no monotonic read may be answered, then three bounds (accounts/view.py). None: the
-    request did not ask.
+    request did not ask. price_list: the name of the account's price list; PUBLIC_PRICES: it pays the public prices.
     """
 
     pubkey: bytes
@@ -152,6 +162,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     figures: Figures | None
     key: int = 0
     view: tuple[int, int, int, int, int, int] | None = None
+    price_list: str = ""
 
     @property
     def payer(self) -> ProvenProof:

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors import addresses
 from actors.operator_config import OperatorConfig
+from actors.pricing_config import PricingConfig
 from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, Origin, plain_text
 from actors.units import parse_pubkey
 
@@ -334,16 +335,6 @@ class SignalsConfig(Branch):
     stream_entries_max: int = Field(200_000, ge=1_000, description="entries of the log that Redis keeps, about")
     stream_hours: int = Field(24, ge=1, le=168, description="entries leave Redis after so long")
     history_days: int = Field(30, ge=1, le=360, description="entries leave PostgreSQL after so long")
-
-
-class PricingConfig(Branch):
-    landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
-    base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
-    cached_percent: int = Field(
-        50, ge=1, le=100, description="price of an answer from the cache, in percent of its method's; at least 1 credit"
-    )
-    build_credits: int = Field(25, ge=1, le=10**9, description="fixed part of the price of a built trade")
-    trade_bps: int = Field(50, ge=0, le=10_000, description="added part of a trade's SOL, in 1/100 of a percent")
 
 
 class TradesConfig(Branch):

@@ -88,7 +88,9 @@ def _merge_environment(
         try:
             parsed = _parsed(_kind(branch, field), value)
         except ValueError:
-            mistakes.append(f"{name}: not valid JSON; wanted an array of objects, or URLs with commas between them")
+            is_table = get_origin(_kind(branch, field)) is dict
+            wanted = "an object" if is_table else "an array of objects, or URLs with commas between them"
+            mistakes.append(f"{name}: not valid JSON; wanted {wanted}")
             continue
         tree.setdefault(branch, {})[field] = parsed
         sources[f"{branch}.{field}"] = f"environment {name}"
@@ -104,6 +106,8 @@ def _kind(branch: str, field: str) -> Any:
 def _parsed(kind: Any, value: str) -> Any:
     """Convert a variable's text to the form of its field. Raises ValueError for malformed JSON."""
     if kind in _LISTS and value.lstrip().startswith("["):
+        return json.loads(value)
+    if get_origin(kind) is dict:
         return json.loads(value)
     if get_origin(kind) is not tuple:
         return value

@@ -38,6 +38,7 @@ class PageRequest:
     proof: Proof | None = None
     is_head: bool = False
     payer_key: int = 0  # Number of the named key that was presented, which pays; 0: none was.
+    price_list: str = ""  # By which the account pays; empty: the public prices.
 
     @property
     def payer(self) -> ProvenProof:

@@ -32,6 +32,7 @@ from actors.accounts.hourly_limit import (
 )
 from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.accounts.named_keys import DAY_MS, KeyProfile, Keys
+from actors.accounts.price_list import PriceListSet
 from actors.accounts.rate_window import Window
 from actors.accounts.view import View
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
@@ -208,7 +209,7 @@ class BatchesRecalled(msgspec.Struct, frozen=True):
 
 
 OwnEvent = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | NamedKeySet | BatchesRecalled
-Event = OwnEvent | FactTold | HourlyEvent
+Event = OwnEvent | FactTold | HourlyEvent | PriceListSet
 
 
 # --- state --------------------------------------------------------------------------------------------------------
@@ -240,6 +241,7 @@ class Account:
     window: Window = field(default_factory=Window)
     keys: Keys = field(default_factory=Keys)
     hourly: HourlyLimit = field(default_factory=HourlyLimit)
+    price_list: str = ""  # Empty: the public prices.
     rate_limit: int = 0
     concurrency_limit: int = 0
     used_at: int = field(default=0, compare=False)  # Steady seconds; the shell finds idle accounts by it.
@@ -370,6 +372,10 @@ def _apply_hourly(account: Account, event: HourlyEvent) -> None:
     account.hourly.apply(event)
 
 
+def _apply_price_list(account: Account, event: PriceListSet) -> None:
+    account.price_list = event.name
+
+
 def _end_hold(account: Account, operation: bytes) -> None:
     hold = account.holds.pop(operation, None)
     if hold is not None:
@@ -389,5 +395,6 @@ _APPLY: dict[type, Callable[[Account, Any], None]] = {
     NamedKeySet: _apply_key,
     FactTold: _apply_noted,
     **dict.fromkeys((HourlyLimitSet, HoursLearnt, HourStopped, HourSlowed), _apply_hourly),
+    PriceListSet: _apply_price_list,
     BatchesRecalled: _apply_batches_recalled,
 }

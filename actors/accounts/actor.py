@@ -279,7 +279,8 @@ class AccountShard:
         view = None
         if request.reads_view:
             view = NOTHING if account.view is None else account.view.told(moment.steady)
-        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, number_of(path), view)
+        key, price_list = number_of(path), account.price_list
+        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, key, view, price_list)
         if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))

@@ -20,7 +20,17 @@ from actors.accounts.named_keys import (
     units_left_of,
 )
 from actors.accounts.rate_window import reset_at
-from actors.calls import Figures, HoldItem, HoldRequest, KeyProof, Proof, ProvenProof, is_allowance, operation_at
+from actors.calls import (
+    OTHER_PRICES,
+    Figures,
+    HoldItem,
+    HoldRequest,
+    KeyProof,
+    Proof,
+    ProvenProof,
+    is_allowance,
+    operation_at,
+)
 from actors.errors import Err
 
 ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one is judged anew; it costs nothing.
@@ -43,7 +53,8 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
 
     A repeated operation gets its first answer, and no event. A refused item takes neither unit, slot nor credits. An
     item with ceiling 0 takes a unit, unless it says otherwise, and no slot, because it has no end to wait for. A
-    request without items uses its credential and tells the figures. nonces.py has judged the credential's nonce before.
+    request without items uses its credential and tells the figures. Ceilings of another price list than the account's
+    are refused with OTHER_PRICES, and change nothing. nonces.py has judged the credential's nonce before.
     """
     items = request.items
     operation = request.operation
@@ -57,6 +68,8 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
         return Admission(None, (None,) * len(items), None, path)  # Granted whole, or the answer would be kept.
     if account.profile.status != ACTIVE:
         return Admission(Err.METHOD_NOT_ALLOWED.name, (), None, path)
+    if request.price_list != account.price_list and request.price_list is not None:
+        return Admission(OTHER_PRICES, (), None, path)
     return _judge_items(account, operation, items, moment, path)
 
 

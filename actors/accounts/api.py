@@ -81,16 +81,18 @@ class AccountState(Growing, frozen=True):
     batches: tuple[Batch, ...]  # The earliest expiry first, BATCHES_TOLD_MAX at most.
     in_day: int | None = None
     hour_credits: int | None = None
+    price_list: str = ""  # By which it pays; empty: the public prices.
 
 
 class Identity(Growing, frozen=True):
     """Whom a proof speaks for. balance None: this wallet has no account yet. key: number of the named key that was
-    presented; 0: none was. may_read: whether pages of the account may be shown to it."""
+    presented; 0: none was. may_read: whether pages of the account may be shown to it. price_list: of the account."""
 
     pubkey: bytes
     balance: int | None
     key: int = 0
     may_read: bool = True
+    price_list: str = ""
 
 
 class AccountStanding(Growing, frozen=True):
@@ -117,7 +119,6 @@ class Adjustment(msgspec.Struct, frozen=True):
 
 class DepositReceipt(msgspec.Struct, frozen=True):
     """The outcome for one transfer. pubkey: the account that has its credits. credits: its worth, bonus included.
-
     new_balance: 0 when another account than the one asked about has the credits.
     """
 
@@ -135,7 +136,6 @@ class DepositReceipt(msgspec.Struct, frozen=True):
 
 class DepositConfirmation(msgspec.Struct, frozen=True):
     """What a transaction that a customer reported has brought. new_balance: of the customer, as are credits_added.
-
     credited_to: other accounts that the transaction has credited.
     """
 

@@ -64,6 +64,13 @@ _COMPARED = {
         "'0'::jsonb",
         "jsonb_build_object('credits', credits, 'lifted_until', lifted_until)",
     ),
+    "the price list": _compared(
+        FactKind.PRICE_LIST,
+        "'0'::jsonb",
+        "account_price_lists",
+        "'0'::jsonb",
+        "jsonb_build_object('name', name)",
+    ),
     "named key {key}": _compared(
         FactKind.KEY,
         "body -> 'number'",

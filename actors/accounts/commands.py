@@ -33,6 +33,7 @@ from actors.accounts.long_reads import NOT_READ, LongReads
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
+from actors.accounts.price_list_commands import CountPriceLists, PriceListCommands, SetPriceList
 from actors.accounts.reading_commands import ReadingCommands, account_state
 from actors.accounts.receipt_commands import ReceiptCommands
 from actors.accounts.receipts import (
@@ -101,6 +102,7 @@ class Commands:
         self._named_keys = KeyCommands(activations, random_bytes)
         self._api_keys = ApiKeys(activations, store)
         self._hourly_limits, self._facts = HourlyCommands(activations), FactCommands(activations)
+        self._price_lists = PriceListCommands(activations, store.directory)
         self._operations = OperationCommands(activations, commits, settling)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
@@ -147,6 +149,8 @@ class Commands:
                 return await self._named_keys.answer(command)
             case ReadHourlyLimit() | ChangeHourlyLimit():
                 return await self._hourly_limits.answer(command)
+            case SetPriceList() | CountPriceLists():
+                return await self._price_lists.answer(command)
             case TellFacts():
                 return await self._facts.tell(command)
             case ReadReceipts() | ReadChain() | ReadBill():

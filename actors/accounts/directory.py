@@ -48,6 +48,7 @@ class ListedAccount(NamedTuple):
     status: str
     total_consumed: int
     created_at: int
+    price_list: str = ""  # Empty: it pays the public prices.
 
     def place(self, order: Order) -> ListPlace:
         return ListPlace(self.created_at if order is Order.NEWEST else self.balance, self.pubkey)
@@ -121,6 +122,10 @@ class DirectoryStore(Protocol):
 
     async def list(self, command: ListAccounts) -> list[ListedAccount]: ...
 
+    async def price_lists(self) -> dict[str, int]:
+        """Of each price list that accounts have, how many have it."""
+        ...
+
 
 class PostgresDirectory:
     """listing: shared with the listings of the ledger, so that long reads use one connection at a time."""
@@ -138,10 +143,18 @@ class PostgresDirectory:
             return []
         async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
-                "SELECT pubkey, balance, status, total_consumed, created_at FROM accounts"  # noqa: S608 - constants.
+                "SELECT pubkey, balance, status, total_consumed, created_at, COALESCE((SELECT name"  # noqa: S608 - ours.
+                " FROM account_price_lists AS p WHERE p.pubkey = accounts.pubkey), '') FROM accounts"
                 f" WHERE ($1 = '' OR status = $1) AND ({column} < $2 OR ({column} = $2 AND pubkey > $3))"
                 f"{f' AND ({wanted})' if command.prefix else ''} ORDER BY {column} DESC, pubkey LIMIT $4",
                 *(command.status, value, pubkey, command.limit),
                 *(bound for each in ranges for bound in each if command.prefix),
             )
         return [ListedAccount(*row) for row in map(tuple, rows)]
+
+    async def price_lists(self) -> dict[str, int]:
+        async with self._listing, self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT name, count(*) FROM account_price_lists WHERE name <> '' GROUP BY name"
+            )
+        return dict(map(tuple, rows))

@@ -18,6 +18,7 @@ import msgspec
 from actors.accounts.account import Account, Event, Moved, NamedKeySet, ProfileSet
 from actors.accounts.hourly_limit import HourlyLimitSet
 from actors.accounts.ledger import Entry, EntryType, FactTold
+from actors.accounts.price_list import PriceListSet
 from actors.units import routing_bytes, virtual_shard
 
 REFERRALS = -1  # Stands in place of a shard in the facts about referral codes.
@@ -35,6 +36,7 @@ class FactKind(StrEnum):
     KEY = "key"  # A named key was made or changed.
     HOURLY_LIMIT = "hourly_limit"
     CUT = "cut"  # A month left the ledger; of no account (months/detaching.py).
+    PRICE_LIST = "price_list"
     WEBHOOK = "webhook"  # Of another context, which tells it by a command (fact_commands.py).
 
 
@@ -66,6 +68,8 @@ def facts_of(event: Event) -> Sequence[tuple[FactKind, dict[str, Any]]]:
         return [(FactKind.KEY, {name: _hex(value) if type(value) is bytes else value for name, value in row.items()})]
     if type(event) is HourlyLimitSet:
         return [(FactKind.HOURLY_LIMIT, msgspec.structs.asdict(event.setting))]
+    if type(event) is PriceListSet:
+        return [(FactKind.PRICE_LIST, {"name": event.name})]
     return ()
 
 

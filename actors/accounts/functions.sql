@@ -121,8 +121,8 @@ END $$;
 
 -- Write one group of an owner, whole or not at all. Gives the database's time in Unix milliseconds.
 -- rare: NULL in most groups, else {"shards": [...], "profiles": [...], "batches": [...], "marks": [...]} and perhaps
--- "deposits", "returns", "events", "keys", "hourly_limits" and "hours": all shards of the group, accounts that are new or whose
--- profile changed, new batches, operations that are unique for ever (bytes in hex). With "facts_are_entries" what it
+-- "deposits", "returns", "events", "keys", "hourly_limits", "price_lists" and "hours": all shards of the group, accounts that are
+-- new or whose profile changed, new batches, operations that are unique for ever (bytes in hex). With "facts_are_entries" what it
 -- makes true stands among the entries (type 6).
 -- Each account that is written must be of a shard that has this epoch. The shards of a rare part are checked before it
 -- is written; each head checks its own shard as it is updated.
@@ -399,6 +399,12 @@ BEGIN
         SELECT decode(h.pubkey, 'hex'), h.credits, h.lifted_until
         FROM jsonb_to_recordset(rare -> 'hourly_limits') AS h (pubkey text, credits bigint, lifted_until bigint)
         ON CONFLICT (pubkey) DO UPDATE SET credits = EXCLUDED.credits, lifted_until = EXCLUDED.lifted_until;
+    END IF;
+
+    IF rare ? 'price_lists' THEN
+        INSERT INTO account_price_lists (pubkey, name)
+        SELECT decode(p.pubkey, 'hex'), p.name FROM jsonb_to_recordset(rare -> 'price_lists') AS p (pubkey text, name text)
+        ON CONFLICT (pubkey) DO UPDATE SET name = EXCLUDED.name;
     END IF;
 
     IF rare ? 'hours' THEN

@@ -5,7 +5,7 @@
 REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_debits, account_operations, referral_codes,
     account_deposits, account_events, account_facts, account_fact_heads, account_usage, account_usage_marks,
     account_edges, account_statements, account_seals, ledger_keys, account_keys, account_key_spending,
-    account_key_usage, account_hourly_limits,
+    account_key_usage, account_hourly_limits, account_price_lists,
     account_hours, ledger_cuts, ledger_carried, ledger_kept_facts FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
@@ -37,6 +37,7 @@ GRANT SELECT, INSERT, UPDATE (name, key_hash, key_prefix, limits, status, old_ha
 GRANT SELECT, INSERT, UPDATE (total, day, in_day) ON account_key_spending TO :"product";
 
 GRANT SELECT, INSERT, UPDATE (credits, lifted_until) ON account_hourly_limits TO :"product";
+GRANT SELECT, INSERT, UPDATE (name) ON account_price_lists TO :"product";
 GRANT SELECT, INSERT, UPDATE (hour, consumed, usual) ON account_hours TO :"product";
 
 -- Lists of what is under way; they say which charges are refunded, and a replica's list goes with it.

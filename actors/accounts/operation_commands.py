@@ -16,7 +16,7 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.holds_of_work import decide_release, decide_work
 from actors.accounts.operations import ChargeOperations, HoldOperations
 from actors.accounts.settling import Settled, Settling
-from actors.calls import Outcome, SettleReply, SettleRequest
+from actors.calls import OTHER_PRICES, Outcome, SettleReply, SettleRequest
 from actors.errors import Err
 
 Charged = OwnerReply[tuple[bool, ...]]
@@ -39,6 +39,8 @@ class OperationCommands:
         self._activations.check_current(account)
         if account.profile.status != ACTIVE:
             return refused(Err.METHOD_NOT_ALLOWED)
+        if command.price_list != account.price_list:
+            return OwnerReply(refusal=OTHER_PRICES, detail=account.price_list)
         self._activations.end_due(account, moment)
         verdicts, events = decide_work(account, command.operations, command.credits_each, moment)
         for event in events:

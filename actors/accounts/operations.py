@@ -5,18 +5,21 @@ for. No rules live here: holds_of_work.py decides, operation_commands.py carries
 """
 
 from actors.accounts.api import OfAccount
+from actors.growing import Growing
 
 
-class HoldOperations(OfAccount[tuple[bool, ...]], frozen=True):
+class HoldOperations(Growing, OfAccount[tuple[bool, ...]], frozen=True):
     """Set credits aside before the work is begun: credits_each for each operation, for the `hold_seconds` of the owner.
 
     operations: OPERATION_BYTES each. Value: for each whether the work may be begun: held now, or charged before and the
     balance covers it once more. Asked again, a hold lasts anew. ChargeOperations ends it, else its time.
-    ACCOUNT_NOT_FOUND; METHOD_NOT_ALLOWED for a suspended account.
+    ACCOUNT_NOT_FOUND; METHOD_NOT_ALLOWED for a suspended account. price_list: by which credits_each was found; where
+    the account has another one, the refusal is OTHER_PRICES, its detail the name of that one, and nothing is held.
     """
 
     operations: tuple[bytes, ...]
     credits_each: int
+    price_list: str = ""
 
 
 class ChargeOperations(OfAccount[tuple[bool, ...]], frozen=True):

@@ -118,7 +118,9 @@ class ReadingCommands:
         read = await self.reader(proof, shows_account=False)
         if isinstance(read, Reader):
             account, path = read
-            found = api.Identity(account.pubkey, account.purse.balance, number_of(path), may_read(path))
+            found = api.Identity(
+                account.pubkey, account.purse.balance, number_of(path), may_read(path), account.price_list
+            )
             return self.reply(account, found, path)
         if read.refusal == Err.ACCOUNT_NOT_FOUND.name and isinstance(proof, WalletProof):
             refusal = await self.refused_nonce(None, proof)
@@ -238,4 +240,5 @@ def account_state(account: Account, moment: Moment | None = None) -> api.Account
         tuple(map(replace, account.purse.batches[:BATCHES_TOLD_MAX])),
         in_day,
         hour_credits,
+        account.price_list,
     )

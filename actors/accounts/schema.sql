@@ -339,6 +339,13 @@ CREATE TABLE ledger_kept_facts (
     PRIMARY KEY (pubkey, seq)
 );
 
+-- The price list that an operator gave to an account. name: as the settings have it (pricing.lists); empty: the public
+-- prices again. No row: the public prices.
+CREATE TABLE account_price_lists (
+    pubkey bytea PRIMARY KEY,
+    name   text  NOT NULL
+);
+
 -- Credits that a named key has spent, as account_key_spending has them.
 CREATE TYPE accounts_spent AS (
     pubkey bytea,

@@ -62,9 +62,9 @@ _CONSUMED = (
 )
 _ACCOUNT = (
     "SELECT a.*, h.credits AS hourly_credits, h.lifted_until AS hourly_lifted_until, t.hour,"
-    " t.consumed AS hour_consumed, t.usual AS hour_usual FROM accounts AS a"
-    " LEFT JOIN account_hourly_limits AS h ON h.pubkey = a.pubkey"
-    " LEFT JOIN account_hours AS t ON t.pubkey = a.pubkey WHERE a.pubkey = $1"
+    " t.consumed AS hour_consumed, t.usual AS hour_usual, p.name AS price_list FROM accounts AS a"
+    " LEFT JOIN account_hourly_limits AS h ON h.pubkey = a.pubkey LEFT JOIN account_hours AS t ON t.pubkey = a.pubkey"
+    " LEFT JOIN account_price_lists AS p ON p.pubkey = a.pubkey WHERE a.pubkey = $1"
 )
 _BATCH_COLUMNS = "id, source, credits, remaining, created_at, expires_at"
 # The mark of a debit says when its entry was written, so that one partition of the ledger is read for each. The limit

@@ -16,6 +16,7 @@ from actors.accounts.hourly_limit import NO_HOUR, BegunHour, HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.named_keys import StoredKey, keys_of
 from actors.accounts.writes import Head
+from actors.calls import PUBLIC_PRICES
 from actors.units import Credits, UnixSeconds
 
 
@@ -62,6 +63,7 @@ class Stored:
     keys: list[StoredKey] = field(default_factory=list)
     hourly: HourlySetting = field(default_factory=HourlySetting)
     hour: BegunHour = NO_HOUR
+    price_list: str = PUBLIC_PRICES
 
 
 class Damaged(Exception):
@@ -85,6 +87,7 @@ def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
     account.last_deposit = stored.last_deposit
     account.keys = keys_of(stored.keys)
     account.hourly.restore(stored.hourly, stored.hour)
+    account.price_list = stored.price_list
     for entry, _ in stored.entries:
         if entry.type == EntryType.DEBIT:
             account.operations.put(entry.operation, posted_by(entry), steady)
@@ -167,4 +170,5 @@ def stored_account(
         keys,
         HourlySetting(row["hourly_credits"], row["hourly_lifted_until"] or 0),
         BegunHour(row["hour"] or 0, row["hour_consumed"] or 0, row["hour_usual"]),
+        row["price_list"] or PUBLIC_PRICES,
     )

@@ -39,6 +39,7 @@ from actors.accounts.hourly_limit import (
 from actors.accounts.ledger import Entry, FactTold
 from actors.accounts.named_keys import KeyProfile, KeySpending
 from actors.accounts.outbox import ANOMALY, KEY_ROTATED, LOW_BALANCE
+from actors.accounts.price_list import PriceListSet
 from actors.accounts.undelivered import Listed, Place
 from actors.events import LOW_BALANCE_CREDITS
 from actors.units import VirtualShard
@@ -91,6 +92,7 @@ class Write:
     keys: dict[tuple[bytes, int], KeyProfile] = field(default_factory=dict)  # (public key, number): made or changed.
     spending: dict[tuple[bytes, int], KeySpending] = field(default_factory=dict)  # Of the keys that paid.
     hourly_limits: dict[bytes, HourlySetting] = field(default_factory=dict)  # By public key: those that were set.
+    price_lists: dict[bytes, str] = field(default_factory=dict)  # By public key: those that were given.
     hours: dict[bytes, BegunHour] = field(default_factory=dict)  # Of accounts that began to spend in another hour.
 
     def add(self, account: Account, event: Event, now_ms: int = 0) -> bool:
@@ -134,6 +136,9 @@ class Write:
             return True
         if type(event) is HourlyLimitSet:
             self.hourly_limits[account.pubkey] = event.setting
+            return True
+        if type(event) is PriceListSet:
+            self.price_lists[account.pubkey] = event.name
             return True
         if type(event) is HourStopped:
             self.add_anomaly(account, event.at_ms, Stage.STOPPED)
@@ -262,7 +267,7 @@ def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
 def _has_rare(group: Write) -> bool:
     # A deposit makes a batch, and a return a mark.
     often = group.new_batches or group.marks or group.events or group.hours
-    return bool(often or group.profiles or group.keys or group.hourly_limits)
+    return bool(often or group.profiles or group.keys or group.hourly_limits or group.price_lists)
 
 
 def _rare(group: Write) -> str:
@@ -317,6 +322,8 @@ def _rare(group: Write) -> str:
             {"pubkey": pubkey.hex(), "credits": setting.credits, "lifted_until": setting.lifted_until}
             for pubkey, setting in group.hourly_limits.items()
         ]
+    if group.price_lists:
+        parts["price_lists"] = [{"pubkey": pubkey.hex(), "name": name} for pubkey, name in group.price_lists.items()]
     if group.hours:
         parts["hours"] = [hour._asdict() | {"pubkey": pubkey.hex()} for pubkey, hour in group.hours.items()]
     if group.returns:

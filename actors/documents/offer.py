@@ -6,11 +6,11 @@ Implements: decisions, "pricing". Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.config import PricingConfig
 from actors.methods.catalog import DOCUMENTS, METHODS
 from actors.methods.entries import MethodRow, price_of
 from actors.methods.forms import MethodDocument
 from actors.methods.prices import Availability, SubscriptionRow
+from actors.pricing_config import PricingConfig
 
 TITLE = "Ledger Gateway"
 SUMMARY = "A prepaid gateway to Solana: JSON-RPC over HTTP, WebSocket and MCP, and gRPC; paid in credits or by x402."

@@ -185,6 +185,7 @@ _ACCOUNT: dict[str, Schema] = {
             attribution=STRING,
         ),
         status={"type": "string", "enum": ["active", "suspended"]},
+        price_list=STRING,
         total_consumed_credits=COUNT,
         created_at=SECONDS,
         last_deposit=or_null(_DEPOSIT),

@@ -15,7 +15,6 @@ UNITS_PER_CREDIT = units_per_credit()  # The cheapest event, a native notificati
 PARTS_MAX = 2  # One is spent while the other is held or posted.
 PART_CREDITS = 25
 HELD_CREDITS_MAX = PARTS_MAX * PART_CREDITS
-_LOW_UNITS = PART_CREDITS * UNITS_PER_CREDIT // 2  # With less left, the next part is held.
 PART_SECONDS_MAX = 10.0
 
 
@@ -31,19 +30,32 @@ class HeldPart(msgspec.Struct, eq=False):
 
 
 class Allowance:
-    """Spends parts in the order in which they were held. Units are parts of a credit (methods/catalog.py).
+    """Spends parts in the order in which they were held. Units are parts of a credit (methods/catalog.py), as many as
+    units_per_credit.
 
     Units that do not fill a credit are carried to the next part, so that nothing is rounded while streams are open;
     what is left of them when the last stream ends costs nothing.
     """
 
-    __slots__ = ("_carried_units", "_outstanding", "_parts", "_short")
+    __slots__ = ("_carried_units", "_low_units", "_outstanding", "_parts", "_short", "_units_per_credit")
 
-    def __init__(self) -> None:
+    def __init__(self, units_per_credit: int = UNITS_PER_CREDIT) -> None:
+        self._divide(units_per_credit)
         self._parts: list[HeldPart] = []  # The first is being spent.
         self._carried_units = 0  # Spent, and not charged in any part yet.
         self._outstanding = 0  # Holds under way, parts held, and posts under way.
         self._short = False  # Since the last part came, an event was not covered.
+
+    def start_over(self, units_per_credit: int) -> None:
+        """Divide a credit into so many units from now on. All parts have been taken out; what was carried costs
+        nothing."""
+        assert not self._parts, self._parts
+        self._carried_units = 0
+        self._divide(units_per_credit)
+
+    def _divide(self, units_per_credit: int) -> None:
+        self._units_per_credit = units_per_credit
+        self._low_units = PART_CREDITS * units_per_credit // 2  # With less left, the next part is held.
 
     def spend(self, units: int) -> bool:
         """Spend so many units, or none: False when the parts do not cover them; more must then be held."""
@@ -63,7 +75,7 @@ class Allowance:
     def spend_from_plenty(self, units: int) -> bool:
         """As `spend`, where nothing has to be held or ended after it. False: nothing was spent; call `spend`."""
         parts = self._parts
-        if self._short or not parts or parts[0].left_units - units < _LOW_UNITS:
+        if self._short or not parts or parts[0].left_units - units < self._low_units:
             return False
         parts[0].left_units -= units
         return True
@@ -71,7 +83,7 @@ class Allowance:
     def credits_to_hold(self) -> int:
         """How many credits to hold now; 0: none. Counts as a hold under way: `held` or `not_held` must follow."""
         left = sum(part.left_units for part in self._parts)
-        wanted = self._short or (bool(self._parts) and left < _LOW_UNITS)
+        wanted = self._short or (bool(self._parts) and left < self._low_units)
         if not wanted or self._outstanding >= PARTS_MAX:
             return 0
         self._outstanding += 1
@@ -79,7 +91,7 @@ class Allowance:
 
     def held(self, part: HeldPart) -> None:
         self._short = False
-        part.left_units = part.ceiling * UNITS_PER_CREDIT
+        part.left_units = part.ceiling * self._units_per_credit
         if not self._parts:  # What was carried is charged with this part.
             taken = min(self._carried_units, part.left_units)
             part.left_units -= taken
@@ -92,8 +104,8 @@ class Allowance:
     @property
     def spent_credits(self) -> int:
         """The whole credits that are delivered, and not charged in any part that has ended."""
-        spent = sum(part.ceiling * UNITS_PER_CREDIT - part.left_units for part in self._parts)
-        return (spent + self._carried_units) // UNITS_PER_CREDIT
+        spent = sum(part.ceiling * self._units_per_credit - part.left_units for part in self._parts)
+        return (spent + self._carried_units) // self._units_per_credit
 
     def parts_to_end(self, now: float, all_of_them: bool = False, at_once: bool = False) -> list[tuple[HeldPart, int]]:
         """Take out the parts that are used up or too old, each with the credits to charge; 0: release it.
@@ -107,8 +119,8 @@ class Allowance:
             is_over = not part.left_units or now - part.since >= PART_SECONDS_MAX or all_of_them
             if not is_over and not (at_once and self.spent_credits):
                 break
-            spent = part.ceiling * UNITS_PER_CREDIT - part.left_units
-            credits, rest = divmod(spent, UNITS_PER_CREDIT)
+            spent = part.ceiling * self._units_per_credit - part.left_units
+            credits, rest = divmod(spent, self._units_per_credit)
             del self._parts[0]
             self._carry(rest)
             ended.append((part, credits))

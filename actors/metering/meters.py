@@ -13,15 +13,17 @@ A part that cannot be posted, because its owner is away for too long or has give
 
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable, ReadStanding
+from actors.accounts.told_lists import ToldLists
 from actors.background import Background
 from actors.calls import (
     FIRST_ALLOWANCE,
     FIRST_STREAM_CHARGE,
+    OTHER_PRICES,
     Figures,
     HoldItem,
     HoldReply,
@@ -35,24 +37,19 @@ from actors.calls import (
 )
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.metering.allowance import PART_SECONDS_MAX, Allowance, HeldPart
+from actors.metering.meter import AWAY, Meter, refusal_of
 from actors.metering.standing_watch import BALANCE_MIN
+from actors.methods.price_lists import PUBLIC, PriceList
 from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
+_HOLDS_MAX = 3  # By a guess, by the list that the owner told, and once more where that changed meanwhile.
 _LOOK_SECONDS = 1.0  # How often parts are looked at for their age, and a hold that was refused is asked again.
-# Other processes may hold the account's last credits ahead; what they do not spend is free again after so long.
-_SHORT_SECONDS_MAX = PART_SECONDS_MAX + 2
 _POSTED, _RELEASED = int(Outcome.ANSWERED), int(Outcome.RELEASED)
-_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
-# Refusals that pass by themselves: an open stream waits, and its bounded queue ends it where the wait is too long.
 _KEY_LOW = Refusal(
     Err.KEY_BUDGET_EXCEEDED, hint=f"an open stream needs {BALANCE_MIN} credits of its key's budget after the charge"
 )
-_NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may open no streams: its methods do not name STREAMS")
-_LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
-_PASSING = frozenset((Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,135 +69,20 @@ class HeldCharge:
         return max(BALANCE_MIN, self.figures.credits_remaining)
 
 
-class Meter:
-    """The allowance of one account, or one named key of it, under one name in the ledger, shared by streams. Get it by
-    Meters.open.
-
-    spend is synchronous and cheap. When it gives False, nothing was spent: keep the event, and try again when
-    `on_cover` of this stream is called; `on_end` is called in place of it when the account cannot pay any more.
-    """
-
-    def __init__(self, meters: "Meters", payer: ProvenProof, name: str) -> None:
-        self._meters, self.payer, self.name = meters, payer, name
-        self._allowance = Allowance()
-        self._streams: dict[object, tuple[Callable[[], None], Callable[[Refusal], None]]] = {}
-        self._waiting: dict[object, None] = {}
-        self._refused_at: float | None = None  # Monotonic; since when holds are refused.
-
-    def join(self, stream: object, on_cover: Callable[[], None], on_end: Callable[[Refusal], None]) -> None:
-        """Add a stream. on_cover: events that were not covered may be tried again; on_end: it must end."""
-        self._streams[stream] = on_cover, on_end
-
-    def leave(self, stream: object) -> None:
-        """Take a stream out. With the last one the allowance is posted."""
-        self._streams.pop(stream, None)
-        self._waiting.pop(stream, None)
-        if not self._streams:
-            self._meters.close(self)
-            self._end_parts(all_of_them=True)
-
-    def spend(self, units: int, stream: object) -> bool:
-        """Spend so many units of a credit for an event that is being delivered."""
-        if self._allowance.spend_from_plenty(units):
-            return True
-        covered = self._allowance.spend(units)
-        if not covered:
-            self._waiting[stream] = None
-        if not covered or self._allowance.has_used_up:
-            self._end_parts()
-        if self._refused_at is None:
-            self._hold()
-        return covered
-
-    def look(self) -> None:
-        """Once a second: post what is used up or old, and ask again where streams wait."""
-        self._end_parts()
-        if self._waiting:
-            self._hold()
-
-    @property
-    def spent_credits(self) -> int:
-        """Delivered, and not on its way to the owner."""
-        return self._allowance.spent_credits
-
-    def post_spent(self) -> None:
-        """Post what is delivered now, and not when its part is old."""
-        self._end_parts(at_once=True)
-
-    def end(self) -> None:
-        """Post everything; for the orderly end of the process."""
-        self._end_parts(all_of_them=True)
-
-    def _hold(self) -> None:
-        if credits := self._allowance.credits_to_hold():
-            self._meters.run(self._hold_part(credits))
-
-    async def _hold_part(self, credits: int) -> None:
-        meters = self._meters
-        refusal: Refusal | None
-        try:
-            operation, held_at = meters.next_allowance(), meters.clock.now()
-            reply = await meters.ask(operation, self.payer, self.name, credits)
-            refusal = _refusal_of(reply)
-            left = reply.figures.credits_remaining if reply.figures is not None else 0
-            if refusal is not None and refusal.err in _LACKS and 0 < left < credits:
-                credits, operation = (left + 1) // 2, meters.next_allowance()  # The rest stays free for calls.
-                reply = await meters.ask(operation, self.payer, self.name, credits)
-                refusal = _refusal_of(reply)
-        except OwnerUnavailable:
-            refusal = _AWAY
-        if refusal is not None:
-            self._allowance.not_held()
-            self._refused(refusal)
-            return
-        self._refused_at = None
-        self._allowance.held(HeldPart(operation, reply.epoch, credits, held_at, meters.clock.monotonic(), 0))
-        if self._streams:
-            self._wake()
-        else:
-            self._end_parts(all_of_them=True)
-
-    def _refused(self, refusal: Refusal) -> None:
-        """The next look asks again, if streams wait. What is held may still cover every event."""
-        now = self._meters.clock.monotonic()
-        if self._refused_at is None:
-            self._refused_at = now
-        is_short = refusal.err in _LACKS and now - self._refused_at < _SHORT_SECONDS_MAX
-        if refusal.err in _PASSING or is_short or not self._waiting:
-            return
-        for _, on_end in list(self._streams.values()):
-            on_end(refusal)
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for stream in waiting:
-            if stream in self._streams:
-                self._streams[stream][0]()
-
-    def _end_parts(self, all_of_them: bool = False, at_once: bool = False) -> None:
-        for part, credits in self._allowance.parts_to_end(self._meters.clock.monotonic(), all_of_them, at_once):
-            self._meters.run(self._end_part(part, credits))
-
-    async def _end_part(self, part: HeldPart, credits: int) -> None:
-        outcome = _POSTED if credits else _RELEASED
-        settle = SettleRequest(
-            *(part.operation, self.payer.pubkey, part.epoch, self.name, part.ceiling, credits, outcome, part.held_at),
-            key=self.payer.key,
-        )
-        try:
-            await self._meters.settle(settle)
-        finally:
-            self._allowance.posted()
-        if self._waiting and self._refused_at is None:
-            self._hold()
-
-
 class Meters:
-    """Belongs to one event loop. replica_id: known to owners, which release its holds when this process dies."""
+    """Belongs to one event loop. replica_id: known to owners, which release its holds when this process dies. lists:
+    the price lists of the settings. told: which of them accounts have, as far as this process knows."""
 
     def __init__(
-        self, accounts: AccountsClient, clock: Clock, replica_id: bytes, metrics: Metrics | None = None
+        self,
+        accounts: AccountsClient,
+        clock: Clock,
+        replica_id: bytes,
+        metrics: Metrics | None = None,
+        lists: Mapping[str, PriceList] | None = None,
+        told: ToldLists | None = None,
     ) -> None:
+        self.told, self._lists = told or ToldLists(), lists or {}
         self._accounts, self.clock, self._replica_id = accounts, clock, replica_id
         self._metrics = metrics or Metrics()
         self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
@@ -221,6 +103,14 @@ class Meters:
     def start_over(self, replica_id: bytes) -> None:
         """Name operations by this replica id from now on: an owner has given up the one before."""
         self._replica_id = replica_id
+
+    def prices_of(self, proof: Proof) -> PriceList:
+        """The prices that the account of this proof pays, as far as is known here."""
+        return self.prices_by(self.told.of(proof)) if self.told.names else PUBLIC
+
+    def prices_by(self, name: str) -> PriceList:
+        """The prices of the list of this name. One that the settings lack has the public prices."""
+        return self._lists.get(name) or PriceList(name)
 
     # --- events, by allowance
 
@@ -267,27 +157,33 @@ class Meters:
     # --- charges at once
 
     async def hold(
-        self, proof: Proof, name: str, credits: int, *, takes_rate_unit: bool = True
+        self, proof: Proof, name: str, credits: int, *, takes_rate_unit: bool = True, pieces: int = 1
     ) -> HeldCharge | Refusal:
-        """Hold a charge before the work that it pays for, as for a call.
+        """Hold a charge before the work that it pays for, as for a call, by the price list of the account.
 
+        credits: the public price of each of so many pieces.
         takes_rate_unit: False for a charge that an open stream makes by itself, as gRPC's for a minute: it is granted
         however many calls the account makes. Refuses with the owner's refusals: AUTH_FAILED, PAYMENT_REQUIRED,
         METHOD_NOT_ALLOWED, RATE_LIMITED, CONCURRENCY_LIMITED, INSUFFICIENT_CREDITS, SERVICE_TEMPORARILY_UNAVAILABLE.
         """
-        held_at = self.clock.now()
-        operation = self._next_charge() if takes_rate_unit else self.next_allowance()
-        try:
-            reply = await self.ask(operation, proof, name, credits)
-        except OwnerUnavailable:
-            return _AWAY
-        refusal = _refusal_of(reply)
+        for _ in range(_HOLDS_MAX):
+            held_at, prices = self.clock.now(), self.prices_of(proof)
+            cost = prices.credits(name, credits) * pieces
+            operation = self._next_charge() if takes_rate_unit else self.next_allowance()
+            try:
+                reply = await self.ask(operation, proof, name, cost, prices.name)
+            except OwnerUnavailable:
+                return AWAY
+            if reply.refusal != OTHER_PRICES:
+                break
+            self.told.learn(proof, reply.price_list)
+        refusal = refusal_of(reply)
         if refusal is not None:
             return refusal
         assert reply.figures is not None
-        settle = SettleRequest(
-            operation, reply.pubkey, reply.epoch, name, credits, credits, _POSTED, held_at, key=reply.key
-        )
+        if reply.price_list:
+            self.told.learn(reply.payer, reply.price_list)  # Of the events that may follow.
+        settle = SettleRequest(operation, reply.pubkey, reply.epoch, name, cost, cost, _POSTED, held_at, key=reply.key)
         return HeldCharge(settle, reply.figures)
 
     async def begin(self, proof: Proof, name: str, credits: int) -> HeldCharge | Refusal:
@@ -305,12 +201,12 @@ class Meters:
         except OwnerUnavailable:
             reply = None
         if reply is not None and reply.value is not None:
-            left = reply.value.balance - credits - self.unposted_credits(charge.settle.payer)
+            left = reply.value.balance - charge.settle.ceiling - self.unposted_credits(charge.settle.payer)
             if left >= BALANCE_MIN:
                 return charge
         await self.release(charge)
         if reply is None:
-            return _AWAY
+            return AWAY
         if charge.settle.key:
             return _KEY_LOW
         return Refusal(Err.INSUFFICIENT_CREDITS, hint=f"an open stream needs {BALANCE_MIN} credits after the charge")
@@ -350,8 +246,9 @@ class Meters:
 
     # --- of this folder
 
-    async def ask(self, operation: bytes, proof: Proof, name: str, credits: int) -> HoldReply:
-        return await self._accounts.hold(HoldRequest(operation, proof, (HoldItem(name, credits),)))
+    async def ask(self, operation: bytes, proof: Proof, name: str, credits: int, price_list: str) -> HoldReply:
+        items = (HoldItem(name, credits),)
+        return await self._accounts.hold(HoldRequest(operation, proof, items, price_list=price_list))
 
     async def settle(self, settle: SettleRequest) -> bool:
         """End a hold. A post that stays unknown is voided: it must not be charged by accident later."""
@@ -383,12 +280,3 @@ class Meters:
 
 def _time_of(charge: HeldCharge, left_ms: int | None) -> StreamTime:
     return StreamTime(charge.settle.operation, charge.pubkey, left_ms, charge.settle.key)
-
-
-def _refusal_of(reply: HoldReply) -> Refusal | None:
-    if reply.refusal is not None:
-        return Refusal(Err[reply.refusal])
-    name = reply.verdicts[0]
-    if name == Err.METHOD_NOT_ALLOWED.name:
-        return _NOT_FOR_KEY
-    return None if name is None else Refusal(Err[name])

@@ -35,6 +35,12 @@ def of_class(method_class: MethodClass) -> tuple[MethodRow, ...]:
     return tuple(row for row in METHODS.values() if row.method_class is method_class)
 
 
+def priced_names() -> frozenset[str]:
+    """Return the names of everything that a price list can give a price of its own, as the ledger has them."""
+    methods = {row.name for row in METHODS.values() if row.callable and row.method_class not in prices.FREE}
+    return frozenset(methods | {row.name for row in prices.BULK} | {row.name for row in prices.RELAY})
+
+
 def check() -> None:
     """Refuse to start with a table by which a method could be free (threat 37)."""
     assert len(METHODS) == len(_TABLE), "a method is listed twice"

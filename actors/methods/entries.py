@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import orjson
 
-from actors.config import PricingConfig
 from actors.methods.forms import VERSION_KEY, MethodDocument, Parameter, Schema
+from actors.methods.price_lists import PERCENT, PUBLIC, PriceList
 from actors.methods.prices import CLASSES, Availability, MethodClass
 from actors.methods.values import Check, InvalidError, at, at_most, fields
+from actors.pricing_config import PricingConfig
 from actors.units import Credits
 
 Rule = Callable[[list[Any], bytes], bytes]
@@ -170,15 +171,18 @@ def with_version(arguments: list[Any], raw: bytes, checks: Mapping[str, Check]) 
     return replaced(raw, 1, orjson.dumps({**value, VERSION_KEY: 0}))
 
 
-def price_of(row: MethodRow, pricing: PricingConfig) -> tuple[str, int | None]:
+def price_of(row: MethodRow, pricing: PricingConfig, prices: PriceList = PUBLIC) -> tuple[str, int | None]:
     """Return the price of a callable method in words, and the most that a call can cost; None: only a quote tells it.
+    prices: of the list by which the account pays that is told so.
 
     Every document that names the price of a method has it from here, so none can tell another one.
     """
     if row.method_class is MethodClass.SEND_AND_CONFIRM:
-        landing = pricing.landing_credits
-        return f"{landing} credits if it lands, else {pricing.base_credits}", landing
+        landing, base = prices.landing(row.name, pricing.landing_credits, pricing.base_credits)
+        return f"{landing} credits if it lands, else {base}", landing
     if row.method_class is MethodClass.TRADE_BUILD:
-        return f"{pricing.build_credits} credits and {pricing.trade_bps} basis points of the trade's SOL", None
-    credits = row.credits or 0
+        share = "" if prices.percent == PERCENT else f"{prices.percent} % of "
+        fixed = prices.credits(row.name, pricing.build_credits)
+        return f"{fixed} credits and {share}{pricing.trade_bps} basis points of the trade's SOL", None
+    credits = prices.credits(row.name, row.credits or 0)
     return f"{credits} {'credit' if credits == 1 else 'credits'}" if credits else "free", credits

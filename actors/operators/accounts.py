@@ -20,6 +20,7 @@ from actors.accounts.api import (
 from actors.accounts.directory import LISTED_MAX, ListAccounts, ListedAccount, Order, place_of
 from actors.accounts.hourly_commands import ReadHourlyLimit
 from actors.accounts.key_requests import ListKeys
+from actors.accounts.price_list import PUBLIC_WORD
 from actors.errors import Err, Refusal
 from actors.operators import bodies
 from actors.operators.ports import OperatorParts
@@ -160,4 +161,5 @@ def listed_body(account: ListedAccount) -> dict[str, object]:
         "status": account.status,
         "total_consumed_credits": account.total_consumed,
         "created_at": account.created_at,
+        "price_list": account.price_list or PUBLIC_WORD,
     }

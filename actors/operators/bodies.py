@@ -39,6 +39,12 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True):
     concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class GivenList(msgspec.Struct, forbid_unknown_fields=True):
+    """name: of a price list of the settings, or `public`."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
+
+
 class Assign(Because):
     """transfer: its index, where several of the transaction are listed."""
 

@@ -217,4 +217,16 @@ RULES = (
             "statuses too soon."
         ),
     ),
+    Rule(
+        name="PriceListUnknown",
+        severity=Severity.WARNING,
+        kind=RuleKind.ABOVE,
+        figures=("price_lists_unknown",),
+        summary="Accounts have {value} price lists that the settings lack.",
+        means="These accounts pay the public prices, and are told so everywhere.",
+        remedy=(
+            "GET /operator/price-lists, or the log of a replica, names the lists. Put them back into `pricing.lists` "
+            "and deploy, or give the accounts another list (`ledger-gateway accounts price`)."
+        ),
+    ),
 )

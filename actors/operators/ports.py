@@ -4,12 +4,13 @@ Implements: decisions, "The operators' page". Ports and their values; no rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from actors.accounts.api import AccountState, OwnersClient
 from actors.clock import Clock
 from actors.errors import Refusal
+from actors.pricing_config import PricingConfig
 from actors.telemetry.figures import ProcessFigures
 
 
@@ -88,3 +89,4 @@ class OperatorParts:
     clock: Clock
     transfers: Transfers | None
     account_body: Callable[[AccountState], dict[str, Any]]
+    pricing: PricingConfig = field(default_factory=PricingConfig)

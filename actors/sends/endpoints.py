@@ -73,7 +73,10 @@ class SendMethods:
         """Handlers that must know whose call it is. Each takes a question of methods/sends.py as JSON."""
         return {"sendAndConfirm": self._send_and_confirm, "getSendStatus": self._status}
 
-    async def _send_and_confirm(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:
+    async def _send_and_confirm(
+        self, params: bytes, hold: SettleRequest, timeout_ms: int, base: int | None = None
+    ) -> NodeAnswer:
+        """base: what the send costs its account where it does not land; None: what it costs everybody."""
         del timeout_ms  # The window of a race ends within the time of its class.
         asked = msgspec.json.decode(params, type=RaceQuestion)
         raw = base64.b64decode(asked.transaction)
@@ -81,7 +84,7 @@ class SendMethods:
             refused = await self._preflight(raw, asked.preflight)
             if refused is not None:
                 return refused
-        base = min(self._base, hold.ceiling)
+        base = min(self._base if base is None else base, hold.ceiling)
         wanted = WantedRace(raw, hold.operation, hold.pubkey, hold.epoch, hold.method, hold.ceiling, base, hold.key)
         signature = signed_transaction(raw).signature
         self._once.race_begins(signature)

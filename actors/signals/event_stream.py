@@ -19,7 +19,8 @@ import orjson
 
 from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal
-from actors.metering.meters import Meter, Meters
+from actors.metering.meter import Meter
+from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.pages import PageAnswer, PageRequest
 from actors.place_shares import CREDITS_A_PLACE, PlaceShares

@@ -40,6 +40,7 @@ SLICE_EVENTS_MAX = 8 * EVENTS
 # With the 30 seconds that the gateway waits for one piece it is less than the shortest life of a hold, 55 seconds.
 SLICE_SECONDS_MAX = 20.0
 _SLOW_SECONDS = 2.0
+_TOO_DEAR = Refusal(Err.MAX_CREDITS_EXCEEDED)
 _LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
 COMPLETE, NEWEST, _CAPPED, _UNAVAILABLE = "complete", "newest", "max_credits", "unavailable"
 
@@ -92,7 +93,8 @@ class Export:
         self._charge: HeldCharge | None = charge  # Of the slice that is being sent.
         self._given = False  # Whether any of that slice was given to the connection.
         self._thousands, self._events, self._credits = 1, 0, 0  # Held or paid for, delivered, and charged.
-        self._events_max = None if asked.credits_max is None else asked.credits_max // CREDITS * EVENTS
+        self._credits_max = asked.credits_max
+        self._events_max = None if asked.credits_max is None else asked.credits_max // charge.settle.ceiling * EVENTS
         self._place = wanted.after
         self._ended: Refusal | None = None
         self._size_max = SLICE_EVENTS_MAX
@@ -108,9 +110,12 @@ class Export:
         more = -(-events // EVENTS) - self._thousands
         if more <= 0:
             return None
-        charge = await self._meters.hold(self._payer, HISTORY, more * CREDITS, takes_rate_unit=False)
+        charge = await self._meters.hold(self._payer, HISTORY, CREDITS, takes_rate_unit=False, pieces=more)
         if isinstance(charge, Refusal):
             return charge
+        if self._credits_max is not None and self._credits + charge.settle.ceiling > self._credits_max:
+            await self._meters.release(charge)  # The account's prices were raised meanwhile.
+            return _TOO_DEAR
         self._charge, self._thousands = charge, self._thousands + more
         return None
 
@@ -225,6 +230,8 @@ class Export:
             if refusal is not None:
                 is_away = refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE  # Its owner moves: clients go on later.
                 reason = _UNAVAILABLE if is_away else refusal.err.name.lower()
+                if refusal is _TOO_DEAR:
+                    reason = _CAPPED
                 break
             began = self._parts.clock.monotonic()
             pieces = await self._written(found)
@@ -277,6 +284,6 @@ class Export:
         }
 
 
-def price(events: int) -> int:
-    """Return what so many events cost; an export costs at least its first started EVENTS."""
-    return max(1, -(-events // EVENTS)) * CREDITS
+def price(events: int, credits: int = CREDITS) -> int:
+    """Return what so many events cost; an export costs at least its first started EVENTS. credits: of each of these."""
+    return max(1, -(-events // EVENTS)) * credits

@@ -52,7 +52,7 @@ _ACCOUNT_FULL = Refusal(
 )
 # A client whose answer was cut knows by `cut` how many events more than it received may be charged: one slice, and what
 # the buffers of the sockets on the way hold, of which 12 MB of JSON lines are assumed.
-_PRICE = f"credits={CREDITS}; events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
+_PRICE = f"events={EVENTS}; cut={SLICE_EVENTS_MAX + 24_000}"
 
 
 class SignalHistoryPage:
@@ -80,8 +80,9 @@ class SignalHistoryPage:
         asked = read_history(request.query, request.headers, self._types, self.clock.now_ms())
         if isinstance(asked, Refusal):
             return asked
-        if asked.credits_max is not None and asked.credits_max < CREDITS:
-            return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{CREDITS} credits at least, and {asked.credits_max} are allowed")
+        credits = self.meters.prices_by(request.price_list).credits(HISTORY, CREDITS)
+        if asked.credits_max is not None and asked.credits_max < credits:
+            return _too_dear(credits, asked.credits_max)
         if self.exports[request.account] >= ACCOUNT_EXPORTS_MAX:
             return _ACCOUNT_FULL
         if len(self._sent) >= EXPORTS_MAX or self.exports.total() >= _BEGINNING_MAX:
@@ -124,12 +125,17 @@ class SignalHistoryPage:
         )
         gaps = await self._gaps(asked, kept)
         headers = [("x-signals-from", iso_ms(kept)), ("x-signals-gaps", str(len(gaps))), ("cache-control", "no-store")]
-        headers += [("x-signals-price", _PRICE), ("vary", "Accept")]
+        headers.append(("vary", "Accept"))
         headers.append(("content-disposition", f'attachment; filename="signals.{asked.format}"'))
         content_type = self._types[asked.format]
         if request.is_head:
+            credits = self.meters.prices_by(request.price_list).credits(HISTORY, CREDITS)
+            headers.append(("x-signals-price", f"credits={credits}; {_PRICE}"))
             events = await self.rows.estimate(wanted)
-            headers += [("x-signals-estimated", str(events)), ("x-credits-estimated", str(price(max(events, 1))))]
+            headers += [
+                ("x-signals-estimated", str(events)),
+                ("x-credits-estimated", str(price(max(events, 1), credits))),
+            ]
             return PageAnswer(_Body(_nothing(), leave), 200, content_type, headers)
         if len(self._sent) >= EXPORTS_MAX:
             return _FULL
@@ -143,6 +149,12 @@ class SignalHistoryPage:
         if isinstance(charge, Refusal):
             encoder.close()
             return charge
+        credits = charge.settle.ceiling
+        if asked.credits_max is not None and asked.credits_max < credits:  # The prices have changed in this moment.
+            encoder.close()
+            await self.meters.release(charge)
+            return _too_dear(credits, asked.credits_max)
+        headers.append(("x-signals-price", f"credits={credits}; {_PRICE}"))
         export = Export(self._parts, request, asked, wanted, encoder, charge, RangeTold(_whole(is_whole), kept, gaps))
 
         def end() -> None:
@@ -190,6 +202,10 @@ class _Body(AsyncGenerator[bytes, None]):
             await self._pieces.aclose()
         finally:
             self._on_end()
+
+
+def _too_dear(credits: int, allowed: int) -> Refusal:
+    return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{credits} credits at least, and {allowed} are allowed")
 
 
 def _whole(is_whole: bool) -> str:

@@ -9,10 +9,12 @@ Credits are integers, or null where a price is not per call; amounts of USDC are
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.config import PaymentsConfig, PricingConfig
+from actors.config import PaymentsConfig
 from actors.methods.catalog import METHODS, of_class
 from actors.methods.context_slots import CONSISTENCIES
+from actors.methods.price_lists import PERCENT, PUBLIC, PriceList
 from actors.methods.prices import CLASSES, STREAMS, MethodClass
+from actors.pricing_config import PricingConfig
 from actors.status import products
 from actors.status.core import Health, Status
 from actors.status.products import Doors, UnitPrice
@@ -108,65 +110,109 @@ def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]
 
 
 def pricing_document(
-    payments: PaymentsConfig, pricing: PricingConfig, outcomes: Mapping[str, bool], doors: Doors
+    payments: PaymentsConfig,
+    pricing: PricingConfig,
+    outcomes: Mapping[str, bool],
+    doors: Doors,
+    prices: PriceList = PUBLIC,
 ) -> dict[str, Any]:
-    """Build the pricing document. outcomes: each way a call can end, and whether it is then charged."""
+    """Build the pricing document. outcomes: each way a call can end, and whether it is then charged. prices: of the
+    accounts to which it is shown."""
     return {
         "ok": True,
+        "price_list": {"name": prices.name or "public", "percent": prices.percent},
         "credits_per_usdc": payments.credits_per_usdc,
         "minimum_deposit_usdc": usdc_text(payments.minimum_deposit_base_units),
         "credit_expiry_days": payments.credit_expiry_days,
-        "classes": {method_class.value: row.credits for method_class, row in CLASSES.items()},
+        "classes": {
+            method_class.value: None if row.credits is None else prices.part(row.credits)
+            for method_class, row in CLASSES.items()
+        },
         "methods": {
             row.name: {
                 "class": row.method_class.value,
-                "credits": row.credits,
+                "credits": None if row.credits is None else prices.credits(row.name, row.credits),
                 "available": products.is_offered(row, doors),
             }
             for row in METHODS.values()
         },
         "outcome_priced": {
             row.name: {
-                "landing_credits": pricing.landing_credits,
-                "base_credits": pricing.base_credits,
+                **_landing(row.name, pricing, prices),
                 "available": row.callable,
             }
             for row in of_class(MethodClass.SEND_AND_CONFIRM)
         },
-        "percentage_priced": percentage_priced(pricing, None),
-        "bulk": _unit_prices(products.BULK),
-        "relay": _unit_prices(products.RELAY, doors.relay),
+        "percentage_priced": percentage_priced(pricing, None, prices),
+        "bulk": _unit_prices(products.BULK, prices),
+        "relay": _unit_prices(products.RELAY, prices, doors.relay),
         "streams": {
-            name: {**prices, "available": offered}
-            for (name, prices), offered in zip(
-                STREAMS.items(), (doors.websocket, doors.signals, doors.grpc), strict=True
-            )
+            name: {**_stream_prices(name, prices), "available": offered}
+            for name, offered in zip(STREAMS, (doors.websocket, doors.signals, doors.grpc), strict=True)
         },
-        "webhooks": _unit_prices(products.WEBHOOKS),
+        "webhooks": _unit_prices(products.WEBHOOKS, prices),
         "cached": {"percent": pricing.cached_percent, "credits_min": 1},
         "consistency": {"header": "X-Consistency", "words": list(CONSISTENCIES), "further_credits": 0},
         "outcomes": {name: {"charged": charged} for name, charged in outcomes.items()},
     }
 
 
-def percentage_priced(pricing: PricingConfig, sol_price: tuple[int, int | None] | None) -> dict[str, Any]:
+def percentage_priced(
+    pricing: PricingConfig, sol_price: tuple[int, int | None] | None, prices: PriceList = PUBLIC
+) -> dict[str, Any]:
     """Build the rows of the trade builders.
 
     sol_price: millionths of a US dollar for one SOL, and the seconds since it was published (None: the operator fixed
-    it). None: there is no price, so nothing is built. A price is a decimal string.
+    it). None: there is no price, so nothing is built. A price is a decimal string. trade_percent: of a list that has
+    another percentage than 100, how much of the part in basis points is charged.
     """
     micro_usd, age_seconds = (None, None) if sol_price is None else sol_price
     row = {
-        "build_credits": pricing.build_credits,
         "trade_bps": pricing.trade_bps,
         "sol_usd": None if micro_usd is None else f"{micro_usd // 10**6}.{micro_usd % 10**6:06d}",
         "sol_usd_age_seconds": age_seconds,
     }
-    return {method.name: {**row, "available": method.callable} for method in of_class(MethodClass.TRADE_BUILD)}
-
-
-def _unit_prices(prices: Mapping[str, UnitPrice], available: bool = False) -> dict[str, Any]:
+    share = {} if prices.percent == PERCENT else {"trade_percent": prices.percent}
     return {
-        name: {"credits": price.credits, "per": price.per, "available": price.available or available}
-        for name, price in prices.items()
+        method.name: {
+            "build_credits": prices.credits(method.name, pricing.build_credits),
+            **row,
+            **share,
+            "available": method.callable,
+        }
+        for method in of_class(MethodClass.TRADE_BUILD)
+    }
+
+
+def _landing(name: str, pricing: PricingConfig, prices: PriceList) -> dict[str, int]:
+    landing, base = prices.landing(name, pricing.landing_credits, pricing.base_credits)
+    return {"landing_credits": landing, "base_credits": base}
+
+
+def _stream_prices(stream: str, prices: PriceList) -> dict[str, Any]:
+    """The prices of a stream: of charges in whole credits, of events exactly."""
+    if prices.percent == PERCENT:
+        return dict(STREAMS[stream])
+    found: dict[str, Any] = {}
+    for name, public in STREAMS[stream].items():
+        if name == "notifications_per_credit":
+            per_credit, rest = divmod(PERCENT * public, prices.percent)
+            found |= {} if rest else {name: per_credit}
+            found["credits_per_1000_notifications"] = 1_000 * prices.percent // (PERCENT * public)
+        elif name == "event_credits":
+            found |= {name: prices.part(public)} if prices.percent % PERCENT == 0 else {}
+            found["credits_per_1000_events"] = 1_000 * prices.percent * public // PERCENT
+        else:
+            found[name] = prices.part(public) if name.endswith("_credits") else public
+    return found
+
+
+def _unit_prices(listed: Mapping[str, UnitPrice], prices: PriceList, available: bool = False) -> dict[str, Any]:
+    return {
+        name: {
+            "credits": prices.credits(price.name, price.credits),
+            "per": price.per,
+            "available": price.available or available,
+        }
+        for name, price in listed.items()
     }

@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import redis.exceptions
 
 from actors.background import Background
+from actors.calls import PUBLIC_PRICES
 from actors.clock import Clock
 from actors.config import Config, UpstreamConfig
+from actors.methods.price_lists import PriceList, price_lists
 from actors.provider_config import NodeConfig
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services, Status
@@ -139,7 +141,9 @@ class LivePages:
     ) -> None:
         self._prices, self._clock, self._current, self._parts = config.pricing, clock, current, parts
         self._started_at, self._doors = clock.now(), offered.doors
-        self._pricing = endpoints.pricing_document(config.payments, config.pricing, offered.outcomes, offered.doors)
+        lists = price_lists(config.pricing)
+        self._pricing = {name: self._pricing_of(config, offered, prices) for name, prices in lists.items()}
+        self._lists = lists
         self._capabilities = endpoints.capabilities_document(offered.doors, offered.paths)
         self._background = Background(logger, "checking the stores failed")
 
@@ -189,10 +193,17 @@ class LivePages:
         )
         return endpoints.health_http_status(health), document
 
-    def pricing(self) -> dict[str, Any]:
+    @staticmethod
+    def _pricing_of(config: Config, offered: OfferedParts, prices: PriceList) -> dict[str, Any]:
+        return endpoints.pricing_document(config.payments, config.pricing, offered.outcomes, offered.doors, prices)
+
+    def pricing(self, price_list: str = PUBLIC_PRICES) -> dict[str, Any]:
+        """The prices of the accounts that have this list. One that the settings lack has the public prices."""
+        name = price_list if price_list in self._lists else PUBLIC_PRICES
         latest = None if self._parts.sol_price is None else self._parts.sol_price.latest
         live = None if latest is None else (latest.micro_usd, latest.age_seconds(self._clock.now()))
-        return self._pricing | {"percentage_priced": endpoints.percentage_priced(self._prices, live)}
+        built = endpoints.percentage_priced(self._prices, live, self._lists[name])
+        return self._pricing[name] | {"percentage_priced": built}
 
     def capabilities(self) -> dict[str, Any]:
         return self._capabilities

@@ -28,15 +28,21 @@ class Doors:
 
 @dataclass(frozen=True, slots=True)
 class UnitPrice:
+    """name: in the ledger, and in the price lists of the settings."""
+
     credits: int
     per: str
     available: bool = False
+    name: str = ""
 
 
 BULK = MappingProxyType(
-    {row.name.removeprefix("bulk/"): UnitPrice(row.credits_per_item, row.item, available=True) for row in prices.BULK}
+    {
+        row.name.removeprefix("bulk/"): UnitPrice(row.credits_per_item, row.item, available=True, name=row.name)
+        for row in prices.BULK
+    }
 )
-RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request") for row in prices.RELAY})
+RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request", name=row.name) for row in prices.RELAY})
 WEBHOOKS = MappingProxyType(
     {
         **dict.fromkeys(

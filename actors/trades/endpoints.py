@@ -14,10 +14,11 @@ import orjson
 from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 
-from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.launch_programs import pdas
+from actors.methods.price_lists import PUBLIC, PriceList
 from actors.methods.trades import SellQuestion, SnipeQuestion
+from actors.pricing_config import PricingConfig
 from actors.trades import builders, quotes
 from actors.trades.builders import Recent
 from actors.trades.mint_reads import MintReads, ReadCoin
@@ -30,6 +31,7 @@ from actors.upstream.replies import AnswerKind, Node, NodeAnswer, QuotedAnswer, 
 
 logger = logging.getLogger(__name__)
 
+SNIPE, SELL = "executeSnipe", "executeSell"
 _BLOCKHASH_TIMEOUT_MS = 5_000
 _CONFIRMED = b'[{"commitment":"confirmed"}]'  # Known to every node; a processed one may be of a fork.
 Built = QuotedAnswer | NodeAnswer | Refusal
@@ -56,15 +58,17 @@ class TradeMethods:
 
     def handlers(self) -> dict[str, QuoteHandler]:
         """Return handlers by method name. Each takes a question of methods/trades.py as JSON."""
-        return {"executeSnipe": self._snipe, "executeSell": self._sell}
+        return {SNIPE: self._snipe, SELL: self._sell}
 
-    async def _snipe(self, params: bytes, pubkey: bytes, timeout_ms: int) -> Built:
-        return await self._build(msgspec.json.decode(params, type=SnipeQuestion), pubkey, timeout_ms)
+    async def _snipe(self, params: bytes, pubkey: bytes, timeout_ms: int, prices: PriceList = PUBLIC) -> Built:
+        return await self._build(msgspec.json.decode(params, type=SnipeQuestion), pubkey, timeout_ms, prices)
 
-    async def _sell(self, params: bytes, pubkey: bytes, timeout_ms: int) -> Built:
-        return await self._build(msgspec.json.decode(params, type=SellQuestion), pubkey, timeout_ms)
+    async def _sell(self, params: bytes, pubkey: bytes, timeout_ms: int, prices: PriceList = PUBLIC) -> Built:
+        return await self._build(msgspec.json.decode(params, type=SellQuestion), pubkey, timeout_ms, prices)
 
-    async def _build(self, asked: SnipeQuestion | SellQuestion, pubkey: bytes, timeout_ms: int) -> Built:
+    async def _build(
+        self, asked: SnipeQuestion | SellQuestion, pubkey: bytes, timeout_ms: int, prices: PriceList
+    ) -> Built:
         price = self._price.usable()
         if isinstance(price, Refusal):
             return price
@@ -79,12 +83,19 @@ class TradeMethods:
         if not isinstance(blockhash, Hash):
             return blockhash
         try:
-            return self._made(asked, seen, Recent(blockhash, asked.priority_fee_micro_lamports), price)
+            return self._made(asked, seen, Recent(blockhash, asked.priority_fee_micro_lamports), price, prices)
         except UnreadableAccountsError as fault:
             logger.warning("the state of a coin cannot be used: %s", fault)
             return replies.GARBAGE
 
-    def _made(self, asked: SnipeQuestion | SellQuestion, seen: ReadCoin, recent: Recent, price: SolPrice) -> Built:
+    def _made(
+        self,
+        asked: SnipeQuestion | SellQuestion,
+        seen: ReadCoin,
+        recent: Recent,
+        price: SolPrice,
+        prices: PriceList,
+    ) -> Built:
         wanted: Purchase | Disposal | Refusal
         if isinstance(asked, SnipeQuestion):
             wanted = quotes.quote_snipe(seen.coin, asked)
@@ -92,13 +103,15 @@ class TradeMethods:
             wanted = quotes.quote_sell(seen.coin, seen.wallet, asked)
         if isinstance(wanted, Refusal):
             return wanted
-        credits = fee_credits(
-            self._pricing.build_credits,
+        fixed = self._pricing.build_credits
+        public = fee_credits(
+            fixed,
             self._pricing.trade_bps,
             wanted.notional,
             price.micro_usd,
             self._credits_per_usdc,
         )
+        credits = prices.built(SNIPE if isinstance(asked, SnipeQuestion) else SELL, fixed, public)
         if credits > CREDITS_MAX:
             return Refusal(Err.INVALID_PARAMS, f"the fee of this trade is more than {CREDITS_MAX} credits")
         if isinstance(wanted, Purchase):

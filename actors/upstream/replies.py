@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import msgspec
 import orjson
 
-from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
 from actors.upstream.large_bodies import ENDS_BYTES, HashedAnswer, LargeBody, place_by_the_ends
 
@@ -151,8 +150,9 @@ class OwnMethods:
         return self._node.call(method, params, timeout_ms) if handler is None else handler(params, timeout_ms)
 
 
-# As MethodHandler, for methods that must know the caller: the second argument is the call's hold, to be released.
-CallerHandler = Callable[[bytes, SettleRequest, int], Coroutine[Any, Any, NodeAnswer]]
+# As MethodHandler, for methods that must know the caller: the second argument is the call's hold, to be released. A
+# fourth one is the price of a send that does not land, where that is not the public one.
+CallerHandler = Callable[..., Coroutine[Any, Any, NodeAnswer]]
 
 
 class PiecesAnswer(NodeAnswer, frozen=True):
@@ -198,8 +198,9 @@ class QuotedAnswer(NodeAnswer, frozen=True):
     credits: int = 0
 
 
-# Answers one method with such a price. The second argument is the caller's public key. A refusal or a failure is free.
-QuoteHandler = Callable[[bytes, bytes, int], Coroutine[Any, Any, "QuotedAnswer | NodeAnswer | Refusal"]]
+# Answers one method with such a price. The second argument is the caller's public key; a fourth one is the PriceList of
+# the caller's account, where that is not the public one. A refusal or a failure is free.
+QuoteHandler = Callable[..., Coroutine[Any, Any, "QuotedAnswer | NodeAnswer | Refusal"]]
 
 
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)

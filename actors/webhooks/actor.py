@@ -17,6 +17,7 @@ from typing import Protocol
 
 from actors.accounts.api import OwnersClient
 from actors.clock import Clock
+from actors.methods.price_lists import PriceList
 from actors.methods.prices import WEBHOOK_DELIVERY_CREDITS
 from actors.ownership.held import HeldSlices
 from actors.telemetry.metrics import Metrics
@@ -68,19 +69,18 @@ class WebhookDispatcher:
         held: HeldSlices,
         *,
         kept_ms: int,
+        lists: Mapping[str, PriceList] | None = None,
         jitter: Callable[[float, float], float] = random.uniform,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         idle_seconds: float = 0.25,
     ) -> None:
         self._name, self._store, self._sender = name, store, sender
         self._seal, self._clock, self._metrics = seal, clock, metrics
-        self._kept_ms, self._jitter, self._sleep = kept_ms, jitter, sleep
-        self._idle_seconds = idle_seconds
+        self._kept_ms, self._jitter, self._sleep, self._idle_seconds = kept_ms, jitter, sleep, idle_seconds
         self._held, self._fresh = held, set(held.serving())  # Slices that are not recovered yet.
-        self._claiming = asyncio.Lock()
-        self._was_kept = asyncio.Event()  # Set when results were kept.
+        self._claiming, self._was_kept = asyncio.Lock(), asyncio.Event()  # The event is set when results were kept.
         self._standings = Standings(accounts)
-        self._payments = DeliveryPayments(accounts, clock, metrics)
+        self._payments = DeliveryPayments(accounts, clock, metrics, lists)
         self._stopped: set[str] = set()  # Webhooks that were withdrawn since the newest claim began.
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()

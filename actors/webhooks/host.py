@@ -20,6 +20,7 @@ from actors.background import Background
 from actors.clock import SystemClock
 from actors.config import Config, WebhooksConfig
 from actors.errors import Refusal
+from actors.methods.price_lists import price_lists
 from actors.ownership.api import OwnershipUnavailable
 from actors.ownership.director import Director
 from actors.ownership.held import HeldSlices
@@ -62,6 +63,7 @@ OpenFeed = Callable[[Config], Awaitable[tuple[SignalFeed, tuple[type[Exception],
 USES = (
     *OF_EVERY_ACTOR,
     *OF_OWNERS_CLIENTS,
+    "pricing.lists",
     "serve.public_url",
     "signals.stream_entries_max",
     "storage.postgres_url",
@@ -145,6 +147,7 @@ class WebhookDispatcherActor(ReportingActor):
         self._dispatcher = WebhookDispatcher(
             *(self._name, store, sender, owners, seal, clock, self._metrics, self._held),
             kept_ms=settings.kept_days * _DAY_MS,
+            lists=price_lists(config.pricing),
         )
         node, feed = await self._open_node(config), await self._open_feed(config)
         watched = WatchedWallets()

@@ -12,7 +12,6 @@ import msgspec
 from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
-from actors.accounts.directory import ListedAccount
 from actors.accounts.hourly_limit import NO_HOUR, BegunHour, HourlySetting
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.listings import NO_FILTER, LedgerFilter
@@ -48,6 +47,7 @@ class Row:
     spending: dict[int, KeySpending] = field(default_factory=dict)
     hourly: HourlySetting = field(default_factory=HourlySetting)
     hour: BegunHour = NO_HOUR
+    price_list: str = ""
 
 
 class MemoryAccountStore:
@@ -71,16 +71,10 @@ class MemoryAccountStore:
         self.seals = MemorySeals(self._chains)
         self.bills = MemoryBills(self._chains)
         self.cuts = MemoryCuts()
-        self.directory = MemoryDirectory(self._listed)
+        self.directory = MemoryDirectory(self.rows)
 
     def _chains(self) -> dict[bytes, list[tuple[Entry, bytes]]]:
         return {pubkey: row.entries for pubkey, row in self.rows.items()}
-
-    def _listed(self) -> list[ListedAccount]:
-        return [
-            ListedAccount(pubkey, row.head.balance, row.profile.status, row.head.total_consumed, row.profile.created_at)
-            for pubkey, row in self.rows.items()
-        ]
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms
@@ -145,6 +139,8 @@ class MemoryAccountStore:
             self.rows[pubkey].spending[number] = spent
         for pubkey, setting in group.hourly_limits.items():
             self.rows[pubkey].hourly = setting
+        for pubkey, name in group.price_lists.items():
+            self.rows[pubkey].price_list = name
         for pubkey, hour in group.hours.items():
             self.rows[pubkey].hour = hour
         for told in group.events:
@@ -222,6 +218,7 @@ class MemoryAccountStore:
             keys,
             row.hourly,
             row.hour,
+            row.price_list,
         )
 
     async def find_key(self, key_hash: bytes) -> bytes | None:

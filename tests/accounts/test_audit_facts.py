@@ -21,6 +21,7 @@ from actors.accounts.facts import REFERRALS, Fact, chain, genesis
 from actors.accounts.hourly_limit import HourlyLimitSet, HourlySetting
 from actors.accounts.ledger import Entry
 from actors.accounts.named_keys import KeyProfile
+from actors.accounts.price_list import PriceListSet
 from actors.accounts.referrals import Referral
 from actors.accounts.store import PostgresAccountStore
 from actors.accounts.writes import Write
@@ -33,7 +34,7 @@ from tests.databases import as_role, tamper
 NAMES = {pubkey: base58_text(pubkey) for pubkey in (ALICE, BOB)}
 TABLES = (
     *("accounts", "credit_batches", "ledger", "account_operations", "account_deposits", "account_events"),
-    *("account_keys", "account_hourly_limits"),
+    *("account_keys", "account_hourly_limits", "account_price_lists"),
 )
 
 
@@ -53,7 +54,7 @@ async def books(postgres_pool: asyncpg.Pool) -> asyncpg.Pool:
         await store.write(epoch, group_of(account, decide_status(account, "suspended")))
         limit = HourlyLimitSet(HourlySetting(9_000, START.wall_ms // 1000))
         key = KeyProfile(1, "bot", pubkey[::-1], "srpc_live_xyz", "{}", START.wall_ms // 1000)
-        await store.write(epoch, group_of(account, limit, NamedKeySet(key)))
+        await store.write(epoch, group_of(account, limit, NamedKeySet(key), PriceListSet("wholesale")))
         for transfer in (0, 1):
             operation = deposit_operation(bytes([number]) * 64, transfer)
             event = decide_deposit(account, operation, 1_000_000, 7, 100_000, START)
@@ -88,7 +89,7 @@ async def test_true_books_have_no_faults(books: asyncpg.Pool) -> None:
     """Every kind of fact is there, and each row is what the newest fact says."""
     assert await faults_of(books) == []
     kinds = await books.fetch("SELECT method, count(*) FROM ledger WHERE type = 6 GROUP BY method")
-    told = {"account": 8, "batch": 10, "deposit": 4, "return": 2, "hourly_limit": 2, "key": 2}
+    told = {"account": 8, "batch": 10, "deposit": 4, "return": 2, "hourly_limit": 2, "key": 2, "price_list": 2}
     assert dict(map(tuple, kinds)) == told
     kinds = await books.fetch("SELECT kind, count(*) FROM account_facts GROUP BY kind")
     assert dict(map(tuple, kinds)) == {"account": 2, "referral": 1}
@@ -135,6 +136,11 @@ async def test_true_books_have_no_faults(books: asyncpg.Pool) -> None:
         ),
         ("UPDATE account_hourly_limits SET credits = 0 WHERE pubkey = $1", "the hourly limit: credits is 0"),
         ("DELETE FROM account_hourly_limits WHERE pubkey = $1", "the hourly limit is gone"),
+        (
+            "UPDATE account_price_lists SET name = 'cheap' WHERE pubkey = $1",
+            "the price list: name is 'cheap', by the facts 'wholesale'",
+        ),
+        ("DELETE FROM account_price_lists WHERE pubkey = $1", "the price list is gone"),
         ("UPDATE account_keys SET limits = '{1}' WHERE pubkey = $1", "named key 1: limits is '{1}'"),
         (
             "UPDATE accounts SET last_deposit = last_deposit || '{\"credits\": 7}' WHERE pubkey = $1",

@@ -113,8 +113,8 @@ def test_metaplex(product: Product, npm_of_das: Npm, tokens: Mapping[str, str]) 
     assert found["missing"] == f"Asset not found: {tokens['NOBODY']}"
     assert len(found["refused"]) == 8
     assert all(told.startswith("No ") and " found for " in told for told in found["refused"].values()), found["refused"]
-    # 25 for each list, and one more for each page of the walk; 5 for one asset, or for the answer that there is none, and
-    # 25 for several. Refusals are free.
+    # 25 for each list, and one more for each page of the walk; 5 for one asset, or for the answer that there is none,
+    # and 25 for several. Refusals are free.
     charged = product.account()["total_consumed_credits"] - before
     assert charged == 3 * 25 + (len(ids) + 1) * 25 + 2 * 5 + 25
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from jsonschema import Draft202012Validator
 from solders.keypair import Keypair
 
-from actors.config import PricingConfig
 from actors.methods.catalog import DOCUMENTS, METHODS
 from actors.methods.entries import MethodRow
 from actors.methods.prices import BULK, RELAY, Availability, MethodClass
+from actors.pricing_config import PricingConfig
 
 from . import composed, trades
 from .both import Both, Said

@@ -12,7 +12,7 @@ from solders.keypair import Keypair
 from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
-from actors.config import PricingConfig
+from actors.pricing_config import PricingConfig
 
 from .both import Both, Said
 

@@ -5,11 +5,11 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-from actors.config import PricingConfig
 from actors.documents import endpoints
 from actors.documents.offer import Offer, StreamOffer, offer
 from actors.gateway.doors import http as door_http
 from actors.methods.prices import SUBSCRIPTIONS
+from actors.pricing_config import PricingConfig
 
 _ACTORS = Path(__file__).parents[2] / "actors"
 URL = "https://gateway.test"

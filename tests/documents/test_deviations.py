@@ -21,7 +21,7 @@ from schemathesis.core.failures import AcceptedNegativeData
 from schemathesis.hooks import should_keep_failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from actors.config import PaymentsConfig, PricingConfig
+from actors.config import PaymentsConfig
 from actors.documents import endpoints, openapi
 from actors.documents.offer import StreamOffer, offer
 from actors.documents.operation import Access
@@ -30,6 +30,7 @@ from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
 from actors.methods.accounts import BulkQuestion
+from actors.pricing_config import PricingConfig
 from actors.status import endpoints as status
 from actors.status.core import Health, Services
 from actors.status.products import Doors
@@ -73,7 +74,7 @@ class StatusDocuments:
     def health(self) -> tuple[int, dict[str, Any]]:
         return status.health_http_status(self._health), status.health_document(self._health, 5, 3, self._doors)
 
-    def pricing(self) -> dict[str, Any]:
+    def pricing(self, price_list: str = "") -> dict[str, Any]:
         return status.pricing_document(PaymentsConfig(), PricingConfig(), outcomes.PUBLISHED, self._doors)
 
     def capabilities(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Prices in words, as the documents have them."""
 
-from actors.config import PricingConfig
 from actors.documents.offer import StreamOffer, offer
+from actors.pricing_config import PricingConfig
 
 
 def test_each_kind_of_price_is_told() -> None:

@@ -8,12 +8,12 @@ import pytest
 from referencing import Registry
 from referencing.jsonschema import DRAFT7
 
-from actors.config import PricingConfig
 from actors.documents import openrpc
 from actors.documents.offer import StreamOffer, offer
 from actors.gateway.calls.admission import plans
 from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
+from actors.pricing_config import PricingConfig
 
 from .service import the_offer
 

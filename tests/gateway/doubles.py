@@ -13,6 +13,7 @@ from solders.transaction import Transaction
 from actors.accounts.api import AccountStanding, OwnerReply, OwnerUnavailable
 from actors.accounts.stream_times import StreamTimes
 from actors.calls import (
+    OTHER_PRICES,
     ChargeReply,
     ChargeRequest,
     Figures,
@@ -56,6 +57,7 @@ class OneAccount:
         self.holds: list[HoldRequest] = []
         self.refusal: str | None = None
         self.key = 0  # Number of the named key that is presented.
+        self.price_list = ""
         self.rate_left = self.rate_limit = 1_000
         self.settle_says_no = False
         self.in_doubt: set[bytes] = set()  # Operations of which the owner does not say that they stay charged.
@@ -81,10 +83,12 @@ class OneAccount:
         self.holds.append(request)
         if self.refusal is not None:
             return HoldReply(PUBKEY, 1, self.refusal, (), None)
+        told = Figures(self.available, self.rate_limit, self.rate_left, 1)
+        if request.price_list is not None and request.price_list != self.price_list:
+            return HoldReply(PUBKEY, 1, OTHER_PRICES, (), told, price_list=self.price_list)
         verdicts = tuple(self._admit(operation_at(request.operation, i), item) for i, item in enumerate(request.items))
-        return HoldReply(
-            PUBKEY, 1, None, verdicts, Figures(self.available, self.rate_limit, self.rate_left, 1), self.key
-        )
+        told = Figures(self.available, self.rate_limit, self.rate_left, 1)
+        return HoldReply(PUBKEY, 1, None, verdicts, told, self.key, price_list=self.price_list)
 
     async def ask_many(self, commands):
         """Answer ReadStanding for each."""

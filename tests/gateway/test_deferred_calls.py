@@ -4,11 +4,11 @@ import asyncio
 
 from actors.calls import REPLICA_ID_BYTES, SettleRequest
 from actors.clock import ManualClock
-from actors.config import PricingConfig
 from actors.errors import Err
 from actors.gateway.calls.admission import plans
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refusal_limits import RefusalLimits
+from actors.pricing_config import PricingConfig
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.gateway.doubles import PROOF, PUBKEY, REPLICA, TRANSACTION, OneAccount, ScriptedNode, a_call

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, Command, OwnerReply, OwnerUnavailable, Value
+from actors.accounts.price_list_commands import SetPriceList
 from actors.calls import (
     ChargeReply,
     ChargeRequest,
@@ -142,8 +143,8 @@ class Pages:
     def health(self) -> tuple[int, dict[str, Any]]:
         return 503, {"status": "starting"}
 
-    def pricing(self) -> dict[str, Any]:
-        return {"ok": True, "credits_per_usdc": 100_000}
+    def pricing(self, price_list: str = "") -> dict[str, Any]:
+        return {"ok": True, "credits_per_usdc": 100_000} | ({"list": price_list} if price_list else {})
 
     def capabilities(self) -> dict[str, Any]:
         return {"ok": True}
@@ -250,6 +251,10 @@ class World:
 
     async def grant(self, wallet: Wallet, credits: int) -> None:
         answer = await self.shard.ask(AdjustCredits(wallet.pubkey, credits, "test", f"grant-{next(self._grants)}"))
+        assert answer.refusal is None, answer
+
+    async def give_list(self, wallet: Wallet, name: str) -> None:
+        answer = await self.shard.ask(SetPriceList(wallet.pubkey, name))
         assert answer.refusal is None, answer
 
     async def balance(self, wallet: Wallet) -> int:

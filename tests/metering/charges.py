@@ -61,7 +61,7 @@ RELAYED: dict[str, list[Any]] = {
 
 
 class Prices(Pages):
-    def pricing(self) -> dict[str, Any]:
+    def pricing(self, price_list: str = "") -> dict[str, Any]:
         return pricing_document(Config().payments, Config().pricing, outcomes.PUBLISHED, Doors())
 
 

@@ -4,7 +4,6 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from actors.config import PricingConfig
 from actors.gateway.calls.admission import PLANS, AdmittedCall, admit, plans
 from actors.gateway.calls.jsonrpc import Call, parse
 from actors.methods import catalog
@@ -12,6 +11,7 @@ from actors.methods import rules as params
 from actors.methods.catalog import DOCUMENTS
 from actors.methods.forms import params_schema
 from actors.methods.prices import MethodClass
+from actors.pricing_config import PricingConfig
 
 _UNCALLABLE = (MethodClass.DENIED, MethodClass.ARCHIVE_HISTORY)
 

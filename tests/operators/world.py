@@ -16,6 +16,7 @@ from actors.launch.assembly.operating import account_document
 from actors.operator_config import OperatorConfig
 from actors.operators.endpoints import operator_pages
 from actors.operators.ports import NodesAnswer, OperatorParts, ProductLook
+from actors.pricing_config import PricingConfig
 from tests.gateway import world as gateway_world
 from tests.gateway.world import World
 
@@ -122,7 +123,8 @@ async def operated(config: OperatorConfig | None = None, **settings: Any) -> Asy
     accounts, transfers, nodes, running = Accounts(), WaitingTransfers(), TwoNodes(), StillProduct()
     owners: OwnersClient = accounts
     clock = settings.setdefault("clock", gateway_world.ManualClock())
-    parts = OperatorParts(owners, nodes, running, clock, transfers, account_document)
+    pricing = PricingConfig(**settings.get("pricing", {}))
+    parts = OperatorParts(owners, nodes, running, clock, transfers, account_document, pricing)
     settings["operator"] = config or OperatorConfig(token=SecretStr(TOKEN))
     pages = [*OperatorPage().pages(), *operator_pages(parts)]
     async with gateway_world.a_world(pages=pages, **settings) as world:

@@ -5,9 +5,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from actors.config import PaymentsConfig, PricingConfig
+from actors.config import PaymentsConfig
 from actors.methods.catalog import METHODS
+from actors.methods.price_lists import PriceList
 from actors.methods.prices import Availability
+from actors.pricing_config import PricingConfig
 from actors.status.core import Health, Services
 from actors.status.endpoints import capabilities_document, health_document, health_http_status, pricing_document
 from actors.status.products import Doors
@@ -90,6 +92,7 @@ def test_the_pricing_document_has_every_field() -> None:
     document = pricing()
     assert set(document) == {
         "ok",
+        "price_list",
         "credits_per_usdc",
         "minimum_deposit_usdc",
         "credit_expiry_days",
@@ -193,6 +196,36 @@ def test_configured_prices_are_published() -> None:
         "base_credits": 3,
         "available": True,
     }
+
+
+def test_a_price_list_is_published_to_its_accounts_row_by_row() -> None:
+    """Decisions, "Price lists": the same document at other prices, whole credits rounded up, events exactly."""
+    prices = PriceList("wholesale", 30, {"getBlock": 7, "bulk/getTokenBalances": 4, "executeSell": 9})
+    listed = pricing_document(PaymentsConfig(), PricingConfig(), OUTCOMES, Doors(), prices)
+    assert listed["price_list"] == {"name": "wholesale", "percent": 30}
+    names = ("getSlot", "getTransaction", "getBlock", "getBlocks", "getSendStatus", "requestAirdrop")
+    assert [listed["methods"][name]["credits"] for name in names] == [1, 2, 7, 8, 0, None]
+    assert listed["outcome_priced"]["sendAndConfirm"] == {"landing_credits": 15, "base_credits": 1, "available": True}
+    built = listed["percentage_priced"]
+    assert [(built[name]["build_credits"], built[name]["trade_percent"]) for name in sorted(built)] == [
+        (9, 30),
+        (8, 30),
+    ]
+    assert [row["credits"] for row in listed["bulk"].values()] == [1, 4, 2]
+    assert listed["relay"]["sendBundle"]["credits"] == 3 and listed["webhooks"]["account"]["credits"] == 1
+    streams = listed["streams"]
+    assert streams["websocket"] == {
+        "connect_credits": 2,
+        "credits_per_1000_notifications": 30,
+        "unsubscribe_credits": 0,
+        "available": False,
+    }
+    assert (streams["signals"]["history_credits"], streams["signals"]["history_events"]) == (3, 1_000)
+    assert streams["signals"]["credits_per_1000_events"] == 300 and "event_credits" not in streams["signals"]
+    assert streams["grpc"]["interval_credits"] == 18 and streams["grpc"]["interval_seconds"] == 60
+    assert listed.keys() == pricing().keys() and _floats(listed) == []
+    half = pricing_document(PaymentsConfig(), PricingConfig(), OUTCOMES, Doors(), PriceList("half", 50))["streams"]
+    assert half["websocket"]["notifications_per_credit"] == 20  # Where it is a whole number.
 
 
 def _floats(value: object) -> list[float]:

@@ -9,7 +9,7 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("release", "growing", "addresses", "units", "times", "clock", "errors", "provider_config"),
-    *("operator_config", "config", "config_loader"),
+    *("operator_config", "pricing_config", "config", "config_loader"),
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "gathered", "start_line", "side_program", "side_process", "leaving", "free_memory"),
@@ -61,6 +61,7 @@ OPEN = {
             "context_slots",
             "entries",
             "forms",
+            "price_lists",
             "prices",
             "rules",
             "signed_transactions",
@@ -129,14 +130,17 @@ OPEN = {
         "named_keys",
         "operations",
         "outbox",
+        "price_list",
+        "price_list_commands",
         "proven_roots",
         "signed_links",
         "receipts",
         "runway",
+        "told_lists",
         "usage",
     },
     # What open streams pay with and are ended by, and the ports of what is paid for.
-    "metering": {"meters", "minutes", "standing_watch"},
+    "metering": {"meter", "meters", "minutes", "standing_watch"},
     # Trees, statements and keys: a format, and the file that has it.
     "receipts": {"checks", "merkle", "root_keys", "roots_file", "statements"},
     # Generated messages: a format, not rules.

@@ -11,8 +11,9 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from actors.config import PricingConfig, TradesConfig
+from actors.config import TradesConfig
 from actors.launch_programs import pdas
+from actors.pricing_config import PricingConfig
 from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.upstream import replies

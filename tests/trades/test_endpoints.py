@@ -8,10 +8,11 @@ import pytest
 from solders.pubkey import Pubkey
 
 from actors.clock import ManualClock
-from actors.config import PricingConfig, TradesConfig
+from actors.config import TradesConfig
 from actors.errors import Err, Refusal
 from actors.methods.entries import encoded
 from actors.methods.trades import SellQuestion, SnipeQuestion
+from actors.pricing_config import PricingConfig
 from actors.trades.endpoints import Built, TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.trades.sol_price import CREDITS_MAX

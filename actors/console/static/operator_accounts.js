@@ -65,11 +65,11 @@ async function refreshAccount() {
   const button = (name, act, look = "") => h("button", { type: "button", class: look, "data-focus": name, click: () => act(account) }, name);
   const batches = account.credit_batches.map((batch) => [words(batch.source), count(batch.remaining), count(batch.credits), moment(batch.expires_at * 1000, false)]);
   show("account-facts",
-    h("div", { class: "actions" }, button("Give or take credits", adjustAccount, "primary"), button("Limits", limitAccount), account.status === "active" ? button("Suspend", suspendAccount, "danger") : button("Restore", restoreAccount)),
+    h("div", { class: "actions" }, button("Give or take credits", adjustAccount, "primary"), button("Limits", limitAccount), button("Price list", priceAccount), account.status === "active" ? button("Suspend", suspendAccount, "danger") : button("Restore", restoreAccount)),
     pairs([
       ["Public key", mono(account.pubkey)], ["Status", statusTag(account.status)], ["Balance", many(account.balance, "credit")], ["Used in all", many(account.total_consumed_credits, "credit")],
       ["Opened", moment(account.created_at * 1000, false)], ["Last deposit", last ? `${last.amount_usdc} USDC, ${moment(last.credited_at * 1000, false)}` : "none"], ["Its signature", last ? mono(last.signature) : null],
-      ["Limits", `${many(account.requests_per_second, "request")} a second, ${count(account.concurrency)} at a time`], ["Hourly limit", account.hourly_limit === null ? "none" : `${count(account.spent_this_hour)} of ${many(account.hourly_limit, "credit")} spent in this hour`],
+      ["Price list", account.price_list === "public" ? "public prices" : mono(account.price_list)], ["Limits", `${many(account.requests_per_second, "request")} a second, ${count(account.concurrency)} at a time`], ["Hourly limit", account.hourly_limit === null ? "none" : `${count(account.spent_this_hour)} of ${many(account.hourly_limit, "credit")} spent in this hour`],
       ["Named keys", account.named_keys === null ? "–" : count(account.named_keys)],
     ]),
     batches.length ? table("Credits by expiry", [["From", "wide"], ["Left", "number", "left"], ["Of", "number", "of"], ["Expires", "number", "expires"]], batches, "cards batches") : h("p", { class: "help" }, "It has no credits."));
@@ -102,6 +102,17 @@ async function suspendAccount({ pubkey }) {
 async function restoreAccount({ pubkey }) {
   const written = await filled("Restore the account", "Its paid calls are accepted again.", "Restore", [REASON]);
   if (written) await changeAccount(await askOperator(`accounts/${pubkey}/resume`, { method: "POST", body: written }), () => "The account is active: its paid calls are accepted again.");
+}
+
+async function priceAccount({ pubkey, price_list }) {
+  const answer = await askOperator("price-lists"), lists = answer.body?.price_lists?.filter((list) => list.in_settings) ?? [];
+  if (!answer.ok) return changeAccount(answer, () => "");
+  const own = (list) => Object.keys(list.methods).length, more = (list) => own(list) ? `, ${many(own(list), "method")} of their own` : "";
+  const told = lists.length ? `The settings have: ${lists.map((list) => `${list.name} (${list.percent} %${more(list)})`).join(", ")}.` : "The settings have no price list (pricing.lists).";
+  const written = await filled("Price list of the account", `It pays by it from its next call on; public stands for the prices of everybody. ${told}`, "Give the list",
+    [{ id: "name", label: "Price list", value: price_list, hint: "public", look: "mono" }], ({ name }) => name === "public" || lists.some((list) => list.name === name) ? "" : "The settings have no price list of this name.");
+  if (!written || written.name === price_list) return;
+  await changeAccount(await askOperator(`accounts/${pubkey}/price-list`, { method: "POST", body: { name: written.name } }), ({ account }) => account.price_list === "public" ? "The account pays the public prices." : `The account pays by the list ${account.price_list}.`);
 }
 
 async function limitAccount({ pubkey, requests_per_second, concurrency }) {

@@ -10,15 +10,16 @@ from types import MappingProxyType
 
 import msgspec
 
-from actors.calls import HoldItem
-from actors.config import PricingConfig
+from actors.calls import PUBLIC_PRICES, HoldItem
 from actors.errors import Err, Refusal
 from actors.gateway.calls.jsonrpc import Call
 from actors.methods import assets, catalog, prices
 from actors.methods import rules as params
 from actors.methods.entries import MethodRow
+from actors.methods.price_lists import PriceList
 from actors.methods.prices import Availability, MethodClass
 from actors.methods.values import shown
+from actors.pricing_config import PricingConfig
 from actors.upstream.replies import NodeAnswer
 
 _NAME_SHOWN_MAX = 64
@@ -37,7 +38,11 @@ CALLER_METHODS = tuple(row.name for row in catalog.METHODS.values() if row.for_c
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A callable method as the pipeline carries it out. ceiling: its price, fixed when a call is held."""
+    """A callable method as the pipeline carries it out. ceiling: its price, fixed when a call is held.
+
+    price_list: of which its prices are. None: of none, and they hold for every account: a payment has bought the call.
+    pieces: of how many equal parts the price is the sum. public: the same at the public prices; None: this is it.
+    """
 
     method: str
     ceiling: int
@@ -51,6 +56,10 @@ class Plan(msgspec.Struct, frozen=True):
     quoted: bool = False
     asks_node: bool = False  # One question to a node answers it, which nobody else needs to know of.
     cached_ceiling: int = 0  # Its price where the answer comes from the cache; 0: the same.
+    base: int = 0  # Of a deferred call: its price where it does not land.
+    price_list: str | None = PUBLIC_PRICES
+    pieces: int = 1
+    public: "Plan | None" = None
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
@@ -70,15 +79,50 @@ class AdmittedCall(msgspec.Struct, frozen=True):
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     deferred, quoted = (row.method_class is kind for kind in (MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD))
     credits = pricing.landing_credits if deferred else pricing.build_credits if quoted else row.credits
+    base = min(pricing.base_credits, pricing.landing_credits) if deferred else 0
     is_free = row.method_class in prices.FREE
     assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
     item = HoldItem(row.name, credits)
     sends = row.method_class in _SENDING
     takes_key = sends or row.method_class is MethodClass.TRADE_BUILD
     asks_node = row.availability is Availability.NODE and not (sends or deferred or quoted or row.for_caller)
-    cached = max(1, -(-credits * pricing.cached_percent // 100)) if asks_node else credits
     kind = sends, deferred, takes_key, quoted, asks_node
-    return Plan(row.name, credits, row.timeout_ms, (item,), *kind, cached if cached < credits else 0)
+    cached = cached_of(credits, pricing) if asks_node else 0
+    return Plan(row.name, credits, row.timeout_ms, (item,), *kind, cached, base)
+
+
+def cached_of(credits: int, pricing: PricingConfig) -> int:
+    """The price of a cached answer to a call of this price; 0: it has no price of its own."""
+    cached = max(1, -(-credits * pricing.cached_percent // 100))
+    return cached if cached < credits else 0
+
+
+def listed(plan: Plan, prices: PriceList, pricing: PricingConfig) -> Plan:
+    """The plan at the prices of this list."""
+    public = plan.public or plan
+    if prices.name == PUBLIC_PRICES:
+        return public
+    method, base = public.method, 0
+    if public.deferred:
+        ceiling, base = prices.landing(method, public.ceiling, public.base)
+    else:
+        ceiling = prices.credits(method, public.ceiling // public.pieces) * public.pieces
+    items = (HoldItem(method, ceiling, public.items[0].takes_unit),)
+    cached = cached_of(ceiling, pricing) if public.asks_node else 0
+    return msgspec.structs.replace(
+        public,
+        ceiling=ceiling,
+        items=items,
+        cached_ceiling=cached,
+        base=base,
+        price_list=prices.name,
+        public=public,
+    )
+
+
+def prices_of_outcome(plan: Plan) -> tuple[int, ...]:
+    """The price of a call that does not land, for its handler, where that is not the public one."""
+    return (plan.base,) if plan.deferred and plan.public is not None else ()
 
 
 def plans(

@@ -13,9 +13,13 @@ where the owner refuses the hold.
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import (
+    OTHER_PRICES,
     ChargeReply,
     ChargeRequest,
     HoldReply,
@@ -34,6 +38,14 @@ from actors.gateway.calls.known_accounts import KnownAccount, KnownAccounts
 from actors.gateway.calls.outcomes import Replies, Reply, whole
 from actors.gateway.calls.requests import Client
 from actors.upstream.replies import Node
+
+
+class OtherPrices(NamedTuple):
+    """The account has another price list: nothing was charged. call: with the node's answer, to be held by that one."""
+
+    call: AdmittedCall
+    held: HoldReply
+
 
 ALONE_SECONDS = 0.05  # A replica has had one call in flight at a time for so long.
 # Voids an operation whose answer does not leave, and counts the call: the reply, the end of its hold, what became of
@@ -73,7 +85,7 @@ class AskedAhead:
 
     async def run(
         self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: KnownAccount, client: Client | None
-    ) -> Replies:
+    ) -> Replies | OtherPrices:
         """Ask the node, judge its answer, hold and charge, and only then let the answer go."""
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
         known.is_asking = True
@@ -83,7 +95,7 @@ class AskedAhead:
         finally:
             known.is_asking = False
         ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
-        hold = HoldRequest(operation, proof, plan.items)
+        hold = HoldRequest(operation, proof, plan.items, price_list=plan.price_list)
         try:
             evidence = await evidence_of(admitted, operation, answer, ending.charged)
         except asyncio.CancelledError:
@@ -98,6 +110,8 @@ class AskedAhead:
             return Replies((ended,), None, known.figures, payer=ProvenProof(known.pubkey, known.key))
         held = found.held
         if held.refusal is not None:
+            if held.refusal == OTHER_PRICES:
+                return OtherPrices(msgspec.structs.replace(admitted, answer=answer), held)
             return whole(held)
         if found.settled is None:
             return outcomes.one_not_held(admitted, held)
@@ -120,7 +134,7 @@ class AskedAhead:
             self.learn(proof, found.held)
             return found
         self._known.forget(proof)
-        if request.settle.charged:
+        if request.settle.charged and found.held.refusal != OTHER_PRICES:  # An owner looks for an earlier charge first.
             # The request may have arrived twice, by a link that broke: it was refused now, and perhaps charged before.
             self._accounts.void(request.settle)
         return found

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import HoldItem, HoldReply, ProvenProof
+from actors.calls import OTHER_PRICES, HoldReply, ProvenProof
 from actors.errors import Err
 from actors.gateway.calls.admission import AdmittedCall
 
@@ -31,27 +31,29 @@ _R = TypeVar("_R")
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """The result of a hold. operation: of its first call; held_at: Unix seconds."""
+    """The result of a hold. operation: of its first call; held_at: Unix seconds. calls: at the prices that are held."""
 
     operation: bytes
     held: HoldReply
     held_at: int
+    calls: Sequence[AdmittedCall]
 
 
-# (items, who pays once the account is known), and (call, the result of its hold, its place in that hold).
-Hold = Callable[[tuple[HoldItem, ...], ProvenProof | None], Awaitable[Granted]]
+# (calls, who pays once the account is known), and (call, the result of its hold, its place in that hold).
+Hold = Callable[[Sequence[AdmittedCall], ProvenProof | None], Awaitable[Granted]]
 CarryOut = Callable[[AdmittedCall, Granted, int], Awaitable[_R]]
 GiveUp = Callable[[AdmittedCall, Granted, int], None]
 
 
 class BatchRun(Generic[_R]):
-    """results: after run(), the reply to each call, or the name of the Err that refused it.
+    """results: after run(), the reply to each call, or the name of the Err that refused it. calls: at their prices.
 
     give_up: called for each call that was held and not begun, because the request was cancelled at that moment.
     """
 
     def __init__(self, calls: Sequence[AdmittedCall], hold: Hold, carry_out: CarryOut[_R], give_up: GiveUp) -> None:
-        self._calls, self._hold, self._carry_out, self._give_up = calls, hold, carry_out, give_up
+        self.calls: list[AdmittedCall] = list(calls)
+        self._hold, self._carry_out, self._give_up = hold, carry_out, give_up
         self.results: list[_R | str] = [Err.INTERNAL_ERROR.name] * len(calls)
         self._waiting: deque[int] = deque()
         self._under_way = 0
@@ -60,11 +62,11 @@ class BatchRun(Generic[_R]):
 
     async def run(self) -> HoldReply:
         """Run the batch; give the reply to its first hold. With a refusal there, or OwnerUnavailable, nothing ran."""
-        granted = await self._hold(tuple(call.plan.items[0] for call in self._calls), None)
-        held = granted.held
+        granted = await self._hold(self.calls, None)
+        held, self.calls = granted.held, list(granted.calls)
         if held.refusal is not None:
             return held
-        assert len(held.verdicts) == len(self._calls)
+        assert len(held.verdicts) == len(self.calls)
         self._payer = held.payer
         started = []
         for index, verdict in enumerate(held.verdicts):
@@ -80,7 +82,7 @@ class BatchRun(Generic[_R]):
         finally:
             for index in started:  # A task that is cancelled before its first turn runs none of its code.
                 if index not in self._begun:
-                    self._give_up(self._calls[index], granted, index)
+                    self._give_up(self.calls[index], granted, index)
         for fault in done:
             if isinstance(fault, BaseException):
                 logger.error("a call of a batch failed", exc_info=fault)
@@ -92,7 +94,7 @@ class BatchRun(Generic[_R]):
         self._begun.add(index)
         try:
             while True:
-                self.results[index] = await self._carry_out(self._calls[index], granted, place)
+                self.results[index] = await self._carry_out(self.calls[index], granted, place)
                 place = 0
                 following = await self._next()
                 if following is None:
@@ -106,11 +108,14 @@ class BatchRun(Generic[_R]):
         while self._waiting:
             index = self._waiting.popleft()
             try:
-                granted = await self._hold(self._calls[index].plan.items, self._payer)
+                granted = await self._hold((self.calls[index],), self._payer)
             except OwnerUnavailable:
                 self.results[index] = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
                 continue
+            (self.calls[index],) = granted.calls
             verdict = granted.held.refusal or granted.held.verdicts[0]
+            if verdict == OTHER_PRICES:  # Of a call whose price was found by asking; it is not asked once more.
+                verdict = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
             if verdict is None:
                 return index, granted
             self.results[index] = verdict

@@ -72,15 +72,23 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
             call if isinstance(call, BadCall) else BadCall(call.id, over, _work(call), _known(call, plans))
             for call in calls
         ]
+    # What is left goes to a builder, as its price may be higher; without one to any call, as the account's price list
+    # may turn out to be another one (account_prices.py).
+    open_to_more = [at for at, call in enumerate(calls) if _is_quoted(call, plans)]
     limited: list[_One | BadCall] = []
-    for call, ceiling in zip(calls, ceilings, strict=True):
-        plan = plans.get(call.method) if isinstance(call, Call) else getattr(call, "plan", None)
-        if plan is not None and plan.quoted:
-            limited.append(msgspec.structs.replace(call, cost_max=ceiling + left))
-            left = 0
-        else:
+    for at, (call, ceiling) in enumerate(zip(calls, ceilings, strict=True)):
+        if isinstance(call, BadCall):
             limited.append(call)
+            continue
+        more = left if not open_to_more or at in open_to_more else 0
+        limited.append(msgspec.structs.replace(call, cost_max=ceiling + more))
+        left -= more
     return limited
+
+
+def _is_quoted(call: Call | BadCall | AdmittedCall, plans: Mapping[str, Plan]) -> bool:
+    plan = plans.get(call.method) if isinstance(call, Call) else getattr(call, "plan", None)
+    return plan is not None and plan.quoted
 
 
 def _known(call: Call | AdmittedCall, plans: Mapping[str, Plan]) -> str:

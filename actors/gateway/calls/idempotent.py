@@ -117,7 +117,7 @@ class IdempotentCalls:
         """Run a single call as Pipeline.single does. A call that moves no money ignores its key."""
         if key is None:
             return await self._pipeline.single(proof, call, client)
-        admitted = large_requests.admitted(call, self._pipeline.plans)
+        admitted = large_requests.admitted(call, self._pipeline.prices.plans_for(proof, (call,)))
         if isinstance(admitted, BadCall) or not admitted.plan.takes_key:
             return await self._pipeline.single(proof, admitted, client)
         work = self._pipeline.limited(proof, client, 1, lambda: self._single(proof, admitted, key, client))
@@ -161,6 +161,7 @@ class IdempotentCalls:
         return self._pipeline.counted(proof, client, done)
 
     async def _claimed(self, admitted: AdmittedCall, key: bytes, held: HoldReply) -> Replies:
+        admitted = self._pipeline.prices.told_by(held, admitted)
         try:
             claimed = await self._claim(_scope_of(held), key, fingerprint_of(admitted.plan.method, admitted.params))
         except KeysUnavailable as error:
@@ -207,7 +208,7 @@ class IdempotentCalls:
                 return _replies(ended(admitted.id, end), held, None)
             admitted = end
         if verdict is Verdict.RUN:
-            granted = await self._accounts.hold(HoldRequest(record.operation, held.payer, admitted.plan.items))
+            admitted, granted = await self._pipeline.held_one(record.operation, held.payer, admitted)
             if granted.refusal is not None or granted.verdicts[0] is not None:
                 await self._forget(record)
                 if granted.refusal is not None:

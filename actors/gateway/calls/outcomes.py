@@ -28,7 +28,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from actors.calls import Figures, HoldReply, Outcome, ProvenProof, SettleReply, SettleRequest
+from actors.calls import OTHER_PRICES, Figures, HoldReply, Outcome, ProvenProof, SettleReply, SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import AdmittedCall, Plan
 from actors.gateway.calls.known_accounts import KnownAccount
@@ -74,6 +74,9 @@ _HOLD_DETAILS = {
 }
 
 
+PRICES_CHANGED = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the prices of this account changed while the call was priced; ask again"
+)
 _NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key is not allowed to call it")
 _ANSWERED = int(Outcome.ANSWERED)
 
@@ -185,9 +188,13 @@ class Replies(msgspec.Struct):
 
 def whole(held: HoldReply) -> Replies:
     assert held.refusal is not None
-    err = Err[held.refusal]
     remaining = None if held.figures is None else held.figures.credits_remaining
-    return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining, payer_of(held))
+    if held.refusal == OTHER_PRICES:
+        refusal = PRICES_CHANGED
+    else:
+        err = Err[held.refusal]
+        refusal = Refusal(err, _HOLD_DETAILS.get(err, ""))
+    return Replies((), refusal, held.figures, remaining, payer_of(held))
 
 
 def payer_of(held: HoldReply) -> ProvenProof | None:

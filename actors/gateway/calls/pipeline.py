@@ -10,45 +10,41 @@ cancelled_requests.py.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import (
-    REPLICA_ID_BYTES,
+    OTHER_PRICES,
     Figures,
-    HoldItem,
     HoldReply,
     HoldRequest,
     Outcome,
     Proof,
     ProvenProof,
-    SettleReply,
-    SettleRequest,
     WalletProof,
-    lasting_prefix,
     operation_at,
 )
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
+from actors.gateway.calls.account_prices import HOLDS_MAX, AccountPrices, Calls, price_list_of
 from actors.gateway.calls.admission import PLANS, AdmittedCall, Plan
-from actors.gateway.calls.asked_ahead import AskedAhead
+from actors.gateway.calls.asked_ahead import AskedAhead, OtherPrices
 from actors.gateway.calls.batches import BatchRun, Granted
 from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of, hash_for
+from actors.gateway.calls.carrying_out import CarryingOut
 from actors.gateway.calls.free_work import FreeWork, Reads
 from actors.gateway.calls.jsonrpc import BadCall
 from actors.gateway.calls.large_requests import AnyCall, LargeRequests, admitted, cost_of_work
-from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
+from actors.gateway.calls.operation_names import OperationNames
+from actors.gateway.calls.outcomes import PRICES_CHANGED, Replies, Reply, ended, not_held, release_of, whole
 from actors.gateway.calls.quoted import QuotedCalls, QuotedEnd, is_quoted
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.calls.requests import Client
 from actors.gateway.calls.unproven_calls import SHARE, UnprovenCalls
 from actors.telemetry.metrics import Metrics
-from actors.upstream.account_view import AccountView, under
-from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAnswer, QuoteHandler
+from actors.upstream.replies import CallerHandler, Node, QuoteHandler
 
 _RELEASED = int(Outcome.RELEASED)
 _SHED = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many calls in flight here")
@@ -59,7 +55,8 @@ class Pipeline:
     """Belongs to one event loop. replica_id: random bytes of this process, which make its operation ids unique.
 
     limits: counts every refusal and remembers good credentials; payments/authentication.py asks it which callers have
-    to wait. client: of a request; None where a cancelled request always means that its client left.
+    to wait. client: of a request; None where a cancelled request always means that its client left. prices: of each
+    account; None: all pay those of `plans`.
     """
 
     def __init__(
@@ -75,28 +72,32 @@ class Pipeline:
         callers: Mapping[str, CallerHandler] | None = None,
         quotes: Mapping[str, QuoteHandler] | None = None,
         notes: CallNotes | None = None,
+        prices: AccountPrices | None = None,
         free_work: FreeWork | None = None,
     ) -> None:
-        assert len(replica_id) == REPLICA_ID_BYTES, len(replica_id)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
-        self._replica_id = replica_id
-        self._deferred_prefix = lasting_prefix(replica_id)  # For holds that another process ends.
-        self.plans, self._callers = plans, callers or {}
-        self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations)
-        self._operations, self._messages = 0, 0  # Messages to owners, to know an account's newest figures.
+        self._operations = OperationNames(replica_id)
+        self._take_operations, self.start_over = self._operations.take, self._operations.start_over
+        self.prices = prices or AccountPrices(plans=plans)
+        self.plans, self._told = self.prices.plans, self.prices.told
+        self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations, self.prices)
         self._in_flight, self._in_flight_max = 0, in_flight_max
         self._unproven = UnprovenCalls(in_flight_max // SHARE, limits)
-        self.large, self._reads = LargeRequests(), Reads(node, clock, free_work)
+        self.large = LargeRequests()
         self._metrics, self.notes = metrics or Metrics(), notes or CallNotes(None, clock)
         self._cancelled = CancelledRequests(accounts, clock, self._metrics)
-        self._ahead = AskedAhead(accounts, node, clock, self._cancelled, self._ended)
+        reads = Reads(node, clock, free_work)
+        self._carrying = CarryingOut(accounts, node, reads, clock, callers or {}, self._cancelled, self._metrics)
+        self._carry_out, self.ask = self._carrying.call, self._carrying.ask
+        self._ahead = AskedAhead(accounts, node, clock, self._cancelled, self._carrying.ended)
 
     async def single(self, proof: Proof, call: AnyCall, client: Client | None = None) -> Replies:
         """Run a single call. A refusal of the call is in items[0]; a refusal of the request, as AUTH_FAILED, is not.
 
         call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
-        began, end = self._clock.monotonic(), admitted(call, self.plans)
+        plans = self.prices.plans_for(proof, (call,)) if self._told.names else self.plans
+        began, end = self._clock.monotonic(), admitted(call, plans)
         if isinstance(end, BadCall):
             return await self.refuse(proof, end, client)
         if end.plan.quoted and end.answer is None:
@@ -110,15 +111,35 @@ class Pipeline:
         done = await self.notes.noting(work, (call,))
         return self.counted(proof, client, done, (BadCall(call.id, call.refusal, max(cost, call.cost)),))
 
-    async def _single(self, proof: Proof, admitted: AdmittedCall, client: Client | None) -> Replies:
-        operation = self._take_operations(1, admitted.plan.deferred)
+    async def _priced_anew(
+        self, proof: Proof, call: AdmittedCall, held: HoldReply, client: Client | None, holds: int
+    ) -> Replies:
+        """Run a call by the list that its account's owner has told: nothing was held or charged by another one."""
+        made = self.prices.anew(proof, (call,), held)
+        if isinstance(made, Refusal):
+            reply = Reply(call.id, None, made)
+            return self.counted(proof, client, Replies((reply,), None, held.figures, payer=held.payer), (call,))
+        if made is None or holds >= HOLDS_MAX:
+            return self.counted(proof, client, whole(held), (call,))
+        return await self._single(proof, made[0], client, holds + 1)
+
+    async def _single(self, proof: Proof, admitted: AdmittedCall, client: Client | None, holds: int = 1) -> Replies:
+        if self._told.names:
+            admitted = self.prices.expected(proof, admitted)
+        operation, plan = self._take_operations(1, admitted.plan.deferred), admitted.plan
         known = self._ahead.known(proof, admitted)
         if known is not None:
             done = await self._ahead.run(proof, admitted, operation, known, client)
+            if isinstance(done, OtherPrices):
+                return await self._priced_anew(proof, done.call, done.held, client, holds)
             return self.counted(proof, client, done, (admitted,))
         held_at = self._clock.now()
-        held = await self._hold(HoldRequest(operation, proof, admitted.plan.items, reads_view=admitted.monotonic))
+        held = await self._hold(
+            HoldRequest(operation, proof, plan.items, reads_view=admitted.monotonic, price_list=plan.price_list)
+        )
         if held.refusal is not None:
+            if held.refusal == OTHER_PRICES:
+                return await self._priced_anew(proof, admitted, held, client, holds)
             return self.counted(proof, client, whole(held), (admitted,))
         if held.verdicts[0] is not None:
             return self.counted(proof, client, outcomes.one_not_held(admitted, held), (admitted,))
@@ -130,7 +151,8 @@ class Pipeline:
     async def batch(self, proof: Proof, calls: Sequence[AnyCall], client: Client | None = None) -> Replies:
         """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
         began = self._clock.monotonic()
-        ends = await self.large.admitted(lambda: self._limits.name_of(proof, client), calls, self.plans)
+        plans = self.prices.plans_for(proof, calls)
+        ends = await self.large.admitted(lambda: self._limits.name_of(proof, client), calls, plans)
         if isinstance(ends, Refusal):
             return Replies((), ends, None)
         verdicts = [end if isinstance(end, AdmittedCall) else end.refusal for end in ends]
@@ -183,11 +205,7 @@ class Pipeline:
 
     def take_lasting_operation(self) -> bytes:
         """An operation that outlives this process: no owner ends it because this process ended."""
-        return self._take_operations(1, deferred=True)
-
-    def start_over(self, replica_id: bytes) -> None:
-        """Name operations by this replica id from now on: an owner has given up the one before."""
-        self._replica_id = replica_id
+        return self._take_operations(1, lasting=True)
 
     def undelivered(self, replies: Sequence[Reply], client: Client | None) -> None:
         """Settle the charges of answers that a door could not give, because their request was cancelled."""
@@ -197,12 +215,30 @@ class Pipeline:
         """Wait for the settlements of cancelled requests."""
         await self._cancelled.drain()
 
+    async def held_one(
+        self, operation: bytes, payer: ProvenProof, call: AdmittedCall
+    ) -> tuple[AdmittedCall, HoldReply]:
+        """Hold one call that has an operation already; with it, the call at the price that is held."""
+        return await self.prices.held_one(self._accounts, operation, payer, call)
+
     # --- the steps
 
     async def _run(
         self, proof: Proof, calls: Sequence[AnyCall], verdicts: Sequence[QuotedEnd], client: Client | None
     ) -> Replies:
-        """Run a batch: first the calls that find their own price are answered, then all that cost are held and run."""
+        """Run a batch: first the calls that find their own price are answered, then all that cost are held and run.
+        Prices that were found by a list which the account has no more are found once more."""
+        for _ in range(HOLDS_MAX):
+            done = await self._run_once(proof, calls, verdicts, client)
+            if done.refusal is not PRICES_CHANGED or not any(map(is_quoted, verdicts)):
+                break
+            if isinstance(proof, WalletProof):  # Its nonce was used before the prices were asked for.
+                proof = ProvenProof(proof.pubkey)
+        return done
+
+    async def _run_once(
+        self, proof: Proof, calls: Sequence[AnyCall], verdicts: Sequence[QuotedEnd], client: Client | None
+    ) -> Replies:
         proven, figures, payer = proof, None, None
         if any(map(is_quoted, verdicts)):
             held, verdicts = await self.quoted.price(proof, verdicts)
@@ -281,14 +317,24 @@ class Pipeline:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
         reads_view = any(call.monotonic for call in admitted)
 
-        async def hold(items: tuple[HoldItem, ...], payer: ProvenProof | None) -> Granted:
-            operation, held_at = self._take_operations(len(items), deferred), self._clock.now()
-            self._messages = message = self._messages + 1
-            held = await self._hold(HoldRequest(operation, payer or proof, items, reads_view=reads_view))
-            if held.figures is not None:
-                figures.append((message, held.figures))
-                self._limits.confirmed(proof, held)
-            return Granted(operation, held, held_at)
+        async def hold(calls: Calls, payer: ProvenProof | None) -> Granted:
+            operation, held_at, payer_proof = b"", 0, payer or proof
+
+            async def ask(calls: Calls) -> HoldReply:
+                nonlocal operation, held_at
+                operation, held_at = self._take_operations(len(calls), deferred), self._clock.now()
+                self._carrying.messages = message = self._carrying.messages + 1
+                items, prices = tuple(call.plan.items[0] for call in calls), price_list_of(calls)
+                held = await self._hold(
+                    HoldRequest(operation, payer_proof, items, reads_view=reads_view, price_list=prices)
+                )
+                if held.figures is not None:
+                    figures.append((message, held.figures))
+                    self._limits.confirmed(proof, held)
+                return held
+
+            calls, held = await self.prices.held(payer_proof, calls, ask)
+            return Granted(operation, held, held_at, calls)
 
         async def carry_out(item: AdmittedCall, granted: Granted, index: int) -> Reply:
             operation = operation_at(granted.operation, index)
@@ -312,89 +358,7 @@ class Pipeline:
         left = newest.credits_remaining
         ends = [
             Reply(item.id, None, not_held(end, item.plan.ceiling, left)) if isinstance(end, str) else end
-            for item, end in zip(admitted, batch.results, strict=True)
+            for item, end in zip(batch.calls, batch.results, strict=True)
         ]
         known = [(message, left), *((end.told, end.credits_remaining) for end in ends)]
         return Replies(ends, None, newest, max(known, key=lambda pair: pair[0])[1], held.payer)
-
-    async def _carry_out(
-        self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, client: Client | None
-    ) -> Reply:
-        """Ask the node, judge its answer, settle, and only then let the answer go."""
-        plan, began = admitted.plan, self._clock.monotonic()
-        view = AccountView(held.view) if admitted.monotonic else None
-        try:
-            if admitted.answer is not None:
-                answer = admitted.answer
-            elif plan.sends:
-                answer = await self._send(admitted, release_of(admitted, operation, held, held_at))
-            elif plan.method in self._callers:
-                answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
-            else:
-                hash_for(admitted)
-                answer = await under(view, self._reads.call, plan, admitted.params, held.pubkey)
-            if isinstance(answer, DeferredAnswer):
-                assert held.figures is not None
-                left, named = held.figures.credits_remaining, operation if answer.posted else b""
-                return Reply(admitted.id, answer, None, left, posted=answer.posted, operation=named)
-            ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
-        except _TakenOver:
-            raise asyncio.CancelledError from None
-        except BaseException:
-            self._cancelled.call(release_of(admitted, operation, held, held_at))
-            raise
-        try:
-            evidence = await evidence_of(admitted, operation, answer, ending.charged)
-        except asyncio.CancelledError:
-            self._cancelled.post(outcomes.settle_of(plan, operation, held, ending, held_at), client)
-            raise
-        settle = outcomes.settle_of(plan, operation, held, ending, held_at, evidence, view)
-        self._messages = message = self._messages + 1
-        settled: SettleReply | None
-        try:
-            settled = await self._accounts.settle(settle)
-        except OwnerUnavailable:
-            settled = None
-        except asyncio.CancelledError:
-            if settle.charged:
-                self._cancelled.post(settle, client)
-            else:
-                self._cancelled.call(settle)
-            raise
-        return self._ended(
-            outcomes.settled_reply(admitted.id, answer, ending, settle, settled, held, message), settle, settled, began
-        )
-
-    def _ended(self, reply: Reply, settle: SettleRequest, settled: SettleReply | None, began: float) -> Reply:
-        """Count a call, and void it where its answer does not leave."""
-        if outcomes.must_be_voided(settle, settled):
-            self._accounts.void(settle)
-        charged, outcome = (0, _RELEASED) if reply.charge is None else (settle.charged, settle.outcome)
-        self._metrics.call_ended(settle.method, outcome, charged, self._clock.monotonic() - began)
-        return reply
-
-    async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
-        """Ask the node to send. When the client leaves, the send goes on and is settled without it."""
-        plan = admitted.plan
-        call = asyncio.ensure_future(self.ask(admitted, settle))
-        try:
-            return await asyncio.shield(call)
-        except asyncio.CancelledError:
-            self._cancelled.send(call, plan.ceiling, settle)
-            raise _TakenOver from None
-
-    def ask(self, admitted: AdmittedCall, release: SettleRequest) -> Coroutine[Any, Any, NodeAnswer]:
-        """Ask whoever answers this method. release: the end of its hold, which a deferred call takes over."""
-        method, timeout_ms = admitted.plan.method, admitted.plan.timeout_ms
-        if method in self._callers:
-            return self._callers[method](admitted.params, release, timeout_ms)
-        return self._node.call(method, admitted.params, timeout_ms)
-
-    def _take_operations(self, count: int, deferred: bool = False) -> bytes:
-        first = self._operations
-        self._operations += count
-        return (self._deferred_prefix if deferred else self._replica_id) + first.to_bytes(8, "big")
-
-
-class _TakenOver(Exception):
-    """The client left, and a background task settles the call."""

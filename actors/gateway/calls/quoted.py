@@ -29,10 +29,11 @@ from typing import TypeGuard
 import msgspec
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
-from actors.calls import Figures, HoldItem, HoldReply, HoldRequest, Proof, ProvenProof
+from actors.calls import PUBLIC_PRICES, Figures, HoldItem, HoldReply, HoldRequest, Proof, ProvenProof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import outcomes
+from actors.gateway.calls.account_prices import AccountPrices
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.outcomes import Reply
 from actors.upstream.account_view import AccountView, under
@@ -56,9 +57,10 @@ class QuotedCalls:
         handlers: Mapping[str, QuoteHandler],
         clock: Clock,
         take_operations: Callable[[int], bytes],
+        prices: AccountPrices,
     ) -> None:
         self._accounts, self._handlers, self._clock = accounts, handlers, clock
-        self._take_operations = take_operations
+        self._take_operations, self._prices = take_operations, prices
         self._second = 0
         self._in_second: dict[ProvenProof, int] = {}
         self._at_once: Counter[ProvenProof | bytes] = Counter()  # Of each payer; of all named keys of an account.
@@ -76,6 +78,8 @@ class QuotedCalls:
         held = await self._accounts.hold(HoldRequest(operation, proof, items, reads_view=reads_view))
         if held.refusal is not None:
             return held, verdicts
+        verdicts = self._by_list(proof, held, verdicts)
+        quoted = [end for end in verdicts if is_quoted(end)]
         places = asyncio.Semaphore(QUOTES_PER_BATCH)
 
         async def end_of(call: AdmittedCall, verdict: str | None) -> QuotedEnd:
@@ -84,6 +88,13 @@ class QuotedCalls:
 
         ends = iter(await asyncio.gather(*map(end_of, quoted, held.verdicts)))
         return held, [next(ends) if is_quoted(end) else end for end in verdicts]
+
+    def _by_list(self, proof: Proof, held: HoldReply, verdicts: Sequence[QuotedEnd]) -> Sequence[QuotedEnd]:
+        """The calls at the prices of the list that the owner has just told, those with a fixed price too: they are held
+        together."""
+        if held.price_list or self._prices.told.names:
+            self._prices.told.learn(proof, held.price_list)
+        return [self._prices.told_by(held, end) if isinstance(end, AdmittedCall) else end for end in verdicts]
 
     async def one(self, call: AdmittedCall, held: HoldReply, verdict: str | None) -> QuotedEnd:
         """Answer and price one call. held: the reply by which the owner has proven the credential. verdict: of it, on
@@ -97,7 +108,12 @@ class QuotedCalls:
         try:
             # The answer names no slot, so it does not raise the floor.
             view = AccountView(held.view) if call.monotonic else None
-            answer = await under(view, self._handlers[call.plan.method], call.params, held.pubkey, call.plan.timeout_ms)
+            asked = call.params, held.pubkey, call.plan.timeout_ms
+            if call.plan.public is None:
+                answer = await under(view, self._handlers[call.plan.method], *asked)
+            else:
+                prices = self._prices.list_of(call.plan.price_list or PUBLIC_PRICES)
+                answer = await under(view, self._handlers[call.plan.method], *asked, prices)
         finally:
             self._at_once.subtract(names)
             for name in names:

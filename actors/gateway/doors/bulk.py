@@ -20,6 +20,8 @@ from actors.gateway.calls.answers import served_by
 from actors.gateway.calls.consistency import one_monotonic, parse_consistency
 from actors.gateway.calls.cost_limits import one_within_limit
 from actors.gateway.calls.disconnects import unless_disconnected
+from actors.gateway.calls.limited_calls import LimitedCalls
+from actors.gateway.calls.outcomes import Replies
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
 from actors.gateway.calls.replies import ErrorReplies, Response
@@ -42,35 +44,57 @@ _CHECKS: dict[str, Callable[[Any, str], None]] = {
 
 
 class BulkDoor:
-    def __init__(self, authenticator: Authenticator, pipeline: Pipeline, errors: ErrorReplies, clock: Clock) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        pipeline: Pipeline,
+        errors: ErrorReplies,
+        clock: Clock,
+        limited: LimitedCalls,
+    ) -> None:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
+        self._limited = limited
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on one of ROWS. Raises ClientLeftError."""
         client, row = request.client, ROWS[request.path]
         assert type(client) is AsgiClient
         pays = request.pays and self._authenticator.takes_payments
-        if pays and isinstance(_admit(request, row), AdmittedCall):  # Else the list costs nothing.
+        if pays and isinstance(
+            one_within_limit(_admit(request, row), request.max_credits), AdmittedCall
+        ):  # Else the list costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
             caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             return self._errors.reply(caller, request)
-        call = _admit(request, row)
+        proof, call = caller.proof, _admit(request, row)
         if caller.credits_max is not None:
-            (call,) = within([call], caller.credits_max)
-        done = await unless_disconnected(client, self._pipeline.single(caller.proof, call, client))
-        refusal = done.refusal or done.items[0].refusal
-        if refusal is not None:
-            response = self._errors.reply(refusal, request)
+            (call,) = within([one_within_limit(call, request.max_credits)], caller.credits_max)
+        else:
+            limited = await self._limited.one(proof, call, client, request.max_credits)
+            if isinstance(limited, Replies):
+                return self._refused(request, limited)
+            proof, call = limited.proof, limited.calls
+        done = await unless_disconnected(client, self._pipeline.single(proof, call, client))
+        if done.refusal is not None or done.items[0].refusal is not None:
+            response = self._refused(request, done)
         else:
             answer, charge = done.items[0].answer, done.items[0].charge
             assert answer is not None
             response = Response(200, answer.value(), served_by((answer,)), () if charge is None else (charge,))
             response.is_free = charge is None
+            if done.figures is not None:
+                headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        response.headers += caller.headers
+        return response
+
+    def _refused(self, request: Request, done: Replies) -> Response:
+        refusal = done.refusal or done.items[0].refusal
+        assert refusal is not None
+        response = self._errors.reply(refusal, request)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
-        response.headers += caller.headers
         return response
 
 
@@ -80,11 +104,12 @@ def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
     if isinstance(admitted, Refusal):
         cost = cost_of(body_bytes=len(request.body), brackets=jsonrpc.brackets_of(request.body))
         return jsonrpc.BadCall(jsonrpc.NO_ID, admitted, cost, row.name)
-    wanted = request.consistency is not None and parse_consistency(request.consistency)
-    if isinstance(wanted, Refusal):  # Before the limit, as what cannot be read is on every path.
+    if request.consistency is None:
+        return admitted
+    wanted = parse_consistency(request.consistency)
+    if isinstance(wanted, Refusal):
         return jsonrpc.BadCall(jsonrpc.NO_ID, wanted, cost_of(body_bytes=len(request.body)), row.name)
-    limited = one_within_limit(admitted, request.max_credits)
-    return one_monotonic(limited) if wanted else limited
+    return one_monotonic(admitted) if wanted else admitted
 
 
 def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
@@ -92,8 +117,9 @@ def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
     asked = _asked(body, row)
     if isinstance(asked, Refusal):
         return asked
-    ceiling = row.credits_per_item * len(asked.items)
-    plan = Plan(row.name, ceiling, row.timeout_ms, (HoldItem(row.name, ceiling),), sends=False)
+    pieces = len(asked.items)
+    ceiling = row.credits_per_item * pieces
+    plan = Plan(row.name, ceiling, row.timeout_ms, (HoldItem(row.name, ceiling),), sends=False, pieces=pieces)
     return AdmittedCall(jsonrpc.NO_ID, plan, encoded(asked))
 
 

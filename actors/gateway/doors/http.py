@@ -103,10 +103,9 @@ class HttpDoor:
         authenticator, errors, keyed = parts.authenticator, parts.errors, parts.keyed
         self.authenticator = authenticator
         self.deposit_instructions = errors.deposit["instructions"]  # For doors that answer with a text alone.
-        self._errors, self._addresses = errors, parts.addresses
         self._operators = OperatorGuard(config.operator, parts.addresses)
-        self._pipeline, self._keyed = parts.pipeline, keyed
-        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, parts.offered)
+        self._errors, self._addresses, self._pipeline, self._keyed = errors, parts.addresses, parts.pipeline, keyed
+        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, parts.limited, parts.offered)
         self._mcp = McpDoor(
             authenticator,
             self._pipeline,
@@ -119,10 +118,11 @@ class HttpDoor:
             gateway.mcp_refusals_as_200,
             parts.confirming,
             parts.long_sends,
+            parts.limited,
         )
-        self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
-        self._quote = QuoteDoor(authenticator, self._pipeline, errors, clock, parts.offered, config.pricing)
-        self._relay = RelayDoor(authenticator, keyed, errors, clock, dependencies.relay)
+        self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock, parts.limited)
+        self._quote = QuoteDoor(authenticator, self._pipeline, errors, clock, parts.callers)
+        self._relay = RelayDoor(authenticator, keyed, errors, clock, parts.limited, dependencies.relay)
         self._routes = Routes(
             config,
             dependencies.accounts,
@@ -136,14 +136,14 @@ class HttpDoor:
             dependencies.deposits,
             payment_terms.discovery(config.payments, parts.public_url, _payable(dependencies.relay)),
             parts.public_url,
+            parts.pricing,
         )
         taken = (*_SHORT, door_quote.PATH, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
         self._pages = PageDoor(
             PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
         )
         self._has_console = self._pages.find(_CONSOLE) is not None
-        self._streams = StreamedAnswers()
-        self._leaving = dependencies.leaving
+        self._streams, self._leaving = StreamedAnswers(), dependencies.leaving
         if self._leaving is not None:
             self._leaving.add(self._streams)
         self._delayed = DelayedRefusals()

@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.accounts.api import AccountsClient
+from actors.accounts.told_lists import ToldLists
 from actors.call_log.core import RecentCalls
 from actors.calls import REPLICA_ID_BYTES
 from actors.clock import Clock
 from actors.config import Config
+from actors.gateway.calls.account_prices import AccountPrices
 from actors.gateway.calls.address_limits import AddressLimits, address_of
 from actors.gateway.calls.admission import Plan, plans
 from actors.gateway.calls.call_notes import CallNotes
 from actors.gateway.calls.free_work import FreeWork
 from actors.gateway.calls.idempotent import IdempotentCalls
+from actors.gateway.calls.limited_calls import LimitedCalls
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.proven_callers import ProvenCallers
 from actors.gateway.calls.refusal_limits import RefusalLimits
@@ -24,6 +27,7 @@ from actors.gateway.calls.replies import ErrorReplies
 from actors.gateway.doors.mcp.confirming import CallConfirmations
 from actors.gateway.doors.mcp.long_sends import LongSends
 from actors.gateway.doors.websocket.door import StreamService
+from actors.gateway.pages.pricing import PricingPage
 from actors.gateway.pages.routes import DepositConfirmer, StatusPages
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.sign_in import SignIn
@@ -67,6 +71,7 @@ class Dependencies:
     leaving: Leaving | None = None  # Ends the streams of this process when it leaves.
     recent: RecentCalls | None = None  # Is told each call; None: no log of calls is kept.
     relay: bool = False  # Whether the node answers the methods of prices.RELAY.
+    told: ToldLists = field(default_factory=ToldLists)  # Which price lists callers of this process have.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,9 @@ class DoorParts:
     authenticator: Authenticator
     offered: Mapping[str, Plan]
     pipeline: Pipeline
+    callers: ProvenCallers
+    limited: LimitedCalls
+    pricing: PricingPage
     keyed: IdempotentCalls
     confirming: CallConfirmations
     long_sends: LongSends
@@ -111,6 +119,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         config.identity, clock, sign_in, limits, payments, lambda client: address_of(client, trusted)
     )
     offered = plans(config.pricing, {*dependencies.callers, *dependencies.quotes}, dependencies.relay)
+    prices = AccountPrices(config.pricing, offered, dependencies.told)
     pipeline = Pipeline(
         dependencies.accounts,
         dependencies.node,
@@ -123,6 +132,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         dependencies.callers,
         dependencies.quotes,
         CallNotes(dependencies.recent, clock),
+        prices,
         FreeWork(config.lookups.free_node_calls_per_minute),
     )
     keyed = IdempotentCalls(
@@ -134,9 +144,14 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         metrics,
     )
     callers = ProvenCallers(dependencies.accounts, pipeline)
-    confirming = CallConfirmations(secret, callers, keyed, clock, offered, config.pricing, randomness)
+    limited = LimitedCalls(prices, callers)
+    pricing = PricingPage(
+        dependencies.accounts, dependencies.status, authenticator, addresses.refusal, prices.are_listed
+    )
+    confirming = CallConfirmations(secret, callers, keyed, clock, prices, config.pricing, randomness)
     return DoorParts(
-        *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline, keyed),
+        *(public_url, replica_id, terms, errors, addresses, payments, authenticator, offered, pipeline),
+        *(callers, limited, pricing, keyed),
         confirming,
         LongSends(secret, callers, pipeline, keyed, clock, randomness),
     )

@@ -7,27 +7,27 @@ The price of a builder (executeSnipe, executeSell) depends on the chain, and its
 handler works for accounts alone: so such a call needs a credential, and takes a rate unit (calls/quoted.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import orjson
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import Figures
+from actors.calls import PUBLIC_PRICES, Figures, Proof
 from actors.clock import Clock
-from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, jsonrpc, replies
-from actors.gateway.calls.admission import AdmittedCall, Plan
+from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.consistency import MALFORMED, is_malformed
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.large_requests import LARGE_BYTES, LargeRequests
-from actors.gateway.calls.outcomes import whole
+from actors.gateway.calls.outcomes import Replies, whole
 from actors.gateway.calls.pipeline import Pipeline
+from actors.gateway.calls.proven_callers import ProvenCallers
 from actors.gateway.calls.quoted import QuotedEnd, is_quoted
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import Request
-from actors.gateway.pages.routes import OWNER_GONE
+from actors.gateway.pages.callers import OWNER_GONE
 from actors.gateway.payments.authentication import Authenticator
 from actors.upstream.replies import NodeAnswer
 
@@ -47,20 +47,29 @@ class _Price(NamedTuple):
     error: bytes = b""
 
 
-class QuoteDoor:
-    """plans: of the callable methods, at their prices; pricing: where these come from."""
+class _Asker(NamedTuple):
+    """Who asks for a price. proof None: nobody who was proven."""
 
+    proof: Proof | None = None
+    price_list: str = PUBLIC_PRICES
+    figures: Figures | None = None
+
+
+_NOBODY = _Asker()
+
+
+class QuoteDoor:
     def __init__(
         self,
         authenticator: Authenticator,
         pipeline: Pipeline,
         errors: ErrorReplies,
         clock: Clock,
-        plans: Mapping[str, Plan],
-        pricing: PricingConfig,
+        callers: ProvenCallers,
     ) -> None:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
-        self._plans, self._base_credits = plans, pricing.base_credits
+        self._prices = pipeline.prices
+        self._callers = callers
         self._large = LargeRequests(_WAITING_BYTES_MAX, _ADDRESS_WAITING_BYTES_MAX)
 
     async def answer(self, request: Request) -> Response:
@@ -73,13 +82,17 @@ class QuoteDoor:
         if isinstance(parsed, BadCall) and parsed.refusal.err is Err.INVALID_REQUEST:
             return self._errors.reply(parsed.refusal, request)
         calls = parsed if isinstance(parsed, list) else [parsed]
-        checked = await self._large.admitted(lambda: self._name_of(request), calls, self._plans)
+        asker = await self._asker(request)
+        if isinstance(asker, Refusal):
+            return self._errors.reply(asker, request)
+        plans = self._prices.plans_by(asker.price_list)
+        checked = await self._large.admitted(lambda: self._name_of(request), calls, plans)
         if isinstance(checked, Refusal):
             return self._errors.reply(checked, request)
         ends: Sequence[QuotedEnd] = [end.refusal if isinstance(end, BadCall) else end for end in checked]
-        figures = None
+        figures = asker.figures
         if any(map(is_quoted, ends)):
-            built = await self._built(request, ends)
+            built = await self._built(request, ends, asker.proof)
             if isinstance(built, Refusal):
                 return self._errors.reply(built, request)
             figures, ends = built
@@ -105,19 +118,34 @@ class QuoteDoor:
     def _name_of(self, request: Request) -> bytes | str:
         return self._authenticator.name_of(None, request.client)
 
-    async def _built(
-        self, request: Request, ends: Sequence[QuotedEnd]
-    ) -> tuple[Figures | None, Sequence[QuotedEnd]] | Refusal:
-        """Have the builders priced for the caller; without a credential they stay without a price."""
+    async def _asker(self, request: Request) -> _Asker | Refusal:
+        """Have the owner tell the price list of the caller, where there are lists and a credential is presented."""
+        if not self._prices.are_listed:
+            return _NOBODY
         caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
-            return caller if caller.err is not Err.PAYMENT_REQUIRED else (None, ends)
+            return caller if caller.err is not Err.PAYMENT_REQUIRED else _NOBODY
+        held = await self._callers.proven(caller.proof, request.client)
+        if isinstance(held, Replies):
+            return held.refusal or OWNER_GONE
+        return _Asker(held.payer, held.price_list, held.figures)
+
+    async def _built(
+        self, request: Request, ends: Sequence[QuotedEnd], proof: Proof | None
+    ) -> tuple[Figures | None, Sequence[QuotedEnd]] | Refusal:
+        """Have the builders priced for the caller; without a credential they stay without a price. proof: of the
+        caller, where it was proven before."""
+        if proof is None:
+            caller = self._authenticator.authenticate(request)
+            if isinstance(caller, Refusal):
+                return caller if caller.err is not Err.PAYMENT_REQUIRED else (None, ends)
+            proof = caller.proof
         try:
-            held, priced = await self._pipeline.quoted.price(caller.proof, ends)
+            held, priced = await self._pipeline.quoted.price(proof, ends)
         except OwnerUnavailable:
             return OWNER_GONE
         if held.refusal is not None:
-            refused = self._pipeline.counted(caller.proof, request.client, whole(held)).refusal
+            refused = self._pipeline.counted(proof, request.client, whole(held)).refusal
             assert refused is not None
             return refused
         built = [end.plan.method for end in priced if isinstance(end, AdmittedCall) and end.answer is not None]
@@ -134,8 +162,8 @@ class QuoteDoor:
             return _Price(0, _FOR_ACCOUNTS.detail, orjson.dumps(error))
         if end.answer is not None:
             return _Price(end.plan.ceiling, _OF_NOW)
-        if end.plan.deferred and end.plan.ceiling != self._base_credits:
-            return _Price(end.plan.ceiling, f"{end.plan.ceiling} credits if it lands, else {self._base_credits}")
+        if end.plan.deferred and end.plan.ceiling != end.plan.base:
+            return _Price(end.plan.ceiling, f"{end.plan.ceiling} credits if it lands, else {end.plan.base}")
         if end.plan.cached_ceiling:
             cached = f"{end.plan.cached_ceiling} credits if the cache has the answer, else {end.plan.ceiling}"
             return _Price(end.plan.ceiling, cached)

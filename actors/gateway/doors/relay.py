@@ -23,7 +23,8 @@ from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.jsonrpc import BadCall
-from actors.gateway.calls.outcomes import Reply
+from actors.gateway.calls.limited_calls import LimitedCalls
+from actors.gateway.calls.outcomes import Replies, Reply
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import AsgiClient, Request, carries_credentials
 from actors.gateway.payments.authentication import Authenticator
@@ -89,10 +90,16 @@ class RelayDoor:
     """offered: whether there is a block engine."""
 
     def __init__(
-        self, authenticator: Authenticator, keyed: IdempotentCalls, errors: ErrorReplies, clock: Clock, offered: bool
+        self,
+        authenticator: Authenticator,
+        keyed: IdempotentCalls,
+        errors: ErrorReplies,
+        clock: Clock,
+        limited: LimitedCalls,
+        offered: bool,
     ) -> None:
         self._authenticator, self._keyed, self._errors, self._clock = authenticator, keyed, errors, clock
-        self._offered = offered
+        self._limited, self._offered = limited, offered
 
     async def answer(self, request: Request) -> Response:
         """Answer a request on one of PATHS. Raises ClientLeftError."""
@@ -103,17 +110,25 @@ class RelayDoor:
         raw_id = None if path.field else call.id
         # A HEAD has nothing to deliver (RFC 9110, 9.3.2): a payment that comes with it is not settled.
         pays = request.pays and self._authenticator.takes_payments and request.method != "HEAD"
-        if pays and isinstance(call, AdmittedCall):  # Else the request costs nothing.
+        public = one_within_limit(call, request.max_credits)  # A payment buys at the public prices.
+        if pays and isinstance(public, AdmittedCall):  # Else the request costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
             caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             return self._errors.reply(caller, request, raw_id)
+        proof = caller.proof
         if caller.credits_max is not None:
-            (call,) = within([call], caller.credits_max)
+            (call,) = within([public], caller.credits_max)
+        else:
+            limited = await self._limited.one(proof, call, client, request.max_credits)
+            if isinstance(limited, Replies):
+                assert limited.refusal is not None
+                return self._with_figures(self._errors.reply(limited.refusal, request, raw_id), limited)
+            proof, call = limited.proof, limited.calls
         if request.method == "HEAD" and isinstance(call, AdmittedCall):
             call = _HEAD
-        done = await unless_disconnected(client, self._keyed.single(caller.proof, call, request.key, client))
+        done = await unless_disconnected(client, self._keyed.single(proof, call, request.key, client))
         refusal = done.refusal or done.items[0].refusal
         if refusal is _HEAD.refusal:
             response = Response(200, b"", [headers.NO_STORE], is_free=True, is_head=True)
@@ -121,13 +136,17 @@ class RelayDoor:
             response = self._errors.reply(refusal, request, raw_id)
         else:
             response = _answered(done.items[0], path.field, call.id)
+        self._with_figures(response, done)
+        response.headers += caller.headers
+        if key_in_url:
+            response.headers += headers.DEPRECATED_URL_KEY
+        return response
+
+    def _with_figures(self, response: Response, done: Replies) -> Response:
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
         if done.repeated:
             response.headers.append(headers.REPEATED)
-        response.headers += caller.headers
-        if key_in_url:
-            response.headers += headers.DEPRECATED_URL_KEY
         return response
 
     def _admit(self, request: Request, path: _Path) -> AdmittedCall | BadCall:
@@ -135,7 +154,7 @@ class RelayDoor:
             raw_id = jsonrpc.id_of(request.body, len(request.body)) or jsonrpc.NO_ID
             err = Err.NOT_FOUND if path.field else Err.SERVICE_PROFILE_DISABLED
             return BadCall(raw_id, Refusal(err, _NO_ENGINE))
-        return one_within_limit(_without_view(admit(request, path), request.consistency), request.max_credits)
+        return _without_view(admit(request, path), request.consistency)
 
 
 def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:

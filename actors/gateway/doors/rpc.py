@@ -7,6 +7,8 @@ Without a payment nothing here awaits but the pipeline: this is the path of near
 
 from collections.abc import Mapping
 
+import msgspec
+
 from actors.calls import Proof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
@@ -18,6 +20,7 @@ from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.large_requests import LARGE_BYTES
+from actors.gateway.calls.limited_calls import LimitedCalls
 from actors.gateway.calls.outcomes import Replies
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
@@ -45,10 +48,11 @@ class RpcDoor:
         keyed: IdempotentCalls,
         errors: ErrorReplies,
         clock: Clock,
+        limited: LimitedCalls,
         plans: Mapping[str, Plan] = PLANS,
     ) -> None:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
-        self._keyed, self._plans = keyed, plans
+        self._keyed, self._limited, self._plans = keyed, limited, plans
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
@@ -87,7 +91,10 @@ class RpcDoor:
                     return self._errors.reply(read, request)
                 calls = read
             if request.max_credits is not None:
-                calls = within_limit(calls, request.max_credits, self._plans)
+                limited = await self._limited.within(caller.proof, calls, request.max_credits, client)
+                if isinstance(limited, Replies):
+                    return self._response(request, limited, None if isinstance(calls, list) else calls.id)
+                caller, calls = msgspec.structs.replace(caller, proof=limited.proof), limited.calls
             if request.consistency is not None:
                 calls = with_consistency(calls, request.consistency)
         if request.key is not None and isinstance(calls, list):
@@ -117,7 +124,8 @@ class RpcDoor:
         large, name = self._pipeline.large, self._authenticator.name_of(proof, request.client)
         calls = await large.run(name, len(request.body), read)
         if isinstance(calls, list):  # Their prices may be needed before the pipeline admits them.
-            return await large.admitted(lambda: name, calls, self._plans)
+            plans = self._plans if proof is None else self._pipeline.prices.plans_of(proof)
+            return await large.admitted(lambda: name, calls, plans)
         return calls
 
     def _response(self, request: Request, done: Replies, raw_id: bytes | None) -> Response:

@@ -12,6 +12,7 @@ import orjson
 
 from actors.accounts.api import AccountState, DepositConfirmation
 from actors.accounts.listings import LedgerLine
+from actors.accounts.price_list import PUBLIC_WORD
 from actors.accounts.runway import runway_of
 from actors.calls import read_evidence
 from actors.config import PaymentsConfig
@@ -94,6 +95,7 @@ def account_body(account: AccountState, payments: PaymentsConfig, now: int) -> d
             "attribution": _ATTRIBUTION,
         },
         "status": account.status,
+        "price_list": account.price_list or PUBLIC_WORD,
         "total_consumed_credits": account.total_consumed,
         "created_at": account.created_at,
         "last_deposit": last_deposit_body(account),

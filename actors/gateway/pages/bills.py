@@ -15,7 +15,7 @@ from actors.accounts.api import OwnersClient
 from actors.accounts.bills import Bill, BillEnd, BillLine, ReadBill
 from actors.accounts.ledger import EntryType
 from actors.errors import Err, Refusal
-from actors.gateway.pages.routes import owners_answer
+from actors.gateway.pages.callers import owners_answer
 from actors.gateway.pages.usage import cell
 from actors.pages import JSON, Page, PageAnswer, PageRequest
 from actors.units import base58_text

@@ -13,7 +13,7 @@ from actors.accounts.hourly_commands import ChangeHourlyLimit, HourlyState, Read
 from actors.accounts.hourly_limit import NONE_SET
 from actors.errors import Err, Refusal
 from actors.gateway.pages.account import iso_time
-from actors.gateway.pages.routes import owners_answer
+from actors.gateway.pages.callers import owners_answer
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 
 _PRIVATE = (("cache-control", "no-store"),)

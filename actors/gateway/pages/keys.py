@@ -13,7 +13,7 @@ from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, KeySta
 from actors.accounts.named_keys import LISTED_MAX, KeyLimits
 from actors.errors import Err, Refusal
 from actors.gateway.pages.account import iso_time
-from actors.gateway.pages.routes import owners_answer
+from actors.gateway.pages.callers import owners_answer
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 from actors.times import unix_ms
 

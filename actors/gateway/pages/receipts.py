@@ -17,8 +17,8 @@ from actors.accounts.listings import LedgerFilter, parse_cursor
 from actors.accounts.receipts import CHAIN_MAX, RECEIPTS_MAX, ReadChain, ReadLedgerKeys, ReadReceipts, Receipt
 from actors.calls import OPERATION_BYTES
 from actors.errors import Err, Refusal
+from actors.gateway.pages.callers import owners_answer
 from actors.gateway.pages.ledger import filter_of
-from actors.gateway.pages.routes import owners_answer
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 from actors.units import base58_text
 

@@ -16,7 +16,6 @@ import orjson
 
 from actors.accounts.api import (
     CloseSession,
-    Command,
     DepositConfirmation,
     Identify,
     IssueKey,
@@ -38,24 +37,18 @@ from actors.gateway.calls.headers import Header, HeaderList
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.calls.replies import ErrorReplies, Response
-from actors.gateway.calls.requests import Caller, RefusedCaller, Request, origin_of
+from actors.gateway.calls.requests import Caller, Request, origin_of
 from actors.gateway.pages import account as account_pages
 from actors.gateway.pages import ledger as ledger_pages
 from actors.gateway.pages import usage as usage_pages
+from actors.gateway.pages.callers import OWNER_GONE, caller_of, refused, with_figures
+from actors.gateway.pages.pricing import PricingDocument, PricingPage
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.x402 import RequestPayments
 from actors.identity import challenge, endpoints
 from actors.identity.credentials import Accept
 
-_NO_CREDENTIALS = "no credentials were sent"
-_NOT_BY_PAYMENT = RefusedCaller(
-    Err.PAYMENT_REQUIRED,
-    "a payment does not open its payer's account, and this one was not taken; sign in with the wallet (sign-in-with-x, "
-    "/auth/challenge or a signed request)",
-    offers_payment=False,
-)
 _NO_RACER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the sender of transactions does not answer")
-OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
 KEY_MANAGES = Refusal(
     Err.METHOD_NOT_ALLOWED,
@@ -67,14 +60,12 @@ _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, E
 PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/stats/landing", b"/.well-known/x402.json"))
 
 
-class StatusPages(Protocol):
+class StatusPages(PricingDocument, Protocol):
     """The public pages; each call gives the page as it is now, ready to be sent as JSON."""
 
     def health(self) -> tuple[int, dict[str, Any]]:
         """(HTTP status, document)."""
         ...
-
-    def pricing(self) -> dict[str, Any]: ...
 
     def capabilities(self) -> dict[str, Any]: ...
 
@@ -109,6 +100,7 @@ class Routes:
         deposits: DepositConfirmer | None,
         discovery: dict[str, Any],
         origin: str,
+        pricing: PricingPage,
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -116,7 +108,7 @@ class Routes:
         self._accounts, self._status, self._clock, self._randomness = accounts, status, clock, randomness
         self._authenticator, self._errors = authenticator, errors
         self._payments, self._keyed, self._deposits, self._discovered = payments, keyed, deposits, discovery
-        self._origin = origin.rstrip("/")
+        self._origin, self._pricing_page = origin.rstrip("/"), pricing
 
     def serves(self, path: bytes) -> str | None:
         """The HTTP method of this path; None: no such path."""
@@ -280,8 +272,8 @@ class Routes:
         response.headers.append(headers.retry_after(seconds))
         return response
 
-    async def _pricing(self, request: Request) -> Response:
-        return _json(self._status.pricing())
+    async def _pricing(self, request: Request) -> Response | Refusal:
+        return await self._pricing_page.answer(request)
 
     async def _capabilities(self, request: Request) -> Response:
         return _json(self._status.capabilities())
@@ -347,42 +339,6 @@ _PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
 )
 ENDPOINTS = tuple(f"{page.method} {path.decode()}" for path, page in _PAGES.items())
 PATHS = frozenset(_PAGES)
-
-
-def caller_of(authenticator: Authenticator, request: Request, accept: Accept) -> Caller | Refusal:
-    """The caller of a page that is not public."""
-    caller = authenticator.authenticate(request, accept, counts_refusals=False)
-    if isinstance(caller, Caller) or caller.err is not Err.PAYMENT_REQUIRED:
-        return caller
-    if request.pays:
-        return _NOT_BY_PAYMENT
-    # Interface: no credentials at all is a 402 with payment terms, though no payment opens these paths.
-    return Refusal(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS)
-
-
-def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
-    """The refusal of an owner's reply, with the figures of the account where there is one."""
-    assert reply.refusal is not None, reply
-    return with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
-
-
-async def owners_answer(accounts: OwnersClient, command: Command[Value]) -> Value | Refusal:
-    """The value that an owner gives to a command, or why there is none."""
-    try:
-        reply = await accounts.ask(command)
-    except OwnerUnavailable:
-        return OWNER_GONE
-    return refused(reply) if reply.value is None else reply.value
-
-
-def with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:
-    remaining = None if figures is None else figures.credits_remaining
-    return RefusedCaller(
-        *(refusal.err, refusal.detail, refusal.hint, added),
-        figures=figures,
-        credits_remaining=remaining,
-        retry_seconds=refusal.retry_seconds,
-    )
 
 
 def _json(body: Any, http: int = 200) -> Response:

@@ -6,7 +6,7 @@ A shell. What a page answers is its context's; here its caller is proven, and it
 
 from urllib.parse import parse_qsl
 
-from actors.accounts.api import Identify, OwnersClient, OwnerUnavailable
+from actors.accounts.api import Identify, Identity, OwnersClient, OwnerUnavailable
 from actors.accounts.key_requests import NOT_FOR_KEY, payer_of
 from actors.calls import Figures, Proof, WalletProof
 from actors.clock import Clock
@@ -15,8 +15,9 @@ from actors.gateway.calls import headers
 from actors.gateway.calls.jsonrpc import INTRICATE, is_intricate
 from actors.gateway.calls.replies import ErrorReplies, Response
 from actors.gateway.calls.requests import CREDENTIALS, Request
+from actors.gateway.pages.callers import OWNER_GONE, caller_of, refused, with_figures
 from actors.gateway.pages.page_table import PageTable, PathPages
-from actors.gateway.pages.routes import KEY_MANAGES, OWNER_GONE, caller_of, refused, with_figures
+from actors.gateway.pages.routes import KEY_MANAGES
 from actors.gateway.payments.authentication import Authenticator
 from actors.identity.credentials import Accept
 from actors.pages import Page, PageAnswer, PageRequest
@@ -51,7 +52,7 @@ class PageDoor:
         return response
 
     async def _answer(self, page: Page, found: PathPages, request: Request) -> Response:
-        pubkey, figures, proof, key = None, None, None, 0
+        identity, figures, proof = None, None, None
         if not page.is_public and not page.for_operators:  # The door has proven an operator before.
             try:
                 proven = await self._prove(request, page)
@@ -59,8 +60,8 @@ class PageDoor:
                 proven = OWNER_GONE
             if isinstance(proven, Refusal):
                 return self._errors.reply(proven, request)
-            pubkey, figures, proof, key = proven
-        asked = INTRICATE if is_intricate(request.body) else _page_request(request, found, pubkey, proof, key)
+            identity, figures, proof = proven
+        asked = INTRICATE if is_intricate(request.body) else _page_request(request, found, identity, proof)
         answered = asked if isinstance(asked, Refusal) else await page.handler(asked)
         if isinstance(answered, Refusal):
             return self._errors.reply(with_figures(answered, figures), request)
@@ -69,9 +70,8 @@ class PageDoor:
             headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
         return response
 
-    async def _prove(self, request: Request, page: Page) -> tuple[bytes, Figures | None, Proof, int] | Refusal:
-        """The account of the request's credential, as the account's owner confirms it, its figures, the proof, and the
-        number of the named key that was presented."""
+    async def _prove(self, request: Request, page: Page) -> tuple[Identity, Figures | None, Proof] | Refusal:
+        """The account of the request's credential, as the account's owner confirms it, its figures, and the proof."""
         caller = caller_of(self._authenticator, request, Accept.WALLET if page.only_wallet else Accept.ANY)
         if isinstance(caller, Refusal):
             return caller
@@ -84,11 +84,11 @@ class PageDoor:
         if identity.key and not page.for_keys and not (page.method == "GET" and identity.may_read):
             return with_figures(NOT_FOR_KEY if page.method == "GET" else KEY_MANAGES, reply.figures)
         proof = payer_of(identity) if isinstance(proof, WalletProof) else proof
-        return identity.pubkey, reply.figures, proof, identity.key
+        return identity, reply.figures, proof
 
 
 def _page_request(
-    request: Request, found: PathPages, pubkey: bytes | None, proof: Proof | None, key: int
+    request: Request, found: PathPages, identity: Identity | None, proof: Proof | None
 ) -> PageRequest | Refusal:
     try:
         pairs = parse_qsl(
@@ -104,7 +104,11 @@ def _page_request(
     }
     if request.key is not None:
         sent["idempotency-key"] = request.key.decode("latin-1")  # One that came twice is empty, and not the last one.
-    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof, request.method == "HEAD", key)
+    is_head = request.method == "HEAD"
+    if identity is None:
+        return PageRequest(None, found.parameters, query, sent, request.body, proof, is_head)
+    payer = identity.key, identity.price_list
+    return PageRequest(identity.pubkey, found.parameters, query, sent, request.body, proof, is_head, *payer)
 
 
 def _response(answer: PageAnswer) -> Response:

@@ -212,7 +212,8 @@ def within(
             credits = 0
         else:
             credits -= price
-            bought.append(call)
+            # Bought at the price that the terms told, whatever the payer's own price list says.
+            bought.append(call if isinstance(call, BadCall) else msgspec.structs.replace(call, credits_max=price))
     return bought
 
 

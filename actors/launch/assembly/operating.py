@@ -8,6 +8,7 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import AccountState, OwnersClient
+from actors.accounts.price_list import PUBLIC_WORD
 from actors.clock import Clock
 from actors.config import Config
 from actors.deposits.api import (
@@ -47,7 +48,7 @@ def assemble_operators(config: Config, accounts: OwnersClient, nodes: NodeOperat
     transfers: Transfers | None = None if config.payments.deposit_wallet is None else WatchedTransfers()
     desk: NodeDesk = ChangingNodes(nodes)
     running = RunningProduct(clock, metrics_port(config) is not None)
-    return operator_pages(OperatorParts(accounts, desk, running, clock, transfers, account_document))
+    return operator_pages(OperatorParts(accounts, desk, running, clock, transfers, account_document, config.pricing))
 
 
 def account_document(state: AccountState) -> dict[str, Any]:
@@ -56,6 +57,7 @@ def account_document(state: AccountState) -> dict[str, Any]:
         "pubkey": base58_text(state.pubkey),
         "balance": state.balance,
         "status": state.status,
+        "price_list": state.price_list or PUBLIC_WORD,
         "total_consumed_credits": state.total_consumed,
         "created_at": state.created_at,
         "requests_per_second": state.requests_per_second,

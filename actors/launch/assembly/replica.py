@@ -54,6 +54,8 @@ from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
+from actors.methods.price_lists import price_lists
+from actors.operators.price_lists import PriceListWatch
 from actors.pages import Page
 from actors.sends.endpoints import SendMethods
 from actors.sends.once import RedisSendMarks
@@ -93,7 +95,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts, metrics, leaving = await _open_accounts(config, replica_id, tracing), Metrics(), Leaving(clock)
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     _, webhook_pages, close_webhooks = await assemble_webhooks(config)
-    meters, standing = _open_meters(accounts, clock, replica_id, metrics)
+    meters, standing = _open_meters(config, accounts, clock, replica_id, metrics)
     signals = await assemble_signals(config, redis_client, clock, meters, standing)
     log, log_pages = _open_log(config.gateway, redis_client, clock, metrics)
     served = with_documents(config, [*webhook_pages, *signals.pages, *_own_pages(accounts), *log_pages])
@@ -107,8 +109,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     yellowstone = assemble_yellowstone(config, accounts, streaming, meters, clock, metrics)
     sol_price = _open_sol_price(nodes, config.trades, clock)
     sponsor = payments.recovery if payments else None
-    told = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
-    pages = LivePages(config, clock, current, told, _offered(config, served))
+    live = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
+    pages = LivePages(config, clock, current, live, _offered(config, served))
     await pages.start(metrics)
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
@@ -131,19 +133,19 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         leaving=leaving,
         recent=log.recent if log else None,
         streams=streaming.sockets,
+        told=meters.told,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     door = HttpDoor(parts) if tracing is None else _traced_door(parts, tracing)
     _open_streams(door, leaving, streaming.sockets, yellowstone)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
-    reporting = asyncio.create_task(_report(config, metrics))
+    reporting = asyncio.create_task(_report(config, metrics, accounts))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after all that they measure.
-    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop)
-    last = (*last, following.close, nodes.close, pages.stop)
-    return door, _closing(reporting, (*first, *last, accounts.stop, redis_client.aclose))
+    last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop, following.close)
+    return door, _closing(reporting, (*first, *last, nodes.close, pages.stop, accounts.stop, redis_client.aclose))
 
 
 async def _follow_nodes(config: Config, nodes: Nodes, current: CurrentHealth) -> Following:
@@ -189,15 +191,16 @@ def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | Non
         grpc.open(door)
 
 
-async def _report(config: Config, metrics: Metrics) -> None:
-    """And give free memory back meanwhile."""
-    memory = FreeMemory()
+async def _report(config: Config, metrics: Metrics, accounts: ShardedAccounts) -> None:
+    """Give free memory back meanwhile, and look for price lists that accounts have and the settings lack."""
+    memory, lists = FreeMemory(), PriceListWatch(accounts, config.pricing, metrics)
     memory.start()
+    lists.start()
     # With the address: another machine may have the same process id.
     try:
         await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
     finally:
-        await memory.stop()
+        await asyncio.gather(memory.stop(), lists.stop())
 
 
 def _offered(config: Config, served: Sequence[Page]) -> OfferedParts:
@@ -257,10 +260,10 @@ async def _open_accounts(config: Config, replica_id: bytes, tracing: "Tracing | 
 
 
 def _open_meters(
-    accounts: ShardedAccounts, clock: Clock, replica_id: bytes, metrics: Metrics
+    config: Config, accounts: ShardedAccounts, clock: Clock, replica_id: bytes, metrics: Metrics
 ) -> tuple[Meters, StandingWatch]:
     """Return what all streams of this replica pay with, and what ends those whose accounts may not go on."""
-    meters = Meters(accounts, clock, replica_id, metrics)
+    meters = Meters(accounts, clock, replica_id, metrics, price_lists(config.pricing))
     standing = StandingWatch(accounts, spending=meters)
     meters.start()
     standing.start()

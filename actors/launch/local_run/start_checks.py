@@ -7,6 +7,7 @@ same checks of settings. Not here: the rules for one setting alone (config.py).
 import asyncio
 import ssl
 from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import combinations
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from actors.config import Config, ConfigError, environment_name
 from actors.identity.client_addresses import TrustedProxies
 from actors.launch.front.tls_edge_config import certificate_mistake
 from actors.local_servers.ports import NeededPort
+from actors.methods.catalog import priced_names
 from actors.storage.connections import StoreUnreachable, connect_postgres, connect_redis
 from actors.telemetry.metrics_page import metrics_port
 from actors.telemetry.traces import tracing_mistake
@@ -49,6 +51,7 @@ def _mistakes(config: Config) -> Iterator[str]:
     yield from _wallet_mistakes(config)
     yield from _webhook_mistakes(config)
     yield from _proxy_mistakes(config)
+    yield from _pricing_mistakes(config)
     if (mistake := tracing_mistake(config.telemetry)) is not None:
         yield mistake
 
@@ -110,6 +113,16 @@ def _webhook_mistakes(config: Config) -> Iterator[str]:
             name_server(text)
         except ValueError:
             yield f"webhooks.name_servers: {text!r} is not an address or address:port; correct it"
+
+
+def _pricing_mistakes(config: Config) -> Iterator[str]:
+    """Without this check a price that the operator meant would be nobody's."""
+    known = priced_names()
+    for name, prices in config.pricing.lists.items():
+        for method in sorted(prices.methods.keys() - known):
+            near = get_close_matches(method, known, 1)
+            meant = f"did you mean {near[0]}?" if near else "GET /pricing has those that cost something"
+            yield f"pricing.lists.{name}.methods: {method[:64]!r} is no method with a price; {meant}"
 
 
 def _proxy_mistakes(config: Config) -> Iterator[str]:

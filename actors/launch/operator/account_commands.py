@@ -14,12 +14,14 @@ from msgspec import UNSET
 
 from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, ImportKey, SetLimits, SetStatus
 from actors.accounts.directory import LISTED_MAX, ListAccounts, ListedAccount, Order, place_of
+from actors.accounts.price_list import PUBLIC_WORD
 from actors.gateway.pages.account import last_deposit_body
 from actors.identity.credentials import TOKEN_CHARACTERS, key_hash, key_prefix, parse_api_key
 from actors.launch.assembly.operating import account_document
 from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.screen import DataDirOption, print_document, say
 from actors.launch.operator.money_commands import ask_owner
+from actors.launch.operator.price_commands import add_price
 from actors.launch.operator.tables import print_rows, print_table, utc_text
 from actors.operators.accounts import listed_body
 from actors.units import base58_text
@@ -59,8 +61,7 @@ def add_accounts(cli: typer.Typer) -> None:
     @accounts.command()
     def resume(pubkey: _Pubkey, reason: _StatusReason, data_dir: DataDirOption = None) -> None:
         """Accept paid calls of a suspended account again."""
-        state = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason))
-        _print_account(state, "resumed", "Next: paid calls of this account are accepted again.")
+        _resume(data_dir, pubkey, reason)
 
     @accounts.command()
     def limits(
@@ -97,6 +98,7 @@ def add_accounts(cli: typer.Typer) -> None:
         _print_account(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found", _NEXT_CHANGE)
 
     _add_listing(accounts)
+    add_price(accounts)
 
 
 def _add_listing(accounts: typer.Typer) -> None:
@@ -120,7 +122,7 @@ def _add_listing(accounts: typer.Typer) -> None:
         if not found:
             say("no such account. Next: `accounts grant PUBKEY CREDITS --reason WHY` opens one.")
             return
-        print_table(("pubkey", "balance", "status", "consumed", "created_at"), map(_listed_cells, found))
+        print_table(("pubkey", "balance", "status", "consumed", "created_at", "prices"), map(_listed_cells, found))
         say(f"Next: `accounts list --cursor {following}`, with the same options." if following else _NEXT_LISTED)
 
 
@@ -183,6 +185,11 @@ def _suspend(data_dir: Path | None, pubkey: str, reason: str) -> None:
     _print_account(state, "suspended", _NEXT_SUSPENDED)
 
 
+def _resume(data_dir: Path | None, pubkey: str, reason: str) -> None:
+    state = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason))
+    _print_account(state, "resumed", "Next: paid calls of this account are accepted again.")
+
+
 def _print_account(state: AccountState, what: str, next_step: str, only: tuple[str, ...] = ()) -> None:
     """Print an account: the whole document for programs; for people the rows of `only`, or all."""
     say(f"[green]{what}[/green]")
@@ -195,7 +202,7 @@ def _print_account(state: AccountState, what: str, next_step: str, only: tuple[s
 
 def _listed_cells(account: ListedAccount) -> tuple[str, ...]:
     figures = f"{account.balance:,}", account.status, f"{account.total_consumed:,}"
-    return base58_text(account.pubkey), *figures, utc_text(account.created_at)
+    return base58_text(account.pubkey), *figures, utc_text(account.created_at), account.price_list or PUBLIC_WORD
 
 
 def _account_rows(state: AccountState) -> dict[str, str]:
@@ -208,6 +215,7 @@ def _account_rows(state: AccountState) -> dict[str, str]:
         "pubkey": base58_text(state.pubkey),
         "balance": f"{state.balance:,} credits",
         "status": state.status,
+        "price_list": state.price_list or PUBLIC_WORD,
         "total_consumed": f"{state.total_consumed:,} credits",
         "created_at": utc_text(state.created_at),
         "requests_per_second": f"{state.requests_per_second:,}",

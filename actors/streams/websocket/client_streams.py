@@ -20,7 +20,8 @@ import orjson
 from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal, limit_reached
 from actors.metering.api import OpenSubscription, StreamEvent, SubscriptionKind
-from actors.metering.meters import Meter, Meters
+from actors.metering.meter import Meter
+from actors.metering.meters import Meters
 from actors.streams.websocket.openings import Openings
 
 logger = logging.getLogger(__name__)

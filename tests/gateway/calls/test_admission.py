@@ -1,11 +1,11 @@
 import pytest
 
-from actors.config import PricingConfig
 from actors.errors import Err
 from actors.gateway.calls.admission import PLANS, AdmittedCall, admit
 from actors.gateway.calls.jsonrpc import Call
 from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
+from actors.pricing_config import PricingConfig
 
 
 def call(method: str, arguments: list | None = None) -> Call:

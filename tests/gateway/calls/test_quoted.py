@@ -9,7 +9,6 @@ import pytest
 from actors.accounts.api import OwnerUnavailable
 from actors.calls import HoldItem, KeyProof, WalletProof
 from actors.clock import ManualClock
-from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway.calls.admission import plans
 from actors.gateway.calls.jsonrpc import Call
@@ -17,6 +16,7 @@ from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.quoted import QUOTES_AT_ONCE_MAX, QUOTES_PER_BATCH
 from actors.gateway.calls.refusal_limits import RefusalLimits
 from actors.gateway.payments.x402 import within
+from actors.pricing_config import PricingConfig
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.gateway.doubles import PROOF, PUBKEY, REPLICA, OneAccount, ScriptedNode, a_call, node_error, unavailable

@@ -118,7 +118,9 @@ def _decoded(state: str) -> bytes | None:
 
 def subject_of(account: bytes, call: AdmittedCall, key: bytes | None) -> bytes:
     """Name what a confirmation is for. account: who pays. key: the Idempotency-Key of the request."""
-    parts = (account, fingerprint_of(call.plan.method, call.params), b"" if key is None else b"=" + key)
+    parts = [account, fingerprint_of(call.plan.method, call.params), b"" if key is None else b"=" + key]
+    if call.plan.price_list:  # The price that its user was told; of the public ones there is one for each method.
+        parts.append(f"{call.plan.price_list} {call.plan.ceiling} {call.plan.base}".encode())
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
 
 

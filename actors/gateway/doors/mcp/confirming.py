@@ -6,16 +6,16 @@ that, and until then its bytes stand for the account.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from actors.calls import Figures, Proof
+from actors.calls import PUBLIC_PRICES, Figures, Proof
 from actors.clock import Clock
-from actors.config import PricingConfig
 from actors.errors import Refusal
-from actors.gateway.calls.admission import AdmittedCall, Plan
+from actors.gateway.calls.account_prices import AccountPrices
+from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.jsonrpc import BadCall, Call
 from actors.gateway.calls.large_requests import admitted
@@ -27,6 +27,7 @@ from actors.gateway.doors.mcp.confirmations import NONCE_BYTES, Confirmed, State
 from actors.gateway.doors.mcp.messages import ToolCall
 from actors.methods import entries
 from actors.methods.catalog import METHODS
+from actors.pricing_config import PricingConfig
 
 
 class ConfirmationQuestion(msgspec.Struct, frozen=True):
@@ -55,20 +56,20 @@ class CallConfirmations:
         callers: ProvenCallers,
         keyed: IdempotentCalls,
         clock: Clock,
-        plans: Mapping[str, Plan],
+        prices: AccountPrices,
         pricing: PricingConfig,
         randomness: Callable[[int], bytes],
     ) -> None:
         self._states, self._callers, self._keyed, self._clock = States(cluster_secret), callers, keyed, clock
-        self._plans, self._pricing, self._randomness = plans, pricing, randomness
+        self._prices, self._pricing, self._randomness = prices, pricing, randomness
 
     def wants(self, asked: ToolCall, call: Call | BadCall) -> AdmittedCall | None:
         """The call, where a person is to confirm it. One that is refused for its parameters is asked to nobody."""
-        if not asked.can_confirm or isinstance(call, BadCall) or call.method not in self._plans:
+        if not asked.can_confirm or isinstance(call, BadCall) or call.method not in self._prices.plans:
             return None
         if METHODS[call.method].method_class not in confirmations.CLASSES:
             return None
-        end = admitted(call, self._plans)
+        end = admitted(call, self._prices.plans)
         return end if isinstance(end, AdmittedCall) else None
 
     async def of_account(
@@ -78,6 +79,7 @@ class CallConfirmations:
         held = await self._callers.proven(proof, request.client)
         if isinstance(held, Replies):
             return held
+        call = self._prices.told_by(held, call)
         account = held.pubkey + held.key.to_bytes(4, "big")
         subject = confirmations.subject_of(account, call, request.key)
         verdict = self._states.decide(asked.state, asked.responses, subject, self._clock.now())
@@ -106,6 +108,7 @@ class CallConfirmations:
         return b"mcp-confirmed-" + confirmed.nonce.hex().encode() if self._keyed.keeps else None
 
     def _question(self, call: AdmittedCall, subject: bytes, figures: Figures | None) -> ConfirmationQuestion:
-        price, _ = entries.price_of(METHODS[call.plan.method], self._pricing)
+        prices = self._prices.list_of(call.plan.price_list or PUBLIC_PRICES)
+        price, _ = entries.price_of(METHODS[call.plan.method], self._pricing, prices)
         state = self._states.make(subject, self._clock.now(), self._randomness(NONCE_BYTES))
         return ConfirmationQuestion(confirmations.input_requests(call, price), state, figures)

@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.clock import Clock
-from actors.config import PricingConfig
 from actors.errors import Refusal
 from actors.gateway.calls import headers, replies
 from actors.gateway.calls.admission import Plan
 from actors.gateway.calls.answers import served_by, tell_cost
-from actors.gateway.calls.cost_limits import Calls, batch_within_limit, one_within_limit
+from actors.gateway.calls.cost_limits import one_within_limit
 from actors.gateway.calls.disconnects import unless_disconnected
 from actors.gateway.calls.headers import Header
 from actors.gateway.calls.idempotent import IdempotentCalls
 from actors.gateway.calls.jsonrpc import NO_ID, BadCall, Call
 from actors.gateway.calls.large_requests import LARGE_BYTES
+from actors.gateway.calls.limited_calls import LimitedCalls
 from actors.gateway.calls.outcomes import Replies, Reply
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.refused_work import cost_of
@@ -43,6 +43,7 @@ from actors.gateway.doors.rpc import KEY_OF_BATCH
 from actors.gateway.payments.authentication import Authenticator
 from actors.gateway.payments.terms import TermsByPath
 from actors.gateway.payments.x402 import refused_for_free, within
+from actors.pricing_config import PricingConfig
 
 PATH = b"/mcp"
 _End = TypeVar("_End")
@@ -65,13 +66,12 @@ class McpDoor:
         always_200: bool,
         confirming: CallConfirmations,
         long_sends: LongSends,
+        limited: LimitedCalls,
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
-        self._keyed, self._confirming, self._long_sends = keyed, confirming, long_sends
-        self._plans = plans
-        self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans, pricing)
-        self._examples = mcp_tools.examples(plans)
-        self._instructions = mcp_tools.instructions(plans, pricing)
+        self._keyed, self._confirming, self._long_sends, self._limited = keyed, confirming, long_sends, limited
+        self._plans, self._tools, self._tool_list = plans, frozenset(plans), mcp_tools.list_result(plans, pricing)
+        self._examples, self._instructions = mcp_tools.examples(plans), mcp_tools.instructions(plans, pricing)
         self._discovered = mcp_tools.discover_result(self._instructions, long_sends.are_offered)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
@@ -157,17 +157,28 @@ class McpDoor:
     # --- one call
 
     async def _call(self, request: Request, asked: ToolCall, dialect: Dialect) -> Response:
-        call = one_within_limit(mcp_messages.consistent(asked, request), request.max_credits, self._plans)
-        call = one_within_limit(call, asked.max_credits, self._plans)
-        wanted = self._confirming.wants(asked, call)
-        cleared = Cleared(call, request.key)
+        call = mcp_messages.consistent(asked, request)
         pays = bool(asked.payment) and self._authenticator.takes_payments
+        caller: Caller | Refusal | None = None
+        if pays:  # At the public prices, which its terms tell.
+            call = one_within_limit(call, request.max_credits, self._plans)
+            call = one_within_limit(call, asked.max_credits, self._plans)
+        else:
+            caller = self._authenticator.authenticate(request)
+            if isinstance(caller, Refusal):
+                return self._refused_call(request, caller, call.id, asked, dialect)
+            most = request.max_credits, asked.max_credits
+            limited = await self._limited.one(caller.proof, call, request.client, *most)
+            if isinstance(limited, Replies):
+                return self._unconfirmed(request, limited, call.id, asked, dialect)
+            caller, call = msgspec.structs.replace(caller, proof=limited.proof), limited.calls
+        wanted, cleared = self._confirming.wants(asked, call), Cleared(call, request.key)
         if wanted is not None and pays:
             end = self._confirming.of_payment(request, asked, wanted)
             if not isinstance(end, Cleared):
                 return self._unconfirmed(request, end, call.id, asked, dialect)
             cleared = end
-        caller = await self._caller(request, call, asked.payment)
+        caller = caller or await self._payer(request, call, asked.payment)
         if isinstance(caller, Refusal):
             return self._refused_call(request, caller, call.id, asked, dialect)
         if wanted is not None and not pays:
@@ -210,7 +221,7 @@ class McpDoor:
         call, proof = cleared.call, cleared.proof or caller.proof
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max, self._plans)
-        going_on = self._long_sends.may_go_on(call) if asked.takes_tasks else None
+        going_on = self._long_sends.may_go_on(proof, call) if asked.takes_tasks else None
         if going_on is None:
             done = await self._run(request, self._keyed.single(proof, call, cleared.key, request.client))
         else:
@@ -265,10 +276,8 @@ class McpDoor:
         response = mcp_answers.refused_result(refusal, raw_id, request.id, terms, dialect, left, receipt)
         return self._with_more(response, more)
 
-    async def _caller(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:
-        """The caller by credential, or by the payment that came with the call."""
-        if not payment or not self._authenticator.takes_payments:
-            return self._authenticator.authenticate(request)
+    async def _payer(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:
+        """The caller by the payment that came with the call."""
         free = refused_for_free(call, self._plans)
         if free is not None:  # No payment is taken for a call that costs nothing.
             return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
@@ -318,10 +327,13 @@ class McpDoor:
             caller = self._authenticator.authenticate(request)
             if isinstance(caller, Refusal):
                 return self._refused(request, caller, asked_for[0].id)
-            calls = await self._within_limit(request, caller, asked_for)
+            name = self._authenticator.name_of(caller.proof, request.client)
+            calls = await self._limited.batch(
+                caller.proof, asked_for, request.max_credits, request.client, self._pipeline.large, name
+            )
             if isinstance(calls, Refusal):
                 return self._refused(request, calls, asked_for[0].id)
-            done = await self._run(request, self._pipeline.batch(caller.proof, calls, request.client))
+            done = await self._run(request, self._pipeline.batch(calls.proof, calls.calls, request.client))
             if done.refusal is not None:
                 return self._with_headers(self._refused(request, done.refusal, asked_for[0].id), done, added)
         wait = self._count_refused(request, [message for message in messages if isinstance(message, BadCall)])
@@ -344,18 +356,6 @@ class McpDoor:
         if len(asked) == len(done.items):
             response.headers += replies.retry_after_of([end.refusal for end in done.items])
         return self._with_headers(response, done, added)
-
-    async def _within_limit(self, request: Request, caller: Caller, calls: list[Call | BadCall]) -> Calls | Refusal:
-        """The calls of a batch by its X-Max-Credits. Their prices are known once they are admitted, which large ones
-        are in slices."""
-        if request.max_credits is None:
-            return calls
-        name = self._authenticator.name_of(caller.proof, request.client)
-        admitted = await self._pipeline.large.admitted(lambda: name, calls, self._plans)
-        if isinstance(admitted, Refusal):
-            return admitted
-        limited = batch_within_limit(admitted, request.max_credits, self._plans)
-        return limited.refusal if isinstance(limited, BadCall) else limited
 
     def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:
         match message:

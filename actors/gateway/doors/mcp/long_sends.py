@@ -69,13 +69,13 @@ class LongSends:
         """Whether a call can outlive its request here."""
         return self._keyed.keeps and METHOD in self._pipeline.plans
 
-    def may_go_on(self, call: AnyCall) -> AdmittedCall | None:
-        """The call, where it may become a task."""
+    def may_go_on(self, proof: Proof, call: AnyCall) -> AdmittedCall | None:
+        """The call, where it may become a task. proof: of its caller."""
         if not self.are_offered or not isinstance(call, Call | AdmittedCall):
             return None
         if (call.method if isinstance(call, Call) else call.plan.method) != METHOD:
             return None
-        end = admitted(call, self._pipeline.plans)
+        end = admitted(call, self._pipeline.prices.plans_for(proof, (call,)))
         return end if isinstance(end, AdmittedCall) else None
 
     async def run(

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from actors.config import PricingConfig
 from actors.gateway.calls.admission import Plan
 from actors.gateway.doors.mcp.answers import SERVER, TEXT_ONLY
 from actors.gateway.doors.mcp.eras import LATEST_OLDER, MODERN, OLDER
@@ -20,6 +19,7 @@ from actors.methods import catalog, entries
 from actors.methods.catalog import DOCUMENTS
 from actors.methods.forms import MethodDocument, Schema, params_schema
 from actors.methods.prices import MethodClass
+from actors.pricing_config import PricingConfig
 
 GENERIC_TOOL = "rpc"
 GENERIC_EXAMPLE = '{"method": "getBalance", "params": ["So11111111111111111111111111111111111111112"]}'

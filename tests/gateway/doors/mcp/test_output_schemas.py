@@ -8,12 +8,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from solders.pubkey import Pubkey
 
-from actors.config import PricingConfig
 from actors.gateway.calls.admission import PLANS
 from actors.gateway.calls.outcomes import Reply
 from actors.gateway.doors.mcp import answers as mcp_answers
 from actors.gateway.doors.mcp import tools as mcp_tools
 from actors.methods.catalog import DOCUMENTS
+from actors.pricing_config import PricingConfig
 from actors.upstream import replies
 from tests.gateway.doors.mcp.test_door import post, tool
 from tests.gateway.doors.mcp.whole import Whole, a_whole, text

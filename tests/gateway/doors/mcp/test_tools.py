@@ -4,11 +4,11 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from actors.config import PricingConfig
 from actors.gateway.calls.admission import PLANS
 from actors.gateway.doors.mcp import tools as mcp_tools
 from actors.methods.catalog import METHODS
 from actors.methods.entries import price_of
+from actors.pricing_config import PricingConfig
 
 PRICING = PricingConfig()
 

@@ -13,8 +13,9 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from actors.config import Config, PricingConfig, TradesConfig
+from actors.config import Config, TradesConfig
 from actors.launch.assembly.replica import with_own_methods
+from actors.pricing_config import PricingConfig
 from actors.sends.actor import SendRacer
 from actors.sends.chain import SendChain
 from actors.sends.endpoints import SendMethods

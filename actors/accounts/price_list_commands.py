@@ -1,0 +1,53 @@
+"""Gives price lists to accounts, and tells which lists accounts have.
+
+Implements: decisions, "Price lists". A shell. A reply arrives when the change is durable. Whether the settings have the
+list, whoever asks has looked up: the owner knows names alone.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from actors.accounts.activations import Activations
+from actors.accounts.api import AccountState, Command, OfAccount, OwnerReply, refused
+from actors.accounts.directory import DirectoryStore
+from actors.accounts.price_list import PUBLIC_WORD, PriceListSet, mistake_in_name
+from actors.accounts.reading_commands import account_state
+from actors.errors import Err
+from actors.units import base58_text
+
+logger = logging.getLogger(__name__)
+
+
+class SetPriceList(OfAccount[AccountState], frozen=True):
+    """Operator: the account pays by this list from its next hold on. name: PUBLIC_PRICES: the public prices."""
+
+    name: str
+
+
+class CountPriceLists(Command[dict[str, int]], frozen=True):
+    """Operator: of each price list that accounts have, how many have it."""
+
+
+class PriceListCommands:
+    def __init__(self, activations: Activations, directory: DirectoryStore) -> None:
+        self._activations, self._directory = activations, directory
+
+    async def answer(self, command: SetPriceList | CountPriceLists) -> OwnerReply[Any]:
+        if isinstance(command, CountPriceLists):
+            return OwnerReply(await self._directory.price_lists())
+        mistake = mistake_in_name(command.name)
+        if mistake is not None:
+            return refused(Err.INVALID_REQUEST, mistake)
+        account = await self._activations.load(command.pubkey)
+        if account is None:
+            return refused(Err.ACCOUNT_NOT_FOUND)
+        self._activations.check_current(account)
+        if command.name == account.price_list:  # Set before, perhaps by the first copy of this command.
+            await self._activations.until_written(account.pubkey)
+            return OwnerReply(account_state(account))
+        written = self._activations.record(account, PriceListSet(command.name))
+        reply: OwnerReply[Any] = OwnerReply(account_state(account))
+        logger.warning("account %s: price list %s", base58_text(account.pubkey), command.name or PUBLIC_WORD)
+        await asyncio.shield(written)
+        return reply

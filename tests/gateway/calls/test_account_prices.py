@@ -1,0 +1,324 @@
+"""Each account pays by its price list, from its next call on: charge, header, ledger, quote, limit and page agree.
+
+Rule: decisions, "Price lists"; money rule 1. Through the real door and a real owner, in one process.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from actors.calls import ProvenProof, SettleRequest
+from actors.gateway.calls import account_prices
+from actors.gateway.calls.jsonrpc import Call
+from actors.gateway.payments.x402 import within
+from actors.upstream import replies
+from actors.upstream.replies import NodeAnswer
+from tests.gateway.doubles import RESULT, TRANSACTION, ScriptedNode
+from tests.gateway.world import Wallet, World, a_world, call, constant
+from tests.idempotency.memory_store import MemoryIdempotencyStore
+
+LISTS = {
+    "wholesale": {"percent": 60, "methods": {"getBlock": 7, "bulk/getBalances": 3, "executeSell": 9}},
+    "dear": {"percent": 300},
+}
+KEY = "11111111111111111111111111111111"
+PRICES = {"": (25, 1, 5), "wholesale": (7, 1, 3), "dear": (75, 3, 15), "gone": (25, 1, 5)}  # Of the three below.
+METHODS = (("getBlock", 5), ("getSlot",), ("getTransaction", "5" * 87))
+
+
+def answered(method: str, params: bytes) -> NodeAnswer:
+    if not method.startswith("bulk/"):
+        return RESULT
+    items = orjson.loads(params)["items"]
+    return replies.made_of_pieces(b'{"results":[],"errors":[]}', len(items), len(items), "node-1")
+
+
+def world(**more: Any) -> Any:
+    return a_world(ScriptedNode(answered), pricing={"lists": LISTS}, relay=True, **more)
+
+
+async def paid(there: World, wallet: Wallet, one: Any, path: str = "/", **sent: str) -> int:
+    """Make a call, and return what it cost, as header, balance and ledger agree."""
+    before, known = await there.balance(wallet), len(await there.debits(wallet))
+    answer = await there.rpc(wallet, one, path, **sent)
+    assert answer.status_code == 200, answer.text
+    cost = int(answer.headers["x-credits-cost"])
+    assert before - await there.balance(wallet) == cost == int(before - int(answer.headers["x-credits-remaining"]))
+    assert sum(credits for _, credits in (await there.debits(wallet))[known:]) == cost
+    return cost
+
+
+@pytest.mark.parametrize("name", list(PRICES))
+async def test_a_call_costs_what_the_list_of_its_account_says(name: str) -> None:
+    """At the first call of a credential here too; a list that the settings lack has the public prices."""
+    async with world() as there:
+        wallet, other = await there.customer(1_000), await there.customer(1_000)
+        if name:
+            await there.give_list(wallet, name)
+        for _ in range(2):
+            for method, price, public in zip(METHODS, PRICES[name], PRICES[""], strict=True):
+                assert await paid(there, wallet, call(*method)) == price
+                assert await paid(there, other, call(*method)) == public
+
+
+async def test_a_list_that_changes_counts_from_the_next_call_on_and_asks_once_more_at_most() -> None:
+    async with world() as there:
+        wallet = await there.customer(10_000)
+        for name in ("wholesale", "dear", "gone", "", "dear", "wholesale", ""):
+            await there.give_list(wallet, name)
+            for asked in (2, 1):
+                there.accounts.holds.clear()
+                there.accounts.charges.clear()
+                await there.rpc(wallet, call("getBlock", 5))
+                ahead = [one.hold for one in there.accounts.charges]
+                holds = [*ahead, *(one for one in there.accounts.holds if one.items)]
+                assert len(holds) <= asked and holds[-1].price_list == name
+                assert holds[-1].items[0].ceiling == PRICES[name][0]
+        debits = [credits for _, credits in await there.debits(wallet)]
+        assert debits == [price for price in (7, 75, 25, 25, 75, 7, 25) for _ in range(2)]
+
+
+async def test_a_call_that_is_held_pays_the_price_of_its_hold() -> None:
+    """The list changes while the node answers: that call pays as before, the next one as after."""
+    async with world() as there:
+        wallet, gate = await there.customer(1_000), asyncio.Event()
+        there.node.gate = gate
+        under_way = asyncio.create_task(there.rpc(wallet, call("getBlock", 5)))
+        while not there.accounts.holds or not there.accounts.holds[-1].items:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await there.give_list(wallet, "dear")
+        gate.set()
+        there.node.gate = None
+        assert (await under_way).headers["x-credits-cost"] == "25"
+        assert await paid(there, wallet, call("getBlock", 5)) == 75
+
+
+async def test_lists_that_change_under_load_lose_nothing_and_charge_no_price_between() -> None:
+    """Threat 11: each call costs one of the prices there are, and the balance is what the ledger says."""
+    async with world() as there:
+        wallet = await there.customer(100_000)
+        seen: list[int] = []
+
+        async def caller() -> None:
+            for _ in range(15):
+                answer = await there.rpc(wallet, call("getBlock", 5))
+                assert answer.status_code == 200, answer.text
+                seen.append(int(answer.headers["x-credits-cost"]))
+
+        async def operator() -> None:
+            for name in ("wholesale", "dear", "", "gone", "wholesale") * 3:
+                await there.give_list(wallet, name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(caller() for _ in range(4)), operator())
+        assert len(seen) == 60 and set(seen) <= {7, 25, 75}
+        assert sorted(credits for _, credits in await there.debits(wallet)) == sorted(seen)
+        assert await there.balance(wallet) == 100_000 - sum(seen)
+
+
+async def test_a_batch_costs_the_listed_price_of_each_call_though_its_slots_come_one_by_one() -> None:
+    """Its later calls are held when the earlier ones end, at what the list says then."""
+    async with world(accounts={"concurrency": 1}) as there:
+        wallet = await there.customer(1_000)
+        await there.give_list(wallet, "wholesale")
+        asked = [call("getBlock", 5, id=number) for number in range(4)]
+        assert await paid(there, wallet, asked) == 4 * 7
+        there.node.gate = gate = asyncio.Event()
+        there.accounts.holds.clear()
+        under_way = asyncio.create_task(there.rpc(wallet, asked))
+        while not there.accounts.holds:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await there.give_list(wallet, "dear")
+        gate.set()
+        assert (await under_way).headers["x-credits-cost"] == str(7 + 3 * 75)
+        assert await there.balance(wallet) == 1_000 - 28 - 232
+
+
+async def test_bulk_lists_and_the_relay_cost_their_listed_prices() -> None:
+    async with world() as there:
+        wallet = await there.customer(1_000)
+        await there.give_list(wallet, "wholesale")
+        two = {"addresses": [KEY, "1111111111111111111111111111111a"]}
+        answer = await there.rpc(wallet, {"addresses": [KEY]}, "/bulk/getBalances")
+        assert answer.headers["x-credits-cost"] == "3", two
+        owners = await there.rpc(wallet, {"owners": [KEY]}, "/bulk/getTokenBalances")
+        assert owners.headers["x-credits-cost"] == "3"  # 60 % of 5.
+        there.node.answer = lambda method, params: replies.made(b"[]")
+        assert await paid(there, wallet, call("getBundleStatuses", ["a"]), "/relay/bundles") == 2
+        assert await there.debits(wallet) == [
+            ("bulk/getBalances", 3),
+            ("bulk/getTokenBalances", 3),
+            ("relay/getBundleStatuses", 2),
+        ]
+
+
+async def test_an_answer_from_the_cache_costs_its_part_of_the_listed_price() -> None:
+    async with world() as there:
+        wallet = await there.customer(1_000)
+        await there.give_list(wallet, "wholesale")
+        there.node.answer = lambda method, params: msgspec.structs.replace(RESULT, cache="hit")
+        assert await paid(there, wallet, call("getBlock", 5)) == 4  # Half of 7.
+        assert await paid(there, wallet, call("getTransaction", "5" * 87)) == 2  # Half of 3.
+
+
+@pytest.mark.parametrize(("name", "least"), [("wholesale", 7), ("dear", 75)])
+@pytest.mark.parametrize("batch", [False, True])
+async def test_the_limit_of_a_call_is_judged_by_the_prices_of_its_account(name: str, least: int, batch: bool) -> None:
+    """X-Max-Credits of a caller whom this replica has never seen, and whose list it guesses wrong."""
+    one = [call("getBlock", 5)] if batch else call("getBlock", 5)
+    for most, is_let in ((least - 1, False), (least, True)):
+        async with world() as there:
+            wallet = await there.customer(1_000)
+            await there.give_list(wallet, name)
+            answer = await there.rpc(wallet, one, **{"x-max-credits": str(most)})
+            found = answer.json()[0] if batch else answer.json()
+            assert ("result" in found) is is_let, found
+            if not is_let:
+                assert found["error"]["data"]["constant"] == "MAX_CREDITS_EXCEEDED"
+            assert sum(credits for _, credits in await there.debits(wallet)) == (least if is_let else 0)
+
+
+async def test_a_signed_request_with_a_limit_uses_its_nonce_once() -> None:
+    """Money rule 11: its list is asked for with it, and its call is made as the account that it proved."""
+    async with world() as there:
+        wallet = await there.customer(1_000)
+        await there.give_list(wallet, "wholesale")
+        body = orjson.dumps(call("getBlock", 5))
+        signed = wallet.headers("POST", "/", body) | {"x-max-credits": "7"}
+        first = await there.http.post("/", content=body, headers=signed)
+        assert first.status_code == 200 and first.headers["x-credits-cost"] == "7"
+        assert constant(await there.http.post("/", content=body, headers=signed)) == "NONCE_REUSED"
+        plain = wallet.headers("POST", "/", body)
+        assert (await there.http.post("/", content=body, headers=plain)).headers["x-credits-cost"] == "7"
+
+
+async def test_quote_page_and_account_name_the_prices_of_the_asker() -> None:
+    async with world() as there:
+        wallet, other = await there.customer(1_000), await there.customer(1_000)
+        await there.give_list(wallet, "wholesale")
+        asked = [call("getBlock", 5), call("getSlot", id=2)]
+        for who, total in ((wallet, 8), (other, 26), (None, 26), (wallet, 8)):
+            quoted = await there.rpc(who, asked, "/quote")
+            assert quoted.status_code == 200 and quoted.json()["credits"] == total
+        info = await there.http.get("/account/info", headers={"x-api-key": wallet.api_key})
+        assert info.json()["price_list"] == "wholesale"
+        info = await there.http.get("/account/info", headers={"x-api-key": other.api_key})
+        assert info.json()["price_list"] == "public"
+
+
+class Race:
+    """Answers a sendAndConfirm, and keeps the prices that it was given."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, tuple[int, ...]]] = []
+
+    async def call(self, params: bytes, hold: SettleRequest, timeout_ms: int, *base: int) -> NodeAnswer:
+        self.told.append((hold.ceiling, base))
+        return replies.made_deferred(b"{}", True, posted=hold.ceiling)
+
+
+@pytest.mark.parametrize("key", [None, "once"])
+async def test_a_send_by_outcome_carries_both_prices_of_its_list(key: str | None) -> None:
+    """The racer charges by them when the chain has told what became of it."""
+    race = Race()
+    async with world(callers={"sendAndConfirm": race.call}, idempotency=MemoryIdempotencyStore()) as there:
+        wallet = await there.customer(1_000)
+        sent = {"idempotency-key": key} if key else {}
+        for name, told in (("", (50, ())), ("wholesale", (30, (2,))), ("dear", (150, (6,)))):
+            await there.give_list(wallet, name)
+            answer = await there.rpc(
+                wallet, call("sendAndConfirm", TRANSACTION), **{k: v + name for k, v in sent.items()}
+            )
+            assert answer.status_code == 200, answer.text
+            assert race.told[-1] == told
+
+
+class Builder:
+    """Answers executeSell by the list that it is given."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.meanwhile: Any = None
+
+    async def call(self, params: bytes, pubkey: bytes, timeout_ms: int, *prices: Any) -> Any:
+        self.asked.append(prices)
+        credits = prices[0].built("executeSell", 25, 125) if prices else 125
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+        return replies.made_quoted(b'{"fee_credits":%d}' % credits, credits, "n")
+
+
+SELL = call("executeSell", {"mint": KEY, "token_amount": 5})
+
+
+@pytest.mark.parametrize("key", [None, "once"])
+async def test_a_built_trade_costs_what_its_answer_says(key: str | None) -> None:
+    builder = Builder()
+    async with world(quotes={"executeSell": builder.call}, idempotency=MemoryIdempotencyStore()) as there:
+        wallet = await there.customer(10_000)
+        sent = {"idempotency-key": key} if key else {}
+        for name, fee in (("", 125), ("wholesale", 9 + 60), ("dear", 375), ("", 125)):
+            await there.give_list(wallet, name)
+            quoted = (await there.rpc(wallet, SELL, "/quote")).json()
+            answer = await there.rpc(wallet, SELL, **{k: f"{v}{len(builder.asked)}" for k, v in sent.items()})
+            assert answer.json()["result"] == {"fee_credits": fee} and quoted["credits"] == fee, answer.text
+            assert answer.headers["x-credits-cost"] == str(fee)
+
+
+async def test_a_trade_whose_price_was_found_by_another_list_is_priced_once_more() -> None:
+    """Its answer names the price, so the answer is made anew."""
+    builder = Builder()
+    async with world(quotes={"executeSell": builder.call}) as there:
+        wallet = await there.customer(10_000)
+
+        async def change() -> None:
+            await there.give_list(wallet, "dear")
+
+        for signed in (False, True):
+            await there.give_list(wallet, "wholesale")
+            builder.asked.clear()
+            builder.meanwhile = change
+            body = orjson.dumps(SELL)
+            sent = wallet.headers("POST", "/", body) if signed else {"x-api-key": wallet.api_key}
+            answer = await there.http.post("/", content=body, headers=sent)
+            assert answer.json()["result"] == {"fee_credits": 375} and answer.headers["x-credits-cost"] == "375"
+            assert len(builder.asked) == 2
+
+
+async def test_owners_that_change_their_mind_all_the_time_are_asked_three_times() -> None:
+    """Then the call is refused for free, and its client asks again."""
+    async with world() as there:
+        wallet = await there.customer(1_000)
+        hold, asked = there.accounts.hold, list[Any]()
+
+        async def changing(request: Any) -> Any:
+            asked.append(request.price_list)
+            await there.give_list(wallet, "dear" if request.price_list != "dear" else "wholesale")
+            return await hold(request)
+
+        there.accounts.hold = changing  # type: ignore[method-assign]
+        for one in (call("getBlock", 5), [call("getBlock", 5)]):
+            asked.clear()
+            answer = await there.rpc(wallet, one)
+            assert answer.status_code == 503 and len(asked) == account_prices.HOLDS_MAX, answer.text
+        assert await there.debits(wallet) == []
+
+
+async def test_a_payment_buys_at_the_price_that_its_terms_told() -> None:
+    """The payer's own list is no part of the terms, which are for everybody."""
+    async with world() as there:
+        wallet = await there.customer(1_000)
+        await there.give_list(wallet, "dear")
+        await paid(there, wallet, call("getBlock", 5))  # This replica knows the list by now.
+        pipeline = there.door._pipeline
+        (bought,) = within([Call(b"1", "getBlock", b"[5]", [5])], 25)
+        for _ in range(2):
+            done = await pipeline.single(ProvenProof(wallet.pubkey), bought)
+            (reply,) = done.items
+            assert reply.charge is not None and reply.charge.charged == 25
+            batch = await pipeline.batch(ProvenProof(wallet.pubkey), [bought, bought])
+            assert [one.charge.charged for one in batch.items if one.charge] == [25, 25]
