@@ -18,7 +18,7 @@ TABLES = (
     " account_events, referral_codes, account_facts, account_fact_heads,"
     " account_usage, account_usage_marks, account_edges, account_statements, account_seals, ledger_keys,"
     " account_keys, account_key_spending, account_key_usage, account_hourly_limits, account_hours,"
-    " ledger_cuts, ledger_carried, ledger_kept_facts"
+    " ledger_cuts, ledger_carried, ledger_kept_facts,"
     " account_price_lists"
 )
 

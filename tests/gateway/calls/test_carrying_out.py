@@ -6,6 +6,7 @@ from actors.clock import ManualClock
 from actors.gateway.calls.admission import AdmittedCall, admit
 from actors.gateway.calls.cancelled_requests import CancelledRequests
 from actors.gateway.calls.carrying_out import CarryingOut
+from actors.gateway.calls.free_work import Reads
 from actors.telemetry.metrics import Metrics
 from tests.gateway.doubles import PUBKEY, OneAccount, ScriptedNode, a_call, node_error
 
@@ -14,7 +15,8 @@ OPERATION = b"replica0" + bytes(8)
 
 def held_by(account: OneAccount) -> tuple[CarryingOut, AdmittedCall, HoldReply]:
     metrics, clock = Metrics(), ManualClock()
-    carrying = CarryingOut(account, ScriptedNode(), clock, {}, CancelledRequests(account, clock, metrics), metrics)
+    node, cancelled = ScriptedNode(), CancelledRequests(account, clock, metrics)
+    carrying = CarryingOut(account, node, Reads(node, clock), clock, {}, cancelled, metrics)
     call = admit(a_call("getBlock", 5))
     assert isinstance(call, AdmittedCall)
     account.held[OPERATION] = call.plan.ceiling
