@@ -11,6 +11,7 @@ import asyncpg
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from actors.accounts.checkpoint import CheckpointError
 from actors.accounts.months.files import ExportError
@@ -40,7 +41,7 @@ class AuditReport:
     def show_faults(self, named: str, next_step: str, console: Console) -> None:
         table = Table(named, "what differs", title=f"{self.faults_total} differences")
         for name, fault in self.faults:
-            table.add_row(name, fault)
+            table.add_row(Text(name), Text(fault))  # Names and URLs of customers are in it: text, and never markup.
         console.print(table)
         console.print(next_step)
 
@@ -62,5 +63,5 @@ def exit_where_unreadable(console: Console, no_tables: str) -> Iterator[None]:
         told = no_tables
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
         told = f"The database cannot be read: {type(error).__name__}. Check --postgres-url or --data-dir."
-    console.print(told)
+    console.print(told, markup=False)
     raise typer.Exit(_EXIT_UNREADABLE) from None

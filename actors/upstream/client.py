@@ -82,24 +82,24 @@ class NodeClient:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
-    async def ask(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """Do as `call`, for a question of this service itself, such as a probe: it is not counted."""
+    async def ask(self, method: str, params: bytes, timeout_ms: int, bytes_max: int | None = None) -> NodeAnswer:
+        """Do as `call`, for a question of this service itself, such as a probe: it is not counted.
+
+        bytes_max: of the answer, where its form is known: reading a hostile node's megabytes would hold the loop.
+        """
         give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
             async with asyncio.timeout_at(give_up_at):
-                answer = await self._ask(method, params)
+                answer = await self._ask(method, params, bytes_max)
                 if answer is None and may_repeat(method):
-                    answer = await self._ask(method, params)
+                    answer = await self._ask(method, params, bytes_max)
         except TimeoutError:
             return replies.TIMED_OUT
         return replies.UNREACHABLE if answer is None else answer
 
     async def network(self, timeout_ms: int) -> str | None:
         """Ask for the genesis hash. None: the node tells none, or a text that is no hash and goes to no operator."""
-        answer = await self.ask("getGenesisHash", b"[]", timeout_ms)
-        if answer.kind is not AnswerKind.RESULT or len(answer.body) > _HASH_ANSWER_BYTES_MAX:
-            return None
-        told = replies.value_of(answer)
+        told = replies.value_of(await self.ask("getGenesisHash", b"[]", timeout_ms, _HASH_ANSWER_BYTES_MAX))
         return told if isinstance(told, str) and parse_pubkey(told) is not None else None
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ class NodeClient:
         if self._connections is not None:
             await self._connections.close()
 
-    async def _ask(self, method: str, params: bytes) -> NodeAnswer | None:
+    async def _ask(self, method: str, params: bytes, bytes_max: int | None) -> NodeAnswer | None:
         """Send the request and read its answer. None: the connection closed before an answer began."""
         if self._is_closed:
             return replies.UNREACHABLE
@@ -118,35 +118,43 @@ class NodeClient:
         # The id comes last: a node that answers with it has read the whole request.
         body = b'{"jsonrpc":"2.0","method":"%b","params":%b,"id":%b}' % (method.encode(), params, request_id)
         connections = self._connections
+        read = self._answer if bytes_max is None else partial(self._answer, bytes_max=bytes_max)
         try:
-            return await connections.exchange(body, request_id, self._answer, self._further_headers())
+            return await connections.exchange(body, request_id, read, self._further_headers())
         except UnsupportedAiohttp as error:
             _warn_of_single_connections(str(error))
             if self._connections is connections:  # Calls in flight on the old connections fail in the same way.
                 self._connections = SingleConnections(self._address, self._connections_max)
-            return await self._connections.exchange(body, request_id, self._answer, self._further_headers())
+            return await self._connections.exchange(body, request_id, read, self._further_headers())
 
     def _further_headers(self) -> bytes:
         """Of the call that is under way: whole lines. None here; traced_node.py has some."""
         return b""
 
     async def _answer(
-        self, request_id: bytes, status: int, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader
+        self,
+        request_id: bytes,
+        status: int,
+        headers: Any,
+        is_chunked: bool,
+        payload: aiohttp.StreamReader,
+        bytes_max: int | None = None,
     ) -> NodeAnswer:
         """Read an answer as ReadAnswer. A result needs status 200; a JSON-RPC error may come with 4xx and 5xx too."""
+        most = self._answer_bytes_max if bytes_max is None else bytes_max
         if status == _OK:
-            return await self._read(request_id, headers, is_chunked, payload)
+            return await self._read(request_id, headers, is_chunked, payload, most)
         if status == _TOO_MANY:  # The node has not taken the call, so no body of it is an answer.
             return replies.overloaded(_retry_seconds(headers.get("Retry-After", "")))
         if status not in _ERRORS or status in _ACCESS_REFUSED:
             return replies.UNREACHABLE
-        answer = await self._read(request_id, headers, is_chunked, payload)
+        answer = await self._read(request_id, headers, is_chunked, payload, most)
         if answer.kind is not AnswerKind.ERROR:
             return replies.UNREACHABLE  # The node's HTTP server, or a proxy before it, sent a page of text.
         return msgspec.structs.replace(answer, turned_away=True) if status >= 500 else answer
 
     async def _read(
-        self, request_id: bytes, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader
+        self, request_id: bytes, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader, bytes_max: int
     ) -> NodeAnswer:
         if headers.get("Content-Encoding") not in _UNCOMPRESSED:
             return replies.GARBAGE  # Compression was not asked for, and a small answer may unpack to a huge one.
@@ -154,13 +162,15 @@ class NodeClient:
         if length is None and not is_chunked:
             return replies.GARBAGE  # Such a body ends with its connection, so one that was cut would look whole.
         size = None if length is None else int(length)  # aiohttp's parser lets only digits pass.
-        if size is not None and size > self._answer_bytes_max:
+        if size is not None and size > bytes_max:
             return replies.OVERSIZED
         if size is not None and size <= replies.VALIDATED_BYTES_MAX:
             return replies.judge(await payload.read(), self._name, request_id=request_id)
-        return await self._read_large(request_id, payload, size)
+        return await self._read_large(request_id, payload, size, bytes_max)
 
-    async def _read_large(self, request_id: bytes, payload: aiohttp.StreamReader, size: int | None) -> NodeAnswer:
+    async def _read_large(
+        self, request_id: bytes, payload: aiohttp.StreamReader, size: int | None, bytes_max: int
+    ) -> NodeAnswer:
         """Read a large body, or a chunked one, whose length is unknown: it claims twice as much memory each time.
 
         aiohttp reads no more than its buffer while this waits, so the node waits too.
@@ -171,10 +181,10 @@ class NodeClient:
                 claimed = await self._budget.claim(size)
             async for part in _pieces(payload, size is not None):
                 body.add(part)
-                if body.size > self._answer_bytes_max:
+                if body.size > bytes_max:
                     return replies.OVERSIZED
                 if size is None and body.size > max(claimed, LARGE_BYTES):
-                    more = min(max(claimed, 8 * LARGE_BYTES), self._answer_bytes_max - claimed)
+                    more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
                     claimed += await self._budget.claim(more)
             lease = Lease(partial(self._budget.give_back, claimed)) if claimed else None
             claimed = 0

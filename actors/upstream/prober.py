@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 _NO_PARAMS = b"[]"
 _CONFIRMED, _PROCESSED = b'[{"commitment":"confirmed"}]', b'[{"commitment":"processed"}]'
 _SLOT_MAX = 10**12  # The chain makes so many in 12,000 years. By a higher one all other nodes would be behind.
+_ANSWER_BYTES_MAX = 4_096  # Of a number, a word or a version.
 _VERSION_CHARACTERS_MAX = 64
 _VERSION_EVERY = 30  # Probes. A version changes only with a restart, and the first probe after one asks too.
 
@@ -95,7 +96,7 @@ class Prober:
         return probe
 
     async def _ask(self, method: str, params: bytes = _NO_PARAMS, wanted: bool = True) -> NodeAnswer | None:
-        return await self._client.ask(method, params, self._timeout_ms) if wanted else None
+        return await self._client.ask(method, params, self._timeout_ms, _ANSWER_BYTES_MAX) if wanted else None
 
     async def _run(self) -> None:
         """Probe until stopped. A node that hangs is probed as often as the others."""

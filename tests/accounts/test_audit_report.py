@@ -42,3 +42,14 @@ def test_a_command_that_cannot_read_says_why_and_ends_with_2(error: Exception, s
     with pytest.raises(typer.Exit) as ended, exit_where_unreadable(Console(file=told), "no tables"):
         raise error
     assert ended.value.exit_code == 2 and told.getvalue().startswith(says) and "password" not in told.getvalue()
+
+
+@pytest.mark.parametrize("name", ["[/red]", "[conceal]hidden[/conceal]", "[link=https://evil.example]x[/link]"])
+def test_what_a_customer_has_named_is_text_in_a_report(name: str) -> None:
+    """A name that is markup would end the report with an error, or hide the difference that it is in."""
+    report, printed = AuditReport(), io.StringIO()
+    report.add("account", f"key 1: name is {name!r}, by the facts 'bot'")
+    report.show_faults(
+        "account", "look at it", Console(file=printed, width=200, force_terminal=True, color_system=None)
+    )
+    assert f"name is {name!r}, by the facts 'bot'" in printed.getvalue()

@@ -123,6 +123,25 @@ async def test_an_endless_answer_is_cut_off(announced):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.OVERSIZED
 
 
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_an_answer_to_a_probe_is_short(is_chunked):
+    """30 MB in answer to each probe were parsed in the thread of the loop, 25 ms each. Calls may have long answers."""
+    body = b'{"jsonrpc":"2.0","result":"%b","id":1}' % (b"x" * 5_000)
+
+    async def long(exchange: Exchange) -> None:
+        answer = exchange.response(body)
+        if is_chunked:
+            content = answer.partition(b"\r\n\r\n")[2]
+            head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+            answer = head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(content), content)
+        await exchange.send(answer)
+
+    async with scene(long) as (_, client):
+        assert (await client.ask("getSlot", b"[]", CLASS_TIMEOUT_MS, 4_096)).kind is AnswerKind.OVERSIZED
+        assert (await client.ask("getSlot", b"[]", CLASS_TIMEOUT_MS, 6_000)).kind is AnswerKind.RESULT
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+
+
 @pytest.mark.parametrize(
     "sent",
     [

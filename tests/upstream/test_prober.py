@@ -16,8 +16,8 @@ class ScriptedClient:
         self.script = script
         self.asked = []
 
-    async def ask(self, method, params, timeout_ms):
-        assert timeout_ms == 1_000
+    async def ask(self, method, params, timeout_ms, bytes_max):
+        assert (timeout_ms, bytes_max) == (1_000, 4_096)
         self.asked.append(method)
         config = orjson.loads(params)
         key = (method, config[0]["commitment"]) if config else method
