@@ -68,23 +68,31 @@ def read(text: str, links: Mapping[str, set[int]]) -> dict[str, Passed]:
     return {name: Passed(**{figure: count[figure] for figure in _FIGURES}) for name, count in sums.items()}
 
 
-def copied_bytes(pids: Collection[int]) -> int:
-    """Return the bytes that the kernel has copied into and out of these processes over TCP so far, at each end.
+def copied_bytes(pids: Collection[int]) -> dict[str, int]:
+    """Return the bytes that the kernel has copied into and out of these processes so far, by the TCP connections' ends.
 
-    Not in it: Unix sockets, pipes, files, and what a process copies within itself. Connections that have ended are
-    missing, so a measurement keeps its own open.
+    Not in it: Unix sockets, pipes, files, and what a process copies within itself.
     """
     done = subprocess.run(["ss", "-tinpH", "state", "established"], capture_output=True, text=True, check=True)
     return copied_of(done.stdout, pids)
 
 
-def copied_of(text: str, pids: Collection[int]) -> int:
+def copied_of(text: str, pids: Collection[int]) -> dict[str, int]:
     """Read the output of `ss -tinpH`, as `read` does; a connection that several of the processes share counts once."""
-    total, is_theirs = 0, False
+    found: dict[str, int] = {}
+    end: str | None = None
     for line in text.splitlines():
         if not line[:1].isspace():
+            match = _LOCAL.match(line)
             is_theirs = any(int(pid) in pids for pid in _PID.findall(line))
-        elif is_theirs:
-            found = (_FIGURES[figure].search(line) for figure in ("sent", "received"))
-            total += sum(int(seen[1]) for seen in found if seen is not None)
-    return total
+            end = ":".join(match.groups()) if match is not None and is_theirs else None
+        elif end is not None:
+            seen = (_FIGURES[figure].search(line) for figure in ("sent", "received"))
+            found[end] = sum(int(each[1]) for each in seen if each is not None)
+    return found
+
+
+def copied_since(before: Mapping[str, int], now: Mapping[str, int]) -> int:
+    """Return the bytes between two readings. Of a connection that has ended in between, nothing is known: a measurement
+    keeps its own open."""
+    return sum(size - before.get(end, 0) for end, size in now.items())

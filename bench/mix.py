@@ -19,7 +19,7 @@ from actors.gateway.calls.admission import PLANS
 from bench import scenario, systems
 from bench.baseline import PRICES
 from bench.blocks import SIZES, filled
-from bench.links import copied_bytes
+from bench.links import copied_bytes, copied_since
 from bench.mix_load import Mix, MixLoad, Seen, Step
 from bench.mix_questions import WRONG
 from bench.processes import cpu_seconds, cpu_spent, tree
@@ -87,7 +87,7 @@ def measured(load: MixLoad, node: str, system: System, connections: int, seconds
     cpu_before, copied_before = cpu_seconds(system.pids()), copied_bytes(pids)
     seen = load.step(Step(system.url, system.api_key, connections, seconds, rate))
     spent = sum(cpu_spent(cpu_before, cpu_seconds(system.pids()), {}).values())
-    copied = copied_bytes(pids) - copied_before
+    copied = copied_since(copied_before, copied_bytes(pids))
     after = systems.settled_balance(system)
     off_by = None if before is None or after is None else before - after - credits_of(seen.answered, system.name)
     calls = max(1, seen.calls)

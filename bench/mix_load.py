@@ -29,7 +29,7 @@ from bench.load import Client, Tally, request_bytes
 from bench.mix_questions import Question
 
 _END_SECONDS_MAX = 90.0  # Beyond the last call of a step.
-_TIMER_SECONDS = 0.0005
+_TIMER_SECONDS = 0.0005  # uvloop's timers are of whole milliseconds, rounded.
 
 
 class Mix(msgspec.Struct):
@@ -165,8 +165,8 @@ class MixClient(Client):
         self._sent_at = due
         self._question = next(self._asking.questions)
         wait = due - time.perf_counter()
-        if wait > _TIMER_SECONDS:
-            asyncio.get_running_loop().call_later(wait, self._send_now)
+        if wait > 0:
+            asyncio.get_running_loop().call_later(wait + _TIMER_SECONDS, self._send_now)  # Never before it is due.
         else:
             self._send_now()
 

@@ -3,7 +3,7 @@
 import os
 import socket
 
-from bench.links import Passed, copied_of, passed, ports_of, read
+from bench.links import Passed, copied_of, copied_since, passed, ports_of, read
 
 _SS = """\
 0      0               127.0.0.1:22953          127.0.0.1:34586
@@ -36,9 +36,10 @@ _OF_PROCESSES = """\
 
 def test_bytes_are_counted_at_each_end_that_a_process_has() -> None:
     """Between two of them twice, as they are copied twice; a connection that two share once."""
-    assert copied_of(_OF_PROCESSES, {31, 32, 33}) == 220
-    assert copied_of(_OF_PROCESSES, {33}) == 110
-    assert copied_of(_OF_PROCESSES, {1, 3}) == 0
+    assert sum(copied_of(_OF_PROCESSES, {31, 32, 33}).values()) == 220
+    assert sum(copied_of(_OF_PROCESSES, {33}).values()) == 110
+    assert copied_of(_OF_PROCESSES, {1, 3}) == {}
+    assert copied_since({"a": 5, "ended": 9}, {"a": 8, "new": 2}) == 5
 
 
 def test_bytes_of_a_real_connection_are_seen() -> None:
