@@ -29,7 +29,8 @@ class CreditBatch(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """GET /account/info. balance: credits. runway: credits_an_hour, hours_left and expiring; None: not known."""
+    """GET /account/info. balance: credits. runway: credits_an_hour, hours_left and expiring; None: not known.
+    price_list: `public`, or the one that the operator gave to the account."""
 
     pubkey: str
     balance: int
@@ -41,6 +42,7 @@ class Account(msgspec.Struct, frozen=True):
     last_deposit: dict[str, Any] | None = None
     credit_batches: list[CreditBatch] = []
     runway: dict[str, Any] | None = None
+    price_list: str = "public"
 
 
 class NamedKey(msgspec.Struct, frozen=True):
