@@ -29,7 +29,8 @@ class CreditBatch(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """GET /account/info. balance: credits. runway: credits_an_hour, hours_left and expiring; None: not known."""
+    """GET /account/info. balance: credits. runway: credits_an_hour, hours_left and expiring; None: not known.
+    price_list: `public`, or the one that the operator gave to the account."""
 
     pubkey: str
     balance: int
@@ -42,6 +43,7 @@ class Account(msgspec.Struct, frozen=True):
     credit_batches: list[CreditBatch] = []
     runway: dict[str, Any] | None = None
     credits_of_later_batches: int = 0
+    price_list: str = "public"
 
 
 class NamedKey(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ _SETTINGS = {
     "LEDGER_GATEWAY__REPLICAS": "2",
     "LEDGER_SENDS__BLOCK_ENGINE_REQUESTS_PER_SECOND": "1000",  # The embedded engine has no limit.
     "LEDGER_WEBHOOKS__ALLOW_LOOPBACK": "true",  # Receivers of tests are on this machine.
+    "LEDGER_PRICING__LISTS": '{"wholesale": {"percent": 60, "methods": {"getBlock": 7}}}',
     "LEDGER_SERVE__TLS": "true",
     "LEDGER_MEMOS__ENABLED": "true",  # Paid for with play money, once an hour.
     "LEDGER_DEVNODE__SLOT_MS": "200",  # Half of the usual: much of the time of these tests is the wait for finality.

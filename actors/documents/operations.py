@@ -309,7 +309,15 @@ _ACCOUNT = (
 
 _STATUS = (
     Operation("GET /health", "status", "Tells whether paid calls are taken.", ref("Health"), successes=(200, 503)),
-    Operation("GET /pricing", "status", "Lists every price.", ref("Pricing")),
+    Operation(
+        "GET /pricing",
+        "status",
+        "Lists every price; with a credential those of its account.",
+        ref("Pricing"),
+        Access.OPTIONAL,
+        refusals=(403, 503),
+        is_limited=True,
+    ),
     Operation("GET /capabilities", "status", "Lists what is offered here, and what is not.", ref("Capabilities")),
     Operation("GET /stats/landing", "status", "Tells how sends land.", ref("Landing"), refusals=(503,)),
     Operation(

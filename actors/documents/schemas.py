@@ -281,6 +281,7 @@ _STATUS: dict[str, Schema] = {
     ),
     "Pricing": record(
         ok=OK,
+        price_list=record(name=STRING, percent=COUNT),
         credits_per_usdc=COUNT,
         minimum_deposit_usdc=STRING,
         credit_expiry_days=COUNT,

@@ -32,6 +32,7 @@ async def balance(shell: Shell) -> None:
             "account": account.pubkey,
             "credits": account.balance,
             "status": account.status,
+            "prices": account.price_list,
             "spent so far": account.total_consumed_credits,
             "next expiry": "" if coming is None else f"{coming.remaining:,} credits on {_date(coming.expires_at)}",
             "pay to": account.deposit_address,

@@ -1,12 +1,14 @@
 """The operators' page in a real browser against the whole product. Rule: decisions, "The operators' page"."""
 
+import json
+
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from actors.launch.local_run.wallets import load_or_make
 from bench.product import Product
 from tests.browser import Browser
-from tests.customers import Customer
+from tests.customers import Answer, Customer, request
 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 
@@ -15,6 +17,32 @@ def enter_as_operator(product: Product, browser: Browser) -> None:
     browser.driver.get(f"{product.http_url}/operator")
     browser.write("#token", load_or_make(product.data_dir / "secrets").operator_token + Keys.ENTER)
     browser.until("#alerts", "as of")
+
+
+def test_an_account_pays_by_the_list_that_an_operator_gave_it(product: Product) -> None:
+    """By command and by the page; on whichever of two replicas its calls arrive. Rule: decisions, "Price lists"."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    token = load_or_make(product.data_dir / "secrets").operator_token
+    slot = customer.call("getSlot").body["result"]
+
+    def costs() -> set[str]:
+        found = [customer.call("getBlock", slot, {"transactionDetails": "none"}) for _ in range(6)]
+        assert all(answer.status == 200 for answer in found), found
+        return {answer.headers["X-Credits-Cost"] for answer in found}
+
+    def page() -> Answer:
+        return request(f"{product.http_url}/pricing", {"X-Api-Key": customer.api_key})
+
+    assert costs() <= {"25", "13"} and page().body["methods"]["getBlock"]["credits"] == 25
+    told = json.loads(product.command("accounts", "price", customer.pubkey, "wholesale", "--unchecked", "--json"))
+    assert told["price_list"] == "wholesale"
+    assert costs() <= {"7", "4"} and page().body["methods"]["getBlock"]["credits"] == 7
+    path = f"{product.http_url}/operator/accounts/{customer.pubkey}/price-list"
+    gone = request(path, {"X-Operator-Token": token}, b'{"name": "retail"}')
+    assert gone.status == 400 and "wholesale" in gone.body["error"]["message"]
+    back = request(path, {"X-Operator-Token": token}, b'{"name": "public"}')
+    assert back.body["account"]["price_list"] == "public" and costs() <= {"25", "13"}
 
 
 def test_an_operator_finds_an_account_gives_it_credits_and_suspends_it(product: Product, browser: Browser) -> None:

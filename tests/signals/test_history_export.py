@@ -16,6 +16,7 @@ from actors.clock import ManualClock
 from actors.errors import Err, Refusal
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
+from actors.methods.price_lists import PriceList
 from actors.pages import PageAnswer, PageRequest
 from actors.signals import history_export, history_formats
 from actors.signals.history import PostgresSignalHistory
@@ -350,3 +351,36 @@ async def test_a_history_that_goes_away_ends_it_and_costs_nothing_more(urls: tup
         end = orjson.loads(last)["end"]
         assert end["reason"] == "unavailable" and end["events"] == len(rows) == end["credits"] * 10
         assert end["cursor"] == orjson.loads(rows[-1])["cursor"]
+
+
+async def test_an_export_costs_what_the_list_of_its_account_says(urls: tuple[str, str]) -> None:
+    """Decisions, "Price lists": each started thousand, told before and charged after; the cap is by it too."""
+    async with a_world(urls, [event(number) for number in range(250)]) as world:
+        world.meters._lists = {"cheap": PriceList("cheap", 25)}
+        world.account.price_list = "cheap"
+        asked = PageRequest(PUBKEY, price_list="cheap", is_head=True)
+        head = await world.page.answer(asked)
+        assert isinstance(head, PageAnswer) and int(dict(head.headers)["x-credits-estimated"]) % 3 == 0
+        assert dict(head.headers)["x-signals-price"].startswith("credits=3;")
+        rows, end = await world.lines()
+        assert (len(rows), end["credits"], end["reason"]) == (250, 9, "complete")
+        answer = await world.page.answer(PageRequest(PUBKEY, price_list="cheap", headers={"x-max-credits": "6"}))
+        assert isinstance(answer, PageAnswer)
+        told = [orjson.loads(line) for line in (await read(answer)).splitlines()]
+        assert (len(told) - 1, told[-1]["end"]["credits"], told[-1]["end"]["reason"]) == (200, 6, "max_credits")
+        refused = await world.page.answer(PageRequest(PUBKEY, price_list="cheap", headers={"x-max-credits": "2"}))
+        assert isinstance(refused, Refusal) and refused.err is Err.MAX_CREDITS_EXCEEDED
+
+
+async def test_an_export_whose_account_gets_a_dearer_list_meanwhile_keeps_its_cap(urls: tuple[str, str]) -> None:
+    async with a_world(urls, [event(number) for number in range(1_000)]) as world:
+        world.meters._lists = {"dear": PriceList("dear", 400)}
+        answer = await world.page.answer(PageRequest(PUBKEY, headers={"x-max-credits": "60"}))
+        assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
+        first = await anext(answer.body)
+        world.account.price_list = "dear"
+        rest = b"".join([piece async for piece in answer.body])
+        end = orjson.loads((first + rest).splitlines()[-1])["end"]
+        assert end["reason"] == "max_credits" and end["credits"] <= 60
+        assert sum(world.account.posted.values()) == end["credits"]
+        await answer.body.aclose()

@@ -22,6 +22,7 @@ from actors.http_server.server import HttpServer
 from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
+from actors.methods.price_lists import price_lists
 from actors.streams.api import LINK_KINDS
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.feed import TopicFeed
@@ -121,7 +122,7 @@ async def open_sockets(
     hub = Hub(fakes, streams)
     await hub.start()
     async with a_world(**settings) as world, a_feed(hub) as feed:
-        meters = Meters(world.accounts, world.clock, b"meteredg")
+        meters = Meters(world.accounts, world.clock, b"meteredg", lists=price_lists(world.config.pricing))
         meters.start()
         config = streams or StreamsConfig()
         watch = StandingWatch(world.accounts, spending=meters)

@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 
 from actors.accounts.api import AccountStanding
+from actors.methods.price_lists import PriceList
 from actors.webhooks.payments import BEGIN_SECONDS, charge_operation
 
 from .outside import Receiver
@@ -85,3 +86,28 @@ async def _available(world: WebhookWorld, pubkey: bytes) -> int:
 def test_the_charge_of_an_event_has_one_name() -> None:
     assert charge_operation("evt_a_1") == charge_operation("evt_a_1") != charge_operation("evt_a_2")
     assert len(charge_operation("evt_a_1")) == 16
+
+
+async def test_a_delivery_costs_what_the_list_of_its_account_says(world: WebhookWorld, target: Receiver) -> None:
+    """Decisions, "Price lists": what is held is charged, though the list changes meanwhile; whole credits, rounded
+    up."""
+    world.dispatcher._payments._lists = {"dear": PriceList("dear", 250), "cheap": PriceList("cheap", 30)}
+    customer = await world.gateway.customer(100)
+    await world.register(customer, target.url)
+    for name, cost in (("dear", 3), ("cheap", 1), ("dear", 3), ("gone", 1), ("", 1)):
+        await world.gateway.give_list(customer, name)
+        known = len(await world.gateway.debits(customer))
+        await world.queue(customer.text, 2)
+        await world.deliver()
+        assert (await world.gateway.debits(customer))[known:] == [("webhookDelivery", cost)] * 2
+    await world.gateway.give_list(customer, "dear")
+
+    async def change(_: web.Request) -> web.Response:
+        await world.gateway.give_list(customer, "")
+        return web.Response(status=204)
+
+    target.behaviour = change
+    await world.queue(customer.text, 1)
+    await world.deliver()
+    assert (await world.gateway.debits(customer))[-1] == ("webhookDelivery", 3)
+    assert await world.gateway.balance(customer) == 100 - 6 - 2 - 6 - 2 - 2 - 3

@@ -41,7 +41,8 @@ async function refreshService() {
   const landing = await ask("/stats/landing", { key: null });
   if (landing.ok) showLanding(landing.body);
   else if (landing.status) show("landing", empty("No figures now", h("span", null, landing.message)));
-  const prices = await ask("/pricing", { key: null });
+  let prices = await ask("/pricing");  // Of the account, where it is signed in and has a price list.
+  if (prices.status === 401) prices = await ask("/pricing", { key: null });
   trouble("prices", prices.status ? prices.message : "");
   if (prices.ok) showPrices(prices.body);
   if (landing.ok) known.landing = landing.body;
@@ -67,10 +68,15 @@ function showLanding(body) {
 function showPrices(body) {
   known.prices = body;
   const live = body.streams?.signals ?? {};
-  $("signals-help").textContent = `Free: the newest ${count(50)}, every few seconds. Live: ${many(live.connect_credits, "credit")} for each connection of up to five minutes, ${many(live.event_credits, "credit")} for each signal.`;
-  $("price-terms").textContent = `1 USDC is ${count(body.credits_per_usdc)} credits. The smallest deposit is ${body.minimum_deposit_usdc} USDC. Credits last ${many(body.credit_expiry_days, "day")}.`;
+  $("signals-help").textContent = `Free: the newest ${count(50)}, every few seconds. Live: ${many(live.connect_credits, "credit")} for each connection of up to five minutes, ${eventPrice(live)} for each signal.`;
+  const list = body.price_list?.name ?? "public";
+  $("price-terms").textContent = `${list === "public" ? "" : `These are the prices of your account, by the list ${list}. `}1 USDC is ${count(body.credits_per_usdc)} credits. The smallest deposit is ${body.minimum_deposit_usdc} USDC. Credits last ${many(body.credit_expiry_days, "day")}.`;
   showPriceRows();
 }
+
+// Of a price list, an event can cost a part of a credit.
+const eventPrice = (signals) => signals.credits_per_1000_events === undefined ? many(signals.event_credits, "credit") : `${signals.credits_per_1000_events / 1000} credits`;
+const notificationPrice = (websocket) => websocket.notifications_per_credit === undefined ? `${many(websocket.credits_per_1000_notifications, "credit")} for 1,000 notifications` : `1 for ${many(websocket.notifications_per_credit, "notification")}`;
 
 // Methods of one price are one row: what is asked is the price of a method, and which methods are cheap.
 function showPriceRows() {
@@ -86,7 +92,7 @@ function showPriceRows() {
   const sent = body.outcome_priced?.sendAndConfirm;
   for (const [name, row] of Object.entries(body.methods).filter(([, each]) => each.available)) {
     const trade = body.percentage_priced?.[name];
-    if (trade) add(`${count(trade.build_credits)} credits and ${(trade.trade_bps / 100).toFixed(2)} % of the trade`, 9e6, name);
+    if (trade) add(`${count(trade.build_credits)} credits and ${(trade.trade_bps * (trade.trade_percent ?? 100) / 10000).toFixed(2)} % of the trade`, 9e6, name);
     else if (name === "sendAndConfirm" && sent) add(`${many(sent.landing_credits, "credit")} when it lands, ${count(sent.base_credits)} when not`, 8e6, name);
     else if (Number.isFinite(row.credits)) add(row.credits ? many(row.credits, "credit") : "Free", row.credits, name);
   }
@@ -97,8 +103,8 @@ function showPriceRows() {
     }
   }
   const { websocket, signals, grpc } = body.streams ?? {};
-  if (websocket?.available) add(`${many(websocket.connect_credits, "credit")} for each subscription, 1 for ${many(websocket.notifications_per_credit, "notification")}`, 6e6, "WebSocket subscriptions");
-  if (signals?.available) add(`${many(signals.connect_credits, "credit")} for each subscription, ${count(signals.event_credits)} for each signal`, 6e6 + 1, "Signals");
+  if (websocket?.available) add(`${many(websocket.connect_credits, "credit")} for each subscription, ${notificationPrice(websocket)}`, 6e6, "WebSocket subscriptions");
+  if (signals?.available) add(`${many(signals.connect_credits, "credit")} for each subscription, ${eventPrice(signals)} for each signal`, 6e6 + 1, "Signals");
   if (grpc?.available) add(`${many(grpc.request_credits, "credit")} for each request, ${count(grpc.interval_credits)} for each further ${grpc.interval_seconds === 60 ? "minute" : duration(grpc.interval_seconds)} of a stream`, 6e6 + 2, "gRPC");
   const found = [...groups.values()].sort((a, b) => a.order - b.order);
   const rows = found.map(({ price, names }) => [price, h("span", { class: "names" }, names.sort().map((name) => h("span", null, name)))]);

@@ -11,11 +11,13 @@ import orjson
 import pytest
 
 from actors.calls import ProvenProof, SettleRequest
+from actors.clock import ManualClock
 from actors.gateway.calls import account_prices
 from actors.gateway.calls.jsonrpc import Call
 from actors.gateway.payments.x402 import within
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from tests.accounts.memory_store import MemoryAccountStore
 from tests.gateway.doubles import RESULT, TRANSACTION, ScriptedNode
 from tests.gateway.world import Wallet, World, a_world, call, constant
 from tests.idempotency.memory_store import MemoryIdempotencyStore
@@ -94,6 +96,22 @@ async def test_a_call_that_is_held_pays_the_price_of_its_hold() -> None:
         there.node.gate = None
         assert (await under_way).headers["x-credits-cost"] == "25"
         assert await paid(there, wallet, call("getBlock", 5)) == 75
+
+
+async def test_percentages_that_change_between_starts_are_charged_from_the_start_on() -> None:
+    """Balances and the names of lists live on; prices are those of the settings, or the public ones without them."""
+    clock = ManualClock()
+    store, wallet = MemoryAccountStore(clock), None
+    for lists, cost in (({"a": {"percent": 60}}, 15), ({"a": {"percent": 80}}, 20), ({}, 25), ({"a": {}}, 25)):
+        pricing = {"lists": lists}
+        async with a_world(ScriptedNode(answered), account_store=store, clock=clock, pricing=pricing) as there:
+            if wallet is None:
+                wallet = await there.customer(1_000)
+                await there.give_list(wallet, "a")
+            assert [await paid(there, wallet, call("getBlock", 5)) for _ in range(2)] == [cost, cost]
+            quoted = (await there.rpc(wallet, call("getBlock", 5), "/quote")).json()
+            assert quoted["credits"] == cost
+    assert store.rows[wallet.pubkey].head.balance == 1_000 - 2 * (15 + 20 + 25 + 25)
 
 
 async def test_lists_that_change_under_load_lose_nothing_and_charge_no_price_between() -> None:

@@ -210,3 +210,23 @@ async def test_a_subscription_that_leaves_less_than_the_minimum_is_refused_befor
 def test_the_answer_is_json() -> None:
     """An id with a prefix is a JSON text."""
     assert json.loads(_signal(1).head + b'"sig_sub_1"}}')["params"]["subscription"] == "sig_sub_1"
+
+
+async def test_a_socket_pays_by_the_list_of_its_account() -> None:
+    """Decisions, "Price lists": the subscription rounded up, notifications exactly; calls on the socket too."""
+    lists = {"lists": {"wholesale": {"percent": 60, "methods": {"getBlock": 7}}}}
+    async with open_sockets(pricing=lists) as sockets:
+        wallet = await sockets.world.customer(1_000)
+        await sockets.world.give_list(wallet, "wholesale")
+        async with sockets.connect(wallet) as socket:
+            await ask(socket, "rootSubscribe")
+            assert await ask(socket, "getBlock", 5)
+            for number in range(100):
+                await sockets.node.notify("rootSubscribe", number)
+                await hear(socket)
+        while len(sockets.sockets):  # noqa: ASYNC110  # The door tells nobody of a socket's end.
+            await asyncio.sleep(0.001)
+        await sockets.meters.stop()
+        debits = await sockets.world.debits(wallet)
+        assert debits[:2] == [("rootSubscribe", 3), ("getBlock", 7)]
+        assert sum(credits for _, credits in debits[2:]) == 6  # 60 % of ten.

@@ -76,6 +76,26 @@ async def test_a_confirmation_runs_its_call_once() -> None:
         assert await world.debits(wallet) == [("sendTransaction", 2)] and len(world.node.calls) == 1
 
 
+async def test_a_confirmation_is_for_the_price_that_was_told() -> None:
+    """Decisions, "Price lists": a person who agreed to one price is asked again where the account has another one."""
+    lists = {"lists": {"dear": {"percent": 300}}}
+    async with a_world(idempotency=MemoryIdempotencyStore(), pricing=lists) as world:
+        wallet = await world.customer(100)
+        state = await asked(world, wallet)
+        await world.give_list(wallet, "dear")
+        assert (await ask(world, answered(state), wallet)).json()["error"]["code"] == -32602
+        assert await untouched(world, wallet)
+        question = (await ask(world, send(), wallet)).json()["result"]
+        assert "Costs 6 credits." in question["inputRequests"]["confirm"]["params"]["message"]
+        done = (await ask(world, answered(question["requestState"]), wallet)).json()["result"]
+        assert done["_meta"]["ledger-gateway/credits"] == {"spent": 6, "left": 94}
+        assert await world.debits(wallet) == [("sendTransaction", 6)]
+        read = (await ask(world, tool("getBlock", 5), wallet, **{"x-max-credits": "75"})).json()["result"]
+        assert read["_meta"]["ledger-gateway/credits"] == {"spent": 75, "left": 19}
+        too_dear = (await ask(world, tool("getTransaction", "5" * 87), wallet, **{"x-max-credits": "14"})).json()
+        assert "MAX_CREDITS_EXCEEDED" in json.dumps(too_dear)
+
+
 async def test_a_key_of_the_client_is_part_of_what_is_confirmed() -> None:
     async with a_world(idempotency=MemoryIdempotencyStore()) as world:
         wallet = await world.customer(100)
