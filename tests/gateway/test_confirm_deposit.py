@@ -20,7 +20,7 @@ from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, Sent, text_of
 from tests.gateway.pages.test_keys import Pages as KeyPagesOfWorld
 from tests.gateway.pages.test_keys import made
-from tests.gateway.pages.test_routes import login
+from tests.gateway.pages.test_sessions import login
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 
 from .world import Wallet, World, a_world, constant
