@@ -64,7 +64,8 @@ async def test_clients_read_large_answers_that_another_process_compresses(produc
     """In chunks through the front; when the process is killed, the next answers come as they are until there is
     another."""
     customer = Customer(product)
-    customer.grant(10_000)
+    customer.grant(100_000)
+    customer.limits(10_000, 1_000)
     call = {"jsonrpc": "2.0", "method": "getMultipleAccounts", "params": [[_MINT] * 100, {"encoding": "jsonParsed"}]}
     body = json.dumps([call | {"id": number} for number in range(50)], separators=(",", ":"))
     named = {"x-api-key": customer.api_key, "content-type": "application/json"}
@@ -73,6 +74,7 @@ async def test_clients_read_large_answers_that_another_process_compresses(produc
         async def asked(accepts: str) -> tuple[str | None, bytes]:
             async with http.post(product.http_url, data=body, headers={"accept-encoding": accepts}) as answer:
                 headers = answer.headers
+                assert answer.status == 200, await answer.text()
                 assert ("content-length" in headers) is ("content-encoding" not in headers)
                 return headers.get("content-encoding"), await answer.read()
 
@@ -83,6 +85,7 @@ async def test_clients_read_large_answers_that_another_process_compresses(produc
                     assert _values(whole) == wanted
                     if coding == "gzip":
                         return whole
+                    await asyncio.sleep(0.05)  # Until the process has started.
 
         coding, plain = await asked("identity")
         wanted = _values(plain)
