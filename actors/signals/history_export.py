@@ -24,8 +24,9 @@ from actors.metering.meters import HeldCharge, Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import HISTORY, STREAMS
 from actors.pages import PageRequest
+from actors.side_process import ProcessLost, RequestFailed
 from actors.signals.history import HistoryUnavailable
-from actors.signals.history_process import HistoryEncoder, NotEncoded, ProcessLost
+from actors.signals.history_process import HistoryEncoder
 from actors.signals.history_query import Cursor, HistoryRequest
 from actors.signals.history_rows import HistoryRange, HistoryRows
 from actors.signals.history_slices import CORRECTED_MS_MAX, last_place
@@ -191,7 +192,7 @@ class Export:
         return _Slice(number, events, place, "")
 
     async def _next(self) -> _Slice:
-        """Raises HistoryUnavailable, NotEncoded and ProcessLost."""
+        """Raises HistoryUnavailable, RequestFailed and ProcessLost."""
         found = await self._slices.get()
         if isinstance(found, HistoryUnavailable):
             raise found
@@ -211,7 +212,7 @@ class Export:
         while not reason:
             try:
                 found = await self._next()
-            except (HistoryUnavailable, NotEncoded) as error:
+            except (HistoryUnavailable, RequestFailed) as error:
                 logger.warning("an export of signals ends early: %s %s", type(error).__name__, error)
                 reason = _UNAVAILABLE
                 break
@@ -248,14 +249,14 @@ class Export:
         if reason != _UNAVAILABLE:
             self._given = True
             await self._post()  # Of an answer without signals: its minimum.
-        with contextlib.suppress(NotEncoded, ProcessLost):
+        with contextlib.suppress(RequestFailed, ProcessLost):
             yield await self._encoder.end(self._end(reason))
 
     async def _written(self, found: _Slice) -> list[bytes] | None:
         """Return the pieces of a slice; None: they are lost."""
         try:
             return await self._encoder.write(found.number) if found.events else []
-        except (NotEncoded, ProcessLost):
+        except (RequestFailed, ProcessLost):
             return None
 
     def _left(self) -> int | None:

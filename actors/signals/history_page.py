@@ -19,6 +19,7 @@ from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import HISTORY
 from actors.pages import PageAnswer, PageRequest
+from actors.side_process import ProcessLost, RequestFailed
 from actors.signals.history import Archived, HistoryUnavailable
 from actors.signals.history_export import (
     COMPLETE,
@@ -32,7 +33,7 @@ from actors.signals.history_export import (
     price,
 )
 from actors.signals.history_formats import offered_types
-from actors.signals.history_process import HistoryEncoding, NotEncoded, ProcessLost
+from actors.signals.history_process import HistoryEncoding
 from actors.signals.history_query import HistoryRequest, read_history
 from actors.signals.history_rows import HistoryRange, HistoryRows
 from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
@@ -88,7 +89,7 @@ class SignalHistoryPage:
         leave = self._enter(request.account)
         try:
             answer = await self._begin(request, asked, leave)
-        except (HistoryUnavailable, SignalLogUnavailable, ProcessLost, NotEncoded):
+        except (HistoryUnavailable, SignalLogUnavailable, ProcessLost, RequestFailed):
             answer = _AWAY
         except BaseException:
             leave()

@@ -1,29 +1,18 @@
 """Encodes the rows of exports, in a process of its own beside a replica.
 
-Implements: decisions, "history of signals". history_process.py starts it with `python -m`. It has one connection, to
-the replica that started it, and ends when the connection does, also when the replica is killed. It gets rows as
-PostgreSQL sent them, no secret, and no access to stores or nodes.
-
-Each request is answered before the next one is read. A message is a length, a header as MessagePack, and the bytes
-that the header counts.
+Implements: decisions, "history of signals". history_process.py starts it with `python -m`. It gets rows as PostgreSQL
+sent them, no secret, and no access to stores or nodes.
 """
 
-import contextlib
-import os
-import signal
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
+from actors.side_program import run
 from actors.signals.history_formats import Encoder, offered_formats
 from actors.signals.history_slices import read_signals
-
-LENGTH_BYTES = 4
-_NICENESS = 10  # Calls of clients go first: exports can wait.
-_CONNECTION = 0  # The file descriptor: standard input.
 
 
 class OpenExport(msgspec.Struct, tag=True, array_like=True):
@@ -68,14 +57,6 @@ class CloseExport(msgspec.Struct, tag=True, array_like=True):
 Request = OpenExport | PrepareSlice | WriteSlice | EndExport | CloseExport
 
 
-class Answer(msgspec.Struct, array_like=True):
-    """pieces: their bytes. failure: the name of an error; empty where there was none."""
-
-    events: int = 0
-    pieces: Sequence[int] = ()
-    failure: str = ""
-
-
 class Exports:
     """The encoders of all exports, and their slices that are prepared and not written."""
 
@@ -115,41 +96,10 @@ class Exports:
         return events
 
 
-def serve(connection: socket.socket, do: Callable[..., tuple[int, Sequence[bytes]]]) -> None:
-    """Answer requests until the connection ends. Raises ConnectionError then."""
-    decoder, encoder = msgspec.msgpack.Decoder(Request), msgspec.msgpack.Encoder()
-    while True:
-        request = decoder.decode(_received(connection, int.from_bytes(_received(connection, LENGTH_BYTES), "big")))
-        sizes = (request.lines, request.corrections) if isinstance(request, PrepareSlice) else ()
-        given = [_received(connection, size) for size in sizes]
-        pieces: Sequence[bytes] = ()
-        try:
-            events, pieces = do(request, *given)
-            answer = Answer(events, [len(piece) for piece in pieces])
-        except Exception as error:  # noqa: BLE001 - the replica tells it to the one answer that it is of.
-            answer = Answer(failure=type(error).__name__)
-        header = encoder.encode(answer)
-        connection.sendall(b"".join((len(header).to_bytes(LENGTH_BYTES, "big"), header, *pieces)))
-
-
-def _received(connection: socket.socket, size: int) -> bytes:
-    found = bytearray(size)
-    view, at = memoryview(found), 0
-    while at < size:
-        count = connection.recv_into(view[at:])
-        if not count:
-            raise ConnectionResetError
-        at += count
-    return bytes(found)
-
-
-def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Of a terminal: the replica says when it is over.
-    exports = Exports()
-    os.nice(_NICENESS)  # After its imports: on a busy machine they would take too long.
-    with socket.socket(fileno=_CONNECTION) as connection, contextlib.suppress(ConnectionError):
-        serve(connection, exports.do)
+def sizes_of(request: Request) -> Sequence[int]:
+    """The bytes of what follows a request."""
+    return (request.lines, request.corrections) if isinstance(request, PrepareSlice) else ()
 
 
 if __name__ == "__main__":
-    main()
+    run(Request, sizes_of, Exports().do)

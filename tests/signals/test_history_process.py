@@ -3,9 +3,7 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +14,8 @@ import pytest
 
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer
-from actors.signals import history_process
-from actors.signals.history_process import HistoryProcess, NotEncoded, ProcessLost
+from actors.side_process import ProcessLost, RequestFailed
+from actors.signals.history_process import HistoryProcess
 from actors.signals.history_slices import StoredSignal
 from tests.signals.test_history_export import FROM, a_world, event, read
 from tests.signals.test_log import signal as a_signal
@@ -50,11 +48,11 @@ async def test_there_is_a_process_only_for_exports_and_it_works_for_all_of_them(
         a_signal(number).slot for number in range(900)
     ]
     assert second.head.startswith(b"time_ms,") and len(b"".join(await second.write(1)).splitlines()) == 900
-    with pytest.raises(NotEncoded):
+    with pytest.raises(RequestFailed):
         await first.prepare(1, 2, [b"[no row\n"], [])
     assert await first.prepare(1, 3, [lines(0, 1)], []) == 1
     assert await first.prepare(2, 4, [lines(0, 1)], []) == 1
-    with pytest.raises(NotEncoded):
+    with pytest.raises(RequestFailed):
         await first.write(3)  # Of a reading that was given up.
     first.close()
     second.close()
@@ -114,7 +112,9 @@ async def test_a_process_that_hangs_or_cannot_be_started_is_given_up(
         assert encoding.pid is not None
         hanging = encoding.pid
         os.kill(hanging, signal.SIGSTOP)
-        monkeypatch.setattr(history_process, "ANSWER_SECONDS_MAX", 0.1)
+        running = encoding._side.running
+        assert running is not None
+        running.answer_seconds_max = 0.1
         with pytest.raises(ProcessLost):
             await export.prepare(1, 1, [lines(0, 9)], [])
         export.close()
@@ -123,27 +123,3 @@ async def test_a_process_that_hangs_or_cannot_be_started_is_given_up(
         answer = await world.ask({"from": FROM})
         assert isinstance(answer, Refusal) and answer.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
         assert not world.account.holds
-
-
-def test_it_ends_when_its_replica_is_killed() -> None:
-    script = """
-import asyncio
-from actors.signals.history_process import HistoryProcess
-async def main():
-    encoding = HistoryProcess()
-    await encoding.open("jsonl")
-    print(encoding.pid, flush=True)
-    await asyncio.sleep(60)
-asyncio.run(main())
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as replica:
-        assert replica.stdout is not None
-        process = psutil.Process(int(replica.stdout.readline()))
-        assert process.is_running()
-        replica.kill()
-    deadline = time.monotonic() + 10
-    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

@@ -12,7 +12,7 @@ SHARED = (
     *("operator_config", "config", "config_loader"),
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
-    *("background", "gathered", "start_line", "leaving", "free_memory", "hosting"),
+    *("background", "gathered", "start_line", "side_program", "side_process", "leaving", "free_memory", "hosting"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
