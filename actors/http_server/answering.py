@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from actors.http_server.exchange import Answer, AnswerWithdrawn, Charges, Doorway, HttpRequest, SocketDoor, Upgrade
-from actors.http_server.responses import CLOSE, HeaderList, HttpResponse
+from actors.http_server.responses import CLOSE, HeaderList, HttpResponse, MadeBody
 
 logger = logging.getLogger(__name__)
 
@@ -129,8 +129,10 @@ class AnsweringHttp(HttpToolsProtocol):
     async def _serve(self, request: HttpRequest, answer: Coroutine[Any, Any, HttpResponse]) -> None:
         task: Any = request.waiting
         late: Charges = request.door.late  # type: ignore[assignment]  # A cast is a call, and this is on every path.
+        made: MadeBody | None = None
         try:
             response = await answer
+            made = response.made
             request.waiting = None  # From here on a client who leaves changes nothing: its answer is on its way.
             if self.flow.write_paused and not request.disconnected:
                 await self.flow.drain()
@@ -138,10 +140,10 @@ class AnsweringHttp(HttpToolsProtocol):
                 response = await late.confirmed(response, request.notes)
             if response.charges:
                 self._payer = getattr(response.charges[0], "pubkey", None)
-            if not response.parts:
+            if not response.parts and response.made is None:
                 self._answer(request, response)
             elif not request.disconnected:
-                self._rest = sum(map(len, response.parts))
+                self._rest = sum(map(len, response.parts)) if response.made is None else response.made.held_bytes
                 await self._answer_in_parts(request, response)
             if response.charges:
                 late.delivered(response.charges)
@@ -159,6 +161,8 @@ class AnsweringHttp(HttpToolsProtocol):
             self.transport.close()
         finally:
             self._rest, self._payer = 0, None
+            if made is not None:
+                made.close()
             self.tasks.discard(task)
 
     # --- WebSocket handshakes
@@ -217,9 +221,18 @@ class AnsweringHttp(HttpToolsProtocol):
     async def _answer_in_parts(self, request: HttpRequest, response: HttpResponse) -> None:
         """As fast as the client takes it; a client that takes nothing loses its connection."""
 
+        made = response.made
+
         async def send(message: Any) -> None:
             piece: bytes | memoryview = message["body"]
-            if piece and not request.disconnected:
+            if request.disconnected:
+                if made is not None:
+                    made.close()
+            elif made is not None:
+                self._rest = made.held_bytes
+                self.transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))  # An empty one ends the body.
+                await self.flow.drain()
+            elif piece:
                 self.transport.write(piece)
                 await self.flow.drain()
 

@@ -90,7 +90,8 @@ class Charges(Protocol):
         """Where it may not: the response, or another one in its place. It must be written at once."""
 
     async def send_parts(self, send: Send, response: Any) -> bool:
-        """Send the parts of a response as ASGI messages. False: its client took nothing. Raises AnswerWithdrawn."""
+        """Send the parts of a response, or its made body, as ASGI messages. False: its client took nothing. Raises
+        AnswerWithdrawn."""
 
     def delivered(self, charges: Sequence[Any]) -> None:
         """The answer that these paid for has left."""

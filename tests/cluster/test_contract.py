@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import signal
 from asyncio.subprocess import PIPE
 
 import aiohttp
@@ -24,6 +25,8 @@ def test_a_head_of_a_paid_page_costs_nothing(product: Product) -> None:
     assert [answer.headers["x-credits-remaining"] for answer in (got, head, again)] == ["99", "99", "98"]
 
 
+_MINT = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
+_CURL = ("curl", "-sS", "--compressed", "-o", "-", "-w", "%{stderr}%{header_json}")
 _FETCH = """
 const [url, method, key, body] = process.argv.slice(1);
 const answer = await fetch(url, {method, body, headers: {"x-api-key": key, "content-type": "application/json"}});
@@ -49,12 +52,59 @@ async def test_clients_read_what_is_compressed_for_them(product: Product) -> Non
             assert (answer.headers["content-encoding"], await answer.read()) == ("gzip", plain.content)
         sent = [part for name, value in named.items() for part in ("-H", f"{name}: {value}")]
         given = ["-X", method, *(("--data", body) if body else ())]
-        curl = ["curl", "-sS", "--compressed", "-o", "-", "-w", "%{stderr}%{header_json}", *sent, *given, url]
+        curl = [*_CURL, *sent, *given, url]
         fetch = ["node", "--input-type=module", "-e", _FETCH, url, method, customer.api_key, *((body,) if body else ())]
         for command in (curl, fetch):
             done = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
             out, told = await done.communicate()
             assert out == plain.content and (b"gzip" in told or b"zstd" in told), told[:500]
+
+
+async def test_clients_read_large_answers_that_another_process_compresses(product: Product) -> None:
+    """In chunks through the front; when the process is killed, the next answers come as they are until there is
+    another."""
+    customer = Customer(product)
+    customer.grant(100_000)
+    customer.limits(10_000, 1_000)
+    call = {"jsonrpc": "2.0", "method": "getMultipleAccounts", "params": [[_MINT] * 100, {"encoding": "jsonParsed"}]}
+    body = json.dumps([call | {"id": number} for number in range(50)], separators=(",", ":"))
+    named = {"x-api-key": customer.api_key, "content-type": "application/json"}
+    async with aiohttp.ClientSession(headers=named) as http:
+
+        async def asked(accepts: str) -> tuple[str | None, bytes]:
+            async with http.post(product.http_url, data=body, headers={"accept-encoding": accepts}) as answer:
+                headers = answer.headers
+                assert answer.status == 200, await answer.text()
+                assert ("content-length" in headers) is ("content-encoding" not in headers)
+                return headers.get("content-encoding"), await answer.read()
+
+        async def until_coded() -> bytes:
+            async with asyncio.timeout(30):
+                while True:
+                    coding, whole = await asked("gzip")
+                    assert _values(whole) == wanted
+                    if coding == "gzip":
+                        return whole
+                    await asyncio.sleep(0.05)  # Until the process has started.
+
+        coding, plain = await asked("identity")
+        wanted = _values(plain)
+        assert coding is None and len(plain) > 1 << 20 and len(wanted) == 50
+        await until_coded()
+        sent = [part for name, value in named.items() for part in ("-H", f"{name}: {value}")]
+        curl = [*_CURL, *sent, "-X", "POST", "--data", "@-", product.http_url]
+        done = await asyncio.create_subprocess_exec(*curl, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        out, told = await done.communicate(body.encode())
+        assert _values(out) == wanted and (b"gzip" in told or b"zstd" in told), told[:500]
+        killed = product.running("compressing_worker")
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        await until_coded()
+        assert killed and not set(killed) & set(product.running("compressing_worker"))
+
+
+def _values(whole: bytes) -> list[object]:
+    return [answer["result"]["value"] for answer in json.loads(whole)]
 
 
 def test_a_block_that_the_node_does_not_have_is_free(product: Product) -> None:

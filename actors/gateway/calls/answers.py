@@ -17,7 +17,7 @@ owner gives it up, may deliver an answer whose charge is refunded.
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from actors.accounts.api import AccountsClient
 from actors.calls import SettleRequest
@@ -50,7 +50,7 @@ def single(reply: Reply, raw_id: bytes) -> Response:
     if len(answer.body) < LARGE_BYTES:
         response = Response(200, answer.reply(raw_id), served, charges)
     else:
-        response = Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
+        response = Response(200, b"", served, charges, answer.reply_parts(raw_id), kept=(answer,))
     if reply.charge is None:  # Else its charge alone tells the cost.
         tell_cost(response, (reply,))
     return response
@@ -71,7 +71,7 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
             parts.append(b"," if parts else b"[")
             answer = reply.answer
             parts += (_item(reply, request_id, deposit),) if answer is None else answer.reply_parts(reply.id)
-        response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused)
+        response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), kept=answers, refused=refused)
     tell_cost(response, items)
     return response
 
@@ -100,31 +100,39 @@ def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
 
 async def send_parts(
     send: Send,
-    parts: Sequence[bytes | memoryview],
+    pieces: AsyncIterator[tuple[bytes | memoryview, bool]],
     request_id: str,
     may_end: Callable[[], Awaitable[bool]] | None = None,
 ) -> bool:
-    """The body of a response that has begun, piece by piece, as fast as the client takes it.
+    """Send the body of a response that has begun, piece by piece, as fast as the client takes it.
 
-    may_end: asked before the last piece, without which the body is no answer: whether its charge still stands. Raises
-    AnswerWithdrawn when it does not.
-    False: the client took nothing for too long, and the body is not whole.
+    pieces: each with whether it is the last one; they end early when the client has left. may_end: asked before the
+    last piece, without which the body is no answer: whether its charge still stands. Raises AnswerWithdrawn when it
+    does not.
+    False: the client took nothing for too long, or left, and the body is not whole.
     """
-    last = len(parts) - 1
+    is_last = False
     try:
-        for number, part in enumerate(parts):
-            for start in range(0, len(part), _PIECE_BYTES):
-                piece = part[start : start + _PIECE_BYTES]
-                is_last = number == last and start + _PIECE_BYTES >= len(part)
-                if is_last and may_end is not None and not await may_end():
-                    raise AnswerWithdrawn(request_id)
-                async with asyncio.timeout(_PIECE_SECONDS_MAX):
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        async for piece, is_last in pieces:
+            if is_last and may_end is not None and not await may_end():
+                raise AnswerWithdrawn(request_id)
+            async with asyncio.timeout(_PIECE_SECONDS_MAX):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if not is_last and may_end is not None and not await may_end():
+            raise AnswerWithdrawn(request_id)
     except TimeoutError:
         logger.info("request %s: its client took nothing for %.0f s", request_id, _PIECE_SECONDS_MAX)
         return False  # The server closes a connection whose response is not complete.
-    await send({"type": "http.response.body", "body": b""})
-    return True
+    if is_last:
+        await send({"type": "http.response.body", "body": b""})
+    return is_last
+
+
+async def cut(parts: Sequence[bytes | memoryview]) -> AsyncIterator[tuple[bytes | memoryview, bool]]:
+    last = len(parts) - 1
+    for number, part in enumerate(parts):
+        for start in range(0, len(part), _PIECE_BYTES):
+            yield part[start : start + _PIECE_BYTES], number == last and start + _PIECE_BYTES >= len(part)
 
 
 def _item(reply: Reply, request_id: str, deposit: dict[str, str]) -> bytes:
@@ -169,14 +177,15 @@ class LateAnswers:
         return False
 
     async def send_parts(self, send: Send, response: Response) -> bool:
-        """As send_parts: the last part of a paid answer waits for a look at its charges. Raises
+        """As send_parts: the last piece of a paid answer waits for a look at its charges. Raises
         AnswerWithdrawn when they do not stand."""
         charges = response.charges
 
         async def may_end() -> bool:
             return self.may_leave(charges) or await self._confirm(charges)
 
-        return await send_parts(send, response.parts, response.id, may_end if charges else None)
+        pieces = cut(response.parts) if response.made is None else response.made.pieces()
+        return await send_parts(send, pieces, response.id, may_end if charges else None)
 
     def delivered(self, charges: Sequence[SettleRequest]) -> None:
         """Tell the owner that the answers to these charges have left."""
@@ -185,13 +194,20 @@ class LateAnswers:
 
     async def send(self, send: Send, response: Response, facts: HeaderFacts) -> None:
         """Send a response by way of ASGI, and tell the owner that it is delivered."""
+        try:
+            await self._send(send, response, facts)
+        finally:
+            if response.made is not None:
+                response.made.close()
+
+    async def _send(self, send: Send, response: Response, facts: HeaderFacts) -> None:
         charges = response.charges
         if charges and not self.may_leave(charges):
             response = await self.confirmed(response, facts)
             charges = response.charges
         await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
         try:
-            if response.parts:
+            if response.parts or response.made is not None:
                 await self.send_parts(send, response)
             elif not charges or self.may_leave(charges) or await self._confirm(charges):
                 await send({"type": "http.response.body", "body": response.body})

@@ -1,4 +1,4 @@
-"""Compresses answers for clients that take a coding: large ones in threads beside the event loop, with bounds.
+"""Compresses answers for clients that take a coding: most in threads beside the event loop, with bounds.
 
 Implements: decisions, "Content types and codings". A shell; which coding a client likes is accepted.py's.
 
@@ -6,7 +6,8 @@ An answer of up to AT_ONCE_BYTES_MAX is compressed where it is made: 50 us at mo
 costs. Others are one job of one of two threads, so that those up to SMALL_BYTES_MAX wait for no larger one. A job is
 one call that works without Python's lock. In pieces it would ask for the lock forty times for 10 MB, and each time the
 event loop waits until the kernel lets the thread run: on a busy machine small calls beside took a second. For the same
-reason the threads have no lower priority. An answer that finds no room is sent as it is, at once.
+reason the threads have no lower priority. Above LARGE_BYTES_MAX, threads hold the event loop for too long: another
+process has that work (large_bodies.py). An answer that finds no room is sent as it is, at once.
 """
 
 import asyncio
@@ -22,8 +23,12 @@ import zstandard
 
 from actors.gateway.calls import headers
 from actors.gateway.calls.accepted import coding_of
+from actors.gateway.calls.compressing_worker import GZIP_WINDOW, LEVEL
+from actors.gateway.calls.large_bodies import LargeBodies
 from actors.gateway.calls.replies import Response
-from actors.gateway.calls.requests import Client, Request
+from actors.gateway.calls.requests import AsgiClient, Client, Request
+from actors.http_server.responses import CHUNKED
+from actors.side_process import IDLE_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +36,11 @@ LEAST_BYTES = 1_024  # An answer up to here fits into a packet as it is.
 AT_ONCE_BYTES_MAX = 16 << 10
 SMALL_BYTES_MAX = 256 << 10  # 2 ms of gzip.
 _SMALL_WAITING_BYTES_MAX = 1 << 20  # 8 ms of gzip: so long a small answer may wait for others.
-LARGE_BYTES_MAX = 1 << 20  # 8 ms of gzip. Longer answers are sent as they are.
+LARGE_BYTES_MAX = 1 << 20  # 8 ms of gzip. Longer answers are another process's work (large_bodies.py).
 _LARGE_JOBS_MAX = 4
 _LARGE_JOBS_OF_OWNER_MAX = 2
 _KEPT_BYTES_MAX = 8 << 20  # Of public documents, which are the same for everybody.
-# Level 1 of both: level 3 of gzip takes a fifth more time for 1 % less, level 3 of zstd three times as much.
-_LEVEL = 1
 _ROOM_BYTES = 1_024  # Of what does not become shorter.
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 _KINDS = (b"application/json", b"text/", b"image/svg+xml", b"application/openmetrics-text")
 _STREAMED = b"text/event-stream"
@@ -49,13 +51,8 @@ _SECRET_PATHS = (b"/auth/", b"/account/api-key", b"/account/keys", b"/webhooks",
 
 
 def may_be_compressed(response: Response, path: bytes) -> bool:
-    """Whether the answer is one that is compressed for whoever takes it: neither too small nor too large, text, and
-    without secrets."""
-    if (
-        not LEAST_BYTES < size_of(response) <= LARGE_BYTES_MAX
-        or response.stream is not None
-        or path.startswith(_SECRET_PATHS)
-    ):
+    """Whether the answer is one that is compressed for whoever takes it: not too small, text, and without secrets."""
+    if size_of(response) <= LEAST_BYTES or response.stream is not None or path.startswith(_SECRET_PATHS):
         return False
     kind = response.content_type
     if not kind.startswith(_KINDS) or kind.startswith(_STREAMED):
@@ -71,10 +68,11 @@ def size_of(response: Response) -> int:
 
 
 class Compressing:
-    """The threads of one process, and what may wait for them. name_of: of a client's address."""
+    """The threads of one process, and what may wait for them; the process beside it. name_of: of a client's address."""
 
-    def __init__(self, name_of: Callable[[Client], str]) -> None:
+    def __init__(self, name_of: Callable[[Client], str], idle_seconds: float = IDLE_SECONDS) -> None:
         self._name_of = name_of
+        self.large_bodies = LargeBodies(idle_seconds)
         self._small = ThreadPoolExecutor(1, "compress-small")
         self._large = ThreadPoolExecutor(1, "compress-large")
         self._small_bytes = 0
@@ -82,28 +80,40 @@ class Compressing:
         self._kept: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._kept_bytes = 0
 
-    def close(self) -> None:
+    async def close(self) -> None:
         for pool in (self._small, self._large):
             pool.shutdown(wait=False, cancel_futures=True)
+        await self.large_bodies.close()
 
     async def answer(self, response: Response, request: Request) -> None:
         """Compress an answer for a client that takes a coding. Whatever happens, it stays an answer."""
         if not may_be_compressed(response, request.path):
             return
         response.headers.append(headers.VARY_ENCODING)
-        coding = coding_of(request.headers)
+        coding, client, size = coding_of(request.headers), request.client, size_of(response)
         if coding is None:
+            return
+        if size > LARGE_BYTES_MAX and isinstance(client, AsgiClient) and not client.takes_chunks:
             return
         if request.method == "HEAD":  # Nobody works for a body that is not sent, so its length stays unknown.
             response.headers.append((b"content-encoding", coding))
             response.is_head = True
             return
-        client = request.client
         owner = response.charges[0].pubkey if response.charges else self._name_of(client)
+        if size > LARGE_BYTES_MAX:
+            self._begin_large(response, coding, owner)
+            return
         try:
             await self.compress(response, coding, owner, lambda: client.disconnected)
         except Exception:
             logger.exception("request %s: its answer could not be compressed", request.id)
+
+    def _begin_large(self, response: Response, coding: bytes, owner: bytes | str) -> None:
+        made = self.large_bodies.take(coding, response.parts or (response.body,), response.kept, owner)
+        if made is not None:
+            _put(response, coding, b"")
+            response.headers.append(CHUNKED)
+            response.made = made
 
     async def compress(
         self, response: Response, coding: bytes, owner: bytes | str, is_gone: Callable[[], bool]
@@ -185,14 +195,14 @@ def _whole(coding: bytes, pieces: Pieces) -> bytes:
         made: Any = _Written()  # All of a file that the library uses.
         size = sum(map(len, pieces))
         # Its buffer takes all of the output, so that the library asks for Python's lock once.
-        coder: Any = zstandard.ZstdCompressor(level=_LEVEL).stream_writer(
+        coder: Any = zstandard.ZstdCompressor(level=LEVEL).stream_writer(
             made, size=size, write_size=size + _ROOM_BYTES, closefd=False
         )
         for piece in pieces:
             coder.write(piece)
         coder.close()
         return b"".join(made.pieces)
-    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW)
     return b"".join((*map(packer.compress, pieces), packer.flush()))
 
 

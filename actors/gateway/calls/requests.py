@@ -60,12 +60,16 @@ class Client(Protocol):
 
 
 class AsgiClient(msgspec.Struct):
-    """A Client behind an ASGI server. calls/disconnects.py waits for its disconnection by `receive`."""
+    """A Client behind an ASGI server. calls/disconnects.py waits for its disconnection by `receive`.
+
+    takes_chunks: whether it knows bodies whose length is not told before; HTTP/1.0 has none.
+    """
 
     headers: HeaderList
     peer: str | None
     receive: Receive | None = None
     disconnected: bool = False
+    takes_chunks: bool = True
 
 
 class Request(msgspec.Struct, gc=False):

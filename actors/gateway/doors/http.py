@@ -172,7 +172,7 @@ class HttpDoor:
         await self._streams.close()
         await self._keyed.drain()
         await self._pipeline.drain()
-        self._compressing.close()
+        await self._compressing.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -180,7 +180,7 @@ class HttpDoor:
             return
         sent, path = scope["headers"], raw_path(scope)
         facts = read_headers(sent)
-        client = AsgiClient(sent, peer_of(scope), receive)
+        client = AsgiClient(sent, peer_of(scope), receive, takes_chunks=scope.get("http_version") != "1.0")
         request_id = facts.serve_id.decode("latin-1") if self._ids_from_serve and facts.serve_id else self._next_id()
         request = Request(
             *(scope["method"], path, scope["query_string"], sent, b"", request_id, client),
@@ -391,7 +391,7 @@ class HttpDoor:
             added += headers.CORS
         if response.status not in _EMPTY:
             added.append((b"content-type", response.content_type))
-            if response.stream is None and not response.is_head:
+            if response.stream is None and response.made is None and not response.is_head:
                 length = sum(map(len, response.parts)) if response.parts else len(response.body)
                 added.append((b"content-length", b"%d" % length))
 
