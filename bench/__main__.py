@@ -20,6 +20,7 @@ SCENARIOS = {
     "edge": ("two_doors", "edge", "calls over HTTPS beside plain ones"),
     "mcp": ("two_doors", "mcp", "processor time of a call as an MCP tool beside the same call as JSON-RPC"),
     "blocks": ("blocks", "main", "answers of 1 MB and 10 MB, direct and through the product"),
+    "large-answers": ("large_answers", "main", "answers of 1 to 50 MB, compressed and not, beside a victim"),
     "node-calls": ("node_calls", "main", "processor time of one read to a node, layer by layer"),
     "lagging-nodes": ("lagging_nodes", "main", "monotonic reads before nodes that lag and swap places, beside others"),
     "refused-bodies": ("refused_bodies", "main", "how long the worst request bodies hold an event loop"),

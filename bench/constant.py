@@ -6,6 +6,9 @@ bytes as its slot's number says, so that a measurement chooses its size.
 """
 
 import asyncio
+import functools
+import itertools
+import random
 from typing import Annotated, Any, cast
 
 import httptools
@@ -36,8 +39,48 @@ def answer_to(body: bytes) -> bytes:
 
 def _block(size: int, raw_id: bytes) -> bytes:
     """Make a block whose answer has this size, or the smallest possible one."""
-    head, tail = b'{"jsonrpc":"2.0","result":{"blockhash":"', b'"},"id":%b}' % raw_id
-    return b"%b%b%b" % (head, b"x" * (size - len(head) - len(tail)), tail)
+    head, tail = b'{"jsonrpc":"2.0","result":{"transactions":[null', b'],"blockhash":"%b"},"id":%b}'
+    transactions, left = [head], size - len(head) - len(tail % (b"", raw_id))
+    for transaction in itertools.cycle(_transactions()):
+        if len(transaction) > left:
+            break
+        transactions.append(transaction)
+        left -= len(transaction)
+    return b"".join((*transactions, tail % (b"x" * left, raw_id)))
+
+
+@functools.cache
+def _transactions() -> list[bytes]:
+    """Transactions with a comma before each, 4 MB of them, which compress about as well as real ones."""
+    chance = random.Random(1)
+    keys = [_base58(chance, 44) for _ in range(400)]
+    return [b"," + orjson.dumps(_transaction(chance, keys)) for _ in range(2_800)]
+
+
+def _transaction(chance: random.Random, keys: list[str]) -> dict[str, Any]:
+    accounts = [*chance.sample(keys, 6), _base58(chance, 44)]
+    before, after = ([chance.randrange(10**10) for _ in accounts] for _ in range(2))
+    program, units = accounts[0], chance.randrange(200_000)
+    logs = [f"Program {program} invoke [1]", "Program log: Instruction: Transfer"]
+    logs += [f"Program {program} consumed {units} of 200000 compute units", f"Program {program} success"]
+    meta: dict[str, Any] = {
+        "err": None,
+        "fee": 5000,
+        "logMessages": logs,
+        "computeUnitsConsumed": units,
+        "innerInstructions": [],
+    }
+    meta |= {"preBalances": before, "postBalances": after, "preTokenBalances": [], "postTokenBalances": []}
+    instruction = {"accounts": [0, 1, 2], "data": _base58(chance, 40), "programIdIndex": 5, "stackHeight": None}
+    header = {"numReadonlySignedAccounts": 0, "numReadonlyUnsignedAccounts": 1, "numRequiredSignatures": 1}
+    message = {"accountKeys": accounts, "header": header, "instructions": [instruction]}
+    message |= {"recentBlockhash": chance.choice(keys)}
+    transaction = {"message": message, "signatures": [_base58(chance, 88)]}
+    return {"meta": meta, "transaction": transaction, "version": "legacy"}
+
+
+def _base58(chance: random.Random, size: int) -> str:
+    return "".join(chance.choices("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", k=size))
 
 
 class Connection(asyncio.Protocol):
