@@ -97,7 +97,7 @@ class ShardedAccounts:
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
         self._hold_wait_ms = config.gateway.hold_wait_ms
         self._settle_wait_ms = config.gateway.settle_wait_ms
-        self._routes = OwnerRoutes()
+        self._routes = OwnerRoutes(int.from_bytes(replica))
         self._owners: dict[int, OwnerLink] = {}
         self._background = Background(logger, "the table of the owners cannot be read")
         self._voids = Background(logger, "background work for an owner failed")

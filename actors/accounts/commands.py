@@ -29,7 +29,7 @@ from actors.accounts.held_shards import HeldShards
 from actors.accounts.hourly_commands import ChangeHourlyLimit, HourlyCommands, ReadHourlyLimit
 from actors.accounts.key_commands import KeyCommands
 from actors.accounts.key_requests import ChangeKey, CreateKey, DeleteKey, ListKeys, RotateKey
-from actors.accounts.long_reads import LongReads
+from actors.accounts.long_reads import NOT_READ, LongReads
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.operation_commands import OperationCommands
 from actors.accounts.operations import ChargeOperations, HoldOperations
@@ -61,8 +61,13 @@ from actors.units import VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)
 
-LISTS_MAX = 4  # Lists of accounts under way at one owner, which makes one at a time.
-_TOO_MANY_LISTS = f"at most {LISTS_MAX} lists of accounts are made at a time"
+LISTS_MAX = 1  # Lists of accounts at one owner: each may read all accounts, while listings of customers wait.
+LIST_SECONDS_MAX = 4.0  # A list of a million accounts takes one or two.
+_TOO_MANY_LISTS = "another list of accounts is being made; ask again in some seconds"
+_LATE_LIST = (
+    f"the list of accounts could not be read within {LIST_SECONDS_MAX:.0f} seconds; ask again, for a public key or a "
+    "longer beginning of one"
+)
 
 Reply = api.OwnerReply[Any]
 
@@ -297,9 +302,11 @@ class Commands:
         if mistake is not None:
             return api.refused(Err.INVALID_REQUEST, mistake)
         listed = await self._long_reads.read(
-            "lists of accounts", LISTS_MAX, b"", lambda: self._store.directory.list(command)
+            "lists of accounts", LISTS_MAX, b"", lambda: self._store.directory.list(command), LIST_SECONDS_MAX
         )
         if isinstance(listed, Refusal):
+            if listed is NOT_READ:
+                return api.refused(listed.err, _LATE_LIST)
             return api.refused(listed.err, _TOO_MANY_LISTS if listed.err is Err.CONCURRENCY_LIMITED else listed.detail)
         return api.OwnerReply(tuple(listed))
 

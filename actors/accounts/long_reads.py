@@ -34,8 +34,17 @@ class LongReads:
         self._until_written = until_written
         self._under_way: Counter[tuple[str, bytes]] = Counter()
 
-    async def read(self, kind: str, most: int, pubkey: bytes, read: Callable[[], Awaitable[_Rows]]) -> _Rows | Refusal:
-        """Read rows of an account. most: concurrent reads per account and kind. kind: a plural, for refusals."""
+    async def read(
+        self,
+        kind: str,
+        most: int,
+        pubkey: bytes,
+        read: Callable[[], Awaitable[_Rows]],
+        seconds_max: float | None = None,
+    ) -> _Rows | Refusal:
+        """Read rows of an account. most: concurrent reads per account and kind. kind: a plural, for refusals.
+
+        seconds_max: None: READ_SECONDS_MAX. What could not be read in time is NOT_READ itself."""
         name = (kind, pubkey)
         if self._under_way[name] >= most:
             return Refusal(Err.CONCURRENCY_LIMITED, f"at most {most} {kind} of an account are made at a time")
@@ -43,7 +52,7 @@ class LongReads:
             return _FULL
         self._under_way[name] += 1
         try:
-            async with asyncio.timeout(READ_SECONDS_MAX):
+            async with asyncio.timeout(seconds_max or READ_SECONDS_MAX):
                 await self._until_written(pubkey)
                 return await read()
         except (StoreUnavailable, TimeoutError) as error:

@@ -4,6 +4,7 @@ Implements: design, "Owners, for every kind of actor". For operators' commands.
 """
 
 import asyncio
+import secrets
 from typing import Any
 
 from actors import hosting
@@ -16,7 +17,7 @@ _PAUSE_SECONDS = 0.1
 
 async def ask_owner_of(command: Command[Value], find: Any = hosting.Reference) -> OwnerReply[Value]:
     """Raises ActorUnreachable; the command may have been carried out. find: returns the owner of a name."""
-    routes, first = OwnerRoutes(), find(owner_name(0))
+    routes, first = OwnerRoutes(secrets.randbelow(1 << 16)), find(owner_name(0))
     deadline = asyncio.get_running_loop().time() + _MOVED_SECONDS
     while True:
         routes.update(*await hosting.ask(first, "routes"))

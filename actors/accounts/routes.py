@@ -8,14 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.accounts.api import Command, shard_of_command
+from actors.accounts.directory import ListAccounts
 from actors.calls import ChargeRequest, HoldRequest, Proof, SettleRequest, StreamTime, shard_of_proof
 from actors.units import VIRTUAL_SHARDS, shard_of
 
 
 class OwnerRoutes:
-    """All accounts are looked for at the first owner until the table of the owners is known."""
+    """All accounts are looked for at the first owner until the table of the owners is known.
 
-    def __init__(self) -> None:
+    first_turn: any number; which owner is the first one of those that are asked in turn.
+    """
+
+    def __init__(self, first_turn: int = 0) -> None:
+        self._turn = first_turn
         self._owners = [0] * VIRTUAL_SHARDS
         self.used = frozenset(self._owners)  # The owners that have a shard.
         self.are_read = False
@@ -28,8 +33,14 @@ class OwnerRoutes:
         return self._owners[shard_of_proof(proof)]
 
     def of_command(self, command: Command[Any]) -> int:
+        """Lists of accounts, which any owner reads and which take long, go to all owners in turn."""
         shard = shard_of_command(command)
-        return self._owners[0 if shard is None else shard]
+        if shard is not None:
+            return self._owners[shard]
+        if not isinstance(command, ListAccounts):
+            return self._owners[0]
+        self._turn += 1
+        return sorted(self.used)[self._turn % len(self.used)]
 
     def of_request(self, request: Any) -> int | None:
         """Return the owner that a request of the hot link is for. None: it is for the owner that it was sent to."""

@@ -1,10 +1,13 @@
 """The list of accounts: whole, in order, page by page, by both stores; and found by the beginning of a key."""
 
+import asyncio
+
 import base58
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from actors.accounts import commands
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, SetStatus
 from actors.accounts.directory import (
@@ -108,6 +111,32 @@ async def test_the_richest_are_listed_first_and_the_suspended_alone(shard: Accou
 async def test_a_malformed_list_is_refused_and_reads_nothing(shard: AccountShard, command: ListAccounts) -> None:
     assert mistake_in_listing(command)
     assert (await shard.ask(command)).refusal == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+async def test_a_list_that_cannot_be_read_says_what_to_ask_instead(
+    shard: AccountShard, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 35: one at a time for an owner, for four seconds at most, and the next one is made."""
+    monkeypatch.setattr(commands, "LIST_SECONDS_MAX", 0.05 if is_late else 4.0)
+    gate, held = asyncio.Event(), shard._store.directory.list
+
+    async def late(command: ListAccounts) -> list[ListedAccount]:
+        await gate.wait()
+        return await held(command)
+
+    monkeypatch.setattr(shard._store.directory, "list", late)
+    first = asyncio.create_task(shard.ask(ListAccounts()))
+    await asyncio.sleep(0)
+    second = await shard.ask(ListAccounts())
+    assert (second.refusal, "ask again in some seconds" in second.detail) == ("CONCURRENCY_LIMITED", True)
+    if is_late:
+        told = await first
+        assert (told.refusal, "longer beginning" in told.detail) == ("SERVICE_TEMPORARILY_UNAVAILABLE", True)
+    gate.set()
+    if not is_late:
+        assert (await first).value == ()
+    assert (await shard.ask(ListAccounts())).value == ()
 
 
 @pytest.mark.parametrize(
