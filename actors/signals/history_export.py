@@ -29,7 +29,7 @@ from actors.signals.history import HistoryUnavailable
 from actors.signals.history_process import HistoryEncoder
 from actors.signals.history_query import Cursor, HistoryRequest
 from actors.signals.history_rows import HistoryRange, HistoryRows
-from actors.signals.history_slices import CORRECTED_MS_MAX, last_place
+from actors.signals.history_slices import last_place
 from actors.times import iso_ms
 
 logger = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class Export:
             await slices.put(error)
 
     async def _prepare(self, first_ms: int, place: Cursor, lines: Sequence[bytes]) -> _Slice:
-        corrections = await self._parts.rows.corrections(first_ms, place[0] + CORRECTED_MS_MAX, self._wanted.query)
+        corrections = await self._parts.rows.corrections(first_ms, place[0], self._wanted.query)
         number = next(self._numbers)
         events = await self._encoder.prepare(self._readings, number, lines, corrections)
         return _Slice(number, events, place, "")

@@ -15,6 +15,7 @@ import asyncpg
 
 from actors.signals.history import Archived, HistoryQuery, HistoryUnavailable
 from actors.signals.history_query import Cursor
+from actors.signals.history_slices import CORRECTED_MS_MAX
 from actors.storage.connections import borrowed
 
 GAPS_MAX = 100
@@ -36,6 +37,10 @@ _CORRECTIONS = """
 SELECT '[' || cursor_ms || ',' || cursor_seq || ',"' || change || '",' || convert_from(body, 'UTF8') || ']' FROM signals
 WHERE change NOT IN ('event', 'restored') AND change <> 'gap' AND cursor_ms >= $1::bigint AND cursor_ms < $2::bigint
 AND ($3::text[] IS NULL OR kind = ANY($3)) AND ($4::text IS NULL OR mint = $4)
+AND ($5::text[] IS NULL OR signature IN (
+    SELECT own.signature FROM signals AS own
+    WHERE own.program = ANY($5) AND own.cursor_ms >= $1::bigint AND own.cursor_ms <= $6::bigint
+    AND own.change IN ('event', 'restored')))
 ORDER BY cursor_ms, cursor_seq
 """
 _GAPS = """
@@ -64,9 +69,11 @@ class HistoryRows(Protocol):
         [cursor_ms, cursor_seq, event], in which COPY has doubled each backslash."""
         ...
 
-    async def corrections(self, from_ms: int, until_ms: int, query: HistoryQuery) -> list[bytes]:
-        """Return lines of [cursor_ms, cursor_seq, change, event], as above: of the wanted kinds and the wanted mint,
-        which are part of what a signal is known by."""
+    async def corrections(self, first_ms: int, last_ms: int, query: HistoryQuery) -> list[bytes]:
+        """Return lines of [cursor_ms, cursor_seq, change, event], as above, for the signals of a slice: its first time
+        and its last one, both included. Of the wanted kinds and the wanted mint, which are part of what a signal is
+        known by; and of transactions that have signals of the wanted programs in this time. The program itself is no
+        such part: a transaction that lands again may tell another one."""
         ...
 
     async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
@@ -90,8 +97,9 @@ class PostgresHistoryRows:
     async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
         return await self._copy(_SLICE, *_arguments(wanted), count)
 
-    async def corrections(self, from_ms: int, until_ms: int, query: HistoryQuery) -> list[bytes]:
-        return await self._copy(_CORRECTIONS, from_ms, until_ms, query.kinds, query.mint)
+    async def corrections(self, first_ms: int, last_ms: int, query: HistoryQuery) -> list[bytes]:
+        until_ms = last_ms + CORRECTED_MS_MAX
+        return await self._copy(_CORRECTIONS, first_ms, until_ms, query.kinds, query.mint, query.programs, last_ms)
 
     async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
         async with self._connection() as connection:
