@@ -20,6 +20,7 @@ from actors.upstream.store import NodeChangesStore, NodeChangesUnavailable
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
+_CALLS_APART = 5
 _TOLD_EVERY = 4  # Looks, while a process has nothing new to tell: after 15 s its reports count as those of a lost one.
 _LOOKS_COUNTED = 5  # Calls of the last ten seconds.
 _FORGET_EVERY = 500  # Looks.
@@ -116,13 +117,18 @@ class NodesFollower:
 
 
 def _is_news(report: ProcessReport, before: ProcessReport) -> bool:
-    """Whether a report says more than how the chain goes on."""
+    """Whether a report says more than how the chain goes on. An actor that waits asks a few times in a second, too."""
 
     def told(one: ProcessReport) -> object:
-        nodes = [(node.id, node.stage, node.health, node.in_flight, node.calls) for node in one.nodes]
-        return one.version, one.limits, nodes
+        return one.version, one.limits, [(node.id, node.stage, node.health, node.in_flight) for node in one.nodes]
 
-    return told(report) != told(before)
+    if told(report) != told(before):
+        return True
+    return any(_is_another(now.calls, then.calls) for now, then in zip(report.nodes, before.nodes, strict=True))
+
+
+def _is_another(calls: int, before: int) -> bool:
+    return bool(calls) != bool(before) or abs(calls - before) > max(_CALLS_APART, before // 4)
 
 
 def _with_calls(figures: SeenNode, calls: int) -> SeenNode:
