@@ -138,7 +138,7 @@ ACROSS = {
         " ledger_carried c WHERE c.pubkey = m.pubkey AND c.at_ms = m.at_ms AND c.seq = m.seq)"
     ),
     "its usage of all hours differs from what it has consumed, by so many credits": (
-        "SELECT COALESCE(u.pubkey, t.pubkey), COALESCE(u.credits, 0) - COALESCE(t.credits, 0) FROM ("  # noqa: S608
+        "SELECT COALESCE(u.pubkey, t.pubkey), (COALESCE(u.credits, 0) - COALESCE(t.credits, 0))::bigint FROM ("  # noqa: S608
         "SELECT pubkey, sum(credits) AS credits FROM account_usage GROUP BY 1) AS u FULL JOIN ("
         "SELECT pubkey, sum(credits) AS credits FROM (SELECT pubkey, consumed AS credits FROM ledger_carried UNION ALL"
         " SELECT l.pubkey, -l.amount FROM ledger AS l JOIN account_usage_marks AS m ON m.pubkey = l.pubkey"
