@@ -40,6 +40,7 @@ _REASONS = {
     402: "no credential, no account or no credits; the terms of payment are in the body and in payment-required",
     403: "not allowed: a replayed nonce, a denied method, a suspended account, a foreign origin",
     404: "no such thing",
+    410: "the month left the ledger: the message says since when entries are kept",
     406: "the answer would be application/json",
     409: "the Idempotency-Key belongs to another request, or its request is still running",
     412: "the request can cost more than its X-Max-Credits",

@@ -177,12 +177,14 @@ def _session(
     )
 
 
+_OF_MONTHS = (403, 404, 410, 503)  # 410: the month left the ledger.
 _ACCOUNT = (
     _account("GET /account/info", "Returns the account: balance, funding, credit batches.", "Account"),
     _account(
         "GET /account/ledger",
         "Lists deposits, debits and adjustments, newest first; by a cursor at the same cost however far back.",
         "Ledger",
+        refusals=_OF_MONTHS,
         query=(
             *_WINDOW,
             ("cursor", _PLACE),
@@ -229,6 +231,7 @@ _ACCOUNT = (
         "GET /account/receipts",
         "Proves entries of the ledger, newest first, by signed statements.",
         "Receipts",
+        refusals=_OF_MONTHS,
         query=(
             ("limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
             ("cursor", _PLACE),
@@ -238,11 +241,17 @@ _ACCOUNT = (
             ("method", {"type": "string", "minLength": 1, "maxLength": 128}),
         ),
     ),
-    _account("GET /account/receipts/{id}", "Proves one entry, or what one call was charged.", "Receipts"),
+    _account(
+        "GET /account/receipts/{id}",
+        "Proves one entry, or what one call was charged.",
+        "Receipts",
+        refusals=_OF_MONTHS,
+    ),
     _account(
         "GET /account/consistency",
         "Gives the entries between two receipts, by which the later one is checked to continue the earlier one.",
         "Consistency",
+        refusals=_OF_MONTHS,
         query=(
             ("from", _PLACE),
             ("to", _PLACE),
@@ -253,6 +262,7 @@ _ACCOUNT = (
         "GET /account/bills/{month}",
         "Adds up one month: opening balance, what came and went by type and method, closing balance.",
         "Bill",
+        refusals=_OF_MONTHS,
         query=(
             ("by", {"type": "string", "enum": ["month", "day"], "default": "month"}),
             ("format", {"type": "string", "enum": ["json", "csv", "beancount", "html"], "default": "json"}),

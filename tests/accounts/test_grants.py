@@ -49,6 +49,9 @@ PARTITION = "ledger_2023_11"  # Of START's month.
         "DELETE FROM account_usage",
         "UPDATE account_usage SET method = ''",
         "DELETE FROM account_usage_marks",
+        "INSERT INTO ledger_cuts VALUES (1, 0, 0, 0, '', '', '', '')",
+        "UPDATE ledger_carried SET consumed = 2",
+        "DELETE FROM ledger_kept_facts",
         "UPDATE schema_version SET functions = ''",
     ],
 )

@@ -27,7 +27,7 @@ _EXPOSED = (
     b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Credits-Cost, "
     b"X-Receipt, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, "
     b"X-Request-Id, X-Node, X-Cache, Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency, "
-    b"X-Next-Cursor, Allow, ETag, Warning, Content-Disposition",
+    b"X-Next-Cursor, X-Ledger-Kept-From, Allow, ETag, Warning, Content-Disposition",
 )
 CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send

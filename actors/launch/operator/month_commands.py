@@ -36,6 +36,7 @@ from actors.accounts.months.verifying import ExportReport, verify
 from actors.accounts.signed_links import read_keys
 from actors.calls import OPERATION_BYTES
 from actors.clock import SystemClock
+from actors.config import ConfigError
 from actors.gateway.pages.receipts import receipt_body
 from actors.launch.local_run.run import Options, settings
 from actors.launch.local_run.screen import ConfigFileOption, fail, print_document, say
@@ -48,12 +49,13 @@ _T = TypeVar("_T")
 _NO_TABLES = "This database has no months that can leave the ledger: run `ledger-gateway migrate` first."
 _NICE = 10  # The work of calls goes first on a machine that both use.
 _TOLD_SECONDS = 5.0
+# The server's own estimates: counting a ledger of years would take minutes.
 _LIST = (
-    "SELECT first_ms, next_ms, entries, 'detached' AS state FROM ledger_cuts UNION ALL"
-    " SELECT first_ms, 0, entries, 'in the ledger' FROM (SELECT (extract(epoch FROM date_trunc('month',"
-    " to_timestamp(at_ms / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint AS first_ms,"
-    " count(*) AS entries FROM ledger WHERE at_ms >= (SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts) GROUP BY 1)"
-    " AS kept ORDER BY first_ms"
+    "SELECT first_ms, entries, 0 AS bytes, 'detached' AS state FROM ledger_cuts UNION ALL"
+    " SELECT (extract(epoch FROM to_date(substr(c.relname, 8), 'YYYY_MM')) * 1000)::bigint,"
+    " GREATEST(c.reltuples, 0)::bigint, pg_total_relation_size(c.oid), 'in the ledger'"
+    " FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid"
+    " WHERE i.inhparent = 'ledger'::regclass AND NOT i.inhdetachpending ORDER BY first_ms"
 )
 _OPERATION = re.compile(f"[0-9a-f]{{{2 * OPERATION_BYTES}}}", re.ASCII)
 _MonthArgument = Annotated[str, typer.Argument(metavar="MONTH", help="As 2025-11, in UTC.")]
@@ -89,14 +91,14 @@ def _add_list(months: typer.Typer) -> None:
         settings_dir: SettingsDirOption = None,
         xdg_data_home: XdgOption = "",
     ) -> None:
-        """Count the entries of each month, and say which months were detached."""
+        """Show the months of the ledger, with about so many entries, their disk, and which were detached."""
         place = postgres_url, data_dir, folder_of(data_dir, settings_dir, xdg_data_home)
         rows = [
-            {"month": month_from(row["first_ms"]).name, "entries": row["entries"], "state": row["state"]}
+            {"month": month_from(row["first_ms"]).name, **dict(list(row.items())[1:])}
             for row in _on_database(*place, lambda connection: connection.fetch(_LIST))
         ]
         if not print_document(rows):
-            print_table(["month", "entries", "state"], [list(row.values()) for row in rows])
+            print_table(["month", "entries, about", "bytes", "state"], [list(row.values()) for row in rows])
             say("Next: `months export MONTH --to FOLDER` writes a closed month to files.")
 
 
@@ -157,7 +159,10 @@ def _add_detach(months: typer.Typer) -> None:
             opened = open_month(inside if inside.is_dir() else exported)
         if opened.manifest.of != wanted:
             fail(f"{opened.folder} is the export of {opened.manifest.month}, and not of {wanted.name}")
-        kept_months = settings(Options(None, False, config, None, {})).config.accounts.ledger_kept_months
+        try:
+            kept_months = settings(Options(None, False, config, None, {})).config.accounts.ledger_kept_months
+        except ConfigError as error:
+            fail(str(error))
 
         async def work(connection: asyncpg.Connection) -> Detached:
             await require_none_before(connection, FROM_RELEASE)
