@@ -307,6 +307,24 @@ async def test_a_trade_whose_price_was_found_by_another_list_is_priced_once_more
             assert len(builder.asked) == 2
 
 
+async def test_a_batch_with_a_trade_is_priced_by_one_list_whatever_others_learn_meanwhile() -> None:
+    """Its calls are held together, and the owner compares one name: a mixture would charge by a list that is over."""
+    builder = Builder()
+    async with world(quotes={"executeSell": builder.call}) as there:
+        wallet = await there.customer(10_000)
+
+        async def change() -> None:
+            await there.give_list(wallet, "dear")
+            await there.rpc(wallet, call("getBlock", 5))  # This replica learns it while the trade is built.
+
+        builder.meanwhile = change
+        answer = await there.rpc(wallet, [SELL, call("getBlock", 5, id=2)])
+        assert [one.get("error") for one in answer.json()] == [None, None], answer.text
+        assert answer.json()[0]["result"] == {"fee_credits": 375}
+        assert answer.headers["x-credits-cost"] == str(375 + 75)
+        assert await there.balance(wallet) == 10_000 - 75 - 375 - 75
+
+
 async def test_owners_that_change_their_mind_all_the_time_are_asked_three_times() -> None:
     """Then the call is refused for free, and its client asks again."""
     async with world() as there:
