@@ -114,8 +114,9 @@ class AccountPrices:
         with its reply: with a refusal OTHER_PRICES, where prices have to be found anew."""
         if self.told.names:  # They may have been priced by different guesses; a price that was found stays.
             found = [call.plan.price_list for call in calls if isinstance(call.answer, QuotedAnswer)]
-            name = (found[0] if found else None) or self.told.of(proof)
-            calls = [call if _is_bought(call) else self.by(call, name) for call in calls]
+            name = found[0] if found else self.told.of(proof)
+            if name is not None:  # Else they are bought.
+                calls = [call if _is_bought(call) else self.by(call, name) for call in calls]
         for _ in range(HOLDS_MAX):
             held = await ask(calls)
             if held.refusal != OTHER_PRICES:

@@ -7,6 +7,7 @@ Not here: the work of the commands (run.py, accounts/audit.py).
 """
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -235,6 +236,8 @@ def _shown(field: str, value: Any) -> str:
         return "\n".join(map(_shown_engine, value))
     if isinstance(value, tuple) and any(isinstance(item, NodeConfig) for item in value):
         return "\n".join(_shown_node(node, number) for number, node in enumerate(value, 1))
+    if isinstance(value, dict):
+        return json.dumps({name: one.model_dump() for name, one in value.items()})
     if isinstance(value, str) and field.endswith("url"):
         return shown_url(value)
     return "" if value is None else str(value)

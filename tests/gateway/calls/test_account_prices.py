@@ -6,20 +6,25 @@ Rule: decisions, "Price lists"; money rule 1. Through the real door and a real o
 import asyncio
 from typing import Any
 
+import httpx
 import msgspec
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.calls import ProvenProof, SettleRequest
 from actors.clock import ManualClock
 from actors.gateway.calls import account_prices
 from actors.gateway.calls.jsonrpc import Call
+from actors.gateway.doors.http import HttpDoor
+from actors.gateway.doors.parts import Dependencies
 from actors.gateway.payments.x402 import within
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.accounts.memory_store import MemoryAccountStore
 from tests.gateway.doubles import RESULT, TRANSACTION, ScriptedNode
-from tests.gateway.world import Wallet, World, a_world, call, constant
+from tests.gateway.world import Pages, Wallet, World, a_world, call, constant
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 
 LISTS = {
@@ -112,6 +117,49 @@ async def test_percentages_that_change_between_starts_are_charged_from_the_start
             quoted = (await there.rpc(wallet, call("getBlock", 5), "/quote")).json()
             assert quoted["credits"] == cost
     assert store.rows[wallet.pubkey].head.balance == 1_000 - 2 * (15 + 20 + 25 + 25)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(list(PRICES)), st.integers(0, 1), st.sampled_from(["key", "wallet"]), st.booleans()),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=15)
+@given(steps=STEPS)
+async def test_every_replica_charges_by_the_list_of_the_moment(steps: list[tuple[str, int, str, bool]]) -> None:
+    """Two replicas that are told nothing: whoever calls where, by which credential, after whatever changes, pays what
+    the list says now, singly and in a batch; and each hold is asked for twice at most."""
+    async with world() as there:
+        wallet, second = (
+            await there.customer(100_000),
+            HttpDoor(
+                Dependencies(
+                    *(there.config, there.accounts, there.node, there.identity_store, Pages(), there.clock),
+                    replica_id=b"replica2",
+                )
+            ),
+        )
+        clients = [there.http, httpx.AsyncClient(transport=httpx.ASGITransport(second), base_url="http://second.test")]
+        total = 0
+        for name, replica, credential, is_batch in steps:
+            await there.give_list(wallet, name)
+            there.clock.advance(1)
+            calls = [call("getBlock", 5, id=number) for number in range(3)]
+            body = orjson.dumps(calls if is_batch else calls[0])
+            sent = {"x-api-key": wallet.api_key} if credential == "key" else wallet.headers("POST", "/", body)
+            there.accounts.holds.clear()
+            there.accounts.charges.clear()
+            answer = await clients[replica].post("/", content=body, headers=sent)
+            cost = PRICES[name][0] * (3 if is_batch else 1)
+            assert answer.status_code == 200 and int(answer.headers["x-credits-cost"]) == cost, answer.text
+            assert len(there.accounts.holds) + len(there.accounts.charges) <= 2
+            total += cost
+        assert await there.balance(wallet) == 100_000 - total
+        assert sum(credits for _, credits in await there.debits(wallet)) == total
+        await second.close()
+        await clients[1].aclose()
 
 
 async def test_lists_that_change_under_load_lose_nothing_and_charge_no_price_between() -> None:
@@ -305,6 +353,24 @@ async def test_a_trade_whose_price_was_found_by_another_list_is_priced_once_more
             answer = await there.http.post("/", content=body, headers=sent)
             assert answer.json()["result"] == {"fee_credits": 375} and answer.headers["x-credits-cost"] == "375"
             assert len(builder.asked) == 2
+
+
+async def test_a_batch_with_a_trade_is_priced_by_one_list_whatever_others_learn_meanwhile() -> None:
+    """Its calls are held together, and the owner compares one name: a mixture would charge by a list that is over."""
+    builder = Builder()
+    async with world(quotes={"executeSell": builder.call}) as there:
+        wallet = await there.customer(10_000)
+
+        async def change() -> None:
+            await there.give_list(wallet, "dear")
+            await there.rpc(wallet, call("getBlock", 5))  # This replica learns it while the trade is built.
+
+        builder.meanwhile = change
+        answer = await there.rpc(wallet, [SELL, call("getBlock", 5, id=2)])
+        assert [one.get("error") for one in answer.json()] == [None, None], answer.text
+        assert answer.json()[0]["result"] == {"fee_credits": 375}
+        assert answer.headers["x-credits-cost"] == str(375 + 75)
+        assert await there.balance(wallet) == 10_000 - 75 - 375 - 75
 
 
 async def test_owners_that_change_their_mind_all_the_time_are_asked_three_times() -> None:

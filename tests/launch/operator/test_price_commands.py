@@ -47,3 +47,9 @@ def test_a_name_that_the_settings_lack_is_refused_unless_they_are_others(
     assert not asked.calls
     printed("accounts", "price", PUBKEY, "elsewhere", "--unchecked")
     assert asked.calls == [SetPriceList(RAW, "elsewhere")]
+
+
+def test_the_settings_show_lists_as_they_are_written(lists: None) -> None:
+    """`config --show`: what it prints can be set again."""
+    (row,) = [one for one in json.loads(printed("config", "--show", "--json")) if one["setting"] == "pricing.lists"]
+    assert json.loads(row["value"]) == {"wholesale": {"percent": 60, "methods": {}}}
