@@ -30,7 +30,7 @@ class NodeWork:
         elif answer.kind is AnswerKind.OVERSIZED:
             self.calls += _OVERSIZED_CALLS
         else:
-            self.calls += len(answer.body) >> 20
+            self.calls += answer.size >> 20
 
 
 _WORK: ContextVar[NodeWork | None] = ContextVar("node_work", default=None)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from actors.upstream import replies
 from actors.upstream.node_work import NodeWork, counting, current_work
 from actors.upstream.replies import AnswerKind, NodeAnswer
@@ -21,6 +23,19 @@ def test_a_large_answer_is_more_work_and_the_cache_is_none() -> None:
         work.began()
         work.ended(answer)
         assert work.calls - before == calls, answer.kind
+
+
+def test_counting_the_size_of_a_large_answer_joins_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its copy held the event loop for 5 ms, at each answer of a look-up."""
+
+    def joined(_: NodeAnswer) -> bytes:
+        raise AssertionError("the parts were joined")
+
+    monkeypatch.setattr(NodeAnswer, "body", property(joined))
+    work = NodeWork()
+    work.began()
+    work.ended(NodeAnswer(AnswerKind.RESULT, b"x" * (1 << 20), further=(b"y" * (1 << 20), b"z")))
+    assert work.calls == 3
 
 
 async def test_the_tasks_of_a_call_count_together() -> None:
