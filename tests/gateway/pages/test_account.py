@@ -42,6 +42,7 @@ def test_the_account_object_has_the_interfaces_fields() -> None:
             "attribution": "USDC must be sent from the same wallet public key that activates the account",
         },
         "status": "active",
+        "price_list": "public",
         "total_consumed_credits": 30,
         "created_at": NOW,
         "last_deposit": None,
