@@ -7,6 +7,7 @@ import redis.exceptions
 
 from actors.clock import ManualClock
 from actors.config import Config, TradesConfig, UpstreamConfig
+from actors.pricing_config import PriceListConfig, PricingConfig
 from actors.provider_config import NodeConfig
 from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.telemetry.metrics import Metrics
@@ -188,3 +189,21 @@ async def test_health_follows_the_nodes_that_are_in_use() -> None:
     assert world.current.health.node_healthy
     world.current.nodes_changed([])
     assert world.pages.health()[0] == 503
+
+
+async def test_the_price_page_is_of_the_list_that_is_asked_for() -> None:
+    """Decisions, "Price lists": the rate of SOL is everybody's; a list that the settings lack has the public prices."""
+    lists = {"wholesale": PriceListConfig(percent=60, methods={"getBlock": 7})}
+    config = CONFIG.model_copy(update={"pricing": PricingConfig(lists=lists)})
+    feed = SolPriceFeed(nobody, TradesConfig(sol_usd_micro=150_000_000), ManualClock())
+    told = LiveParts(owners=Owners(), redis=Redis(), sol_price=feed)
+    pages = LivePages(config, ManualClock(), CurrentHealth(CONFIG.upstream), told, OfferedParts())
+    for name, shown, block, fixed in (
+        ("", "public", 25, 25),
+        ("wholesale", "wholesale", 7, 15),
+        ("gone", "public", 25, 25),
+    ):
+        document = pages.pricing(name)
+        assert document["price_list"]["name"] == shown and document["methods"]["getBlock"]["credits"] == block
+        built = document["percentage_priced"]["executeSell"]
+        assert (built["build_credits"], built["sol_usd"]) == (fixed, "150.000000")
