@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from actors import hosting
 from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
@@ -40,6 +38,7 @@ from actors.launch.local_run import (
 )
 from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.deadlines import GivenUp, Stop, within
+from actors.launch.local_run.readiness import until_healthy
 from actors.launch.local_run.screen import Demo, Ready, Screen
 from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
@@ -55,14 +54,11 @@ from actors.telemetry.shared_process import place_shared_process
 
 logger = logging.getLogger(__name__)
 
-_HEALTHY_SECONDS = 120.0  # With the start of the replicas, on a machine that is busy.
-_LOOKS_BETWEEN = 20  # Looks at the health between two at what Serve says.
 _LOOK_SECONDS = 1.0
 # Files below the data folder that --fresh keeps: a key that is deleted takes with it the money of its wallet.
 _KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
 _PARTS_OF_ACTORS = "actors.launch.assembly.placing"  # Imports the classes of all actors beside the owners.
 _STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
-_PROBE = aiohttp.ClientTimeout(total=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +278,7 @@ class _Run:
                 return False
             self._application_runs = True
             head.during(lambda: cluster.run_application(self._parts.application(config)))
-            head.during(lambda: asyncio.run(_until_healthy(self._http_url, self._stop)))
+            head.during(lambda: asyncio.run(until_healthy(self._http_url, self._stop, cluster.require_deploying)))
         if self._edge is not None:
             with self._screen.step("starting TLS"):
                 self._supervisor.start(edge.child(self._edge, config.serve, self._data.logs))
@@ -378,30 +374,3 @@ def _tls_addresses(tls: edge.Edge | None) -> dict[str, str | None]:
         "grpc_tls_target": tls.url.removeprefix("https://"),
         "tls_ca_file": None if tls.ca_file is None else str(tls.ca_file),
     }
-
-
-async def _until_healthy(http_url: str, stop: Stop) -> None:
-    """Wait until /health reports that paid calls are accepted. Raises TimeoutError, and StartFailed."""
-    try:
-        async with asyncio.timeout(_HEALTHY_SECONDS):
-            await _seen_healthy(http_url, stop)
-    except TimeoutError:
-        raise TimeoutError(
-            f"the gateway does not take paid calls after {_HEALTHY_SECONDS:g} s; the data folder's logs/ tell why"
-        ) from None
-
-
-async def _seen_healthy(http_url: str, stop: Stop) -> None:
-    looks = 0
-    async with aiohttp.ClientSession(timeout=_PROBE) as session:
-        while not stop.is_set():
-            try:
-                async with session.get(f"{http_url}/health") as answer:
-                    if answer.status == 200 and (await answer.json(content_type=None))["paid_traffic_ready"]:
-                        return
-            except (aiohttp.ClientError, TimeoutError, ValueError):
-                pass  # Not listening yet, or still starting.
-            looks += 1
-            if looks % _LOOKS_BETWEEN == 0:
-                await asyncio.to_thread(cluster.require_deploying)
-            await asyncio.sleep(0.1)

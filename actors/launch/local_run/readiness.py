@@ -1,0 +1,46 @@
+"""Waits until the gateway of a local run takes paid calls.
+
+Implements: the local run's promise of a first call that works as printed. Not here: what health is (status/).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+
+from actors.launch.local_run.deadlines import Stop
+
+_HEALTHY_SECONDS = 120.0  # With the start of the replicas, on a machine that is busy.
+_LOOK_SECONDS = 0.1
+_LOOKS_BETWEEN = 20  # Looks at the health between two at what Serve says.
+_PROBE = aiohttp.ClientTimeout(total=2)
+
+
+async def until_healthy(http_url: str, stop: Stop, require_deploying: Callable[[], None]) -> None:
+    """Wait until /health reports that paid calls are accepted, or the run is to stop. Raises TimeoutError.
+
+    require_deploying: raises where the replicas cannot start, so that nobody waits for them; blocks.
+    """
+    try:
+        async with asyncio.timeout(_HEALTHY_SECONDS):
+            await _seen_healthy(http_url, stop, require_deploying)
+    except TimeoutError:
+        raise TimeoutError(
+            f"the gateway does not take paid calls after {_HEALTHY_SECONDS:g} s; the data folder's logs/ tell why"
+        ) from None
+
+
+async def _seen_healthy(http_url: str, stop: Stop, require_deploying: Callable[[], None]) -> None:
+    looks = 0
+    async with aiohttp.ClientSession(timeout=_PROBE) as session:
+        while not stop.is_set():
+            try:
+                async with session.get(f"{http_url}/health") as answer:
+                    if answer.status == 200 and (await answer.json(content_type=None))["paid_traffic_ready"]:
+                        return
+            except (aiohttp.ClientError, TimeoutError, ValueError):
+                pass  # Not listening yet, or still starting.
+            looks += 1
+            if looks % _LOOKS_BETWEEN == 0:
+                await asyncio.to_thread(require_deploying)
+            await asyncio.sleep(_LOOK_SECONDS)
