@@ -239,14 +239,15 @@ def run_application(application: Any) -> None:
     serve.run_many([target], wait_for_applications_running=False)
 
 
-def require_deploying() -> None:
-    """Raise StartFailed where Serve has given the application up: its replicas cannot start."""
+def is_deployed() -> bool:
+    """Return whether all replicas run. Raises StartFailed where Serve has given them up."""
     from ray import serve
     from ray.serve.schema import ApplicationStatus
 
     found = serve.status().applications.get(APPLICATION)
     if found is not None and found.status is ApplicationStatus.DEPLOY_FAILED:
         raise StartFailed(f"the gateway cannot start: {found.message}")
+    return found is not None and found.status is ApplicationStatus.RUNNING
 
 
 def stop_ray(

@@ -38,7 +38,7 @@ from actors.launch.local_run import (
 )
 from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.deadlines import GivenUp, Stop, within
-from actors.launch.local_run.readiness import until_healthy
+from actors.launch.local_run.readiness import until_deployed, until_healthy
 from actors.launch.local_run.screen import Demo, Ready, Screen
 from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
@@ -267,18 +267,8 @@ class _Run:
                     started.result()
         if self._stop.is_set():
             return False
-        replicas = replicas_on(self._cores, config.gateway)
-        names = f"{replicas} replica{'s' if replicas > 1 else ''}"
-        if has_spare_on(self._cores, config.gateway):
-            names = "a replica and a spare one"
-        elif (limits := range_on(self._cores, config.gateway)) is not None:
-            names = f"{limits[0]} to {limits[1]} replicas"
-        with self._screen.step(f"starting the gateway, {names}"):
-            if self._stop.is_set():
-                return False
-            self._application_runs = True
-            head.during(lambda: cluster.run_application(self._parts.application(config)))
-            head.during(lambda: asyncio.run(until_healthy(self._http_url, self._stop)))
+        if not self._start_gateway(head, config):
+            return False
         if self._edge is not None:
             with self._screen.step("starting TLS"):
                 self._supervisor.start(edge.child(self._edge, config.serve, self._data.logs))
@@ -290,7 +280,27 @@ class _Run:
         if config.payments.network != "mainnet":  # There credits are worth money, and none are given away.
             with self._screen.step("preparing the demo account"):
                 account = head.during(lambda: self._prepare_demo(config))
+        with self._screen.step("waiting for all replicas"):
+            head.during(lambda: asyncio.run(until_deployed(self._stop, cluster.is_deployed)))
+        if self._stop.is_set():
+            return False
         self._show(head, config, account)
+        return True
+
+    def _start_gateway(self, head: cluster.RayHead, config: Config) -> bool:
+        """Deploy the replicas, and wait until one takes paid calls. False: the run is to stop."""
+        replicas = replicas_on(self._cores, config.gateway)
+        names = f"{replicas} replica{'s' if replicas > 1 else ''}"
+        if has_spare_on(self._cores, config.gateway):
+            names = "a replica and a spare one"
+        elif (limits := range_on(self._cores, config.gateway)) is not None:
+            names = f"{limits[0]} to {limits[1]} replicas"
+        with self._screen.step(f"starting the gateway, {names}"):
+            if self._stop.is_set():
+                return False
+            self._application_runs = True
+            head.during(lambda: cluster.run_application(self._parts.application(config)))
+            head.during(lambda: asyncio.run(until_healthy(self._http_url, self._stop, cluster.is_deployed)))
         return True
 
     def _start_serve(self, head: cluster.RayHead, config: Config, front_program: Path) -> None:

@@ -1,21 +1,25 @@
-"""readiness.py: a run is ready when /health says so, and not before; Serve's failure is told."""
+"""Guards how long a start waits for the gateway, and for whom it does not."""
 
-import asyncio
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from actors.launch.local_run import readiness
 from actors.launch.local_run.deadlines import Stop
+from actors.launch.local_run.readiness import until_deployed, until_healthy
 
 
-async def served(answers: list[tuple[int, bool]], seen: list[int], stop: Stop) -> None:
-    """Wait for a server that gives these answers (status, ready) one after the other."""
+@asynccontextmanager
+async def answering(answers: Sequence[tuple[int, str]]) -> Any:
+    """A gateway that gives these answers one after the other, and the last one from then on."""
+    left = list(answers)
 
     async def health(_: web.Request) -> web.Response:
-        seen.append(1)
-        status, is_ready = answers[min(len(seen), len(answers)) - 1]
-        return web.json_response({"paid_traffic_ready": is_ready}, status=status)
+        status, text = left.pop(0) if len(left) > 1 else left[0]
+        return web.Response(status=status, text=text)
 
     app = web.Application()
     app.router.add_get("/health", health)
@@ -23,40 +27,65 @@ async def served(answers: list[tuple[int, bool]], seen: list[int], stop: Stop) -
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = runner.addresses[0][1]
     try:
-        await asyncio.wait_for(readiness.until_healthy(f"http://127.0.0.1:{port}", stop), 5)
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", left
     finally:
         await runner.cleanup()
 
 
-async def test_a_run_is_ready_when_health_says_that_paid_calls_are_accepted() -> None:
-    seen: list[int] = []
-    await served([(503, False), (200, False), (200, True)], seen, Stop())
-    assert len(seen) == 3
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_LOOK_SECONDS", 0.0)
 
 
-async def test_a_stop_signal_ends_the_wait() -> None:
+async def test_it_waits_for_paid_calls_and_not_for_an_answer() -> None:
+    answers = [
+        (503, "<html>"),
+        (200, "no JSON"),
+        (200, '{"paid_traffic_ready": false}'),
+        (200, '{"paid_traffic_ready": true}'),
+    ]
+    async with answering(answers) as (url, left):
+        await until_healthy(url, Stop(), lambda: False)
+        assert len(left) == 1
+
+
+async def test_replicas_that_cannot_start_are_not_waited_for() -> None:
+    """Serve has given them up after some tries, and says why."""
+
+    def given_up() -> bool:
+        raise ValueError("no such module")
+
+    async with answering([(503, "")]) as (url, _):
+        with pytest.raises(ValueError, match="no such module"):
+            await until_healthy(url, Stop(), given_up)
+
+
+async def test_a_start_that_is_to_stop_waits_for_nobody() -> None:
     stop = Stop()
     stop.set()
-    seen: list[int] = []
-    await served([(503, False)], seen, stop)
-    assert seen == []
+    await until_healthy("http://127.0.0.1:1", stop, lambda: False)
 
 
-async def test_what_serve_says_of_a_failed_deployment_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failed() -> None:
-        raise readiness.cluster.StartFailed("no")
-
-    monkeypatch.setattr(readiness.cluster, "require_deploying", failed)
-    monkeypatch.setattr(readiness, "_LOOKS_BETWEEN", 2)
-    seen: list[int] = []
-    with pytest.raises(readiness.cluster.StartFailed):
-        await served([(503, False)], seen, Stop())
-    assert len(seen) == 2
+async def test_a_gateway_that_never_takes_calls_is_told_with_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_HEALTHY_SECONDS", 0.1)
+    async with answering([(200, '{"paid_traffic_ready": false}')]) as (url, _):
+        with pytest.raises(TimeoutError, match="logs/ tell why"):
+            await until_healthy(url, Stop(), lambda: False)
 
 
-async def test_a_run_that_does_not_get_healthy_is_told_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_HEALTHY_SECONDS", 0.2)
-    with pytest.raises(TimeoutError, match="logs/ tell why"):
-        await served([(503, False)], [], Stop())
+async def test_the_start_ends_when_all_replicas_run() -> None:
+    """A run that says it has a spare replica has one. One that is to stop, or whose replicas cannot start, does not
+    wait."""
+    looks = [False, False, True, True]
+    await until_deployed(Stop(), lambda: looks.pop(0))
+    assert len(looks) == 1
+    stop = Stop()
+    stop.set()
+    await until_deployed(stop, lambda: False)
+
+    def given_up() -> bool:
+        raise ValueError("no such module")
+
+    with pytest.raises(ValueError, match="no such module"):
+        await until_deployed(Stop(), given_up)
