@@ -25,6 +25,7 @@ from actors.pricing_config import PricingConfig
 from actors.upstream.replies import QuotedAnswer
 
 HOLDS_MAX = 3  # Of one call: by a guess, by the list that the owner told, and once more where that changed meanwhile.
+OF_NO_ACCOUNT = "?"  # In place of a list's name: no list can have it (accounts/price_list.py).
 _TABLES_MAX = 256  # Of lists that are priced here, those that the settings do not have among them.
 
 Calls = Sequence[AdmittedCall]
@@ -97,15 +98,11 @@ class AccountPrices:
         """The calls at the prices of the list that an owner has told in its refusal. Refusal: they cost more then than
         their X-Max-Credits. None: the price of one is found by asking, and has to be found anew."""
         self.told.learn(proof, held.price_list)
-        if any(isinstance(call.answer, QuotedAnswer) and not _is_bought(call) for call in calls):
+        found = [call.plan.price_list for call in calls if isinstance(call.answer, QuotedAnswer)]
+        if any(name is not None and name != held.price_list for name in found):
             return None
         made = [_of_no_list(call) if _is_bought(call) else self.by(call, held.price_list) for call in calls]
-        total = sum(call.plan.ceiling for call in made)
-        if all(call.cost_max is not None for call in made):
-            most = sum(call.cost_max or 0 for call in made)
-            if total > most:
-                return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{total} credits, and {most} are allowed")
-        return made
+        return over_limit(made) or made
 
     async def held(
         self, proof: Proof, calls: Calls, ask: Callable[[Calls], Awaitable[HoldReply]]
@@ -136,16 +133,31 @@ class AccountPrices:
         """As `held`, for one call that has an operation already."""
 
         async def ask(calls: Calls) -> HoldReply:
-            plan = calls[0].plan
-            return await accounts.hold(HoldRequest(operation, payer, plan.items, price_list=plan.price_list))
+            items, prices = calls[0].plan.items, price_list_of(calls)
+            return await accounts.hold(HoldRequest(operation, payer, items, price_list=prices))
 
         (call,), held = await self.held(payer, (call,), ask)
         return call, held
 
 
 def price_list_of(calls: Calls) -> str | None:
-    """The list by which the calls of one hold are priced."""
-    return calls[0].plan.price_list
+    """The list that the hold of these calls names: the one by which they are priced.
+
+    Where they cost more by it than their X-Max-Credits allows, it is a name that no account has: the owner holds
+    nothing and tells the account's list, by which `anew` judges them.
+    """
+    name = calls[0].plan.price_list
+    return name if name is None or over_limit(calls) is None else OF_NO_ACCOUNT
+
+
+def over_limit(calls: Calls) -> Refusal | None:
+    """Why these calls, at the prices that they have, cost more than their X-Max-Credits allows. None: they do not."""
+    total = most = 0
+    for call in calls:
+        if call.cost_max is not None:
+            total += call.plan.ceiling
+            most += call.cost_max
+    return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{total} credits, and {most} are allowed") if total > most else None
 
 
 def _is_bought(call: Call | BadCall | AdmittedCall) -> bool:

@@ -81,7 +81,10 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
             limited.append(call)
             continue
         more = left if not open_to_more or at in open_to_more else 0
-        limited.append(msgspec.structs.replace(call, cost_max=ceiling + more))
+        most = ceiling + more
+        if call.cost_max is not None:  # By another limit of the same request, which holds too.
+            most = min(most, call.cost_max)
+        limited.append(msgspec.structs.replace(call, cost_max=most))
         left -= more
     return limited
 

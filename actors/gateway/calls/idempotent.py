@@ -28,6 +28,7 @@ from actors.calls import HoldReply, HoldRequest, Outcome, Proof, SettleReply, Se
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway.calls import headers, large_requests, outcomes
+from actors.gateway.calls.account_prices import over_limit
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.headers import HeaderList
@@ -207,6 +208,10 @@ class IdempotentCalls:
                 await self._forget(record)
                 return _replies(ended(admitted.id, end), held, None)
             admitted = end
+        over = over_limit((admitted,))  # Its limit was judged before the owner told the account's list.
+        if over is not None:
+            await (self._forget(record) if verdict is Verdict.RUN else self._leave(record))
+            return _free(admitted, over, held)
         if verdict is Verdict.RUN:
             admitted, granted = await self._pipeline.held_one(record.operation, held.payer, admitted)
             if granted.refusal is not None or granted.verdicts[0] is not None:

@@ -127,7 +127,8 @@ class Pipeline:
         if self._told.names:
             admitted = self.prices.expected(proof, admitted)
         operation, plan = self._take_operations(1, admitted.plan.deferred), admitted.plan
-        known = self._ahead.known(proof, admitted)
+        prices = price_list_of((admitted,))
+        known = self._ahead.known(proof, admitted) if prices == plan.price_list else None
         if known is not None:
             done = await self._ahead.run(proof, admitted, operation, known, client)
             if isinstance(done, OtherPrices):
@@ -135,7 +136,7 @@ class Pipeline:
             return self.counted(proof, client, done, (admitted,))
         held_at = self._clock.now()
         held = await self._hold(
-            HoldRequest(operation, proof, plan.items, reads_view=admitted.monotonic, price_list=plan.price_list)
+            HoldRequest(operation, proof, plan.items, reads_view=admitted.monotonic, price_list=prices)
         )
         if held.refusal is not None:
             if held.refusal == OTHER_PRICES:
