@@ -18,6 +18,7 @@ from actors.fees.core import WINDOW_SLOTS
 from actors.fees.landed import BlockFees, UnreadableBlock
 from actors.upstream.account_view import under
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
+from actors.upstream.whole_bodies import in_one_part
 
 logger = logging.getLogger(__name__)
 
@@ -87,9 +88,9 @@ class RecentBlocks:
         answer = await self._call("getBlock", [slot, _BLOCK])
         if answer.kind is not AnswerKind.RESULT or answer.size > _BLOCK_BYTES_MAX:
             return
-        block = BlockFees(slot)
+        block, body = BlockFees(slot), (await in_one_part(answer)).body
         try:
-            for number, (transaction, loaded) in enumerate(landed.transactions_of(answer.body), 1):
+            for number, (transaction, loaded) in enumerate(landed.transactions_of(body), 1):
                 paid = landed.paid_by(transaction, loaded)
                 if paid is not None:
                     block.add(paid)

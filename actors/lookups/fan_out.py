@@ -15,6 +15,7 @@ from actors.upstream import replies
 from actors.upstream.held_places import HeldPlace, holding
 from actors.upstream.node_work import NodeWork, current_work
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
+from actors.upstream.whole_bodies import in_one_part
 
 # Answers are parsed value by value on the event loop that all callers share: 16 MB of token accounts take a quarter of
 # a second. The wallet of an exchange can have more than that.
@@ -80,7 +81,7 @@ class Questions:
         if answer.size > min(ANSWER_BYTES_MAX, self._bytes_left):
             return replies.OVERSIZED
         self._bytes_left -= answer.size
-        return answer
+        return await in_one_part(answer)  # All that is asked here is read whole.
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
         """Return the result of `work` for each item, in the order of the items; CALLS_PER_REQUEST run at a time."""

@@ -24,6 +24,7 @@ from actors.upstream.large_bodies import HASHED_FOR, LargeBody
 from actors.upstream.memory_budget import LARGE_BYTES, MemoryBudget
 from actors.upstream.method_lanes import may_repeat
 from actors.upstream.replies import AnswerKind, Lease, NodeAnswer
+from actors.upstream.whole_bodies import joined
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ _OK = 200
 _ERRORS = range(400, 600)
 _TOO_MANY = 429
 _RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls again long before.
-_JOINED_BYTES_MAX = 2 << 20  # In the loop's thread: 1 to 2 ms.
 _HASH_ANSWER_BYTES_MAX = 1_024
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
 
@@ -194,10 +194,7 @@ class NodeClient:
         answer = replies.judge_large(body, self._name, lease, request_id)
         if answer is not None:
             return answer
-        parts = body.parts()
-        # A join lets go of the interpreter's lock; in the loop's thread, one of 4 MB would hold it for 6 ms.
-        whole = b"".join(parts) if body.size < _JOINED_BYTES_MAX else await asyncio.to_thread(b"".join, parts)
-        return replies.judge(whole, self._name, lease, request_id)
+        return replies.judge(await joined(body.parts()), self._name, lease, request_id)
 
 
 async def _pieces(payload: aiohttp.StreamReader, is_one: bool) -> AsyncIterator[bytes]:

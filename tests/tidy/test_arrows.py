@@ -107,7 +107,7 @@ OPEN = {
     # what callers make of each node; the place that a part of a call holds while it asks.
     "upstream": {
         *("account_view", "held_places", "large_bodies", "node_commands", "node_health"),
-        *("node_work", "replies", "signature_status", "single_nodes"),
+        *("node_work", "replies", "signature_status", "single_nodes", "whole_bodies"),
     },
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"frames", "owner", "replica"},
