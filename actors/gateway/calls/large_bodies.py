@@ -6,15 +6,17 @@ clients waited up to ten times as long.
 
 A body that finds no place, or no process, is sent as it is, at once; the first one starts the process. A place is held
 while the body is compressed, which does not wait for its client: the pieces wait in memory, and the body is dropped
-when the last one is made. So a client that reads slowly holds a third of the memory, and no place. When the process is
-lost, or lets a piece wait for PIECE_SECONDS_MAX, the rest of the body is sent uncompressed, in blocks of the same
-format (uncompressed_rest.py): the client gets a whole answer all the same.
+when the last one is made. So a client that reads slowly holds a third of the memory, and no place. The pieces that wait
+are bounded, of an owner and in all: beyond that an answer is sent as it is, and its body counts in the budget of large
+answers (upstream/memory_budget.py) until it is read. When the process is lost, or lets a piece wait for
+PIECE_SECONDS_MAX, the rest of the body is sent uncompressed, in blocks of the same format (uncompressed_rest.py): the
+client gets a whole answer all the same.
 """
 
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -27,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 PLACES = 4  # Of one replica, whose process does one piece at a time.
 PLACES_OF_OWNER = 2
+# Of pieces that are made and wait for their clients. Those of bodies that have a place already may come on top.
+WAITING_BYTES_MAX = 128 << 20
+WAITING_BYTES_OF_OWNER_MAX = 16 << 20
 # 10 MB take 4 ms of the replica's processor time in such pieces, and 7 ms in pieces of half the size.
 PIECE_BYTES = 512 << 10
 PIECE_SECONDS_MAX = 0.5  # 4 ms of gzip for this body and for three others; the rest is the machine's other work.
@@ -46,6 +51,8 @@ class LargeBodies:
         self._side = SideProcess(_MODULE, "compresses large answers", _ANSWER_SECONDS_MAX, idle_seconds)
         self._background = Background(logger, "a large answer could not be compressed")
         self._places: Counter[Owner] = Counter()
+        self._waiting: Counter[Owner] = Counter()
+        self._waiting_bytes = 0
         self._starting: asyncio.Task[None] | None = None
         self._start_after = 0.0  # In the time of the loop.
         self._last_body = 0
@@ -63,7 +70,7 @@ class LargeBodies:
 
         kept: objects that must live as long as the parts. owner: an account or the address of a client.
         """
-        if self._places.total() >= PLACES or self._places[owner] >= PLACES_OF_OWNER:
+        if self._places.total() >= PLACES or self._places[owner] >= PLACES_OF_OWNER or self._is_full(owner):
             return None
         running = self._side.running
         if running is None or self._starting is not None:
@@ -72,10 +79,19 @@ class LargeBodies:
         self._places[owner] += 1
         self._side.enter()
         self._last_body += 1
-        body = CodedBody(coding, parts, kept)
+        body = CodedBody(coding, parts, kept, partial(self._count, owner))
         body.work = self._background.start(body.compress(running, self._last_body))
         body.work.add_done_callback(partial(self._compressed, running, self._last_body, body, owner))
         return body
+
+    def _is_full(self, owner: Owner) -> bool:
+        return self._waiting_bytes >= WAITING_BYTES_MAX or self._waiting[owner] >= WAITING_BYTES_OF_OWNER_MAX
+
+    def _count(self, owner: Owner, more: int) -> None:
+        self._waiting_bytes += more
+        self._waiting[owner] += more
+        if not self._waiting[owner]:
+            del self._waiting[owner]
 
     def _start(self) -> None:
         if self._starting is None and asyncio.get_running_loop().time() >= self._start_after:
@@ -119,15 +135,16 @@ class LargeBodies:
 
 
 class CodedBody:
-    """One body, from its place on. size: its bytes before. work: the task that compresses it."""
+    """One body, from its place on. size: its bytes before. work: the task that compresses it. count: hears by how much
+    the bytes of the pieces that wait have changed."""
 
     work: "asyncio.Task[None] | None" = None
 
-    def __init__(self, coding: bytes, parts: Parts, kept: Sequence[object]) -> None:
+    def __init__(self, coding: bytes, parts: Parts, kept: Sequence[object], count: Callable[[int], None]) -> None:
         self.size = sum(map(len, parts))
         self._coding, self._parts, self._kept = coding, parts, kept
         self._made: deque[bytes] = deque()
-        self._made_bytes = 0
+        self._made_bytes, self._count = 0, count
         self._changed = asyncio.Event()
         self._done, self._checked = 0, 0  # Bytes that are compressed, and their CRC-32.
         self.has_begun = self.is_whole = self._is_over = self._is_closed = False
@@ -149,7 +166,7 @@ class CodedBody:
                     self._checked, made = await running.ask(request, pieces)
                 self._done += size
                 self._made += made
-                self._made_bytes += sum(map(len, made))
+                self._resize(sum(map(len, made)))
                 self.is_whole = is_last
                 self._changed.set()
         except (ProcessLost, RequestFailed, TimeoutError) as error:
@@ -167,7 +184,7 @@ class CodedBody:
         while not self._is_closed:
             if self._made:
                 made = self._made.popleft()
-                self._made_bytes -= len(made)
+                self._resize(-len(made))
                 yield made, self.is_whole and not self._made
             elif self.is_whole:
                 return
@@ -195,8 +212,12 @@ class CodedBody:
             self.work.cancel()
         self._parts = self._kept = ()
         self._made.clear()
-        self._made_bytes = 0
+        self._resize(-self._made_bytes)
         self._changed.set()
+
+    def _resize(self, more: int) -> None:
+        self._made_bytes += more
+        self._count(more)
 
 
 def _cut(parts: Parts, start: int, size: int) -> Iterator[tuple[list[memoryview], int]]:

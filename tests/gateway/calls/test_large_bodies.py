@@ -106,6 +106,29 @@ async def test_a_client_that_reads_slowly_holds_no_place_and_less_memory() -> No
         assert body.held_bytes == 0
 
 
+@pytest.mark.threat(60)
+@pytest.mark.parametrize("bound", ["WAITING_BYTES_OF_OWNER_MAX", "WAITING_BYTES_MAX"])
+async def test_pieces_that_wait_for_slow_clients_are_bounded(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """However many clients read a few bytes now and then: of one owner, others go on; and of all. Until some are read,
+    or their clients leave, answers are sent as they are."""
+    monkeypatch.setattr(large_bodies, bound, 1)
+    async with running() as bodies:
+        for is_read in (True, False):
+            slow = taken(bodies, "zstd", "a")
+            await until(lambda: bodies.taken == 0)
+            assert bodies.take(b"zstd", (TEXT,), (), "a") is None
+            others = bodies.take(b"zstd", (TEXT,), (), "b")
+            assert (others is None) is (bound == "WAITING_BYTES_MAX")
+            if others is not None:
+                assert decoded("zstd", await read(others)) == TEXT
+            if is_read:
+                assert decoded("zstd", await read(slow)) == TEXT
+            slow.close()
+            slow.close()
+        assert decoded("zstd", await read(taken(bodies, "zstd", "a"))) == TEXT
+        assert (bodies._waiting_bytes, dict(bodies._waiting)) == (0, {})
+
+
 @pytest.mark.threat(36)
 async def test_a_client_that_leaves_frees_its_place_and_its_memory() -> None:
     """In the middle, and before the first piece; the process forgets the body, and goes on."""
