@@ -21,6 +21,7 @@ from actors.accounts.months.files import (
     FORMAT,
     ROWS_OF_GROUP,
     STATEMENTS,
+    STATEMENTS_OF_GROUP,
     ExportedMonth,
     ExportError,
     Manifest,
@@ -36,7 +37,6 @@ from actors.units import base58_text
 # The ledger's time of a process may be behind the database's by as much as clocks may differ, and a group takes
 # seconds.
 CLOSED_AFTER_MS = 3_600_000
-_STATEMENTS_OF_GROUP = 200
 _SLACK_MS = 60_000  # The clocks of two owners that had an account one after the other may differ a little.
 _KEYS = "SELECT id, public, sealed, made_ms, retired_ms FROM ledger_keys ORDER BY made_ms DESC"
 _STATE = (
@@ -143,7 +143,7 @@ class _Export:
                     if leaf.last >= self._unsigned.get(leaf.pubkey, leaf.last + 1):
                         del self._unsigned[leaf.pubkey]
                 group.append(tuple(columns))
-                if len(group) >= _STATEMENTS_OF_GROUP:
+                if len(group) >= STATEMENTS_OF_GROUP:
                     self._writer.write(STATEMENTS, group)
                     group = []
         self._writer.write(STATEMENTS, group)

@@ -26,6 +26,7 @@ MANIFEST = "manifest.json"
 ENTRIES, ACCOUNTS, STATEMENTS = "entries", "accounts", "statements"
 ROWS_OF_FILE = 2_000_000  # Of entries: files of 100 to 300 MB.
 ROWS_OF_GROUP = 20_000  # Read and written at a time, so that memory does not grow with the month.
+STATEMENTS_OF_GROUP = 200  # Each has 112 bytes for each of at most 1,024 accounts.
 _MONTH = re.compile(r"(20[0-9]{2}|21[0-9]{2})-(0[1-9]|1[0-2])", re.ASCII)
 _FOLDER = re.compile(r"ledger-(\d{4}-\d{2})", re.ASCII)
 _PIECE = 1 << 20
@@ -116,7 +117,8 @@ class ExportedMonth(NamedTuple):
                 with parquet.ParquetFile(self.folder / record.name) as file:
                     if [field.name for field in file.schema_arrow] != [name for name, _ in COLUMNS[kind]]:
                         raise ExportError(f"{self.folder / record.name} has other columns than an export")
-                    for batch in file.iter_batches(ROWS_OF_GROUP, use_threads=False):
+                    size = STATEMENTS_OF_GROUP if kind == STATEMENTS else ROWS_OF_GROUP
+                    for batch in file.iter_batches(size, use_threads=False):
                         _require_form(self.folder / record.name, batch)
                         yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
             except (OSError, arrow.ArrowException) as error:

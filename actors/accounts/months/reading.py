@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from actors.accounts.months.files import ROWS_OF_GROUP, Month
+from actors.accounts.months.files import ROWS_OF_GROUP, STATEMENTS_OF_GROUP, Month
 
 _PAGE = (
     "SELECT pubkey, seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels, hash"
@@ -26,7 +26,6 @@ _STATEMENTS = (
     "SELECT at_ms, series, number, text, key_id, signature, leaves FROM account_statements"
     " WHERE at_ms >= $1 AND (at_ms, series, number) > ($1, $2, $3) ORDER BY at_ms, series, number LIMIT $4"
 )
-_STATEMENTS_OF_PAGE = 200  # Of 112 bytes for each of at most 1,024 accounts.
 
 
 async def pages_of(connection: asyncpg.Connection, month: Month) -> AsyncIterator[list[tuple[Any, ...]]]:
@@ -54,9 +53,9 @@ async def statements_from(connection: asyncpg.Connection, first_ms: int) -> Asyn
     """Statements from this time on, oldest first: time, series and number, and the columns of an exported file."""
     place = (first_ms, -1, -1)
     while True:
-        rows = await connection.fetch(_STATEMENTS, *place, _STATEMENTS_OF_PAGE)
+        rows = await connection.fetch(_STATEMENTS, *place, STATEMENTS_OF_GROUP)
         for row in rows:
             yield tuple(row)
-        if len(rows) < _STATEMENTS_OF_PAGE:
+        if len(rows) < STATEMENTS_OF_GROUP:
             return
         place = tuple(rows[-1])[:3]

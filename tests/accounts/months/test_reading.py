@@ -14,7 +14,7 @@ async def test_pages_follow_each_other(months: Months, monkeypatch: pytest.Monke
         whole = [row async for page in pages_of(connection, DECEMBER) for row in page]
         statements = [row async for row in statements_from(connection, DECEMBER.first_ms)]
         monkeypatch.setattr(reading, "ROWS_OF_GROUP", 4)
-        monkeypatch.setattr(reading, "_STATEMENTS_OF_PAGE", 2)
+        monkeypatch.setattr(reading, "STATEMENTS_OF_GROUP", 2)
         assert [row async for page in pages_of(connection, DECEMBER) for row in page] == whole
         assert [row async for row in statements_from(connection, DECEMBER.first_ms)] == statements
         assert whole == sorted(whole, key=lambda row: (row[0], row[2], row[1])) and len(statements) >= 4
