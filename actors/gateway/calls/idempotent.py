@@ -27,8 +27,7 @@ from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import HoldReply, HoldRequest, Outcome, Proof, SettleReply, SettleRequest
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.gateway.calls import headers, large_requests, outcomes
-from actors.gateway.calls.account_prices import over_limit
+from actors.gateway.calls import account_prices, headers, large_requests, outcomes
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.headers import HeaderList
@@ -158,13 +157,13 @@ class IdempotentCalls:
         if held.refusal is not None:
             return self._pipeline.counted(proof, client, whole(held))
         assert held.figures is not None
-        done = await self._claimed(admitted, key, held)
-        return self._pipeline.counted(proof, client, done)
+        return self._pipeline.counted(proof, client, await self._claimed(admitted, key, held))
 
     async def _claimed(self, admitted: AdmittedCall, key: bytes, held: HoldReply) -> Replies:
         admitted = self._pipeline.prices.told_by(held, admitted)
-        try:
-            claimed = await self._claim(_scope_of(held), key, fingerprint_of(admitted.plan.method, admitted.params))
+        asked = fingerprint_of(admitted.plan.method, admitted.params)
+        try:  # X-Max-Credits was judged by a guess of the list.
+            claimed = account_prices.over_limit((admitted,)) or await self._claim(_scope_of(held), key, asked)
         except KeysUnavailable as error:
             claimed = _away(error)
         if isinstance(claimed, Refusal):
@@ -208,10 +207,6 @@ class IdempotentCalls:
                 await self._forget(record)
                 return _replies(ended(admitted.id, end), held, None)
             admitted = end
-        over = over_limit((admitted,))  # Its limit was judged before the owner told the account's list.
-        if over is not None:
-            await (self._forget(record) if verdict is Verdict.RUN else self._leave(record))
-            return _free(admitted, over, held)
         if verdict is Verdict.RUN:
             admitted, granted = await self._pipeline.held_one(record.operation, held.payer, admitted)
             if granted.refusal is not None or granted.verdicts[0] is not None:

@@ -5,6 +5,7 @@ seen here, or whose list has changed, are guessed wrong; a call must not be refu
 that passes by a wrong guess is judged once more when the owner has told the right list (account_prices.py).
 """
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -78,9 +79,16 @@ class LimitedCalls:
         client: Client | None,
         large: LargeRequests,
         name: bytes | str,
+        limits: Sequence[bytes | None] = (),
     ) -> Limited[Calls] | Refusal:
-        """The calls of a batch, within the limit of all. Their prices are known once they are admitted, which large
-        ones are in slices. name: who waits for these."""
+        """The calls of a batch, within the limit of all, and each within its own. Their prices are known once they are
+        admitted, which large ones are in slices. name: who waits for these."""
+        for at, own in enumerate(limits):
+            one = await self.one(proof, calls[at], client, own)
+            if isinstance(one, Replies):
+                assert one.refusal is not None
+                return one.refusal
+            proof, calls[at] = one.proof, one.calls
         if limit is None:
             return Limited(proof, calls)
         admitted = await large.admitted(lambda: name, calls, self._prices.plans_of(proof))

@@ -321,22 +321,16 @@ class McpDoor:
         too_many = self._authenticator.free_answer(request, size) if size else None
         if too_many is not None:
             messages = [BadCall(one.id, too_many) if isinstance(one, Free) else one for one in messages]
-        tools = [one for one in messages if isinstance(one, ToolCall)]
-        asked_for = [mcp_messages.consistent(one, request) for one in tools]
-        done, added = Replies((), None, None), ()
+        tools, done = [one for one in messages if isinstance(one, ToolCall)], Replies((), None, None)
+        asked_for, added = [mcp_messages.consistent(one, request) for one in tools], ()
         if asked_for:
             caller = self._authenticator.authenticate(request)
             if isinstance(caller, Refusal):
                 return self._refused(request, caller, asked_for[0].id)
-            proof, name = caller.proof, self._authenticator.name_of(caller.proof, request.client)
-            for at, tool in enumerate(tools):  # Each may have a ceiling of its own.
-                limited = await self._limited.one(proof, asked_for[at], request.client, tool.max_credits)
-                if isinstance(limited, Replies):
-                    assert limited.refusal is not None
-                    return self._refused(request, limited.refusal, asked_for[at].id)
-                proof, asked_for[at] = limited.proof, limited.calls
-            most, large = request.max_credits, self._pipeline.large
-            calls = await self._limited.batch(proof, asked_for, most, request.client, large, name)
+            name = self._authenticator.name_of(caller.proof, request.client)
+            most, ceilings = request.max_credits, [tool.max_credits for tool in tools]
+            client, large = request.client, self._pipeline.large
+            calls = await self._limited.batch(caller.proof, asked_for, most, client, large, name, ceilings)
             if isinstance(calls, Refusal):
                 return self._refused(request, calls, asked_for[0].id)
             done = await self._run(request, self._pipeline.batch(calls.proof, calls.calls, request.client))

@@ -1,0 +1,42 @@
+"""Large answers are joined beside the event loop, and stay the answers that they were."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.upstream import replies
+from actors.upstream.replies import Lease, NodeAnswer
+from actors.upstream.whole_bodies import in_one_part, joined
+
+
+def in_parts(answer: NodeAnswer, part_bytes: int) -> NodeAnswer:
+    parts = [answer.body[start : start + part_bytes] for start in range(0, answer.size, part_bytes)]
+    return msgspec.structs.replace(answer, first=parts[0], further=tuple(parts[1:]))
+
+
+@pytest.mark.parametrize(("size", "is_in_thread"), [(5 << 20, True), (1 << 20, False)])
+async def test_many_bytes_are_joined_in_a_thread(
+    size: int, is_in_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few are joined at once, as a thread costs more. The memory that an answer has claimed goes along."""
+    threads: list[object] = []
+
+    async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+        threads.append(work)
+        return work(*arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", in_thread)
+    whole, lease = replies.made(b'"%b"' % (b"x" * size)), Lease(lambda: None)
+    answer = await in_one_part(msgspec.structs.replace(in_parts(whole, 256 << 10), lease=lease))
+    assert bool(threads) is is_in_thread
+    assert not answer.further and answer.lease is lease
+    assert answer.value() == whole.value() and answer.reply(b"7") == whole.reply(b"7")
+
+
+async def test_what_is_in_one_part_stays_as_it_is() -> None:
+    small = replies.made(b"1")
+    assert await in_one_part(small) is small
+    assert await joined([small.first]) is small.first
