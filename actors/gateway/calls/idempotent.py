@@ -32,6 +32,7 @@ from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.evidence import evidence_of
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.jsonrpc import BadCall, Call
+from actors.gateway.calls.kept_answers import KeptAnswer, KeptPage
 from actors.gateway.calls.outcomes import Replies, Reply, ended, not_held, release_of, whole
 from actors.gateway.calls.pipeline import Pipeline
 from actors.gateway.calls.quoted import is_unpaid_quote, judged_item
@@ -68,25 +69,6 @@ _ANSWER_NOT_STORED = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE,
     "the answer could not be stored under its Idempotency-Key, so it is not given; nothing is charged",
 )
-
-
-class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """A node's or the block engine's answer as it is stored. http, bundle_id: of the engine's."""
-
-    kind: int
-    body: bytes
-    id_start: int
-    id_end: int
-    http: int = 200
-    bundle_id: str = ""
-    posted: int = 0
-
-
-class KeptPage(msgspec.Struct, frozen=True, array_like=True):
-    """The answer of a path that is no call."""
-
-    status: int
-    body: bytes
 
 
 class IdempotentCalls:

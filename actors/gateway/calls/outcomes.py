@@ -179,6 +179,12 @@ class Replies(msgspec.Struct):
     payer: ProvenProof | None = None  # The account or named key that was proven, as far as its owner told.
     repeated: bool = False  # The answer was kept from an earlier request (calls/idempotent.py).
 
+    def first_refusal(self) -> Refusal:
+        """Of replies that begin with one."""
+        refusal = self.items[0].refusal
+        assert refusal is not None
+        return refusal
+
     def errs(self) -> list[Err]:
         """The refusal of the whole request, or those of its calls."""
         if self.refusal is not None:

@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.calls import ProvenProof, SettleRequest
+from actors.calls import SettleRequest
 from actors.clock import ManualClock
-from actors.gateway.calls import account_prices
-from actors.gateway.calls.jsonrpc import Call
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
-from actors.gateway.payments.x402 import within
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.accounts.memory_store import MemoryAccountStore
@@ -371,38 +368,3 @@ async def test_a_batch_with_a_trade_is_priced_by_one_list_whatever_others_learn_
         assert answer.json()[0]["result"] == {"fee_credits": 375}
         assert answer.headers["x-credits-cost"] == str(375 + 75)
         assert await there.balance(wallet) == 10_000 - 75 - 375 - 75
-
-
-async def test_owners_that_change_their_mind_all_the_time_are_asked_three_times() -> None:
-    """Then the call is refused for free, and its client asks again."""
-    async with world() as there:
-        wallet = await there.customer(1_000)
-        hold, asked = there.accounts.hold, list[Any]()
-
-        async def changing(request: Any) -> Any:
-            asked.append(request.price_list)
-            await there.give_list(wallet, "dear" if request.price_list != "dear" else "wholesale")
-            return await hold(request)
-
-        there.accounts.hold = changing  # type: ignore[method-assign]
-        for one in (call("getBlock", 5), [call("getBlock", 5)]):
-            asked.clear()
-            answer = await there.rpc(wallet, one)
-            assert answer.status_code == 503 and len(asked) == account_prices.HOLDS_MAX, answer.text
-        assert await there.debits(wallet) == []
-
-
-async def test_a_payment_buys_at_the_price_that_its_terms_told() -> None:
-    """The payer's own list is no part of the terms, which are for everybody."""
-    async with world() as there:
-        wallet = await there.customer(1_000)
-        await there.give_list(wallet, "dear")
-        await paid(there, wallet, call("getBlock", 5))  # This replica knows the list by now.
-        pipeline = there.door._pipeline
-        (bought,) = within([Call(b"1", "getBlock", b"[5]", [5])], 25)
-        for _ in range(2):
-            done = await pipeline.single(ProvenProof(wallet.pubkey), bought)
-            (reply,) = done.items
-            assert reply.charge is not None and reply.charge.charged == 25
-            batch = await pipeline.batch(ProvenProof(wallet.pubkey), [bought, bought])
-            assert [one.charge.charged for one in batch.items if one.charge] == [25, 25]

@@ -80,9 +80,7 @@ class McpDoor:
         """Answer a POST on PATH. Raises ClientLeftError where the request came by way of ASGI."""
         sent: dict[bytes, bytes] = {}
         for name, value in request.headers:
-            if (
-                name in transport.READ
-            ):  # Two lines of one name are one list: no foreign origin is hidden behind another one.
+            if name in transport.READ:  # Two lines are one list: no foreign origin is hidden behind another one.
                 sent[name] = sent[name] + b", " + value if name in sent else value
         unfit = transport.unfit(sent, self._origins, request.id)
         if unfit is not None:
@@ -280,7 +278,7 @@ class McpDoor:
         """The caller by the payment that came with the call."""
         free = refused_for_free(call, self._plans)
         if free is not None:  # No payment is taken for a call that costs nothing.
-            return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
+            return self._authenticator.count_refusals(free.errs(), request.client) or free.first_refusal()
         paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, payment)], pays=True)
         # A payment that has begun is carried to its end, also when its client leaves.
         return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
@@ -392,9 +390,3 @@ class McpDoor:
             response.headers.append(headers.REPEATED)
         response.headers += added
         return response
-
-
-def _first_refusal(free: Replies) -> Refusal:
-    refusal = free.items[0].refusal
-    assert refusal is not None
-    return refusal
