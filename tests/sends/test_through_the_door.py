@@ -276,7 +276,7 @@ async def test_the_end_of_the_replica_ends_no_hold_of_a_race(scene: Scene) -> No
     task.cancel()
     await turns()
     (held,) = scene.world.accounts.holds
-    replica = scene.world.door._pipeline._replica_id
+    replica = scene.world.door._pipeline._operations._replica_id
     scene.world.shard.release_holds(replica)
     assert held.operation[: len(replica)] != replica
     refused = await scene.world.rpc(customer, call("getBlock", 1))  # Of 60 credits 50 are still set aside.
