@@ -48,12 +48,16 @@ class AnswerKind(IntEnum):
 
 
 class Lease:
-    """The memory that a large answer claimed; given back when the last holder drops the answer."""
+    """The memory that a large answer claimed; given back when the last holder drops the answer.
 
-    __slots__ = ("_give_back",)
+    whole: a task that joins, or has joined, its parts for all holders (whole_bodies.py). None: nobody needed that.
+    """
+
+    __slots__ = ("_give_back", "whole")
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._give_back = give_back
+        self.whole: Any = None
 
     def __del__(self) -> None:
         self._give_back()

@@ -23,7 +23,16 @@ async def joined(parts: Sequence[bytes]) -> bytes:
 
 
 async def in_one_part(answer: NodeAnswer) -> NodeAnswer:
-    """The answer with its body in one part, so that `body` and `value()` copy nothing."""
+    """The answer with its body in one part, so that `body` and `value()` copy nothing.
+
+    Callers who share an answer share the copy too: it is in memory once beside the parts, however many look up the same
+    wallet at once.
+    """
     if not answer.further:
         return answer
-    return msgspec.structs.replace(answer, first=await joined((answer.first, *answer.further)), further=())
+    parts, lease = (answer.first, *answer.further), answer.lease
+    if lease is None:
+        return msgspec.structs.replace(answer, first=await joined(parts), further=())
+    if lease.whole is None:
+        lease.whole = asyncio.get_running_loop().create_task(joined(parts))
+    return msgspec.structs.replace(answer, first=await asyncio.shield(lease.whole), further=())
