@@ -18,7 +18,6 @@ from typing import Protocol
 from actors.accounts.api import OwnersClient
 from actors.clock import Clock
 from actors.methods.price_lists import PriceList
-from actors.methods.prices import WEBHOOK_DELIVERY_CREDITS
 from actors.ownership.held import HeldSlices
 from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
@@ -232,7 +231,7 @@ class WebhookDispatcher:
             standing, paid = standings.get(pubkey), [job for job in mine if not job.is_free]
             most = 0  # Also where nobody knows: nothing is delivered on trust.
             if standing is not None and standing.is_active and not standing.is_stopped:
-                most = paid_places_max(standing.balance, WEBHOOK_DELIVERY_CREDITS)
+                most = paid_places_max(standing.balance, self._payments.price_of(pubkey))
             elif standing is not None and not standing.is_active:
                 off += [job for job in mine if job.is_free]
             off += paid[max(0, most - (self.places.paid_of(pubkey) - len(paid))) :]
@@ -361,12 +360,12 @@ class WebhookDispatcher:
 
     async def collect_debts_once(self) -> bool:
         """Charge what could not be charged before. An account that pays again gets its deliveries again."""
-        now_ms = self._clock.now_ms()
+        now_ms, price_of = self._clock.now_ms(), self._payments.price_of
         accounts = await self._store.debts(now_ms, now_ms + int(_DEBT_SECONDS * 1_000), _DEBTS_AT_ONCE_MAX)
         standings = await self._standings.of(accounts)
         for pubkey in accounts:
             standing = standings.get(pubkey)
-            if standing is None or not standing.is_active or standing.balance < WEBHOOK_DELIVERY_CREDITS:
+            if standing is None or not standing.is_active or standing.balance < price_of(pubkey):
                 continue
             unpaid = await self._store.unpaid(pubkey, _RESULTS_AT_ONCE_MAX)
             charged = await self._payments.charge({pubkey: unpaid}) if unpaid else set()
@@ -381,12 +380,11 @@ class WebhookDispatcher:
     async def care_once(self) -> bool:
         """End what waited too long, and remove what ended long ago. Pause accounts that hold places of wallets and pay
         for nothing. True: there may be more."""
-        now_ms = self._clock.now_ms()
+        now_ms, price_of = self._clock.now_ms(), self._payments.price_of
         named = [one for one in await self._store.wallet_accounts() if self._held.serves(slice_of(one))]
         standings = await self._standings.of(named)
-        idle = [
-            each.pubkey for each in standings.values() if not each.is_active or each.balance < WEBHOOK_DELIVERY_CREDITS
-        ]
+        found = standings.values()
+        idle = [each.pubkey for each in found if not each.is_active or each.balance < price_of(each.pubkey)]
         if idle:
             await self._store.pause(idle, now_ms, now_ms + int(_DEBT_SECONDS * 1_000))
         if not self._held.serves(SOURCES_SLICE):

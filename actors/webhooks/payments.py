@@ -69,11 +69,8 @@ class DeliveryPayments:
     async def _hold(self, wanted: Owing, until: float, granted: set[int]) -> Owing:
         """Hold what is wanted, add the jobs that are held to `granted`, and return what has to be asked for once more,
         as its account has another price list."""
-        prices = {pubkey: self._list_of(pubkey) for pubkey in wanted}
         commands = [
-            HoldOperations(
-                pubkey, _operations(owed), prices[pubkey].credits(METHOD, WEBHOOK_DELIVERY_CREDITS), prices[pubkey].name
-            )
+            HoldOperations(pubkey, _operations(owed), self.price_of(pubkey), self._list_of(pubkey).name)
             for pubkey, owed in wanted.items()
         ]
         again: dict[bytes, Sequence[tuple[int, str]]] = {}
@@ -88,6 +85,10 @@ class DeliveryPayments:
             self._credits |= dict.fromkeys(held, command.credits_each)
             granted |= held
         return again
+
+    def price_of(self, pubkey: bytes) -> int:
+        """What a delivery costs this account, as far as is known here."""
+        return self._list_of(pubkey).credits(METHOD, WEBHOOK_DELIVERY_CREDITS)
 
     def _list_of(self, pubkey: bytes) -> PriceList:
         if not self._told.names:

@@ -111,3 +111,27 @@ async def test_a_delivery_costs_what_the_list_of_its_account_says(world: Webhook
     await world.deliver()
     assert (await world.gateway.debits(customer))[-1] == ("webhookDelivery", 3)
     assert await world.gateway.balance(customer) == 100 - 6 - 2 - 6 - 2 - 2 - 3
+
+
+async def test_an_account_with_dear_deliveries_has_a_tenth_of_its_balance_held_and_waits_for_a_whole_price(
+    world: WebhookWorld, target: Receiver
+) -> None:
+    """Decisions, "Price lists"; threat 68: its places are counted by what a delivery costs it, and what is left of a
+    price pays for nothing, so its deliveries do not begin again every ten seconds."""
+    world.dispatcher._payments._lists = {"dear": PriceList("dear", 250)}
+    customer = await world.gateway.customer(123)
+    await world.register(customer, target.url)
+    await world.gateway.give_list(customer, "dear")
+    await world.queue(customer.text, 1)
+    await world.deliver()
+    await world.queue(customer.text, 100)
+    await world.dispatcher.claim_once()
+    assert world.dispatcher.places.taken == 120 // 3 // 10
+    await world.deliver()
+    left = await world.gateway.balance(customer)
+    await world.gateway.grant(customer, 2 - left)
+    for _ in range(2):
+        await world.deliver()
+        world.clock.advance(11)
+        await world.dispatcher.collect_debts_once()
+        assert (await world.store.figures()).paused_accounts == 1

@@ -84,7 +84,7 @@ class CallConfirmations:
         subject = confirmations.subject_of(account, call, request.key)
         verdict = self._states.decide(asked.state, asked.responses, subject, self._clock.now())
         if isinstance(verdict, Confirmed):
-            return Cleared(call, request.key or self._key_of(verdict), held.payer)
+            return Cleared(_at_most(call), request.key or self._key_of(verdict), held.payer)
         if isinstance(verdict, Refusal):
             return self._callers.refused(call, verdict, held, request.client)
         figures = await self._callers.unpaid(call, held, request.client)
@@ -112,3 +112,11 @@ class CallConfirmations:
         price, _ = entries.price_of(METHODS[call.plan.method], self._pricing, prices)
         state = self._states.make(subject, self._clock.now(), self._randomness(NONCE_BYTES))
         return ConfirmationQuestion(confirmations.input_requests(call, price), state, figures)
+
+
+def _at_most(call: AdmittedCall) -> AdmittedCall:
+    """The call at no more than the price that its user has confirmed; that of a built trade is told with the trade."""
+    if call.plan.quoted:
+        return call
+    most = call.plan.ceiling if call.cost_max is None else min(call.plan.ceiling, call.cost_max)
+    return msgspec.structs.replace(call, cost_max=most)

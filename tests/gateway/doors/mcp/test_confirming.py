@@ -96,6 +96,26 @@ async def test_a_confirmation_is_for_the_price_that_was_told() -> None:
         assert "MAX_CREDITS_EXCEEDED" in json.dumps(too_dear)
 
 
+async def test_a_list_that_becomes_dearer_after_the_confirmation_was_read_charges_nothing() -> None:
+    """The person agreed to 2 credits; the list changes between the look at that and the hold."""
+    lists = {"lists": {"dear": {"percent": 300}}}
+    async with a_world(idempotency=MemoryIdempotencyStore(), pricing=lists) as world:
+        wallet = await world.customer(100)
+        state = await asked(world, wallet)
+        hold, holds = world.accounts.hold, list[Any]()
+
+        async def changing(held: Any) -> Any:
+            reply = await hold(held)
+            holds.append(reply)
+            if len(holds) == 1:
+                await world.give_list(wallet, "dear")
+            return reply
+
+        world.accounts.hold = changing  # type: ignore[method-assign]
+        assert "MAX_CREDITS_EXCEEDED" in (await ask(world, answered(state), wallet)).text
+        assert await untouched(world, wallet)
+
+
 async def test_a_key_of_the_client_is_part_of_what_is_confirmed() -> None:
     async with a_world(idempotency=MemoryIdempotencyStore()) as world:
         wallet = await world.customer(100)
