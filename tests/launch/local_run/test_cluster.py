@@ -136,6 +136,20 @@ def test_the_process_table_names_an_actor_as_the_metrics_do() -> None:
     assert "ended-since" not in table
 
 
+def test_the_process_table_names_all_actors_of_one_process() -> None:
+    """Rule: whoever looks for an actor by its name finds its process, also where small actors share it."""
+    child = subprocess.Popen([sys.executable, "-c", "input()", "ray::SharedProcessActor"], stdin=subprocess.PIPE)
+    names = ("webhook-dispatcher", "small-actors", "send-racer-0")
+    table = cluster.process_table(dict.fromkeys(names, child.pid) | {"ended-since": 1 << 22})
+    child.communicate(b"\n")
+    assert [name for name, pid in table.items() if pid == child.pid] == [
+        "small-actors",
+        "webhook-dispatcher",
+        "send-racer-0",
+    ]
+    assert "ended-since" not in table
+
+
 def test_the_process_table_tells_a_node_from_what_checks_its_signatures() -> None:
     """Rule: a name says what a process is."""
     modules = {"devnode": "devnode", "devnode-signatures": "devnode.execution.signature_process"}
