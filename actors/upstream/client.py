@@ -175,22 +175,23 @@ class NodeClient:
 
         aiohttp reads no more than its buffer while this waits, so the node waits too.
         """
-        claimed, body = 0, LargeBody(HASHED_FOR.get())
+        asked = HASHED_FOR.get()
+        claimed, body, account = 0, LargeBody(asked), b"" if asked is None else asked[2]
         try:
             if size is not None and size > LARGE_BYTES:
-                claimed = await self._budget.claim(size)
+                claimed = await self._budget.claim(size, account)
             async for part in _pieces(payload, size is not None):
                 body.add(part)
                 if body.size > bytes_max:
                     return replies.OVERSIZED
                 if size is None and body.size > max(claimed, LARGE_BYTES):
                     more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
-                    claimed += await self._budget.claim(more)
-            lease = Lease(partial(self._budget.give_back, claimed)) if claimed else None
+                    claimed += await self._budget.claim(more, account)
+            lease = Lease(partial(self._budget.give_back, claimed, account)) if claimed else None
             claimed = 0
         finally:
             if claimed:
-                self._budget.give_back(claimed)
+                self._budget.give_back(claimed, account)
         answer = replies.judge_large(body, self._name, lease, request_id)
         if answer is not None:
             return answer

@@ -35,8 +35,8 @@ class HashedAnswer(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-# The parameters and the id of the paid call that a task asks for. None: nobody needs a hash.
-HASHED_FOR: ContextVar[tuple[bytes, bytes] | None] = ContextVar("hashed_for", default=None)
+# The parameters and the id of the paid call that a task asks for, and its account. None: nobody needs a hash.
+HASHED_FOR: ContextVar[tuple[bytes, bytes, bytes] | None] = ContextVar("hashed_for", default=None)
 
 
 def place_by_the_ends(parts: Sequence[bytes], request_id: bytes) -> tuple[int, int] | None:
@@ -61,7 +61,7 @@ def place_by_the_ends(parts: Sequence[bytes], request_id: bytes) -> tuple[int, i
 class LargeBody:
     """One body on its way. asked: as HASHED_FOR; None: it is not hashed."""
 
-    def __init__(self, asked: tuple[bytes, bytes] | None) -> None:
+    def __init__(self, asked: tuple[bytes, bytes, bytes] | None) -> None:
         self.size = 0
         self._parts: list[bytes] = []
         self._small: list[bytes] = []  # That came last, and are no part yet.
@@ -108,7 +108,7 @@ class LargeBody:
             return None
         else:
             self._update(last, place[0] - before, place[1] - before)
-        return HashedAnswer(*self._asked, self._hash.digest())
+        return HashedAnswer(*self._asked[:2], self._hash.digest())
 
     def _end_part(self) -> None:
         self._parts.append(self._small[0] if len(self._small) == 1 else b"".join(self._small))

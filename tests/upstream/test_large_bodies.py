@@ -65,7 +65,7 @@ def test_nothing_is_hashed_for_nobody() -> None:
 @pytest.mark.parametrize("place", [(70_000, 70_015), (len(AT_THE_START) - 20, len(AT_THE_START) - 5)])
 def test_an_id_elsewhere_than_it_was_looked_for_leaves_no_hash(place: tuple[int, int]) -> None:
     """A wrong hash in the ledger would be worse than one that is made later."""
-    large = LargeBody((PARAMS, b"1"))
+    large = LargeBody((PARAMS, b"1", bytes(32)))
     for start in range(0, len(AT_THE_START), 100_000):
         large.add(AT_THE_START[start : start + 100_000])
     assert large.parts()

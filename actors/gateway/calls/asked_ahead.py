@@ -90,7 +90,7 @@ class AskedAhead:
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
         known.is_asking = True
         try:
-            hash_for(admitted)
+            hash_for(admitted, known.pubkey)
             answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
         finally:
             known.is_asking = False

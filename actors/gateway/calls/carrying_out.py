@@ -58,7 +58,7 @@ class CarryingOut:
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
             else:
-                hash_for(admitted)
+                hash_for(admitted, held.pubkey)
                 answer = await under(view, self._reads.call, plan, admitted.params, held.pubkey)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None

@@ -30,10 +30,11 @@ async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnsw
     return await asyncio.to_thread(of_call, admitted, operation, answer, current())
 
 
-def hash_for(admitted: AdmittedCall) -> None:
-    """From now on, a large answer that this task asks for is hashed for this call while it arrives: it need not be read
-    once more. Of a method that takes several questions, no single answer is the call's."""
-    HASHED_FOR.set((admitted.sent or admitted.params, admitted.id) if admitted.plan.asks_node else None)
+def hash_for(admitted: AdmittedCall, account: bytes) -> None:
+    """From now on, a large answer that this task asks for is hashed for this call while it arrives, so that it need not
+    be read once more, and takes memory of this account's share. Of a method that takes several questions, no single
+    answer is the call's."""
+    HASHED_FOR.set((admitted.sent or admitted.params, admitted.id, account) if admitted.plan.asks_node else None)
 
 
 def _was_hashed(admitted: AdmittedCall, answer: NodeAnswer) -> bool:

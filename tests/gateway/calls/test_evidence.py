@@ -68,7 +68,7 @@ async def test_a_large_answer_is_hashed_once_for_whom_it_was_asked(monkeypatch: 
         assert answer is not None
         return answer
 
-    hash_for(asker)
+    hash_for(asker, bytes(32))
     answer, threads = await ask(), []
     monkeypatch.setattr(evidence.asyncio, "to_thread", lambda *work: threads.append(work) or real_to_thread(*work))
     kept = await evidence_of(caller, OPERATION, answer, 1)
@@ -79,7 +79,7 @@ async def test_a_large_answer_is_hashed_once_for_whom_it_was_asked(monkeypatch: 
 async def test_parts_of_a_composed_answer_are_not_hashed() -> None:
     """None of them is the call's answer."""
     composed = admitted(b'{"jsonrpc":"2.0","id":7,"method":"suggestPriorityFee"}')
-    hash_for(admitted(b'{"jsonrpc":"2.0","id":7,"method":"getSlot"}'))
-    assert HASHED_FOR.get() == (b"[]", b"7")
-    hash_for(composed)
+    hash_for(admitted(b'{"jsonrpc":"2.0","id":7,"method":"getSlot"}'), bytes(32))
+    assert HASHED_FOR.get() == (b"[]", b"7", bytes(32))
+    hash_for(composed, bytes(32))
     assert HASHED_FOR.get() is None
