@@ -134,9 +134,12 @@ class BadRequest(GatewayError):
 
 
 class NotFound(GatewayError):
-    """HTTP 404: no such account, path, webhook or transaction (yet)."""
+    """HTTP 404 and 410: no such account, path, webhook or transaction (yet), or a month that is not kept any more."""
 
-    next_step = "Check the name; an account exists after its first deposit, or its first API key."
+    next_step = (
+        "Check the name; an account exists after its first deposit, or its first API key. For a month that is not kept"
+        " any more, ask the operator, who has its export."
+    )
 
 
 class KeyConflict(GatewayError):
@@ -154,6 +157,7 @@ _BY_CONSTANT: dict[str, type[GatewayError]] = {
     **dict.fromkeys(("INVALID_REQUEST", "INVALID_PARAMS", "METHOD_NOT_FOUND", "SERVICE_PROFILE_DISABLED"), BadRequest),
     **dict.fromkeys(("MAX_CREDITS_EXCEEDED", "SIMULATION_FAILED"), BadRequest),
     **dict.fromkeys(("ACCOUNT_NOT_FOUND", "NOT_FOUND", "DEPOSIT_NOT_FOUND", "DEPOSIT_NOT_FINAL"), NotFound),
+    "MONTH_DETACHED": NotFound,
     **dict.fromkeys(("IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_IN_USE"), KeyConflict),
 }
 _BY_STATUS: dict[int, type[GatewayError]] = {
@@ -165,6 +169,7 @@ _BY_STATUS: dict[int, type[GatewayError]] = {
     405: BadRequest,
     408: BadRequest,
     409: KeyConflict,
+    410: NotFound,
     412: BadRequest,
     413: BadRequest,
     415: BadRequest,

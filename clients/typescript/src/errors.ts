@@ -143,10 +143,13 @@ export class BadRequest extends GatewayError {
   }
 }
 
-/** HTTP 404: no such account, path, webhook or transaction (yet). */
+/** HTTP 404 and 410: no such account, path, webhook or transaction (yet), or a month that is not kept any more. */
 export class NotFound extends GatewayError {
   override get nextStep(): string {
-    return "Check the name; an account exists after its first deposit, or its first API key.";
+    return (
+      "Check the name; an account exists after its first deposit, or its first API key. For a month that is not kept" +
+      " any more, ask the operator, who has its export."
+    );
   }
 }
 
@@ -175,7 +178,11 @@ const KINDS: readonly (readonly [Kind, readonly string[], readonly number[]])[] 
     ],
     [400, 405, 408, 412, 413, 415],
   ],
-  [NotFound, ["ACCOUNT_NOT_FOUND", "NOT_FOUND", "DEPOSIT_NOT_FOUND", "DEPOSIT_NOT_FINAL"], [404]],
+  [
+    NotFound,
+    ["ACCOUNT_NOT_FOUND", "NOT_FOUND", "DEPOSIT_NOT_FOUND", "DEPOSIT_NOT_FINAL", "MONTH_DETACHED"],
+    [404, 410],
+  ],
   [KeyConflict, ["IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_IN_USE"], [409]],
 ];
 
