@@ -1,13 +1,10 @@
 """What the process that encodes exports keeps of them, without the process."""
 
-import socket
-import threading
-
 import msgspec
 import pytest
 
 from actors.signals.history_slices import StoredSignal
-from actors.signals.history_worker import CloseExport, Exports, OpenExport, PrepareSlice, WriteSlice, serve
+from actors.signals.history_worker import CloseExport, Exports, OpenExport, PrepareSlice, WriteSlice
 from tests.signals.test_log import signal
 
 LINE = msgspec.json.encode(StoredSignal(1_000, 1, signal(1))) + b"\n"
@@ -25,20 +22,3 @@ def test_a_slice_is_kept_until_it_is_written_given_up_or_its_export_ends() -> No
         exports.do(WriteSlice(1, 2))  # Of a reading that was given up.
     exports.do(CloseExport(1))
     assert not exports._encoders and not exports._prepared
-
-
-def test_it_ends_when_its_connection_does_also_in_the_middle_of_a_message() -> None:
-    for sent in (b"", b"\x00", b"\x00\x00\x00\x09abc"):
-        ours, theirs = socket.socketpair()
-        ended = threading.Event()
-
-        def work(connection: socket.socket = theirs, ended: threading.Event = ended) -> None:
-            with pytest.raises(ConnectionError):
-                serve(connection, Exports().do)
-            ended.set()
-
-        threading.Thread(target=work, daemon=True).start()
-        ours.sendall(sent)
-        ours.close()
-        assert ended.wait(10)
-        theirs.close()
