@@ -67,8 +67,12 @@ class Replicas:
         self._shard, self._sleep = shard, sleep
         self._undelivered = shard.undelivered
         self._awaited: set[bytes] = set()  # Replicas of recalled charges that have not linked to this owner yet.
+        self._none_awaited = asyncio.Event()
+        self._none_awaited.set()
         self._fenced: dict[bytes, None] = {}  # Oldest first.
-        self._voiding: set[asyncio.Task[None]] = set()  # The event loop itself keeps no reference to its tasks.
+        # The event loop itself keeps no reference to its tasks.
+        self._voiding: set[asyncio.Task[None]] = set()
+        self._giving_up: set[asyncio.Task[None]] = set()
 
     def is_fenced(self, replica: bytes) -> bool:
         return replica in self._fenced
@@ -146,7 +150,7 @@ class Replicas:
         that is durable."""
         if notice.replica in self._fenced:
             return StartOver()
-        self._awaited.discard(notice.replica)
+        self._await_no_more((notice.replica,))
         self._undelivered.told(notice.replica, notice.operations)
         return Noted(), self._shard.listed()
 
@@ -161,13 +165,20 @@ class Replicas:
         names = {replica for replica in replicas if not is_lasting(replica)}  # The others never link.
         expected = {replica for replica in names if replica not in self._fenced} - self._awaited
         self._awaited |= expected
+        if expected:
+            self._none_awaited.clear()
         return expected
 
     def expect_no_more(self, replicas: Iterable[bytes]) -> None:
+        self._await_no_more(replicas)
+
+    def _await_no_more(self, replicas: Iterable[bytes]) -> None:
         self._awaited.difference_update(replicas)
+        if not self._awaited:
+            self._none_awaited.set()
 
     def give_up_later(self, replicas: Iterable[bytes]) -> None:
-        self._in_background(self._give_up(set(replicas)))
+        self._in_background(self._give_up(set(replicas)), self._giving_up)
 
     async def _give_up(self, replicas: set[bytes]) -> None:
         await self._sleep(RECALLED_SECONDS)
@@ -182,23 +193,27 @@ class Replicas:
         """Fence the replica, then void in the background what it did not deliver. Repeating it changes nothing."""
         if replica in self._fenced:
             return
-        self._awaited.discard(replica)
         self._fenced[replica] = None
         if len(self._fenced) > FENCED_MAX:
             del self._fenced[next(iter(self._fenced))]
         self._shard.release_holds(replica)
         logger.info("replica %s is gone and fenced", replica.hex())
-        self._in_background(self._end(replica))
+        self._in_background(self._end(replica), self._voiding)
+        self._await_no_more((replica,))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None], tasks: "set[asyncio.Task[None]]") -> None:
         task = asyncio.create_task(work)
-        self._voiding.add(task)
-        task.add_done_callback(self._voiding.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def voided(self) -> None:
-        """Wait until all voids are done."""
-        while self._voiding:
-            await asyncio.wait(self._voiding)
+        """Wait until all voids are done, and each replica that is awaited has linked or was given up: in seconds, where
+        all live. What it did not deliver is known then."""
+        while self._voiding or self._awaited:
+            if self._awaited:
+                await self._none_awaited.wait()
+            else:
+                await asyncio.wait(self._voiding)
 
     async def _end_slowly(
         self, request: SettleRequest, result: Awaitable[Ended], is_posted: Callable[[Ended], bool]

@@ -13,7 +13,16 @@ from actors.accounts.api import OwnerUnavailable, SetLimits
 from actors.accounts.ledger import EntryType
 from actors.accounts.replicas import Replicas
 from actors.accounts.undelivered import UndeliveredCharges
-from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
+from actors.calls import (
+    DeliveredNotice,
+    HoldItem,
+    HoldRequest,
+    KeyProof,
+    Noted,
+    SettleReply,
+    SettleRequest,
+    UndeliveredNotice,
+)
 from actors.hotlink.owner import StartOver
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import World, answered, run_ready
@@ -111,7 +120,7 @@ async def test_a_void_that_fails_leaves_its_charge_for_the_next_owner() -> None:
     called.shard = await called.world.shard()
     called.replicas = Replicas(called.shard, called.world.pauses)
     called.replicas.await_recalled()
-    while called.replicas._voiding:
+    while called.replicas._giving_up or called.replicas._voiding:
         await called.world.pauses.end()
     assert called.entries(EntryType.REFUND) == [1, 2]
     assert called.world.store.undelivered.lists == {}
@@ -304,3 +313,23 @@ def test_an_replica_that_never_says_anything_does_not_fill_memory(monkeypatch) -
     for number in range(10):
         kept.posted(charge_of(0, number))
     assert list(kept.of(REPLICA)) == [charge_of(0, n).operation for n in (7, 8, 9)]
+
+
+async def test_who_has_linked_is_not_waited_for_any_more():
+    """Design, "Owners, for every kind of actor": an owner that has just taken shards gives them on at once, as all of
+    the replicas that were to link have; it waits for one that has not, until that is given up."""
+    called = await Called().start()
+    expected = called.replicas.expect((REPLICA, OTHER))
+    called.replicas.give_up_later(expected)
+    voided = asyncio.ensure_future(called.replicas.voided())
+    for replica in (REPLICA, OTHER):
+        await run_ready()
+        assert not voided.done()
+        called.replicas.undelivered(UndeliveredNotice(replica, ()))
+    await asyncio.wait_for(voided, 1)
+    called.replicas.expect((b"replica3",))
+    late = asyncio.ensure_future(called.replicas.voided())
+    await run_ready()
+    assert not late.done()
+    called.replicas.gone(b"replica3")
+    await asyncio.wait_for(late, 1)

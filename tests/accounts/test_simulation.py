@@ -109,7 +109,7 @@ class Simulation:
         return [await self.world.customer(self.owner, pubkey, OPENING)]
 
     async def _until_refunded(self) -> None:
-        while self.handlers._voiding and not (await self.owner.health())["fenced"]:
+        while (self.handlers._voiding or self.handlers._giving_up) and not (await self.owner.health())["fenced"]:
             await self.world.pauses.end()
 
     # --- trouble --------------------------------------------------------------------------------------------------

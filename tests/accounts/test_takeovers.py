@@ -141,7 +141,7 @@ class Takeovers:
         task = self.shard._commits._task
         assert task is not None
         task.cancel()
-        for voiding in self.handlers._voiding:
+        for voiding in (*self.handlers._voiding, *self.handlers._giving_up):
             voiding.cancel()
         await run_ready()
         listed = {
@@ -170,12 +170,12 @@ class Takeovers:
         for replica in self.replicas:
             if not replica.is_alive and self.chance.random() < 0.5:
                 self.handlers.gone(replica.id)
-        while self.handlers._voiding:
+        while self.handlers._voiding or self.handlers._giving_up:
             await self.world.pauses.end()
         for replica in self.replicas:
             if not replica.is_alive:
                 self.handlers.gone(replica.id)
-        while self.handlers._voiding:
+        while self.handlers._voiding or self.handlers._giving_up:
             await self.world.pauses.end()
         await self.shard.stop()
 

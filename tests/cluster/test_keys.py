@@ -160,10 +160,10 @@ async def test_no_key_spends_one_credit_too_many_through_a_kill(product: Product
     assert seen.answered > 100 and beside.answered > 20, (seen, beside)
     assert eventually(lambda: customer.call("getSlot").status == 200, _BACK_SECONDS)
     # Of a killed replica, what may not have arrived is refunded first.
+    # A refund between the two looks makes them differ for that moment.
     assert eventually(lambda: is_as_in_the_ledger(customer), _BACK_SECONDS), (told(customer), spent_by_key(customer))
-    spent, shown = spent_by_key(customer), told(customer)
+    spent = spent_by_key(customer)
     for (number, _), most in zip(keys, BUDGETS, strict=True):
-        assert shown[number] == spent[number], (number, shown, spent)
         assert most is None or spent[number] <= most, (number, spent[number], most)
     audit = await asyncio.to_thread(product.audit)
     assert audit.returncode == 0, audit.stdout + audit.stderr
