@@ -43,6 +43,7 @@ function findSend(event) {
 }
 
 function showSendRows() {
+  if (sends.list === null) return;  // A send was opened by its signature before the list was read.
   const text = JSON.stringify([sends.list, sends.signature]);
   if (text === sends.rowsShown) return;
   sends.rowsShown = text;
