@@ -41,9 +41,8 @@ class Batch:
 REFUND_GRACE_SECONDS = 3_600  # Enough to notice that a call failed and to repeat it; no new life for old credits.
 SPENT_MAX = 32  # Spent batches remembered per account, for refunds; older ones are read from the store.
 
-BATCHES_TOLD_MAX = (
-    500  # Of an account: anybody can make thousands, a cent each, and telling them takes microseconds each.
-)
+# Batches of one account in an answer: anybody can make thousands, a cent each, and telling one takes microseconds.
+BATCHES_TOLD_MAX = 500
 
 Move = tuple[int, int, int]  # Batch id, signed credits, what the batch has left after it.
 Moves = tuple[Move, ...]

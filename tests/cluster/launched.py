@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 import psutil
 import yaml
@@ -53,19 +52,14 @@ def why_not() -> str | None:
 class LaunchedMachines(Machines):
     """Three machines that `ray up` starts. A context; `ray down` is the test's own, what is left ends with it."""
 
-    def __enter__(self) -> Self:
-        try:
-            self._make_network()
-            self._start_stores()
-            self._make_settings()
-            self._make_keys()
-            self._download()
-            for machine in range(self._number):
-                self._start_machine(machine)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+    def _bring_up(self) -> None:
+        self._make_network()
+        self._start_stores()
+        self._make_settings()
+        self._make_keys()
+        self._download()
+        for machine in range(self._number):
+            self._start_machine(machine)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -93,16 +93,19 @@ class Machines:
 
     def __enter__(self) -> Self:
         try:
-            self._make_network()
-            self._start_stores()
-            self._make_home()
-            for machine in range(self._number):
-                self.start(machine)
-            self.deploy()
+            self._bring_up()
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
+
+    def _bring_up(self) -> None:
+        self._make_network()
+        self._start_stores()
+        self._make_home()
+        for machine in range(self._number):
+            self.start(machine)
+        self.deploy()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

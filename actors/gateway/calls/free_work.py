@@ -27,7 +27,7 @@ from actors.upstream.replies import AbsentAnswer, AnswerKind, Node, NodeAnswer, 
 PER_MINUTE = 600
 ACCOUNTS_MAX = 20_000
 MINUTE_SECONDS = 60.0
-DEBT_SECONDS_MAX = 600.0  # What an account has to wait at most that made a mistake many times at once.
+DEBT_SECONDS_MAX = 600.0  # The longest wait of an account, whatever it had under way at once.
 LIMITED = frozenset(
     (
         *(row.name for row in METHODS.values() if row.availability is Availability.COMPOSED),
