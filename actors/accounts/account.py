@@ -39,7 +39,7 @@ from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
 SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of its transaction.
-CLOCK_SLACK_SECONDS = 30  # A replica's clock may be ahead: a hold that it calls 120 s old may be older by this.
+CLOCK_SLACK_SECONDS = 30  # A replica's clock may be this far ahead, and so report a hold as older than it is.
 
 
 # Structs take a third of the time of named tuples, and several are made for every call.
@@ -49,7 +49,7 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Defaults(NamedTuple):
-    """Settings of every account without an override."""
+    """Settings that apply to every account without an override."""
 
     requests_per_second: int
     concurrency: int
@@ -59,12 +59,13 @@ class Defaults(NamedTuple):
 
     @property
     def memory_seconds(self) -> int:
-        """How long an ended operation is remembered, and how old a hold may be that a successor still posts."""
+        """Return how long an ended operation is remembered; a successor still posts a hold of at most this age."""
         return 2 * self.hold_seconds
 
     def entries_since_ms(self, now_ms: int) -> int:
-        """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking
-        the store for each. Only speed depends on it: what memory does not know, the store is asked about."""
+        """Return the time of the oldest entry to load with an account.
+
+        Loading recent entries only saves queries: the store is asked about operations that memory does not know."""
         return now_ms - (self.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
 
 
@@ -83,7 +84,7 @@ Verdicts = tuple[str | None, ...]  # As in calls.HoldReply: for each item the na
 
 @unique
 class MarkKind(IntEnum):
-    """Operations that must be unique for ever. Numbers are the database's."""
+    """Kind of an operation that must be unique for ever. The numbers are stored in the database."""
 
     VOID = 0
     REFUND = 1
@@ -94,7 +95,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     kind: int
     operation: bytes
     at_ms: int
-    amount: int  # Credits that were really moved.
+    amount: int  # Credits actually moved.
 
 
 class Profile(msgspec.Struct, frozen=True, gc=False):
@@ -107,28 +108,30 @@ class Profile(msgspec.Struct, frozen=True, gc=False):
     ref_code: str | None = None
     requests_per_second: int | None = None
     concurrency: int | None = None
-    ref_bonus_bps: int | None = None  # The code's bonus when it was captured, in 1/10,000 of each deposit.
+    ref_bonus_bps: int | None = None  # Bonus of the referral code when it was linked, in 1/10,000 of each deposit.
 
 
 class Deposit(msgspec.Struct, frozen=True, gc=False):
-    """A token transfer that was turned into credits of this account, once for ever."""
+    """A token transfer that was turned into credits of this account. A transfer is credited once for ever."""
 
-    operation: bytes  # Of the transfer: 64 bytes of signature, four of its number in the transaction.
+    # Operation of the transfer: 64 bytes of signature, then four bytes of its index in the transaction.
+    operation: bytes
     base_units: int
     credits_per_usdc: int  # The rate on that day.
     credits: int
     bonus: int
     slot: int
     at_ms: int
-    assigned: bool = False  # By the operator, where the chain names no wallet: an adjustment, not a deposit.
+    # True: an operator assigned the transfer, because the chain names no wallet; recorded as an adjustment.
+    assigned: bool = False
 
 
 class Return(msgspec.Struct, frozen=True, gc=False):
     """A deposit was taken back, because its payment never became final."""
 
-    operation: bytes  # Of the deposit.
+    operation: bytes  # Operation of the deposit.
     taken: int
-    uncollected: int  # Credits of the deposit that the account did not have any more.
+    uncollected: int  # Credits of the deposit that the account had already spent.
     at_ms: int
 
 
@@ -136,17 +139,17 @@ class Return(msgspec.Struct, frozen=True, gc=False):
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """A hold request was judged, and took a unit or has an answer to keep."""
+    """A hold request was judged: it took a rate unit, or its answer must be remembered."""
 
     operation: bytes
     steady: int
     second: int  # Window of the rate limit, Unix seconds.
     units: int
     held: tuple[tuple[bytes, int], ...]  # Operation and ceiling of each item that was granted credits.
-    expires_at: int  # Of all of them, steady seconds.
-    answer: Verdicts | None  # Kept where the request was not granted whole, to be given again.
-    is_work: bool = False  # Held for work that no call waits for; it takes no slot.
-    key: int = 0  # Number of the named key that makes the request.
+    expires_at: int  # Expiry of all these holds, in steady seconds.
+    answer: Verdicts | None  # Remembered for repeated requests when not every item was granted; None otherwise.
+    is_work: bool = False  # True: held for background work that no call waits for; it takes no concurrency slot.
+    key: int = 0  # Number of the named key that made the request; 0: none.
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
@@ -157,18 +160,21 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class HoldEnded(msgspec.Struct, frozen=True):
-    """A hold ended without a charge. expired: its operation is forgotten, so that a late settle is judged as a
-    successor would judge it."""
+    """A hold ended without a charge.
+
+    expired: the operation is also forgotten, so that a late settle is judged in the way a successor would judge it."""
 
     operation: bytes
     steady: int
     expired: bool = False
-    mark: Mark | None = None  # Voided.
+    mark: Mark | None = None  # Set when the operation was voided.
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """Credits moved: an entry of the ledger. key: number of the named key that pays, or is paid back; it stands in the
-    entry too. key_day: of a refund, the day on which the credits were spent."""
+    """Credits moved: one entry of the ledger.
+
+    key: number of the named key that pays or is refunded; the entry has it too. key_day: for a refund, the day on which
+    the credits were spent."""
 
     entry: Entry
     moves: Moves
@@ -182,7 +188,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """The end of an operation that memory had forgotten was read from the store."""
+    """The store told how an operation ended that memory had forgotten."""
 
     operation: bytes
     ended: Ended
@@ -190,7 +196,9 @@ class Recalled(msgspec.Struct, frozen=True):
 
 
 class ProfileSet(msgspec.Struct, frozen=True):
-    """rotated_ms: when a new key replaced an earlier one; None: the key is the same, or the first."""
+    """The profile changed. rotated_ms: when a new API key replaced an earlier one; None: the key did not change, or is
+    the first.
+    """
 
     profile: Profile
     rotated_ms: int | None = None
@@ -203,7 +211,7 @@ class NamedKeySet(msgspec.Struct, frozen=True):
 
 
 class BatchesRecalled(msgspec.Struct, frozen=True):
-    """Spent batches, which a refund may revive, were read from the store."""
+    """Spent batches were read from the store, because a refund may give credits back to them."""
 
     batches: tuple[Batch, ...]
 
@@ -236,16 +244,17 @@ class Account:
     last_ms: int = 0  # Time of the newest entry.
     total_consumed: int = 0
     last_deposit: Deposit | None = None
-    holds: dict[bytes, Hold] = field(default_factory=dict)  # Oldest first, so the first one ends first.
-    work_holds: int = 0  # Of them, for work that no call waits for.
+    holds: dict[bytes, Hold] = field(default_factory=dict)  # Ordered by age, so the first hold is the first to end.
+    work_holds: int = 0  # How many of the holds are for background work.
     window: Window = field(default_factory=Window)
     keys: Keys = field(default_factory=Keys)
     hourly: HourlyLimit = field(default_factory=HourlyLimit)
-    price_list: str = ""  # Empty: the public prices.
+    price_list: str = ""  # Name of the price list; empty: the public prices.
     rate_limit: int = 0
     concurrency_limit: int = 0
-    used_at: int = field(default=0, compare=False)  # Steady seconds; the shell finds idle accounts by it.
-    view: View | None = field(default=None, compare=False)  # Of monotonic reads; no event has it (view.py).
+    # Time of the last use, in steady seconds; the actor finds idle accounts by it.
+    used_at: int = field(default=0, compare=False)
+    view: View | None = field(default=None, compare=False)  # State of monotonic reads; not written by events (view.py).
 
     def check(self) -> None:
         self.purse.check()
@@ -254,7 +263,7 @@ class Account:
         self.keys.check((hold.key, hold.ceiling) for hold in self.holds.values())
 
     def opens(self, key_hash: bytes) -> bool:
-        """Whether a key of this hash names this account; a named one may be frozen or past its time."""
+        """Return whether an API key or named key of this account has this hash. The named key may be frozen or expired."""
         return self.profile.key_hash == key_hash or key_hash in self.keys.by_hash
 
     def key_hashes(self) -> list[bytes]:

@@ -1,7 +1,8 @@
-"""The accounts in memory: loaded once however many ask, kept while in use, changed by events, dropped when idle.
+"""The accounts in memory: one shared load for concurrent requests, kept while in use, changed by events, dropped when
+idle.
 
-Implements: design, "One billed call" (one load task per account); threat 39 (loads are capped, and "no such account"
-is remembered briefly); house rule "load first, then decide, apply and journal with no await between". A shell: no rule
+Implements: design, "One billed call" (one load task per account); threat 39 (loads are capped, and "no such account" is
+remembered briefly); house rule "load first, then decide, apply and journal with no await between". A shell: no rule
 about credits lives here.
 """
 
@@ -39,20 +40,21 @@ from actors.units import routing_bytes
 logger = logging.getLogger(__name__)
 
 UNKNOWN_MAX = 50_000
-ROOTS_MAX = 10_000  # Of 100 bytes each. One beyond it costs the first use of a child a look-up more.
-_QUEUE_FACTOR = 16  # Loads that wait for a place, for each that is under way: a second's work of the database.
-_EVICTED_SHARE = 50  # When memory is full, one in so many accounts leaves: the search is paid for by many loads.
+ROOTS_MAX = 10_000  # About 100 bytes each. Beyond this limit the first use of a child key costs another look-up.
+_QUEUE_FACTOR = 16  # Loads that may queue, for each load that is running: about one second of the database's work.
+# When memory is full, a load evicts one account in this many at once, so that few loads pay for the search.
+_EVICTED_SHARE = 50
 _EVICTION_SECONDS = 5
 
 Found = TypeVar("Found")
 
 
 class NotHeld(OwnerUnavailable):
-    """This owner does not have the shard of the request, or not any more: ask again, whoever has it then."""
+    """This owner does not have the shard of the request, or no longer: the caller should ask the current owner."""
 
 
 class WrongOwner(NotHeld):
-    """As NotHeld; the account of the request is known."""
+    """As NotHeld, where the account of the request is known."""
 
     def __init__(self, pubkey: bytes) -> None:
         super().__init__(f"account {pubkey.hex()} has another owner")
@@ -60,7 +62,7 @@ class WrongOwner(NotHeld):
 
 
 class Activations:
-    """`accounts` and `by_key` are read on every call; only this class changes them."""
+    """The accounts in memory. `accounts` and `by_key` are read on every call; only this class changes them."""
 
     def __init__(
         self,
@@ -74,21 +76,22 @@ class Activations:
         self._held = held
         self._config, self.defaults = config, defaults
         self._store, self._commits, self._clock = store, commits, clock
-        self.moment = clock.moment  # The same function: read twice for every call.
+        self.moment = clock.moment  # Bound once, because every call reads it twice.
         self.accounts: dict[bytes, Account] = {}
         self.by_key: dict[bytes, Account] = {}
         self._loads: dict[bytes, asyncio.Task[Account | None]] = {}
         self._key_loads: dict[bytes, asyncio.Task[bytes | None]] = {}
         self._places = asyncio.Semaphore(config.activations_in_flight_max)
-        self._roots: dict[bytes, bytes] = {}  # Accounts of public keys, which never change; oldest first.
+        # Accounts by public key of their named keys. The mapping never changes; the oldest is evicted first.
+        self._roots: dict[bytes, bytes] = {}
         self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(max(1, config.unknown_seconds))
         self._evict_at = 0
-        self.oldest_hold_seconds = 0  # As of the last look at what is due.
-        # Loaded or opened, and what they spend in an hour is not known yet (hour_learning.py).
+        self.oldest_hold_seconds = 0  # As of the last call of `due`.
+        # Accounts just loaded or opened, whose hourly spending is not known yet (hour_learning.py).
         self.fresh: dict[bytes, Account] = {}
 
     async def load(self, pubkey: bytes) -> Account | None:
-        """The account in memory, loading it when needed; None when there is none. Raises OwnerUnavailable."""
+        """Return the account, loading it when it is not in memory. None: it does not exist. Raises OwnerUnavailable."""
         account = self.accounts.get(pubkey)
         if account is not None:
             return account
@@ -98,11 +101,11 @@ class Activations:
         if task is None:
             task = self._begin(self._loads, pubkey, self._load)
         loaded: Account | None = await asyncio.shield(task)
-        # None was loaded, and it may have been opened meanwhile; or it was loaded, and may be dropped again by now.
+        # The load may have found none while another request opened the account; or a loaded account was evicted again.
         return self.accounts.get(pubkey) if loaded is None else loaded
 
     async def load_by_key(self, key_hash: bytes) -> Account | None:
-        """The account whose active API key this is; None when it is nobody's."""
+        """Return the account whose active API key has this hash, or None."""
         account = self.by_key.get(key_hash)
         if account is not None:
             return account
@@ -116,28 +119,29 @@ class Activations:
         return account if account is not None and account.opens(key_hash) else None
 
     async def load_by_root(self, public: bytes, routing: bytes) -> Account | None:
-        """The account of the named key with this public key, which must have these routing bytes; None: it is
-        nobody's, or another account's. Raises OwnerUnavailable."""
+        """Return the account of the named key with this public key.
+
+        None: no account has the key, or the account has other routing bytes. Raises OwnerUnavailable."""
         if self.is_unknown(public):
             return None
         pubkey = self._roots.get(public) or await self._located(public, self._find_root)
-        # Before it is loaded: a made-up text must not have replicas ask another owner, and remember its account.
+        # Checked before the load: a made-up key must not make replicas ask another owner and remember its account.
         return None if pubkey is None or routing_bytes(pubkey) != routing else await self.load(pubkey)
 
     # --- one turn on an account in memory: nothing is awaited --------------------------------------------------------
 
     def is_current(self, account: Account) -> bool:
-        """Whether this object still is the account in memory, so that its events will be written."""
+        """Return whether this object still is the account in memory, so that its events will be written."""
         return self._commits.open and self.accounts.get(account.pubkey) is account
 
     def check_current(self, account: Account) -> None:
-        """Raises OwnerUnavailable for an account that was dropped, since its events would not be written."""
+        """Raise OwnerUnavailable for an account that was evicted, because its events would not be written."""
         if not self.is_current(account):
             self.check_owned(account.pubkey)
             raise OwnerUnavailable("the ledger did not commit")
 
     def end_due(self, account: Account, moment: Moment) -> None:
-        """End the holds and batches that are past their time. Every decision expects that this was done."""
+        """End the holds and batches that are past their time. Every decision requires this call before it."""
         if not is_due(account, moment):
             return
         for ended in decide_hold_expiry(account, moment):
@@ -146,19 +150,19 @@ class Activations:
             self.record(account, expired)
 
     def record(self, account: Account, event: Event) -> "asyncio.Future[None]":
-        """Apply an event and write it with the next group, whose future this is."""
+        """Apply an event and add it to the next group write. Returns the future of that group."""
         apply(account, event)
         return self._commits.record(account, event)
 
     def record_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
-        """Make or change a named key. Calls with it begin once know_key has its hash."""
+        """Record a new or changed named key. Calls with it are accepted once know_key has its hash."""
         before = account.keys.by_number.get(profile.number)
         for former in () if before is None else (before.profile.key_hash, before.profile.old_hash):
             self.by_key.pop(former or b"", None)
         return self.record(account, NamedKeySet(profile))
 
     def set_key(self, account: Account, profile: KeyProfile) -> "asyncio.Future[None]":
-        """Make or change a named key, and know it by its hashes from here on."""
+        """Record a new or changed named key, and accept it from now on."""
         written = self.record_key(account, profile)
         for key_hash in filter(None, (profile.key_hash, profile.old_hash)):
             self.know_key(account, key_hash)
@@ -189,7 +193,7 @@ class Activations:
         return account
 
     async def until_written(self, pubkey: bytes) -> None:
-        """Wait until all that was decided about this account is durable."""
+        """Wait until every decision made so far about this account is durable."""
         pending = self._commits.pending(pubkey)
         if pending is not None:
             await asyncio.shield(pending)
@@ -208,7 +212,7 @@ class Activations:
             self.by_key[key_hash] = account
 
     def key_changed(self, account: Account, before: bytes | None) -> None:
-        """The old key is refused from here on."""
+        """Refuse the old key from now on."""
         if before is not None:
             self.by_key.pop(before, None)
         after = account.profile.key_hash
@@ -226,7 +230,7 @@ class Activations:
                     del self.by_key[key_hash]
 
     def evict_idle(self, steady: int) -> None:
-        """Drop accounts that nobody has used for `idle_seconds`. Looks at all accounts, so only now and then."""
+        """Evict accounts unused for `idle_seconds`. Looks at all accounts, so the caller runs it rarely."""
         if steady < self._evict_at:
             return
         self._evict_at = steady + _EVICTION_SECONDS
@@ -234,8 +238,7 @@ class Activations:
         self.forget([account for account in self.accounts.values() if account.used_at <= limit and self._idle(account)])
 
     async def peek(self, pubkey: bytes) -> Account | None:
-        """The account for reading only: from memory, else from the store, without keeping it in memory.
-        Raises OwnerUnavailable."""
+        """Return the account for reading: from memory, else from the store without keeping it. Raises OwnerUnavailable."""
         account = self.accounts.get(pubkey)
         return account if account is not None else await self._read(pubkey)
 
@@ -248,7 +251,7 @@ class Activations:
         return account if account is not None and account.opens(key_hash) else None
 
     def forget_unknown(self) -> None:
-        """Shards have come: what was unknown of them here may be known."""
+        """Forget which accounts and keys were unknown: after new shards arrive, they may be known."""
         self._unknown = ExpiringMap(max(1, self._config.unknown_seconds))
 
     def is_unknown(self, key: bytes) -> bool:
@@ -272,7 +275,8 @@ class Activations:
         def done(ended: "asyncio.Task[Found | None]") -> None:
             tasks.pop(key, None)
             if not ended.cancelled():
-                ended.exception()  # Callers that wait raise it; without callers it needs no warning.
+                # Marks the exception as retrieved: waiting callers raise it, and without callers it needs no warning.
+                ended.exception()
 
         task.add_done_callback(done)
         return task
@@ -296,9 +300,9 @@ class Activations:
                 raise OwnerUnavailable("the ledger is not committing")
             generation = self._commits.generation
             account = await self._read(pubkey)
-        self.check_owned(pubkey)  # Its shard may have left meanwhile.
+        self.check_owned(pubkey)  # The shard may have left during the load.
         if not self._commits.open or self._commits.generation != generation:
-            # A write whose end was unknown when this was read may be in the ledger now.
+            # The ledger may now contain a write whose outcome was unknown at the time of this read.
             raise OwnerUnavailable("the ledger did not commit")
         present = self.accounts.get(pubkey)
         if present is not None:
@@ -310,8 +314,9 @@ class Activations:
         return account
 
     def check_owned(self, pubkey: bytes) -> None:
-        """Raises WrongOwner for an account of another owner. The store would refuse its writes, which this owner would
-        take for the end of its own ownership."""
+        """Raise WrongOwner for an account of another owner.
+
+        The store would refuse its writes, and this owner would conclude that it lost its own shards."""
         if not self._held.has_account(pubkey):
             raise WrongOwner(pubkey)
 
@@ -320,7 +325,7 @@ class Activations:
         return await self.read(pubkey)
 
     async def read(self, pubkey: bytes) -> Account | None:
-        """The account as the store has it, of any shard. Raises OwnerUnavailable."""
+        """Read the account, of any shard, from the store. Raises OwnerUnavailable."""
         since_ms = self.defaults.entries_since_ms(self._clock.now_ms())
         try:
             stored = await self._store.load(pubkey, since_ms)
@@ -332,7 +337,7 @@ class Activations:
             raise OwnerUnavailable("this account is halted") from error
 
     async def _located(self, name: bytes, find: Callable[[bytes], Any]) -> bytes | None:
-        """The account that the store has under this hash or public key, looked up once however many ask."""
+        """Return the account that the store has under this hash or public key. Concurrent callers share one look-up."""
         task = self._key_loads.get(name)
         if task is None:
             task = self._begin(self._key_loads, name, find)
@@ -361,13 +366,13 @@ class Activations:
         return pubkey
 
     def due(self, moment: Moment) -> list[Account]:
-        """Return the accounts with a hold or a batch past its time, and note how old the oldest hold is."""
+        """Return the accounts with a hold or a batch past its time, and record the age of the oldest hold."""
         found, earliest = [], moment.steady + self.defaults.hold_seconds
         for account in self.accounts.values():
             for hold in account.holds.values():
                 if hold.expires_at < earliest:
                     earliest = hold.expires_at
-                break  # Every hold lasts equally long: the rest are younger.
+                break  # Every hold lasts equally long, so the rest are younger.
             if is_due(account, moment):
                 found.append(account)
         self.oldest_hold_seconds = moment.steady + self.defaults.hold_seconds - earliest

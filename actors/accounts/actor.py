@@ -1,4 +1,4 @@
-"""The owner of many accounts: one turn per message, one group commit for the turns that came meanwhile.
+"""The owner of many accounts: one turn per message, one group commit for all turns during a write.
 
 Implements: design, "One billed call", "What must survive what"; money rules 1, 2, 5, 9, 11 and 12.
 A shell: it waits, stores and wires; core.py decides, and account.apply changes the state. From finding an account in
@@ -56,17 +56,17 @@ logger = logging.getLogger(__name__)
 
 _TICK_SECONDS = 1.0
 _DAY_SECONDS = 86_400
-_TRIES_MAX = 3  # How often an account may be dropped under one request before that is given up.
+_TRIES_MAX = 3  # How often an account may be evicted during one request before the request fails.
 _UNAVAILABLE, _AUTH_FAILED = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, Err.AUTH_FAILED.name
 
 
 class AccountShard:
-    """virtual_shards: the ones it owns at first. owner_name: for people; a random suffix makes it unique.
-    index: of this owner among all; None: the number of its first shard. seal: opens the keys that sign statements of
-    the ledger; None: none are made.
+    """virtual_shards: those owned at the start. owner_name: for people; a random suffix makes it unique. index: of this
+    owner among all; None: the number of its first shard. seal: opens the keys that sign statements of the ledger; None:
+    no statements are made.
 
-    clock: of this process. A LedgerClock made of it gives the ledger's time to everything here. A caller that shares
-    a LedgerClock with the identity store passes that one.
+    clock: of this process. A LedgerClock made of it gives the ledger's time to everything here. A caller that shares a
+    LedgerClock with the identity store passes that one.
     """
 
     def __init__(
@@ -144,8 +144,7 @@ class AccountShard:
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the shards over from their earlier owner, with its list of undelivered charges. Raises
-        StoreUnavailable."""
+        """Take the shards over from their earlier owner, with its list of undelivered charges. Raises StoreUnavailable."""
         await self._commits.start()
         self.undelivered.recall(await self._store.undelivered.recall(Place(self.held.index)))
         self._nonces.start()
@@ -166,7 +165,9 @@ class AccountShard:
         await self._store.close()
 
     async def health(self) -> dict[str, Any]:
-        """fenced: the shards have another owner, this process must end. committing: paid calls are admitted.
+        """Report the state of this owner.
+
+        fenced: the shards have another owner, and this process must end. committing: paid calls are admitted.
         clock_doubt: why nothing expires for now; None while the clocks agree."""
         return {
             "fenced": self._commits.fenced,
@@ -231,33 +232,35 @@ class AccountShard:
             return self._refused(_UNAVAILABLE)
 
     def release_holds(self, replica: bytes) -> None:
-        """Release all holds of a replica that is gone for good, with their slots."""
+        """Release all holds of a dead replica, with their slots."""
         moment = self._activations.moment()
         for account in self._accounts.values():
             for ended in decide_replica_gone(account, replica, moment):
                 apply(account, ended)
 
     def listed(self) -> "asyncio.Future[None]":
-        """Done when the lists of undelivered charges are durable as they are now."""
+        """Return a future that is done when the current lists of undelivered charges are durable."""
         return self._commits.listed()
 
     async def charged(self, operations: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The accounts, of this owner, that these operations were debited to. Raises StoreUnavailable."""
+        """Return which accounts of this owner these operations were charged to. Raises StoreUnavailable."""
         return await self._store.undelivered.find_charged(operations, self.held.all)
 
     async def forget_replica(self, replica: bytes) -> None:
-        """Remove the lists of a replica that is gone, when nothing of it is left. Raises StoreUnavailable."""
+        """Remove the lists of a dead replica once they are empty. Raises StoreUnavailable."""
         self.undelivered.forget(replica)
         await self._store.undelivered.remove(self._commits.epoch, Place(self.held.index), self.held.all, replica)
 
     def stream_time(self, request: StreamTime) -> StreamTimeReply:
-        """Raises NotHeld."""
+        """Take or leave the unpaid time of streams. Raises NotHeld."""
         if not self.held.admits(shard_of(request.pubkey)):
             raise NotHeld("the account's shard has another owner")
         return self._stream_times.tell(request, self._activations.moment().steady)
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
-        """The nonce of a signed request decides first, and must be kept before the call is admitted (money rule 11)."""
+        """Admit a call. The nonce of a signed request is judged first, and must be stored before admission (money rule
+        11).
+        """
         account.used_at = moment.steady
         if is_due(account, moment):
             self._activations.end_due(account, moment)
@@ -290,14 +293,18 @@ class AccountShard:
     async def _admit_once_kept(
         self, kept: "asyncio.Future[None]", account: Account, request: HoldRequest, reply: HoldReply
     ) -> HoldReply:
-        """kept: shared by all nonces of one write. The nonce stays taken when its caller leaves."""
+        """Complete an admission once its nonce is stored.
+
+        kept: done when the nonces of one write are stored; they share it. The nonce stays taken if its caller
+        disconnects.
+        """
         try:
             await asyncio.shield(kept)
         except IdentityStoreUnavailable:
             return self._unavailable(account)
         if self._activations.is_current(account):
             return reply
-        # The account was dropped meanwhile, and its hold with it. The nonce is this operation's: judged once more.
+        # The account was evicted during the write, with its hold. The nonce belongs to this operation: judge it again.
         return await self._hold_slowly(request)
 
     async def _hold_slowly(self, request: HoldRequest) -> HoldReply:
@@ -313,7 +320,7 @@ class AccountShard:
                     told = figures(account, self._activations.moment(), path)
                     return HoldReply(account.pubkey, self._commits.epoch, refusal.err.name, (), told)
                 if self._accounts.get(account.pubkey) is account:
-                    reply = self.hold_now(request)  # In memory now, so this does not come back here.
+                    reply = self.hold_now(request)  # The account is in memory now, so this call does not return here.
                     return reply if isinstance(reply, HoldReply) else await reply
         except WrongOwner as error:
             if isinstance(request.proof, KeyProof) and shard_of(error.pubkey) != shard_of_proof(request.proof):
@@ -329,7 +336,7 @@ class AccountShard:
         return HoldReply(pubkey, self._commits.epoch, refusal, (), None)
 
     def _unavailable(self, account: Account | None) -> HoldReply:
-        """Refuse a call while nothing is admitted. Every refusal tells the figures of an account in memory."""
+        """Refuse a call while nothing is admitted. The refusal carries the figures of an account in memory."""
         if account is None:
             return self._refused(_UNAVAILABLE)
         told = figures(account, self._activations.moment())

@@ -33,7 +33,8 @@ from actors.calls import (
 )
 from actors.errors import Err
 
-ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one is judged anew; it costs nothing.
+# Remembered answers to wholly refused requests, per account. Judging a forgotten one again costs nothing.
+ANSWERS_MAX = 4_096
 
 _RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
 _BUDGET, _METHOD = Err.KEY_BUDGET_EXCEEDED.name, Err.METHOD_NOT_ALLOWED.name
@@ -41,11 +42,11 @@ _HOUR = Err.HOURLY_LIMIT_EXCEEDED.name
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
-    refusal: str | None  # Name of an Err for the whole request.
+    refusal: str | None  # Name of an Err that refuses the whole request, or None.
     verdicts: tuple[str | None, ...]
     event: Admitted | None  # None: nothing changes.
-    path: Path = NO_PATH  # Of the named key that was presented.
-    stopped: bool = False  # The hourly limit has refused something.
+    path: Path = NO_PATH  # Path of the named key that was presented.
+    stopped: bool = False  # True: the hourly limit refused an item.
 
 
 def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
@@ -65,7 +66,8 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
     if earlier is not None:
         return Admission(None, earlier, None, path)
     if operation in account.holds or account.operations.get(operation) is not None:
-        return Admission(None, (None,) * len(items), None, path)  # Granted whole, or the answer would be kept.
+        # Granted whole; a refused answer would have been remembered.
+        return Admission(None, (None,) * len(items), None, path)
     if account.profile.status != ACTIVE:
         return Admission(Err.METHOD_NOT_ALLOWED.name, (), None, path)
     if request.price_list != account.price_list and request.price_list is not None:
@@ -74,8 +76,9 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
 
 
 def presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
-    """The named key that this proof presents, with those it was made from; empty: it presents none. None: it is a named
-    key that is no good, or not from where the request comes."""
+    """Return the path of the named key that this proof presents: the key, and the keys it was made from.
+
+    Empty: the proof presents no named key. None: the key is invalid, or not allowed from this address."""
     if not account.keys:
         return NO_PATH
     if type(proof) is KeyProof:
@@ -138,7 +141,7 @@ def _judge_items(
     judged = tuple(verdicts)
     stopped = _HOUR in judged
     answer = None
-    if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
+    if len(held) != len(items) or not items:  # The holds alone cannot reproduce this answer.
         answer = judged if units or len(account.answers) < ANSWERS_MAX else None
     if not units and answer is None:
         return Admission(None, judged, None, path, stopped)
@@ -156,7 +159,7 @@ def _judge_allowance(
     moment: Moment,
     path: Path,
 ) -> Admission:
-    """Hold credits ahead for an open stream: only the credits limit it, and it takes no rate unit."""
+    """Hold credits ahead for an open stream. Only the credits limit it; it takes no rate unit."""
     (item,) = items
     refusal = None
     if path and not may_call(path, item.method):
@@ -181,7 +184,10 @@ def decide_withdrawal(event: Admitted) -> Withdrawn:
 
 
 def figures(account: Account, moment: Moment, path: Path = NO_PATH) -> Figures:
-    """path: of the named key that asks. It is told of its own limits where they are narrower than the account's."""
+    """Return the figures that a response tells.
+
+    path: of the named key that asks; it is told its own limits where they are narrower than the account's.
+    """
     second = moment.wall_ms // 1000
     limit = account.rate_limit
     if account.hourly.credits < UNLIMITED:
@@ -193,6 +199,6 @@ def figures(account: Account, moment: Moment, path: Path = NO_PATH) -> Figures:
 
 
 def credits_left(account: Account, moment: Moment, path: Path) -> int:
-    """Credits that may be held now; for a named key, of its budgets."""
+    """Return the credits that may be held now; for a named key, at most what its budgets leave."""
     available: int = account.purse.balance - account.purse.held
     return min(available, room_of(path, moment.wall_ms // DAY_MS)) if path else available

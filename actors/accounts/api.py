@@ -40,7 +40,7 @@ OWNERS_MAX = 256  # The index of an owner is one byte in the table of all shards
 
 
 def owner_name(index: int | str) -> str:
-    """Return the name of the Ray actor with this index among the owners; of "", what all names begin with."""
+    """Return the Ray actor name of the owner with this index. With "": the prefix of all these names."""
     return f"account-shard-{index}"
 
 
@@ -48,16 +48,18 @@ Value = TypeVar("Value")
 
 
 class OwnerReply(Growing, Generic[Value], frozen=True):
-    """value: None only when it was refused. refusal: name of an Err, else None. detail: one sentence for the client.
-    figures: of the account, for the headers of a response."""
+    """An owner's reply to a command.
+
+    value: None only when the command was refused. refusal: name of an Err, else None. detail: one sentence for the
+    client. figures: of the account, for the headers of a response."""
 
     value: Value | None = None
     refusal: str | None = None
     detail: str = ""
     figures: Figures | None = None
-    elsewhere: bytes = b""  # The account of the key, when another owner has it: ask that one.
-    moved: bool = False  # Nothing was done: this owner does not have the shard, or not any more.
-    kept_from_ms: int = 0  # Of a listing of the ledger: entries before it were detached; 0: none were.
+    elsewhere: bytes = b""  # Set when another owner has the account of the key: the caller should ask that owner.
+    moved: bool = False  # True: nothing was done, because this owner does not have the shard.
+    kept_from_ms: int = 0  # For a listing of the ledger: entries before this time were detached; 0: none were.
 
 
 def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
@@ -68,7 +70,10 @@ def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
 
 
 class AccountState(Growing, frozen=True):
-    """As customer and operator see it. in_day, hour_credits: spent in 24 whole hours and in this one, where known."""
+    """The account as its customer and operators see it.
+
+    in_day, hour_credits: credits spent in the last 24 whole hours and in this hour, where known.
+    """
 
     pubkey: bytes
     balance: int
@@ -78,15 +83,17 @@ class AccountState(Growing, frozen=True):
     requests_per_second: int
     concurrency: int
     last_deposit: Deposit | None
-    batches: tuple[Batch, ...]  # The earliest expiry first, BATCHES_TOLD_MAX at most.
+    batches: tuple[Batch, ...]  # Ordered by expiry; BATCHES_TOLD_MAX at most.
     in_day: int | None = None
     hour_credits: int | None = None
-    price_list: str = ""  # By which it pays; empty: the public prices.
+    price_list: str = ""  # Name of its price list; empty: the public prices.
 
 
 class Identity(Growing, frozen=True):
-    """Whom a proof speaks for. balance None: this wallet has no account yet. key: number of the named key that was
-    presented; 0: none was. may_read: whether pages of the account may be shown to it. price_list: of the account."""
+    """Whom a proof speaks for.
+
+    balance None: this wallet has no account yet. key: number of the named key that was presented; 0: none. may_read:
+    whether the account's pages may be shown. price_list: of the account."""
 
     pubkey: bytes
     balance: int | None
@@ -96,8 +103,10 @@ class Identity(Growing, frozen=True):
 
 
 class AccountStanding(Growing, frozen=True):
-    """Whether an account may go on with what it has open. balance: with all that is held; available: without. key:
-    number of the named key that asks; both are then at most what its budgets leave. is_stopped: by the hourly limit."""
+    """Whether an account may keep its streams open.
+
+    balance: including held credits; available: without them. key: number of the named key that asks; both figures are
+    then at most what its budgets leave. is_stopped: the hourly limit stopped the account."""
 
     pubkey: bytes
     balance: int
@@ -108,7 +117,10 @@ class AccountStanding(Growing, frozen=True):
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """amount: credits that were really moved; a removal may move fewer. opened: there was no account before."""
+    """Result of an adjustment.
+
+    amount: credits actually moved; a removal may move fewer than asked. opened: the account was opened by this command.
+    """
 
     pubkey: bytes
     amount: int
@@ -118,7 +130,7 @@ class Adjustment(msgspec.Struct, frozen=True):
 
 
 class DepositReceipt(msgspec.Struct, frozen=True):
-    """The outcome for one transfer. pubkey: the account that has its credits. credits: its worth, bonus included.
+    """Outcome of crediting one transfer. pubkey: the account that was credited. credits: its worth, bonus included.
     new_balance: 0 when another account than the one asked about has the credits.
     """
 
@@ -135,8 +147,9 @@ class DepositReceipt(msgspec.Struct, frozen=True):
 
 
 class DepositConfirmation(msgspec.Struct, frozen=True):
-    """What a transaction that a customer reported has brought. new_balance: of the customer, as are credits_added.
-    credited_to: other accounts that the transaction has credited.
+    """Outcome for a transaction that a customer reported.
+
+    new_balance, credits_added: of the customer. credited_to: other accounts that the transaction credited.
     """
 
     credits_added: int
@@ -146,7 +159,7 @@ class DepositConfirmation(msgspec.Struct, frozen=True):
 
 
 class ReferralState(msgspec.Struct, frozen=True):
-    """accounts: how many have this code; None: not counted."""
+    """State of a referral code. accounts: how many accounts linked it; None: not counted."""
 
     referral: Referral
     accounts: int | None
@@ -156,17 +169,17 @@ class ReferralState(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, Generic[Value], frozen=True):
-    """Asked of one owner. Value: the type of the reply's value."""
+    """A request to one owner. Value: the type of the reply's value."""
 
 
 class ByProof(Command[Value], Generic[Value], frozen=True):
-    """Asked for the account that a credential speaks for. A wallet's proof has its nonce taken."""
+    """A command for the account that a credential speaks for. The nonce of a wallet's proof is taken."""
 
     proof: Proof
 
 
 class OfAccount(Command[Value], Generic[Value], frozen=True):
-    """Asked about a named account; the caller has made sure that it may."""
+    """A command about a named account. The caller has checked that the command is allowed."""
 
     pubkey: bytes
 
@@ -181,7 +194,7 @@ class ReadLedger(Growing, ByProof[tuple[LedgerLine, ...]], frozen=True):
     offset: int
     limit: int
     debits_only: bool = False
-    filter: LedgerFilter | None = None  # None: an asker of release 0.1.0, which knows no details.
+    filter: LedgerFilter | None = None  # None: the request came from release 0.1.0, which has no filter.
 
 
 class ReadUsage(ByProof[tuple[UsageLine, ...]], frozen=True):
@@ -197,11 +210,11 @@ class Identify(ByProof[Identity], frozen=True):
 
 
 class ReadStanding(Growing, ByProof[AccountStanding], frozen=True):
-    """Ask whether a credential is good, and how its account stands. Refused with AUTH_FAILED or PAYMENT_REQUIRED.
+    """Check a credential, and return the standing of its account. Refused with AUTH_FAILED or PAYMENT_REQUIRED.
 
-    uses: as a request does: a wallet's nonce is taken, a session's life slides. Else nothing changes, so an open socket
-    that is checked every second prolongs no session; the proof is then no wallet's. open_under: number of the named key
-    that a stream was opened under; the place that it comes from was judged then, and is not judged again.
+    uses: True: as for a request, take the wallet's nonce or prolong the session. False: change nothing, so that an open
+    socket, checked every second, prolongs no session; the proof is then not a wallet's. open_under: number of the named
+    key that a stream was opened under; its client address was checked then, and is not checked again.
     """
 
     uses: bool = False
@@ -251,14 +264,14 @@ class SetStatus(OfAccount[AccountState], frozen=True):
 
 
 class ImportKey(OfAccount[AccountState], frozen=True):
-    """Operator: the account's key is from now on a legacy one, of which only hash and first characters are told."""
+    """Operator: set the account's API key to a legacy key, of which only the hash and the first characters are given."""
 
     key_hash: bytes
     key_prefix: str
 
 
 class SetLimits(OfAccount[AccountState], frozen=True):
-    """Operator: limits of this account alone. None: the default from now on; UNSET: stays as it is."""
+    """Operator: set the limits of this account. None: the default from now on; UNSET: unchanged."""
 
     requests_per_second: int | msgspec.UnsetType | None
     concurrency: int | msgspec.UnsetType | None
@@ -267,17 +280,17 @@ class SetLimits(OfAccount[AccountState], frozen=True):
 class PaidTransfer(msgspec.Struct, frozen=True):
     """A token transfer to the deposit account."""
 
-    signature: bytes  # 64 bytes, of the transaction.
-    index: int  # Which transfer of its transaction (deposits/usdc/transfers.py numbers them).
-    base_units: int  # Of USDC.
+    signature: bytes  # Signature of the transaction, 64 bytes.
+    index: int  # Index of the transfer in its transaction (numbered in deposits/usdc/transfers.py).
+    base_units: int  # Amount in base units of USDC.
     slot: int
 
 
 class CreditDeposit(OfAccount[DepositReceipt], frozen=True):
     """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none.
 
-    Once for ever by (signature, index), among all accounts; durable when the reply arrives. INVALID_REQUEST: the
-    transfer is worth less than one credit.
+    A transfer, named by (signature, index), is credited once for ever, among all accounts; durable when the reply
+    arrives. INVALID_REQUEST: the transfer is worth less than one credit.
     """
 
     transfer: PaidTransfer
@@ -313,7 +326,7 @@ class CreateReferral(Command[ReferralState], frozen=True):
 
 
 class ExpireReferral(Command[ReferralState], frozen=True):
-    """Operator: no new account can link this code; accounts that have it keep their bonus."""
+    """Operator: stop new accounts from linking this code; accounts that have linked it keep their bonus."""
 
     code: str
 
@@ -323,8 +336,9 @@ class ListReferrals(Command[tuple[ReferralState, ...]], frozen=True):
 
 
 def shard_of_command(command: Command[Any]) -> VirtualShard | None:
-    """Return the virtual shard whose owner carries this command out. None: any owner does, since referral codes are no
-    account's."""
+    """Return the virtual shard whose owner carries this command out.
+
+    None: any owner can, because referral codes belong to no account."""
     if isinstance(command, ByProof):
         return shard_of_proof(command.proof)
     return shard_of(command.pubkey) if isinstance(command, OfAccount) else None
@@ -341,13 +355,15 @@ class OwnersClient(Protocol):
         ...
 
     async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
-        """As `ask` for each, in one message to each owner; those of one account in the order given. Raises nothing:
-        commands to an owner that does not answer are refused with SERVICE_TEMPORARILY_UNAVAILABLE."""
+        """As `ask`, for several commands, with one message to each owner.
+
+        Commands of one account keep their order. Raises nothing: commands to an owner that does not answer are refused
+        with SERVICE_TEMPORARILY_UNAVAILABLE."""
         ...
 
 
 class AccountsClient(OwnersClient, Protocol):
-    """Routes each request to the owner of its account. The same in-process (tests) and over Ray."""
+    """Routes each request to the owner of its account. Tests implement it in-process, the product over Ray."""
 
     async def hold(self, request: HoldRequest) -> HoldReply:
         """Admit one call or batch. Raises OwnerUnavailable when the owner cannot be reached in time."""
@@ -358,7 +374,7 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
-        """Hold and settle at once, for an answer that is there already. Raises OwnerUnavailable: void it then."""
+        """Hold and settle at once, for an answer that already exists. Raises OwnerUnavailable: then void the operation."""
         ...
 
     async def stream_time(self, request: StreamTime) -> StreamTimeReply:
@@ -366,31 +382,38 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     def void(self, request: SettleRequest) -> None:
-        """In the background, until it succeeds: this operation must end costing nothing (charged is ignored), as its
-        answer could not leave. Not posted: released. Already posted: a refund entry, once."""
+        """Void this operation in the background, retrying until it succeeds: it must cost nothing, because its answer
+        could not leave.
+
+        `charged` is ignored. A hold is released; a posted operation is refunded once."""
         ...
 
     def may_leave(self, charge: SettleRequest) -> bool:
-        """Whether the owner still counts on this replica to deliver the answer of this operation. Asked in the moment
-        before the answer leaves. False: ask `confirm`, and let the answer leave only if that says yes."""
+        """Return whether the owner still counts on this replica to deliver the answer of this operation.
+
+        Ask just before the answer leaves. False: call `confirm`, and send the answer only if that returns True."""
         ...
 
     async def confirm(self, charge: SettleRequest) -> bool:
-        """Ask the owner whether this posted operation stays charged. False: it does not, or nobody can say; the answer
-        must not leave, and the operation must be voided. The answer leaves at once after a yes."""
+        """Ask the owner whether this posted operation stays charged.
+
+        False: it does not, or the owner cannot say; the answer must not leave, and the operation must be voided. After
+        True the answer must leave at once."""
         ...
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
-        """The answer of this posted operation has left. Told in the background, several at once. A replica that dies
-        before it said so leaves doubt, and the owner refunds the charge (money rule 2)."""
+        """Report, in the background and several together, that the answer of this posted operation has left.
+
+        If a replica dies before its report, delivery is in doubt, and the owner refunds the charge (money rule 2)."""
         ...
 
 
 class OwnerUnavailable(AskAgain):
-    """The account's owner did not answer in time: nothing may be served on trust (money rule 9)."""
+    """The account's owner did not answer in time. Nothing may be served without it (money rule 9)."""
 
 
-CHARGE = MessageKind(8, ChargeRequest, ChargeReply)  # Replicas that send it have replaced the owners of 0.1.0 before.
+# Sent only by replicas of this release, which start after the owners of 0.1.0 were replaced.
+CHARGE = MessageKind(8, ChargeRequest, ChargeReply)
 HOLD = MessageKind(1, HoldRequest, HoldReply)
 SETTLE = MessageKind(2, SettleRequest, SettleReply)
 VOID = MessageKind(3, SettleRequest, SettleReply)

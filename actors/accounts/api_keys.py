@@ -1,4 +1,4 @@
-"""Replaces an account's API key: the account has one, so the former one is refused from then on.
+"""Replaces an account's API key: an account has one API key, so the former key is refused from then on.
 
 Implements: interface, "API key" (legacy keys). A shell.
 """
@@ -21,7 +21,7 @@ class ApiKeys:
         self._activations, self._store = activations, store
 
     async def replace(self, account: Account, key_hash: bytes, key_prefix: str) -> None:
-        """Returns when the new key is durable."""
+        """Replace the API key; returns when the new key is durable."""
         earlier = account.profile.key_hash
         event = decide_key(account, key_hash, key_prefix, self._activations.moment())
         written = self._activations.record(account, event)
@@ -31,8 +31,8 @@ class ApiKeys:
     async def import_key(self, command: ImportKey) -> Account | OwnerReply[Any]:
         """Return the account with its imported key. Importing the same key again changes nothing.
 
-        A key of another account is refused here, because the database would refuse the whole group of writes. Two
-        imports of one key take turns, whichever owners have their accounts.
+        A key of another account is refused here, because the database would refuse the whole group of writes. Imports
+        of one key run one after the other, also at different owners.
         """
         account = await self._activations.load(command.pubkey)
         if account is None:

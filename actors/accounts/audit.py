@@ -47,9 +47,9 @@ from actors.receipts import roots_file
 from actors.units import routing_bytes, usdc_text, virtual_shard
 
 _ROWS_AHEAD = 2_000
-# The audit of another context, whose rows are facts of accounts too: in the same snapshot, into the same report.
+# A further audit, by another context, of the same snapshot into the same report.
 FurtherAudit = Callable[[asyncpg.Connection, AuditReport], Awaitable[None]]
-_PAST_ALL = b"\xff" * 33  # Later than every public key.
+_PAST_ALL = b"\xff" * 33  # Sorts after every public key.
 
 
 @dataclass(slots=True)
@@ -58,16 +58,17 @@ class LedgerReport(AuditReport):
     entries: Counter[int] = field(default_factory=Counter)  # By type.
     credits: Counter[int] = field(default_factory=Counter)
     balance: int = 0
-    received_base_units: int = 0  # Of USDC, by all transfers that became credits.
-    earned: int = 0  # Credits for them, at the rate of each one's day.
-    assigned: int = 0  # Of these, by the operator: entries of type adjustment.
-    checkpoint_at: int | None = None  # Time of the checkpoint that was compared with, Unix seconds.
-    statements: int = 0  # Signed statements that were compared with.
-    statements_at_ms: int = 0  # Time of the newest of them.
-    written: Path | None = None  # A new checkpoint.
-    detached: list[str] = field(default_factory=list)  # Months that left the ledger; their sums are among these.
-    exported: int = 0  # Exports of them that were read.
-    links_passed: int = 0  # Links of a checkpoint whose entries are in exports that were not given.
+    received_base_units: int = 0  # USDC received by all credited transfers, in base units.
+    earned: int = 0  # Credits for these transfers, at the rate of their days.
+    assigned: int = 0  # Part of `earned` that an operator assigned (entries of type adjustment).
+    checkpoint_at: int | None = None  # Time of the compared checkpoint, in Unix seconds.
+    statements: int = 0  # Signed statements compared.
+    statements_at_ms: int = 0  # Time of the newest compared statement.
+    written: Path | None = None  # Path of the new checkpoint.
+    # Months that were detached from the ledger; their sums are included above.
+    detached: list[str] = field(default_factory=list)
+    exported: int = 0  # Exports of detached months that were read.
+    links_passed: int = 0  # Checkpoint links not compared, because the export with their entries was not given.
 
 
 async def audit(
@@ -154,7 +155,7 @@ async def _audit(
 
 
 def _add_cuts(cuts: CutsAudit, report: LedgerReport) -> None:
-    """Add what months had that left the ledger."""
+    """Add the sums of detached months."""
     report.detached = cuts.months()
     for kind, (count, credits) in cuts.sums().items():
         report.entries[kind] += count
@@ -178,7 +179,7 @@ async def _audit_facts(
 
 
 async def _audit_deposits(connection: asyncpg.Connection, report: LedgerReport) -> None:
-    """Credits granted equal USDC received times the rate; ACROSS has the same for each single transfer."""
+    """Compare the credits granted with USDC received times the rate; ACROSS compares each transfer."""
     row = await connection.fetchrow(
         "SELECT COALESCE(sum(base_units), 0)::bigint, COALESCE(sum(credits), 0)::bigint,"
         " COALESCE(sum(credits) FILTER (WHERE assigned), 0)::bigint FROM account_deposits"
@@ -262,7 +263,7 @@ def _show_detached(report: LedgerReport, console: Console) -> None:
 
 
 def document(report: LedgerReport) -> dict[str, Any]:
-    """Return the report for programs. sums: entries and credits of each type."""
+    """Return the report as JSON values. sums: entries and credits of each type."""
     sums = {kind.name.lower(): [report.entries[kind], report.credits[kind]] for kind in EntryType}
     told = {"accounts": report.accounts, "balance": report.balance, "sums": sums, "differences": report.faults_total}
     told |= {"detached": report.detached, "exported": report.exported}
@@ -277,7 +278,7 @@ async def run(
 
 
 def command(*further: FurtherAudit) -> Callable[..., None]:
-    """Make the command that runs this audit, and further ones with it."""
+    """Make the command that runs this audit together with further ones."""
 
     def main(
         postgres_url: PostgresUrlOption = None,
@@ -310,7 +311,7 @@ def command(*further: FurtherAudit) -> Callable[..., None]:
 
 
 def _own_roots(folder: Path) -> list[Path]:
-    """The files of signed statements of a local run, where the audited database is its own."""
+    """Return the files of signed statements of a local run, when its own database is audited."""
     return [folder / "roots"] if any((folder / "roots").glob(roots_file.FILES)) else []
 
 

@@ -20,7 +20,7 @@ from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError, default_path
 from actors.local_servers.embedded_postgres import EmbeddedPostgres, postgres_url
 
-_WIDE = 100_000  # Columns of an output that has no edge: nothing is cut there, and grep finds it.
+_WIDE = 100_000  # Width for output that is not a terminal, so that lines are not cut and grep finds them.
 
 PostgresUrlOption = Annotated[
     str | None,
@@ -50,7 +50,7 @@ ExportedOption = Annotated[
     ),
 ]
 KeyOption = Annotated[Path | None, typer.Option("--key", help="Key file of checkpoints; the first one makes it.")]
-# The folder of the settings, where no option names one; an own PostgreSQL of the settings goes before it.
+# Folder of the settings, when no option names one; a PostgreSQL named in the settings takes precedence.
 SettingsDirOption = Annotated[Path | None, typer.Option(envvar="LEDGER_STORAGE__DATA_DIR", hidden=True)]
 XdgOption = Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)]
 
@@ -61,13 +61,13 @@ def folder_of(given: Path | None, of_settings: Path | None, xdg_data_home: str) 
 
 
 def report_console() -> Console:
-    """Return the console of reports and tables; where the output is no terminal, no line is cut or wrapped."""
+    """Return the console for reports and tables. Output that is not a terminal is neither cut nor wrapped."""
     return Console(highlight=False, width=None if Console().is_terminal else _WIDE)
 
 
 @asynccontextmanager
 async def reading(postgres_url: str | None, data_dir: Path, application: str) -> AsyncIterator[asyncpg.Connection]:
-    """Open a connection to the database, which can change nothing. application: shown in pg_stat_activity."""
+    """Open a read-only connection to the database. application: shown in pg_stat_activity."""
     settings = {"application_name": application, "default_transaction_read_only": "on"}
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings=settings)
@@ -79,7 +79,7 @@ async def reading(postgres_url: str | None, data_dir: Path, application: str) ->
 
 @asynccontextmanager
 async def database(postgres_url: str | None, data_dir: Path, *, as_owner: bool = False) -> AsyncIterator[str]:
-    """Give the URL of the database: the given one, that of a running instance on this folder, or of a server started
+    """Yield the URL of the database: the given one, the running instance's on this folder, or that of a server started
     here. as_owner: with the role that owns the tables, in place of the product's."""
     if postgres_url is not None:
         yield postgres_url
@@ -101,7 +101,7 @@ async def database(postgres_url: str | None, data_dir: Path, *, as_owner: bool =
 
 
 def _running_postgres(data_dir: Path, as_owner: bool) -> str | None:
-    """From the pid file of the server: its fourth line is the port, its fifth the folder of its socket."""
+    """Return the URL from the server's pid file: its fourth line is the port, its fifth the folder of its socket."""
     passwords = postgres_roles.load(data_dir / "secrets")
     if passwords is None:
         return None
@@ -118,7 +118,7 @@ def _running_postgres(data_dir: Path, as_owner: bool) -> str | None:
 
 
 class OrderedRows:
-    """Rows of one ordered stream, taken account by account."""
+    """Reads an ordered stream of rows account by account."""
 
     def __init__(self, rows: AsyncIterator[Any]) -> None:
         self._rows = rows
@@ -128,7 +128,7 @@ class OrderedRows:
         self._next = await anext(self._rows, None)
 
     async def of(self, pubkey: bytes, take: Callable[[Any], None]) -> list[bytes]:
-        """Call `take` with every row of this account. Returns the public keys of rows before it: without account."""
+        """Call `take` with every row of this account. Returns the public keys of skipped rows, which have no account."""
         strays: list[bytes] = []
         while self._next is not None and self._next["pubkey"] <= pubkey:
             if self._next["pubkey"] == pubkey:

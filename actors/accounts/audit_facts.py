@@ -22,7 +22,10 @@ _FACTS = "SELECT virtual_shard, seq, kind, pubkey, body, hash FROM account_facts
 
 
 def _compared(kind: FactKind, key: str, table: str, stored_key: str, stored: str, where: str = "") -> str:
-    """Rows and the newest facts about them that differ. key and stored_key: of a fact and of a row, as JSON."""
+    """Return SQL that gives the rows that differ from the newest fact about them.
+
+    key and stored_key: of a fact and of a row, as JSON.
+    """
     return (
         "SELECT COALESCE(f.pubkey, t.pubkey) AS pubkey, COALESCE(f.key, t.key) #>> '{}' AS key,"  # noqa: S608 - ours.
         " f.body::text AS told, t.body::text AS stored"
@@ -38,7 +41,7 @@ def _compared(kind: FactKind, key: str, table: str, stored_key: str, stored: str
     )
 
 
-# Name of a row in the audit's sentences, and how to find the rows that differ.
+# For each kind of row, its name in the report and the SQL that finds differing rows.
 _COMPARED = {
     "the account": _compared(
         FactKind.ACCOUNT,
@@ -118,7 +121,7 @@ _COMPARED = {
 }
 
 
-# Accounts that show another deposit as their last one than one of the newest, and its operation.
+# Accounts whose last deposit, as stored, is not one of the newest; with its operation.
 OTHER_LAST_DEPOSITS = (
     "SELECT a.pubkey, decode(a.last_deposit ->> 'operation', 'hex') FROM accounts a"
     " JOIN (SELECT pubkey, max(at_ms) AS at_ms FROM account_deposits GROUP BY pubkey) newest USING (pubkey)"
@@ -136,7 +139,7 @@ _UNREGISTERED = (
 
 
 async def differing_rows(connection: asyncpg.Connection) -> AsyncIterator[tuple[bytes, list[str]]]:
-    """Public keys with sentences on rows that are not what the facts say."""
+    """Yield a public key and a sentence for each row that differs from the facts."""
     for name, query in _COMPARED.items():
         async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
             what = name.format(key=row["key"])
@@ -153,7 +156,7 @@ def _parsed(text: str | None) -> Any:
 async def chains(
     connection: asyncpg.Connection, then: Mapping[int, ChainLink]
 ) -> AsyncIterator[tuple[int, ChainLink, list[str]]]:
-    """Each shard that has or had facts: its newest fact, and sentences on the faults of its chain.
+    """For each shard with facts, yield its newest fact and the faults of its chain.
 
     then: each shard's newest fact when a checkpoint was written.
     """

@@ -10,14 +10,14 @@ from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.ledger import EntryType
 from actors.units import UNITS_PER_USDC
 
-# Since when the ledger has its entries: those before are in exports.
+# Start of the entries still in the ledger; earlier ones are in exports.
 _KEPT = "(SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts)"
-_KEYED = r"\|[0-9]{1,9}$"  # The end of a description that names its key (calls.with_key).
+_KEYED = r"\|[0-9]{1,9}$"  # Suffix of a description that names a key (calls.with_key).
 _KEY = r"substring(description FROM '\|([0-9]{1,9})$')::integer"
 
 
 def _other_usage(table: str, *, of_keys: bool = False) -> str:
-    """The query for the hours of a table of usage that the ledger does not bear out."""
+    """Return the query for hours of a usage table that differ from the ledger."""
     key, keyed, same_key, columns = "", "", "", "1, 2, 3"
     if of_keys:
         key, keyed, same_key = f", {_KEY} AS key", f" AND l.description ~ '{_KEYED}'", " AND r.key = u.key"

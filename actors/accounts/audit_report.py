@@ -24,16 +24,16 @@ _EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
 
 
 class AuditFailed(Exception):
-    """One sentence that says what could not be read."""
+    """The audit could not read something; the message is one sentence that says what."""
 
 
 @dataclass(slots=True)
 class AuditReport:
-    faults: list[tuple[str, str]] = field(default_factory=list)  # Name and sentence; the first FAULTS_SHOWN.
+    faults: list[tuple[str, str]] = field(default_factory=list)  # Name and sentence of the first FAULTS_SHOWN faults.
     faults_total: int = 0
 
     def add(self, name: bytes | str, *faults: str) -> None:
-        """Add differences. name: of an account or a transaction, as bytes; or a word."""
+        """Add differences. name: an account or a transaction as bytes, or a word."""
         self.faults_total += len(faults)
         text = name if isinstance(name, str) else base58_text(name)
         self.faults += [(text, fault) for fault in faults[: FAULTS_SHOWN - len(self.faults)]]
@@ -41,19 +41,22 @@ class AuditReport:
     def show_faults(self, named: str, next_step: str, console: Console) -> None:
         table = Table(named, "what differs", title=f"{self.faults_total} differences")
         for name, fault in self.faults:
-            table.add_row(Text(name), Text(fault))  # Names and URLs of customers are in it: text, and never markup.
+            # Names and URLs come from customers: shown as text, never as markup.
+            table.add_row(Text(name), Text(fault))
         console.print(table)
         console.print(next_step)
 
     def exit(self) -> None:
-        """End the command with 1 where there are differences."""
+        """End the command with exit code 1 if there are differences."""
         if self.faults_total:
             raise typer.Exit(_EXIT_FAULTS)
 
 
 @contextmanager
 def exit_where_unreadable(console: Console, no_tables: str) -> Iterator[None]:
-    """Tell what cannot be read, and end the command with 2. no_tables: the sentence for a database without them."""
+    """Report what cannot be read, and end the command with exit code 2. no_tables: the sentence for a database without
+    tables.
+    """
     try:
         yield
         return

@@ -1,8 +1,9 @@
 """Directs moves of virtual shards until they are spread evenly over as many owners as are wanted, in blocks.
 
-Implements: design, "Owners, for every kind of actor". A shell; which shards move decides ownership/spread.py, and how
-one moves moving.py. In blocks, as each front prefers a replica for a block: so a replica has calls for few owners. The
-first owner runs this. Everything is read anew each time, so it may end anywhere, and two of them do no harm.
+Implements: design, "Owners, for every kind of actor". A shell: ownership/spread.py decides which shards move, and
+moving.py moves them. Shards are spread in blocks, because each front prefers one replica for a block, so that a replica
+has calls for few owners. The first owner runs this. Each step reads everything again, so it may stop at any point, and
+two that run at once do no harm.
 """
 
 import logging
@@ -21,17 +22,17 @@ from actors.units import VIRTUAL_SHARDS
 logger = logging.getLogger(__name__)
 
 KIND = "account-owners"
-SHARDS_AT_ONCE = 32  # Of one move: their accounts wait for it, some hundredths of a second.
+SHARDS_AT_ONCE = 32  # Shards in one move. Their accounts wait for it, some hundredths of a second.
 
-# Asks the owner of this name. Raises ActorUnreachable.
+# Calls a method of the owner with this name. Raises ActorUnreachable.
 AskOwner = Callable[..., Awaitable[Any]]
 
 
 class Balancing:
-    """name_of: the name of the owner with an index.
+    """Moves shards until they are spread as wanted.
 
-    place: starts the owners with these
-    indexes that do not run. remove: ends all other owners; they have no shards.
+    name_of: returns the name of the owner with an index. place: starts the owners with these indexes that do not run.
+    remove: ends all other owners, which have no shards.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Balancing:
         self._handovers: dict[tuple[int, ...], tuple[str, Handover]] = {}
 
     async def step(self, commanded: Commanded) -> None:
-        """Move all shards that are not where they shall be; what cannot be done now is left to the next step."""
+        """Move all shards that are at the wrong owner. Moves that fail are left to the next step."""
         try:
             wanted, routes = commanded.wanted, (await self._routes()).owners
             if not routes:

@@ -1,4 +1,4 @@
-"""The bill of an account for one month: what it began with, what came and went by type and method, what was left.
+"""The bill of an account for one month: opening balance, credits moved by type and method, closing balance.
 
 Implements: actors/accounts/README.md, "Bills". The port, and PostgreSQL behind it; the sums are accounts_bill()'s
 (functions.sql). Not here: parameters and formats of the page (gateway/pages/bills.py).
@@ -16,11 +16,14 @@ from actors.accounts.api import OfAccount
 from actors.accounts.months.cuts import detached
 from actors.errors import Refusal
 
-_OPENING, _CLOSING, _DETACHED = -1, -2, -3  # Kinds of accounts_bill().
+_OPENING, _CLOSING, _DETACHED = -1, -2, -3  # Kinds of rows that accounts_bill() returns.
 
 
 class BillEnd(NamedTuple):
-    """Where the account stood: its balance after the entry with this number, time and hash. number 0: it had none."""
+    """State of the account at one end of the month: its balance after the entry with this number, time and hash.
+
+    number 0: there was no entry.
+    """
 
     balance: int
     number: int
@@ -32,7 +35,7 @@ class BillLine(NamedTuple):
     """Entries of one type and method. day: of the month, from 1; 0: of the whole month. credits: signed sum.
 
     first, last: the lowest and the highest number among them. digest: SHA-256 over the hashes after each of them, in
-    their order: whoever has their receipts can make it.
+    their order; a client that has the receipts can compute it.
     """
 
     day: int
@@ -46,7 +49,7 @@ class BillLine(NamedTuple):
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """month: its first millisecond. The opening balance and all lines make the closing one, to the credit."""
+    """month: its first millisecond. The opening balance plus all lines equals the closing balance, to the credit."""
 
     pubkey: bytes
     from_ms: int
@@ -72,10 +75,12 @@ def month_ms(year: int, month: int) -> tuple[int, int]:
 
 
 class BillStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Reads bills. All methods raise StoreUnavailable."""
 
     async def read(self, command: ReadBill) -> Bill | Refusal:
-        """All of it as it is at one moment; the month may go on. Refuses a month that left the ledger."""
+        """Read the bill as of one moment; the month may be unfinished. Refuses a month that was detached from the
+        ledger.
+        """
         ...
 
 
@@ -106,9 +111,9 @@ class PostgresBillStore:
 
 
 def bill_of(pubkey: bytes, month: tuple[int, int], opening: BillEnd, closing: BillEnd, lines: list[BillLine]) -> Bill:
-    """Lines in the order of their days, and in a day of their first entries."""
+    """Sort the lines by day, and within a day by first entry."""
     bill = Bill(pubkey, *month, opening, closing, tuple(sorted(lines, key=lambda line: (line.day, line.first))))
     assert opening.balance + sum(line.credits for line in lines) == closing.balance, bill
-    # Facts, which move no credits, have numbers too.
+    # Facts have sequence numbers too, but move no credits.
     assert sum(line.entries for line in lines) <= closing.number - opening.number, bill
     return bill

@@ -1,4 +1,4 @@
-"""Admits and ends, in one turn, a call that its replica asked the node ahead of its hold.
+"""Holds and settles, in one turn, a call whose replica asked the node before holding credits.
 
 Implements: decisions, "Calls asked ahead"; money rules 1, 2 and 3. A shell over the hold and the settle of every other
 call: nothing is decided here, and both decisions are made without an await between them.
@@ -23,7 +23,7 @@ _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
 
 
 class Charging:
-    """hold_now: of the owner. settling: its ends of operations."""
+    """Holds and settles at once. hold_now: of the owner. settling: ends operations."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Charging:
         self._hold_now, self._settling, self._commits = hold_now, settling, commits
 
     def charge_now(self, request: ChargeRequest) -> Charged | Awaitable[ChargeReply]:
-        """Hold, then post or release. The future is the group commit, as of `settle_now`. Raises NotHeld."""
+        """Hold, then post or release. The future is that of the group commit, as for `settle_now`. Raises NotHeld."""
         if request.settle.epoch != self._commits.epoch:
             return self._charge_slowly(request)
         held = self._hold_now(request.hold)
@@ -46,7 +46,7 @@ class Charging:
     def _end(self, held: HoldReply, settle: SettleRequest) -> Charged | Awaitable[SettleReply]:
         if held.refusal is not None or held.verdicts[0] is not None:
             return ChargeReply(held, None), None
-        if held.pubkey != settle.pubkey:  # The key is of another account now, which did not ask for this.
+        if held.pubkey != settle.pubkey:  # The key now belongs to another account, which did not send this call.
             release = SettleRequest(
                 settle.operation, held.pubkey, held.epoch, settle.method, settle.ceiling, 0, int(Outcome.RELEASED), 0
             )
@@ -59,7 +59,7 @@ class Charging:
         return ChargeReply(held, reply), durable
 
     async def _charge_slowly(self, request: ChargeRequest) -> ChargeReply:
-        """Raises OwnerUnavailable, so that the replica asks again."""
+        """As `charge_now`, after asking the store. Raises OwnerUnavailable, so that the replica retries."""
         settle = request.settle
         try:
             await self._settling.recall(settle.pubkey, (settle.operation,))

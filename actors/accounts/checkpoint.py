@@ -33,8 +33,8 @@ KEY_BYTES = 32
 _FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
 
 
-# The entry of a transfer before the checkpoint's link, and the link itself in the account's chain. Of a month that
-# left the ledger the fact about the transfer is still here, and the link is compared with its export.
+# Selects transfers whose entry precedes the checkpoint's link, and the link in the account's chain. For a detached
+# month the fact about the transfer is still in the table, and the link is compared with the export.
 _COVERED = (
     "SELECT (EXISTS (SELECT FROM ledger WHERE pubkey = $1 AND operation_id = ANY ($2) AND seq <= $3 AND amount > 0)"
     " OR EXISTS (SELECT FROM ledger_kept_facts WHERE pubkey = $1 AND method = 'deposit' AND seq <= $3"
@@ -45,11 +45,11 @@ _COVERED = (
 
 
 class CheckpointError(Exception):
-    """A checkpoint or its key cannot be used; one sentence that says why and what to do."""
+    """A checkpoint or its key cannot be used. The message says why and what to do."""
 
 
 def load_key(path: Path, *, make: bool) -> bytes:
-    """The signing key. make: a missing file is made with a random key, readable by its owner only."""
+    """Return the signing key. make: create a missing file with a random key, readable by its owner only."""
     try:
         if make and not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -67,8 +67,10 @@ def load_key(path: Path, *, make: bool) -> bytes:
 
 @dataclass(slots=True)
 class Checkpoints:
-    """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs.
-    signed: links of signed statements, which must be in their chains too. exported: months that left the ledger."""
+    """Checkpoints of one audit.
+
+    earlier: each of its links must still be in its chain. later: path to write when nothing differs. signed: links of
+    signed statements, which must be in their chains too. exported: detached months."""
 
     earlier: "Checkpoint | None" = None
     later: Path | None = None
@@ -79,7 +81,7 @@ class Checkpoints:
 
 @contextmanager
 def open_checkpoints(earlier: Path | None, later: Path | None, key: Path | None) -> Iterator[Checkpoints]:
-    """Open what an audit compares with and writes. A key that was made for it and signed nothing is removed."""
+    """Open the checkpoints that an audit reads and writes. A key that was created for it and signed nothing is removed."""
     if earlier is None and later is None:
         yield Checkpoints()
         return
@@ -101,7 +103,7 @@ def _identity_of(path: Path | None) -> int | None:
 
 
 class CheckpointWriter:
-    """Writes beside the file, and puts it in its place when it is whole: `finish`, or `discard`."""
+    """Writes a checkpoint to a temporary file. `finish` puts it in its place; `discard` removes it."""
 
     def __init__(self, path: Path, key: bytes, at: int) -> None:
         """at: Unix seconds of the database."""
@@ -114,7 +116,7 @@ class CheckpointWriter:
         self._line(f"{_FIRST} {at}")
 
     def account(self, pubkey: bytes, link: ChainLink) -> None:
-        """In the order of the public keys, before all shards."""
+        """Add an account's link. Call in the order of public keys, before all shards."""
         self._line(f"account {pubkey.hex()} {link.seq} {link.hash.hex()}")
 
     def shard(self, number: int, link: ChainLink) -> None:
@@ -138,7 +140,7 @@ class CheckpointWriter:
 
 
 class Checkpoint:
-    """A checkpoint that was written before. Its signature is checked before anything else."""
+    """Reads an earlier checkpoint. The signature is checked before anything else."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         """Raises CheckpointError."""
@@ -152,9 +154,9 @@ class Checkpoint:
         self._next = next(self._accounts, None)
 
     def link_of(self, pubkey: bytes) -> tuple[ChainLink | None, list[bytes]]:
-        """The newest entry of this account then; and public keys passed over, which were there then.
+        """Return the newest entry of this account at that time, and the public keys skipped on the way.
 
-        Asked in the order of the public keys, each once.
+        Call in the order of public keys, once for each.
         """
         passed: list[bytes] = []
         while self._next is not None and self._next[0] < pubkey:
@@ -204,7 +206,7 @@ class CoveredDeposits:
         self._asked: tuple[bytes, ChainLink | None] = b"", None
 
     async def has(self, pubkey: bytes, operation: bytes) -> bool:
-        """Asked in the order of the public keys."""
+        """Return whether the checkpoint covers this deposit. Call in the order of public keys."""
         if self._asked[0] != pubkey:
             self._asked = pubkey, self._checkpoint.link_of(pubkey)[0]
         link = self._asked[1]

@@ -36,11 +36,11 @@ from actors.identity.credentials import key_prefix
 
 
 class Adoption(NamedTuple):
-    """Either a refusal, or the keys to record, each after the one that it was made from, and the unit that they cost.
-    Neither: the child is a key already.
+    """Decision about a child key: a refusal, or the keys to record and the rate unit that they cost.
 
-    is_lasting: the text is refused wherever it comes from. lacks_room: there are too many children. path: of the child;
-    the figures of it are told with a refusal.
+    Neither: the child is already a key. The keys are ordered, each after the key it was made from. is_lasting: the text
+    is refused from every address and at any time. lacks_room: there are too many children. path: of the child; a
+    refusal tells its figures.
     """
 
     refusal: Err | None = None
@@ -52,24 +52,24 @@ class Adoption(NamedTuple):
 
 
 _BAD_TEXT = Adoption(Err.AUTH_FAILED, is_lasting=True)
-_NO_ROOM = Adoption(Err.AUTH_FAILED, is_lasting=True, lacks_room=True)  # For good: no child is ever forgotten.
-_NOT_NOW = Adoption(Err.AUTH_FAILED)  # By another address, or later, the same text may be good.
+_NO_ROOM = Adoption(Err.AUTH_FAILED, is_lasting=True, lacks_room=True)  # Lasting, because no child is ever forgotten.
+_NOT_NOW = Adoption(Err.AUTH_FAILED)  # Not lasting: the same text may be accepted from another address, or later.
 
 
 def decide_adoption(account: Account, child: ChildKey, proof: KeyProof, moment: Moment) -> Adoption:
-    """The checks that need no signature come first, so that made-up texts cost little."""
+    """Decide whether the child becomes a key. Checks without a signature come first, so that made-up texts cost little."""
     keys, now = account.keys, moment.wall_ms // 1000
     root = keys.by_root.get(child.root)
     if root is None:
         return _BAD_TEXT
     known = [keys.by_block[block.id] for block in child.blocks if block.id in keys.by_block]
-    fresh = child.blocks[len(known) :]  # A block is recorded with all before it.
+    fresh = child.blocks[len(known) :]  # A block is recorded together with all blocks before it.
     above: Path = (*reversed(known), root)
     last = above[0].profile
     if not fresh and last.key_hash == proof.key_hash:
         return Adoption()
     if not fresh and last.key_hash != last.block:
-        return _BAD_TEXT  # This block was presented with another text before.
+        return _BAD_TEXT  # This block was presented earlier with another text.
     if not may_use(above, proof, now) or not may_sign(root, child.root, now):
         return _NOT_NOW
     if not keys.has_room(root, len(fresh)):
@@ -84,7 +84,7 @@ def decide_adoption(account: Account, child: ChildKey, proof: KeyProof, moment: 
     if refusal is not None:
         return Adoption(refusal, path=path)
     profiles = tuple(key.profile for key in reversed(made)) or (_presented(last, proof),)
-    # Like the unit of a call without a hold: it ends with its second.
+    # As the unit of a call without a hold, it ends with its second.
     payer = number_of(above) if fresh else last.parent
     unit = Admitted(b"", moment.steady, now, 1, (), moment.steady, None, key=payer)
     return Adoption(path=path, profiles=profiles, unit=unit)
@@ -93,7 +93,7 @@ def decide_adoption(account: Account, child: ChildKey, proof: KeyProof, moment: 
 def _made(
     account: Account, fresh: tuple[ChildBlock, ...], above: Path, proof: KeyProof, now: int
 ) -> list[NamedKey] | None:
-    """The keys that these blocks become, the last one first. None: one was not made so."""
+    """Return the keys that these blocks become, the last one first. None: a signature or limit is invalid."""
     number, parent = account.keys.last_number, number_of(above)
     made: list[NamedKey] = []
     for block in fresh:
@@ -113,7 +113,7 @@ def _made(
             signed_by=block.signed_by,
             block=block.id,
         )
-        # One between is known by its block until somebody presents it.
+        # An intermediate key is known only by its block until somebody presents its text.
         made.insert(0, new_key(StoredKey(_presented(profile, proof) if block is fresh[-1] else profile, KeySpending())))
         parent = number
     return made
@@ -124,7 +124,7 @@ def _presented(profile: KeyProfile, proof: KeyProof) -> KeyProfile:
 
 
 def _refusal(account: Account, path: Path, moment: Moment) -> Err | None:
-    """Why no call with this key could begin now, in the order in which admission.py judges calls."""
+    """Return why no call with this key could begin now, or None. The order is that of admission.py."""
     second = moment.wall_ms // 1000
     if account.profile.status != ACTIVE:
         return Err.METHOD_NOT_ALLOWED

@@ -1,7 +1,7 @@
-"""Takes a child key up when it is presented for the first time: from then on it is a key of its account as others are.
+"""Records a child key when it is presented for the first time; from then on it is a key of its account like others.
 
 Implements: decisions, "Named keys". A shell: child_admission.py decides. A child gets its number before its first call
-begins, and durably: a successor that did not know the number could hold nobody to a budget.
+begins, and durably: a successor that did not know the number could not enforce a budget.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 
 
 _DETAILS = {Err.METHOD_NOT_ALLOWED: "this account is suspended"}
-_REFUSED = b"child"  # Before the hash of a text: its names among what is unknown.
+_REFUSED = b"child"  # Prefix of a refused text's hash, in the map of unknown keys.
 
 
 class ChildRefused(NamedTuple):
-    """A child of this account is not taken up now. path: of which the figures are told."""
+    """The child key cannot be recorded now. path: of the key whose figures the refusal tells."""
 
     refusal: Refusal
     account: Account
@@ -40,10 +40,10 @@ class ChildAdoption:
         self._under_way: dict[KeyProof, asyncio.Task[Adopted]] = {}
 
     async def adopt(self, proof: KeyProof) -> Adopted:
-        """The account of this child, which is a key of it now. None: it is none of ours, or not good here and now; what
-        is wrong with the text alone is remembered for a while. Raises OwnerUnavailable.
+        """Record the child key, and return its account. None: no account has the key, or it is not valid from this
+        address now; a fault of the text alone is remembered for a while. Raises OwnerUnavailable.
 
-        Requests of the same client with the same text share one check, however many wait.
+        Requests of the same client with the same text share one check.
         """
         name = _REFUSED + proof.key_hash
         if self._activations.is_unknown(name):
@@ -57,7 +57,8 @@ class ChildAdoption:
     def _ended(self, proof: KeyProof, task: "asyncio.Task[Adopted]") -> None:
         del self._under_way[proof]
         if not task.cancelled():
-            task.exception()  # Callers that wait raise it; without callers it needs no warning.
+            # Marks the exception as retrieved: waiting callers raise it, and without callers it needs no warning.
+            task.exception()
 
     async def _adopt(self, proof: KeyProof, name: bytes) -> Adopted:
         child = read_child(proof.child)
@@ -66,7 +67,7 @@ class ChildAdoption:
             self._activations.remember_unknown(name)
             return None
         if self._activations.is_unknown(name):
-            return None  # The same text, from another address, was refused meanwhile.
+            return None  # The same text was refused in the meantime, from another address.
         # The turn: nothing is awaited from here until all its blocks are recorded.
         self._activations.check_current(account)
         adoption = self._decide(account, child, proof)
@@ -80,7 +81,7 @@ class ChildAdoption:
         written = self._record(account, adoption)
         if written is not None:
             await asyncio.shield(written)
-        else:  # Another request takes it up at the same time.
+        else:  # Another request records the child at the same time.
             await self._activations.until_written(account.pubkey)
         self._activations.know_key(account, proof.key_hash)
         return account

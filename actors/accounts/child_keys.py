@@ -1,13 +1,13 @@
-"""Keys that whoever holds a named key makes from it, offline: their form, and the check that they were made so.
+"""Child keys, which the holder of a named key makes from it offline: their form and their verification.
 
 Implements: decisions, "Named keys" (the scheme, after Biscuit's: a chain of blocks, each signed by the block before).
-Pure. Not here: making one, which is the holder's (`ledger_gateway/keys.py`); what its limits mean (named_keys.py).
+Pure. Not here: making one (`ledger_gateway/keys.py`); what its limits mean (named_keys.py).
 
 The text is `srpc_live_` and base64url, without padding, of: 8 routing bytes of the account; the public key of the named
 key; blocks; the seed of the last block's key. A block is the length of its limits (two bytes, the higher one first),
 its limits as JSON, its public key, and the signature by the key before it over `ledger-gateway key block`, a zero byte,
-the public key before, its own public key, and its limits. The named key's own seed is SHA-256 of
-`ledger-gateway key root`, a zero byte, and its text.
+the public key before, its own public key, and its limits. The named key's own seed is SHA-256 of `ledger-gateway key
+root`, a zero byte, and its text.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ _ROOT, _BLOCK, _NAME = b"ledger-gateway key root\0", b"ledger-gateway key block\
 
 
 class ChildLimits(KeyLimits, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The limits of one child. A field that is not known here is refused: a limit that is not kept would be none."""
+    """Limits of one child. An unknown field is refused, because a limit that cannot be enforced protects nobody."""
 
     name: str = "child"
 
 
 class ChildBlock(NamedTuple):
-    """One block of a text, of which only the form is known. told: its limits as JSON. signed_by: public key of the
-    block before. id: names this block, with all before it, among all keys."""
+    """One block of a text; only its form has been checked. told: its limits as JSON. signed_by: public key of the block
+    before. id: identifies this block and all blocks before it, among all keys."""
 
     told: bytes
     public: bytes
@@ -45,7 +45,7 @@ class ChildBlock(NamedTuple):
     id: bytes
 
     def proven_limits(self) -> ChildLimits | None:
-        """The limits, once the signature is checked. None: the signature does not hold, or a limit is not known."""
+        """Verify the signature and return the limits. None: the signature is invalid, or a limit is unknown."""
         if not _holds(self.signed_by, _BLOCK + self.signed_by + self.public + self.told, self.signature):
             return None
         try:
@@ -56,8 +56,9 @@ class ChildBlock(NamedTuple):
 
 
 class ChildKey(NamedTuple):
-    """A text whose form is right. Nothing of it is proven yet. blocks: the first one first, 1 to LEVELS_MAX. seed: of
-    the key of the last block."""
+    """A text whose form is right; nothing in it is verified yet.
+
+    blocks: in order, 1 to LEVELS_MAX. seed: of the key of the last block."""
 
     routing: bytes
     root: bytes
@@ -70,12 +71,12 @@ class ChildKey(NamedTuple):
 
 
 def root_public(text: str) -> bytes:
-    """The public key of a named key, by which what was made from it is checked. It tells nothing of the text."""
+    """Return the public key of a named key, which verifies its children. It reveals nothing of the text."""
     return bytes(SigningKey(hashlib.sha256(_ROOT + text.encode()).digest()).verify_key)
 
 
 def read_child(text: str) -> ChildKey | None:
-    """None: the text is none of a child. No signature is checked here."""
+    """Parse a child key's text. None: the text is not a child key. Verifies no signature."""
     try:
         raw = urlsafe_b64decode(text.removeprefix(KEY_PREFIX) + "=" * (-(len(text) - len(KEY_PREFIX)) % 4))
     except ValueError:
@@ -87,7 +88,7 @@ def read_child(text: str) -> ChildKey | None:
 
 
 def _blocks(root: bytes, chain: bytes) -> tuple[ChildBlock, ...]:
-    """Empty: these bytes are no blocks, or more than LEVELS_MAX."""
+    """Parse the blocks. Empty: the bytes are malformed, or there are more than LEVELS_MAX blocks."""
     named, before, at = hashlib.sha256(_NAME + root), root, 0
     blocks: list[ChildBlock] = []
     while at < len(chain):

@@ -2,10 +2,11 @@
 
 Implements: api.AccountsClient over hot links (hold, settle, void, delivered, the time of streams) and ordinary actor
 calls (commands).
-Not here: any rule about credits; the owner decides. What is kept of each owner: owner_link.py.
+Not here: any rule about credits; the owner decides. State kept for each owner: owner_link.py.
 
-Accounts move from owner to owner while calls run. An owner that does not have a shard answers "ask again"; the table of
-the owners is read then, and every ROUTES_SECONDS, and what has no answer yet goes to the owner that it names.
+Accounts move from owner to owner while calls run. An owner that does not have a shard answers "ask again"; the client
+then reads the table of the owners (also every ROUTES_SECONDS), and sends unanswered requests to the owner that it
+names.
 """
 
 import asyncio
@@ -59,15 +60,16 @@ from actors.hotlink.replica import LinkFull, LinkGivenUp, LinkTimeout
 
 logger = logging.getLogger(__name__)
 
-ROUTES_SECONDS = 2.0  # An owner waits 10 s for a replica to say what is undelivered of shards that have moved.
-_REROUTE_SECONDS = 0.02  # Between two looks at the table while an owner answers "ask again".
-_MOVED_SECONDS = 4.0  # How long a command waits for its shard to be served.
+# Less than the 10 s that an owner waits for a replica to report undelivered charges of moved shards.
+ROUTES_SECONDS = 2.0
+_REROUTE_SECONDS = 0.02  # Interval of reading the table while an owner answers "ask again".
+_MOVED_SECONDS = 4.0  # How long a command waits until an owner serves its shard.
 _ROUTES_WAIT_SECONDS = 2.0
 _VOID_WAIT_MS = 30_000
 _CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _VOID_PAUSE_SECONDS = 1.0
 _NO_REPLY = (LinkFull, LinkGivenUp, LinkTimeout)
-_FORGET_TRIES = 3  # A hold that nobody uses expires by itself; a void only ends it earlier.
+_FORGET_TRIES = 3  # An unused hold expires by itself; a void only ends it earlier.
 
 
 def find_owner(index: int) -> hosting.Reference:
@@ -87,12 +89,13 @@ class ShardedAccounts:
         clock: Clock | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """replica: the eight bytes that this process's operation ids begin with, until it has to start over."""
+        """replica: eight bytes that the operation ids of this process begin with, until start_over."""
         self.replica, self._random_bytes, self._find = replica, random_bytes, find
         self._clock = clock or SystemClock()
         self._monotonic = self._clock.monotonic
-        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()  # As `committing` found them last.
-        self.on_start_over: Callable[[bytes], None] | None = None  # Told the replica id that goes on from here.
+        # As the last call of `committing` found them.
+        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()
+        self.on_start_over: Callable[[bytes], None] | None = None  # Called with the new replica id after start_over.
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
         self._hold_wait_ms = config.gateway.hold_wait_ms
@@ -106,14 +109,14 @@ class ShardedAccounts:
         self._is_started = False
 
     def start(self) -> None:
-        """Connect. Without it only commands are carried, by ordinary actor calls."""
+        """Connect the links. Before it only commands work, by ordinary actor calls."""
         self._is_started = True
         for owner in self._owners.values():
             owner.start()
         self._background.repeat(self._read_routes, ROUTES_SECONDS)
 
     async def stop(self) -> None:
-        """Send the last notices of delivery, and give voids under way two seconds; remaining holds expire."""
+        """Send the last notices of delivery, and give running voids two seconds; remaining holds expire."""
         notices = [notice for owner in self._owners.values() for notice in owner.last_words()]
         await asyncio.wait([*notices, asyncio.create_task(self._voids.finish())], timeout=2)
         for background in (self._voids, self._background, self._reading):
@@ -122,8 +125,8 @@ class ShardedAccounts:
             await owner.stop()
 
     async def connected(self) -> None:
-        """Wait until the owners are known and every link is connected, a few seconds at most: a replica starts without
-        its owners too."""
+        """Wait until the owners are known and every link is connected, a few seconds at most: a replica also starts
+        without owners."""
         for _ in range(_CONNECT_STEPS_MAX):
             if self._routes.are_read and self.reachable:
                 return
@@ -138,7 +141,7 @@ class ShardedAccounts:
     async def committing(self) -> bool:
         """Whether at least half of the owners are linked, answer, and committed their last group.
 
-        Afterwards `owners_away` has the numbers of the others. Their accounts alone are refused.
+        Sets `owners_away` to the indexes of the others; only their accounts are refused.
         """
         numbers = sorted(self._routes.used)
         owners = [self._owner(number) for number in numbers]
@@ -203,7 +206,7 @@ class ShardedAccounts:
         self._voids.start(self._void(request, None))
 
     def may_leave(self, charge: SettleRequest) -> bool:
-        # On the way of every answer: one comparison of bytes and one of times.
+        # On the path of every answer, so kept to one comparison of bytes and one of times.
         link = self._of(charge.pubkey).link
         return link.heard_until > self._monotonic() and charge.operation[:REPLICA_ID_BYTES] == self.replica
 
@@ -224,10 +227,10 @@ class ShardedAccounts:
             self.start_over()
 
     def start_over(self) -> None:
-        """Go on under a fresh id, at all owners."""
+        """Continue under a new replica id at all owners."""
         self.replica = new_replica_id(self._random_bytes(REPLICA_ID_BYTES))
         for owner in self._owners.values():
-            owner.undelivered.clear()  # None of these answers leaves any more; each charge is voided.
+            owner.undelivered.clear()  # None of these answers leaves any more, so each charge is voided.
         logger.error(
             "an owner has given this replica up, because it was out of touch for too long; its unfinished calls cost "
             "nothing and are answered with 503, and it starts over as replica %s",
@@ -302,7 +305,7 @@ class ShardedAccounts:
         return owner
 
     def reroute(self) -> None:
-        """An owner does not have what it was asked for, or does not answer: read the table of the owners soon."""
+        """Read the table of the owners soon, because an owner lacks a shard or does not answer."""
         if not self._reading:
             self._reading.start(self._rerouted())
 
@@ -311,7 +314,7 @@ class ShardedAccounts:
         await self._read_routes()
 
     async def _read_routes(self) -> None:
-        """Ask one owner after the other until one answers, and send what has moved to whoever has it now."""
+        """Ask the owners one after the other until one answers, then resend requests whose shard has moved."""
         for index in sorted({0, 1, *self._routes.used}):
             try:
                 handle = self._owner(index).handle
@@ -327,7 +330,8 @@ class ShardedAccounts:
         if not gaining:
             return
         for index in gaining:
-            # What it answered so far says nothing of the accounts that it has got: they may have been given up before.
+            # Its earlier answers say nothing about accounts that it has just taken over; they may have been lost
+            # before.
             self._owner(index).link.distrust()
         for index, owner in list(self._owners.items()):
             self._move_what_left(index, owner)
@@ -357,7 +361,7 @@ class ShardedAccounts:
         return OwnerUnavailable(str(error) or "too many calls wait for this owner")
 
     def _forget(self, request: HoldRequest) -> None:
-        """Void holds that nobody will use, so that the customer has the credits before the holds expire.
+        """Void unused holds, so that the customer gets the credits back before the holds expire.
 
         Only a wallet's proof names its account. The account of a key or a session is not known here, so its holds are
         left to their expiry.
@@ -370,7 +374,9 @@ class ShardedAccounts:
                 self._voids.start(self._void(void, _FORGET_TRIES))
 
     async def _void(self, request: SettleRequest, tries: int | None) -> None:
-        """tries None: until it succeeds, because a charge for an answer that never left must not stay."""
+        """Void the operation. tries None: retry until it succeeds, because a charge for an answer that never left must
+        not stay.
+        """
         while tries is None or tries > 0:
             try:
                 await self._of(request.pubkey).sent(VOID, request, _VOID_WAIT_MS)

@@ -1,4 +1,4 @@
-"""Looks up keys in the store, in one query for all callers that wait at the same time.
+"""Looks keys up in the store, with one query for all waiting callers.
 
 Implements: hundreds of deposits a second after an outage; many settles at once that reach a fresh owner. A shell.
 Callers do not join a query that has already started: its answer may be older than what they know.
@@ -15,7 +15,9 @@ Found = TypeVar("Found")
 
 
 class CoalescedLookup(Generic[Key, Found]):
-    """ask: gives what the store has of these keys, without those that it does not have."""
+    """Looks up keys for several callers at once. ask: queries the store for these keys; missing keys are not in its
+    result.
+    """
 
     def __init__(self, ask: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Found]]]) -> None:
         self._ask_store = ask
@@ -23,7 +25,7 @@ class CoalescedLookup(Generic[Key, Found]):
         self._task: asyncio.Task[None] | None = None
 
     async def find(self, key: Key) -> Found | None:
-        """Raises whatever the query raises."""
+        """Return the value of the key, or None. Raises whatever the query raises."""
         future = self._waiting.get(key)
         if future is None:
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
@@ -40,7 +42,8 @@ class CoalescedLookup(Generic[Key, Found]):
             except Exception as error:  # noqa: BLE001 - each caller gets it, whatever it is; the task must go on.
                 for _, future in asked:
                     future.set_exception(error)
-                    future.exception()  # Marks it as seen, so that a caller that left causes no warning.
+                    # Marks the exception as retrieved, so that a cancelled caller causes no warning.
+                    future.exception()
             else:
                 for key, future in asked:
                     future.set_result(found.get(key))

@@ -1,4 +1,4 @@
-"""Carries commands out: everything that is asked of an account, except what the hot link carries.
+"""Carries out the commands to an account: everything except the messages of the hot link.
 
 Implements: interface, "Account endpoints" and "Session endpoints"; decisions, account status, ledger type `adjustment`
 and money rules 5, 9 and 11. A shell: it waits, stores and shapes replies; core.py and referrals.py decide,
@@ -62,8 +62,8 @@ from actors.units import VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)
 
-LISTS_MAX = 1  # Lists of accounts at one owner: each may read all accounts, while listings of customers wait.
-LIST_SECONDS_MAX = 4.0  # A list of a million accounts takes one or two.
+LISTS_MAX = 1  # Concurrent lists of accounts: each may read all accounts, and customers' listings wait for it.
+LIST_SECONDS_MAX = 4.0  # A list of a million accounts takes one or two seconds.
 _TOO_MANY_LISTS = "another list of accounts is being made; ask again in some seconds"
 _LATE_LIST = (
     f"the list of accounts could not be read within {LIST_SECONDS_MAX:.0f} seconds; ask again, for a public key or a "
@@ -74,8 +74,10 @@ Reply = api.OwnerReply[Any]
 
 
 class Commands:
-    """challenge_seconds: how long a sign-in challenge is good; the gateway made it. sealing: makes statements;
-    None: none are made here."""
+    """Carries out commands.
+
+    challenge_seconds: how long a sign-in challenge of the gateway is valid. sealing: makes statements; None: no
+    statements are made."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class Commands:
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
     async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
-        """Carry one command out. A store that is away is a refusal like others: the command may be sent again."""
+        """Carry one command out. An unavailable store is a refusal: the client may send the command again."""
         mistake = mistake_in(command)
         if mistake is not None:
             return api.refused(Err.INVALID_REQUEST, mistake)
@@ -125,7 +127,7 @@ class Commands:
                 del self._under_way[shard]
 
     def is_busy(self, shards: Collection[VirtualShard]) -> bool:
-        """Whether commands for one of these shards are being carried out."""
+        """Return whether a command for one of these shards is running."""
         return any(shard in self._under_way for shard in shards)
 
     async def _answered(self, command: api.Command[Any]) -> Reply:
@@ -138,7 +140,7 @@ class Commands:
             return api.refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
 
     async def ask_many(self, commands: Sequence[api.Command[api.Value]]) -> list[api.OwnerReply[api.Value]]:
-        """As `ask` for each; those of one account in the order given."""
+        """As `ask`, for several commands; those of one account run in the order given."""
         return list(await asyncio.gather(*map(self.ask, commands)))
 
     async def _carry_out(self, command: api.Command[Any]) -> Reply:
@@ -204,11 +206,12 @@ class Commands:
             return api.refused(Err.AUTH_FAILED, "an API key is issued to a wallet signature only")
         account = await self._activations.load(proof.pubkey)
         referral = await self._find_referral(ref_code) if account is None else None
-        # Before anything is opened: a request that may be a replay leaves nothing behind.
+        # Checked before anything is opened, so that a replayed request leaves no trace.
         refusal = await self._reading.refused_nonce(account, proof)
         if refusal is not None:
             return refusal
-        account = await self._activations.load(proof.pubkey)  # It may have been opened or dropped meanwhile.
+        # The account may have been opened or evicted during the await.
+        account = await self._activations.load(proof.pubkey)
         if account is None:
             account = self._activations.open_account(proof.pubkey, referral)
         self._activations.check_current(account)
@@ -217,7 +220,7 @@ class Commands:
         return self._reading.reply(account, text)
 
     async def _find_referral(self, ref_code: str | None) -> Referral | None:
-        """Unknown codes are ignored silently."""
+        """Return the referral; unknown codes are ignored."""
         code = usable_ref_code(ref_code)
         return None if code is None else await self._store.find_referral(code)
 
@@ -246,7 +249,8 @@ class Commands:
         await sessions.close(proof.token_hash)
         account = None
         if pubkey is not None:
-            with contextlib.suppress(api.OwnerUnavailable):  # The session has ended, with or without figures to tell.
+            # The session has ended, whether or not there are figures to tell.
+            with contextlib.suppress(api.OwnerUnavailable):
                 account = await self._activations.peek(pubkey)
         return api.OwnerReply(True) if account is None else self._reading.reply(account, True)
 
@@ -266,8 +270,9 @@ class Commands:
                 return api.refused(Err.ACCOUNT_NOT_FOUND)
             account, opened = self._activations.open_account(pubkey), True
         if self._commits.generation != generation:
-            raise api.OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
-        # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
+            # A write may have completed since the store was read.
+            raise api.OwnerUnavailable("the ledger did not commit")
+        # Of two simultaneous requests the other may be decided but not written since the store was asked.
         earlier = mark.amount if mark is not None else adjusted_before(account, operation)
         if earlier is not None:
             reply = self._reading.reply(account, api.Adjustment(pubkey, earlier, account.purse.balance, True))

@@ -1,14 +1,14 @@
-"""Group commit: what gathers while one write is on its way is the next one.
+"""Group commit: entries that arrive during a write form the next group.
 
 Implements: money rules 2, 5, 9 and 12; threats 20, 21, 40, 41 and 44.
 A shell: no rule about credits lives here. One write is in flight at a time, so groups reach the ledger in the order in
 which they were decided.
 
-What happens when the store does not commit: memory is ahead of the ledger then, so every account in the failed group
-and in the one that gathered behind it is forgotten, and all who wait are told that their answer is unknown. Then the
-shard takes its own shards over once more. That orders everything: a write whose end is unknown has been made by the
-time the new epoch is given, or can never be made. Only then are accounts loaded again and calls admitted, by
-themselves and without a restart. A shard whose shards have another owner stops for good.
+When the store does not commit, memory is ahead of the ledger. Then every account in the failed group and in the next
+one is dropped from memory, and all waiting callers learn that their outcome is unknown. Then the owner takes its own
+shards over once more, with a new epoch. a write whose end is unknown has been made by the time the new epoch is given,
+or can never be made. Only then are accounts loaded again and calls admitted, without a restart. An owner whose shards
+belong to another owner stops for good.
 """
 
 import asyncio
@@ -33,30 +33,30 @@ from actors.units import VirtualShard
 logger = logging.getLogger(__name__)
 
 GATHERED_MAX = (
-    20_000  # Entries that wait for the write in flight. Beyond it no call is admitted; what is held still ends.
+    20_000  # Entries that may wait behind a write. Beyond it no call is admitted; existing holds can still end.
 )
-SLOW_SECONDS = 3  # A write that takes so long means that the store is not committing: nothing more is admitted.
-BEAT_SECONDS = 1.0  # How long an idle shard may not know that its store is away or its shards are another's.
+SLOW_SECONDS = 3  # A write longer than this means that the store is not committing: no call is admitted.
+BEAT_SECONDS = 1.0  # Interval at which an idle owner checks that its store answers and its shards are still its own.
 # A write costs 0.4 ms of processor time before its first entry, here and at the server, and 8 us for each entry. So a
-# group waits for calls that are likely to come, in small steps and while they keep coming.
+# group waits for calls that are likely to join it, in small steps and while they keep coming.
 LINGER_SECONDS = 0.001
 _LINGER_STEPS_MAX = 4
 _MANY_ACCOUNTS = 8
-_LARGE_GROUP_ENTRIES = 8  # After a group of this size the next one always waits: its calls come in bursts.
+_LARGE_GROUP_ENTRIES = 8  # After a group of this size the next group always waits, because calls come in bursts.
 _SKIPPED_MAX = 64
 _ENTRY_LABELS = {int(kind): (kind.name.lower(),) for kind in EntryType}
 _RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class _Group:
-    """One write being gathered: its future is done when it is durable, and shared by all who wait for it."""
+    """One group being gathered. All its callers share the future, which is done when the group is durable."""
 
     __slots__ = ("accounts", "future", "is_wanted", "write")
 
     def __init__(self) -> None:
         self.write = Write()
         self.accounts: dict[bytes, Account] = {}
-        self.is_wanted = False  # To be written even without an event, for the lists of undelivered charges.
+        self.is_wanted = False  # True: write the group even without an event, for the lists of undelivered charges.
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(_retrieve)
 
@@ -68,8 +68,10 @@ class _Adoption(NamedTuple):
 
 
 class GroupCommit:
-    """forget: called with the accounts whose memory must be dropped. undelivered: written with each group. told: called
-    with entries that have become durable."""
+    """Writes groups of events.
+
+    forget: called with the accounts that must be dropped from memory. undelivered: lists written with each group. told:
+    called with entries that became durable."""
 
     def __init__(
         self,
@@ -90,20 +92,20 @@ class GroupCommit:
         self._forget, self._sleep = forget, sleep
         self._metrics = metrics or Metrics()
         self._metrics.watch("entries_waiting", "Ledger entries that wait for the next commit.", lambda: self.gathered)
-        self.epoch = self.generation = 0  # generation: how often memory was dropped because the ledger did not commit.
+        self.epoch = self.generation = 0  # generation: how often memory was dropped after a failed commit.
         self._adopting: list[_Adoption] = []
-        self.inherited = False  # Somebody else had one of the shards before.
-        self.open = False  # Committing, as far as is known.
+        self.inherited = False  # True: one of the shards had another owner before.
+        self.open = False  # False while the store is known not to commit.
         self.fenced = False
-        self.closed: asyncio.Future[None]  # Failed already; handed out while not open.
+        self.closed: asyncio.Future[None]  # A failed future, handed out while `open` is False.
         self._gathering: _Group
         self._flying: _Group | None = None
         self._flying_since = 0
-        self._latest: dict[bytes, Account] = {}  # Accounts of the group before.
+        self._latest: dict[bytes, Account] = {}  # Accounts of the previous group.
         self._latest_entries = 0
-        self._lingering: asyncio.Future[None] | None = None  # Done when there is nothing more to wait for.
+        self._lingering: asyncio.Future[None] | None = None  # Done when the group need not wait any longer.
         self._to_skip = self._skipped = (
-            0  # Groups that do not linger, as it was in vain before; those that did not yet.
+            0  # Groups that shall not linger, because lingering was in vain; and how many of them are left.
         )
         self._wake = asyncio.Event()
         self._beat_due = self._distrusted = False
@@ -111,7 +113,7 @@ class GroupCommit:
         self._beat: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Take the shards over, whoever had them. Raises StoreUnavailable."""
+        """Take the shards over from any former owner. Raises StoreUnavailable."""
         self._gathering = _Group()
         self.closed = asyncio.get_running_loop().create_future()
         self.closed.add_done_callback(_retrieve)
@@ -119,7 +121,7 @@ class GroupCommit:
         await self._store.prepare(self._clock.now_ms())
         self.inherited = await self._store.has_owner(self._held.all)
         self.epoch = await self._store.take_over(self._owner, self._held.all, False)
-        await self._ask_owner()  # Nothing is decided before the database's time is known.
+        await self._ask_owner()  # The database's time must be known before the first decision.
         if self._clock.doubt is not None:
             await self._store.prepare(self._clock.now_ms())
         self.open = True
@@ -127,7 +129,7 @@ class GroupCommit:
         self._schedule_beat()
 
     async def stop(self) -> None:
-        """Write what gathered, and the lists of undelivered charges, then end."""
+        """Write the gathered group and the lists of undelivered charges, then end."""
         if self._beat is not None:
             self._beat.cancel()
         last = self.listed() if self._undelivered.is_changed else self.pending()
@@ -139,7 +141,7 @@ class GroupCommit:
         self.open = False
 
     def admits(self, steady: int) -> bool:
-        """Whether a call admitted now could be recorded (money rule 9)."""
+        """Return whether a call admitted now could be recorded (money rule 9)."""
         return (
             self.open
             and len(self._gathering.write.entries) < GATHERED_MAX
@@ -147,7 +149,7 @@ class GroupCommit:
         )
 
     def record(self, account: Account, event: Event) -> "asyncio.Future[None]":
-        """Take an event that was just applied into the gathering group. The future is the group's."""
+        """Add an event, which was just applied, to the gathering group. Returns the group's future."""
         group = self._gathering
         written = group.write.add(account, event, 0 if type(event) is Moved else self._clock.now_ms())
         assert written, event
@@ -161,15 +163,17 @@ class GroupCommit:
         return group.future
 
     def pending(self, pubkey: bytes | None = None) -> "asyncio.Future[None] | None":
-        """Done when all that is decided so far (of this account) is durable; None when it is already."""
+        """Return a future that is done when all decisions so far (of this account) are durable; None when they are
+        already.
+        """
         for group in (self._gathering, self._flying):
             if group is not None and (pubkey in group.accounts if pubkey is not None else group.accounts):
                 return group.future
         return None
 
     def listed(self) -> "asyncio.Future[None]":
-        """Done when the ledger's database has the lists of undelivered charges as they are now, by a group of their own
-        if no other comes."""
+        """Return a future that is done when the current lists of undelivered charges are durable. They get a group of
+        their own if no other follows."""
         if not self.open:
             return self.closed
         self._gathering.is_wanted = True
@@ -181,8 +185,10 @@ class GroupCommit:
         return len(self._gathering.write.entries)
 
     def distrust(self, account: Account) -> None:
-        """An invariant of this account broke in the middle of a turn. Like a failed write: what was not on its way yet
-        is dropped, and everything goes on from the ledger; what is on its way was decided before, and stands."""
+        """Drop an account whose invariant broke in the middle of a turn.
+
+        As after a failed write, the events not yet sent are dropped, and work continues from the ledger. Events already
+        sent were decided earlier, and stand."""
         logger.exception("account %s broke an invariant", account.pubkey.hex())
         self.open, self._distrusted = False, True
         group, self._gathering = self._gathering, _Group()
@@ -191,7 +197,7 @@ class GroupCommit:
         self._wake.set()
 
     async def confirm(self) -> int:
-        """The epoch, once the store has said that the shards are still ours. Raises OwnerUnavailable."""
+        """Return the epoch, after the store confirmed that the shards are still this owner's. Raises OwnerUnavailable."""
         epoch = self.epoch
         try:
             await self._store.check_owner(epoch, self._held.all)
@@ -200,7 +206,9 @@ class GroupCommit:
         return epoch
 
     async def beat(self) -> None:
-        """Ask the store whether the shards are still ours, and its time; recover when it does not answer."""
+        """Check that the shards are still this owner's, and read the store's time; recover when the store does not
+        answer.
+        """
         try:
             await self._ask_owner()
         except Fenced:
@@ -229,8 +237,9 @@ class GroupCommit:
                 self._schedule_beat()
 
     async def adopt(self, shards: Sequence[VirtualShard], by: Giver) -> None:
-        """Become the owner of these shards too, between two groups, with the next epoch for all. Raises NotGiven when
-        they are not where their giver left them, and OwnerUnavailable."""
+        """Take these shards too, between two groups, with the next epoch for all shards.
+
+        Raises NotGiven when they are not where their giver left them, and OwnerUnavailable."""
         if not self.open:
             raise OwnerUnavailable("the ledger is not committing")
         adoption = _Adoption(shards, by, asyncio.get_running_loop().create_future())
@@ -259,9 +268,9 @@ class GroupCommit:
             done.set_result(None)
 
     async def _linger(self) -> None:
-        """Wait while calls are likely to come that can join this group. A caller who is alone never waits.
+        """Wait while more calls are likely to join this group. A lone caller never waits.
 
-        After a small group for which nobody came, some groups do not wait: twice as many each time.
+        After a small group that waited in vain, some groups do not wait: twice as many each time.
         """
         if self._skipped < self._to_skip and self._latest_entries < _LARGE_GROUP_ENTRIES:
             self._skipped += 1
@@ -285,11 +294,14 @@ class GroupCommit:
         self._to_skip = 0 if gathered > before else min(2 * self._to_skip + 1, _SKIPPED_MAX)
 
     def _others_are_likely(self) -> bool:
-        """Whether an account of this group or the one before has a call under way, or many accounts wrote together."""
+        """Return whether an account of this group or the one before has a running call, or many accounts wrote
+        together.
+        """
         if len(self._latest) >= _MANY_ACCOUNTS:
             return True
         for accounts in (self._gathering.accounts, self._latest):
-            for account in accounts.values():  # A generator would cost more than its question, for every commit.
+            # A loop, because a generator costs more than the check itself, on every commit.
+            for account in accounts.values():
                 if account.holds:
                     return True
         return False
@@ -326,9 +338,10 @@ class GroupCommit:
     def _cut(self, group: _Group) -> None:
         write = group.write
         write.cut(group.accounts)
-        write.shards = write.shards or set(self._held.all[:1])  # A group without accounts still needs an owner.
+        # A group without accounts still has to name a shard of the owner.
+        write.shards = write.shards or set(self._held.all[:1])
         write.place = self._place
-        # A group of one entry has a way of its own, which takes one list; other lists wait for the next group.
+        # A group of one entry uses a statement that takes one list; other lists wait for the next group.
         is_single = len(write.entries) == 1 and not group.is_wanted
         replica = write.entries[0][1].operation[:REPLICA_ID_BYTES] if is_single else None
         write.undelivered = self._undelivered.cut(replica)
@@ -377,18 +390,18 @@ class GroupCommit:
     def _wake_for_beat(self) -> None:
         self._beat_due = True
         if self.open and self._undelivered.is_changed:
-            self._gathering.is_wanted = True  # No call came for a while: what was delivered since is written now.
+            self._gathering.is_wanted = True  # No call came for a while: write the deliveries reported since.
         self._wake.set()
 
 
 def _retrieve(future: "asyncio.Future[None]") -> None:
-    """An outcome that nobody waits for is not worth a warning of the event loop."""
+    """Mark the exception as retrieved, so that the event loop logs no warning for it."""
     if not future.cancelled():
         future.exception()
 
 
 def _count(metrics: Metrics, write: Write, seconds: float) -> None:
-    """Count a group that is durable now."""
+    """Count a durable group in the metrics."""
     metrics.commit_seconds.observe(seconds)
     metrics.commit_rows.observe(len(write.entries))
     for kind in {entry.type for _, entry, _ in write.entries}:

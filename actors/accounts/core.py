@@ -41,10 +41,10 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.stored import Past
 from actors.calls import Outcome, SettleRequest, with_key
 
-ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the operator's keyboard, not a grant.
+ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a larger amount is a typing mistake of the operator.
 
 
-Limit = int | msgspec.UnsetType | None  # Of an account. None: the default; UNSET: as it is.
+Limit = int | msgspec.UnsetType | None  # Limit of an account. None: the default; UNSET: unchanged.
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +59,7 @@ _OK, _REFUSED, _ASK_STORE = Settlement(True), Settlement(False), Settlement(None
 
 
 def is_due(account: Account, moment: Moment) -> bool:
-    """Whether a hold or a batch is past its time. Cheap: it runs before every decision."""
+    """Return whether a hold or a batch is past its time. Cheap, because it runs before every decision."""
     for hold in account.holds.values():
         if hold.expires_at <= moment.steady:
             return True
@@ -72,13 +72,13 @@ def decide_hold_expiry(account: Account, moment: Moment) -> tuple[HoldEnded, ...
     ended: list[HoldEnded] = []
     for operation, hold in account.holds.items():
         if hold.expires_at > moment.steady:
-            break  # Every hold lasts equally long: the rest are younger.
+            break  # Every hold lasts equally long, so the rest are younger.
         ended.append(HoldEnded(operation, moment.steady, expired=True))
     return tuple(ended)
 
 
 def decide_replica_gone(account: Account, replica: bytes, moment: Moment) -> tuple[HoldEnded, ...]:
-    """End every hold of a replica that is gone, as an expiry does: nothing else would end them.
+    """End every hold of a dead replica, as an expiry does: nothing else would end them.
 
     If the replica comes back and settles one of them, replicas.py refuses the settle.
     """
@@ -87,8 +87,10 @@ def decide_replica_gone(account: Account, replica: bytes, moment: Moment) -> tup
 
 
 def decide_credit_expiry(account: Account, moment: Moment, agreed_ms: int | None) -> tuple[Moved, ...]:
-    """agreed_ms: the time on which the clocks agree (ledger_time.py). None: nothing expires, because an expiry cannot
-    be undone; expired credits can be spent meanwhile."""
+    """Decide which batches expire.
+
+    agreed_ms: the time on which the clocks agree (ledger_time.py). None: nothing expires, because an expiry cannot be
+    undone; expired credits can be spent until then."""
     if agreed_ms is None:
         return ()
     moves = plan_expiry(account.purse, agreed_ms // 1000)
@@ -101,7 +103,7 @@ def decide_credit_expiry(account: Account, moment: Moment, agreed_ms: int | None
 
 
 def decide_settle(account: Account, request: SettleRequest, moment: Moment, asked_store: bool = False) -> Settlement:
-    """Post (charged above 0) or release. Idempotent: an operation that has ended gives the answer of its end.
+    """Post (charged above 0) or release. Idempotent: an ended operation gives its first answer again.
 
     A hold that this owner does not know (a predecessor granted it, or it expired) is posted under three conditions: the
     store says that its operation was never posted or voided, it is recent (`memory_seconds`), and the available
@@ -124,13 +126,13 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
             return _REFUSED
         path = account.keys.path(key)
         if key and not path:
-            return _REFUSED  # Its number never became durable: nobody could be held to its budget.
+            return _REFUSED  # The key's number never became durable, so its budget could not be enforced.
         if not 0 < charged <= request.ceiling or charged > credits_left(account, moment, path):
             return _REFUSED
     elif charged == 0:
         return Settlement(True, HoldEnded(operation, moment.steady))
     elif not 0 < charged <= hold.ceiling:
-        return _REFUSED  # A replica that charges more than its hold is broken; the customer does not pay.
+        return _REFUSED  # A replica that charges more than its hold has a fault; the customer does not pay for it.
     moves = plan_spend(account.purse, charged)
     what = operation, request.method, request.outcome, with_key(request.evidence, key)
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what, key=key))
@@ -138,7 +140,7 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
 
 def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment, asked_store: bool) -> Settlement:
     if end is End.POSTED and request.charged == 0:
-        return decide_void(account, request, moment, asked_store)  # It was posted, and must now cost nothing.
+        return decide_void(account, request, moment, asked_store)  # It was posted before, and must now cost nothing.
     return _OK if (end is End.POSTED) == (request.charged > 0) else _REFUSED
 
 
@@ -193,7 +195,7 @@ def decide_recall(operation: bytes, past: Past | None, moment: Moment) -> Recall
 
 
 def adjusted_before(account: Account, operation: bytes) -> int | None:
-    """Credits that this adjustment moved, when it was made so recently that the store may not have it yet."""
+    """Return the credits that this adjustment moved, if it is so recent that the store may not have it yet; else None."""
     ended = account.operations.get(adjust_key(operation))
     return None if ended is None else sum(delta for _, delta in read_parcels(ended.parcels))
 
@@ -201,7 +203,7 @@ def adjusted_before(account: Account, operation: bytes) -> int | None:
 def decide_adjust(account: Account, amount: int, reason: str, operation: bytes, moment: Moment) -> Moved | None:
     """Grant (a batch with the configured life) or remove (at most what is available). None: nothing to remove.
 
-    The caller has made sure that this operation was not applied before.
+    The caller has checked that this operation was not applied before.
     """
     assert 0 < abs(amount) <= ADJUSTMENT_MAX, amount
     fresh: Batch | None = None
@@ -256,7 +258,7 @@ def moved(
     key: int = 0,
     key_day: int = 0,
 ) -> Moved:
-    """The account's next entry, with its moves."""
+    """Make the account's next entry, with its moves."""
     amount = moves[0][1] if len(moves) == 1 else sum(delta for _, delta, _ in moves)
     entry = Entry(
         account.seq + 1,

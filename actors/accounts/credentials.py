@@ -1,7 +1,7 @@
 """Finds the account of a proof, and takes the nonce of a signed request.
 
 Implements: interface, "Authentication", "Priority and failure"; money rule 11.
-A shell: waits for the database, for sessions and for nonces. Signatures were verified by the door.
+A shell: waits for the database, for sessions and for nonces. The gateway has verified signatures.
 """
 
 import asyncio
@@ -34,7 +34,9 @@ class Credentials:
         """The account, when it is in memory with all that this proof needs. The hot path: nothing is awaited."""
         kind = type(proof)
         if kind is KeyProof:
-            return self._activations.by_key.get(proof.key_hash)  # type: ignore[union-attr]
+            # Return the account if it is in memory with everything that this proof needs. Called for every call; awaits
+            # nothing.
+            return self._activations.by_key.get(proof.key_hash)
         if kind is WalletProof:
             return self._activations.accounts.get(proof.pubkey) if self.nonces.is_open else None  # type: ignore[union-attr]
         if kind is ProvenProof:
@@ -43,11 +45,11 @@ class Credentials:
         return None if pubkey is None else self._activations.accounts.get(pubkey)
 
     async def find(self, proof: Proof, *, keep: bool = True) -> Account | Err | ChildRefused:
-        """As `known`, loading what is not in memory. Err: AUTH_FAILED, or PAYMENT_REQUIRED where there is no account.
-        ChildRefused: a child key that was never used before, whose calls could not begin now.
+        """As `known`, but loads from the stores. Err: AUTH_FAILED, or PAYMENT_REQUIRED where there is no account.
+        ChildRefused: a child key used for the first time, with which no call could begin now.
 
         keep False: for reading while the ledger does not commit; a loaded account is not kept in memory. Raises
-        OwnerUnavailable, IdentityStoreUnavailable. The account was in memory, and may have been dropped since.
+        OwnerUnavailable, IdentityStoreUnavailable. The account was in memory, and may have been evicted since.
         """
         account = self.known(proof) if keep else None
         if account is not None:
@@ -73,9 +75,10 @@ class Credentials:
         return account
 
     async def take_nonce(self, proof: Proof, operation: bytes, rate_limit: int) -> Err | None:
-        """For requests that are not calls. Err when it may not be taken; raises IdentityStoreUnavailable.
+        """Take the nonce of a request that is not a call. Returns an Err when it may not be taken; raises
+        IdentityStoreUnavailable.
 
-        The account may have been dropped when this returns.
+        The account may have been evicted when this returns.
         """
         return await self.use(signed_request(proof), operation, rate_limit) if isinstance(proof, WalletProof) else None
 

@@ -4,11 +4,11 @@ Implements: interface, "Account"; decisions, "element of `credit_batches`" and m
 Pure: no clock, no I/O, no randomness; times arrive as Unix seconds.
 Not here: which call holds what (core.py), request rates (account.py), storage (store.py).
 
-`plan_*` says which batches move, `move` makes it true. Choices where the interface is silent:
+`plan_*` decides which batches change, `move` changes them. Choices where the interface is silent:
 - A batch can be spent until its expiry is in the ledger.
 - Holds are covered by the oldest batches first, as a post would take them. Expiry leaves in the expired batches what
   live holds need of them; that part is spent by them, or expires when they end. Younger batches are not touched.
-- A batch that is spent to the last credit is gone from the list. A refund brings it back.
+- A fully spent batch is removed from the list. A refund brings it back.
 - Refunded credits go back to the batches they came from and keep those expiry dates. Where such a batch has expired, or
   has less than REFUND_GRACE_SECONDS left, its credits make a fresh batch of source `adjustment` that lasts so long.
 """
@@ -30,21 +30,21 @@ class Source(StrEnum):
 
 @dataclass(slots=True)
 class Batch:
-    id: int  # From 1, in the order of creation within the account.
+    id: int  # Numbered from 1 within the account, in order of creation.
     source: Source
-    credits: Credits  # As created.
+    credits: Credits  # Credits at creation.
     remaining: Credits
     created_at: UnixSeconds
     expires_at: UnixSeconds
 
 
-REFUND_GRACE_SECONDS = 3_600  # Enough to notice that a call failed and to repeat it; no new life for old credits.
+REFUND_GRACE_SECONDS = 3_600  # Enough to notice that a call failed and to repeat it; not a new life for old credits.
 SPENT_MAX = 32  # Spent batches remembered per account, for refunds; older ones are read from the store.
 
-# Batches of one account in an answer: anybody can make thousands, a cent each, and telling one takes microseconds.
+# Batches of one account in an answer: an account can have thousands of one cent each, and each takes microseconds.
 BATCHES_TOLD_MAX = 500
 
-Move = tuple[int, int, int]  # Batch id, signed credits, what the batch has left after it.
+Move = tuple[int, int, int]  # Batch id, signed credits, and what the batch has left afterwards.
 Moves = tuple[Move, ...]
 _NONE = Credits(0)
 
@@ -53,9 +53,10 @@ _NONE = Credits(0)
 class Purse:
     balance: Credits = _NONE
     held: Credits = _NONE  # Sum of the ceilings of all live holds.
-    batches: list[Batch] = field(default_factory=list)  # Oldest expiry first; none is empty.
+    batches: list[Batch] = field(default_factory=list)  # Ordered by expiry; no batch is empty.
     last_batch: int = 0
-    spent: dict[int, Batch] = field(default_factory=dict, compare=False)  # Recently, by id: a refund may revive them.
+    # Recently spent batches, by id: a refund may give them credits again.
+    spent: dict[int, Batch] = field(default_factory=dict, compare=False)
 
     @property
     def available(self) -> Credits:
@@ -74,7 +75,7 @@ def _spending_order(batch: Batch) -> tuple[int, int]:
 
 
 def plan_spend(purse: Purse, amount: int) -> Moves:
-    """Take `amount` (above 0, at most the balance), oldest expiry first."""
+    """Plan to spend `amount` (above 0, at most the balance), from the oldest expiry on."""
     assert 0 < amount <= purse.balance, (amount, purse.balance)
     first = purse.batches[0]
     if first.remaining >= amount:
@@ -105,7 +106,7 @@ def plan_expiry(purse: Purse, now: int) -> Moves:
 
 
 def plan_grant(purse: Purse, source: Source, amount: int, now: int, life_seconds: int) -> tuple[Moves, Batch]:
-    """A fresh batch of `amount` (above 0)."""
+    """Plan a new batch of `amount` (above 0)."""
     assert amount > 0, amount
     assert life_seconds > 0, life_seconds
     number = purse.last_batch + 1
@@ -114,15 +115,17 @@ def plan_grant(purse: Purse, source: Source, amount: int, now: int, life_seconds
 
 
 def unknown_batches(purse: Purse, parcels: str) -> list[int]:
-    """Numbers of the batches in these parcels that are not in memory: a refund must ask the store for them first."""
+    """Return the ids of the batches in these parcels that are not in memory; a refund must read them from the store
+    first.
+    """
     living = {batch.id for batch in purse.batches}
     return [number for number, _ in read_parcels(parcels) if number not in living and number not in purse.spent]
 
 
 def plan_refund(purse: Purse, spent: str, now: int) -> tuple[Moves, Batch | None]:
-    """Undo what an entry with these parcels took. Gives the moves and the fresh batch, where one is needed.
+    """Plan to give back what an entry with these parcels took. Returns the moves, and a new batch where one is needed.
 
-    A batch that is not even among the spent ones counts as expired; `unknown_batches` names it beforehand.
+    A batch that is not among the spent ones either counts as expired; `unknown_batches` names it beforehand.
     """
     batches = purse.spent | {batch.id: batch for batch in purse.batches}
     moves: list[Move] = []
@@ -141,7 +144,7 @@ def plan_refund(purse: Purse, spent: str, now: int) -> tuple[Moves, Batch | None
 
 
 def move(purse: Purse, moves: Moves, fresh: Batch | None) -> int:
-    """Make the moves true; the only code that changes batches and the balance. Gives the signed sum."""
+    """Apply the moves; the only code that changes batches and the balance. Returns the signed sum."""
     if fresh is not None:
         assert fresh.id == purse.last_batch + 1, (fresh, purse.last_batch)
         purse.last_batch = fresh.id
@@ -174,7 +177,7 @@ def _revive(purse: Purse, number: int) -> Batch:
 
 
 def remember_spent(purse: Purse, batches: Iterable[Batch]) -> None:
-    """Batches that the store told of, where they are not in memory. Of these only the dates count."""
+    """Remember spent batches read from the store, where they are not in memory. Only their dates count."""
     living = {batch.id for batch in purse.batches}
     for batch in batches:
         if batch.id not in living:
@@ -183,7 +186,7 @@ def remember_spent(purse: Purse, batches: Iterable[Batch]) -> None:
 
 
 def write_parcels(moves: Moves) -> str:
-    """As an entry keeps it: `3:-25 4:10`."""
+    """Return the moves in the text form that an entry keeps: `3:-25 4:10`."""
     if len(moves) == 1:
         return f"{moves[0][0]}:{moves[0][1]}"
     return " ".join(f"{number}:{delta}" for number, delta, _ in moves)

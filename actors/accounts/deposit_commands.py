@@ -3,7 +3,7 @@
 Implements: api.CreditDeposit, AssignDeposit and TakeBackDeposit; money rule 4 (once per token transfer,
 however often and by whomever it is reported).
 A shell: deposits.py decides. The store is asked first, among all accounts; then the account in memory is asked for
-decisions that are not written yet. Both are needed: the store may be read before a write that is on its way, and memory
+decisions that are not written yet. Both are needed: a running write may complete after the store was read, and memory
 forgets.
 """
 
@@ -56,7 +56,7 @@ class DepositCommands:
             return await self._credited_before(pubkey, credited)
         account = await self._activations.load(pubkey) or self._activations.open_account(pubkey)
         if self._commits.generation != generation:
-            raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
+            raise OwnerUnavailable("the ledger did not commit")  # A write may have completed since the store was read.
         self._activations.check_current(account)
         if known_deposit(account, operation):
             await self._activations.until_written(pubkey)
@@ -81,7 +81,9 @@ class DepositCommands:
         return OwnerReply(receipt)
 
     async def _credited_before(self, pubkey: bytes, credited: Credited) -> OwnerReply[DepositReceipt]:
-        """credited.pubkey is another account only when an operator assigned the transfer. That account may have another
+        """Reply that the transfer was credited before.
+
+        credited.pubkey is another account only when an operator assigned the transfer. That account may have another
         owner, so its balance is not told."""
         account = await self._activations.load(pubkey) if credited.pubkey == pubkey else None
         balance = 0 if account is None else account.purse.balance
@@ -92,7 +94,8 @@ class DepositCommands:
         account = await self._activations.load(pubkey)
         if account is None:
             return refused(Err.ACCOUNT_NOT_FOUND)
-        await self._activations.until_written(pubkey)  # The store is asked below, and it may be this very deposit.
+        # The store is read below, and the earlier deposit may be this one.
+        await self._activations.until_written(pubkey)
         generation = self._commits.generation
         credited = await self._credited.find(operation)
         account = await self._activations.load(pubkey)

@@ -1,8 +1,8 @@
 """Decides the credits of a deposit, and the taking back of a payment that never became final.
 
 Implements: interface, "Credits are organised in batches that expire" and `ref_code`; money rules 4, 6 and 7
-and decisions, "Two ways to pay by x402" (a payment that then fails to finalize is taken back by an `adjustment`).
-Pure. The caller has made sure that the operation is new. Not here: which transfers are deposits, and whose (deposits/).
+and decisions, "Two ways to pay by x402" (a payment that then fails to finalize is taken back by an `adjustment`). Pure.
+The caller has checked that the operation is new. Not here: which transfers are deposits, and whose (deposits/).
 """
 
 from actors.accounts.account import (
@@ -24,18 +24,18 @@ from actors.units import UNITS_PER_USDC, usdc_text
 BPS = 10_000
 INDEX_MAX = 2**32 - 1
 DEPOSIT_OPERATION_BYTES = SIGNATURE_BYTES + 4
-ASSIGN, RETURN = b"assign:", b"return:"  # What their entries' operations begin with, before the deposit's own.
+ASSIGN, RETURN = b"assign:", b"return:"  # Prefixes of the entries' operations, before the operation of the deposit.
 
 
 def deposit_operation(signature: bytes, index: int) -> bytes:
-    """Names one token transfer for ever. index: its number in the transaction (deposits/usdc/transfers.py)."""
+    """Return the unique name of one token transfer. index: its number in the transaction (deposits/usdc/transfers.py)."""
     assert len(signature) == SIGNATURE_BYTES, len(signature)
     assert 0 <= index <= INDEX_MAX, index
     return signature + index.to_bytes(4, "big")
 
 
 def credits_for(base_units: int, credits_per_usdc: int) -> int:
-    """Whole credits, rounded down."""
+    """Return whole credits, rounded down."""
     return base_units * credits_per_usdc // UNITS_PER_USDC
 
 
@@ -44,7 +44,7 @@ def bonus_for(credits: int, bonus_bps: int | None) -> int:
 
 
 def known_deposit(account: Account, operation: bytes) -> bool:
-    """Whether memory has this deposit; the store may not have it yet."""
+    """Return whether memory has this deposit; the store may not have it yet."""
     return account.operations.get(deposit_key(operation)) is not None
 
 
@@ -61,10 +61,10 @@ def decide_deposit(
     moment: Moment,
     assigned: str | None = None,
 ) -> Moved | None:
-    """The deposit's entry and batch. decide_bonus gives those of a linked referral code, once this event is applied.
+    """Make the deposit's entry and batch. Apply the event, then call decide_bonus for a linked referral code.
 
     assigned: the operator's reason to give this account a transfer that names no wallet: an adjustment, without a
-    bonus. None where the amount is worth less than a credit.
+    bonus. None: the amount is worth less than a credit.
     """
     credits = credits_for(base_units, credits_per_usdc)
     if credits == 0:
@@ -88,7 +88,7 @@ def decide_deposit(
 
 
 def decide_bonus(account: Account, deposit: Deposit, moment: Moment) -> Moved | None:
-    """The referral bonus of a deposit that was just applied; None without one."""
+    """Make the entry of the referral bonus of a deposit that was just applied; None without a bonus."""
     if deposit.bonus == 0:
         return None
     moves, fresh = _granted(account, Source.REFERRAL_BONUS, deposit.bonus, moment)

@@ -1,8 +1,8 @@
-"""The list of all accounts, for operators: by the beginning of a public key, newest or richest first, page by page.
+"""Lists all accounts for operators: by prefix of the public key, newest or highest balance first, page by page.
 
 Implements: decisions, "The operators' page"; actors/accounts/README.md, "The list of accounts". The port, and
-PostgreSQL behind it. Any owner reads it, as the accounts of all owners are in one table. A list reads all accounts
-where no beginning of a key is given: an index by balance would cost every call a write.
+PostgreSQL behind it. Any owner reads it, as the accounts of all owners are in one table. A list without a prefix reads
+all accounts: an index by balance would cost every call a write.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ LISTED_MAX = 200
 PREFIX_CHARACTERS_MAX = 44
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BYTES, _BASE = 32, 58
-_CHARACTERS_MAX = 44  # Of the base58 text of 32 bytes.
+_CHARACTERS_MAX = 44  # Length of the base58 text of 32 bytes.
 _KEY_MAX = 2**64
 
 
 @unique
 class Order(StrEnum):
-    """By what accounts are listed, the highest first; equal ones by their public keys."""
+    """Sort order of a list, descending; equal values are sorted by public key."""
 
     NEWEST = "newest"
     BALANCE = "balance"
 
 
 class ListPlace(NamedTuple):
-    """The account after which a page goes on: its value of the order, and its public key."""
+    """Where a page starts: the previous account's sort value and its public key."""
 
     value: int
     pubkey: bytes
@@ -41,22 +41,24 @@ class ListPlace(NamedTuple):
 
 
 class ListedAccount(NamedTuple):
-    """As it was written last: calls of the last milliseconds may be missing."""
+    """An account as last written: calls of the last milliseconds may be missing."""
 
     pubkey: bytes
     balance: int
     status: str
     total_consumed: int
     created_at: int
-    price_list: str = ""  # Empty: it pays the public prices.
+    price_list: str = ""  # Empty: the public prices.
 
     def place(self, order: Order) -> ListPlace:
         return ListPlace(self.created_at if order is Order.NEWEST else self.balance, self.pubkey)
 
 
 class ListAccounts(Command[tuple[ListedAccount, ...]], frozen=True):
-    """Operator: at most `limit` accounts. prefix: of the base58 public key. status: `active`, `suspended`; empty: any.
-    after: a place; None: from the beginning."""
+    """Operator: list at most `limit` accounts.
+
+    prefix: of the base58 public key. status: `active`, `suspended`; empty: any. after: a place; None: from the
+    beginning."""
 
     order: str = Order.NEWEST
     prefix: str = ""
@@ -81,7 +83,7 @@ def mistake_in_listing(command: ListAccounts) -> str | None:
 
 
 def place_of(text: str) -> ListPlace | None:
-    """Parse the text of a place. None: it is none."""
+    """Parse the text of a place. None: the text is malformed."""
     value, _, pubkey = text.partition("-")
     if not (value.isascii() and value.isdigit() and len(value) <= 19 and len(pubkey) == 2 * _BYTES):
         return None
@@ -92,7 +94,7 @@ def place_of(text: str) -> ListPlace | None:
 
 
 def ranges_of(prefix: str) -> list[tuple[bytes, bytes]]:
-    """Return the ranges, first and last included, of the public keys whose base58 text begins so.
+    """Return the ranges (first and last key included) of public keys whose base58 text has this prefix.
 
     A leading `1` stands for a leading zero byte, and the other characters are the digits of the rest. So the text of a
     key with a given number of zero bytes has one of a few lengths, and for each the beginning is a range of numbers.
@@ -118,12 +120,12 @@ def ranges_of(prefix: str) -> list[tuple[bytes, bytes]]:
 
 
 class DirectoryStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Reads the list of accounts. All methods raise StoreUnavailable."""
 
     async def list(self, command: ListAccounts) -> list[ListedAccount]: ...
 
     async def price_lists(self) -> dict[str, int]:
-        """Of each price list that accounts have, how many have it."""
+        """Return how many accounts have each price list."""
         ...
 
 
@@ -136,7 +138,7 @@ class PostgresDirectory:
     async def list(self, command: ListAccounts) -> list[ListedAccount]:
         column = "created_at" if command.order == Order.NEWEST else "balance"
         ranges = ranges_of(command.prefix)
-        # A whole key is one range, found by the primary key; the planner takes it for each of a few ranges.
+        # A full key is one range, found by the primary key; the planner also uses that index for a few ranges.
         wanted = " OR ".join(f"pubkey BETWEEN ${2 * at + 5} AND ${2 * at + 6}" for at in range(len(ranges)))
         value, pubkey = command.after or (_KEY_MAX // 2 - 1, b"")
         if not ranges:

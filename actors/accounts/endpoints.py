@@ -1,4 +1,4 @@
-"""Parameter checks of commands: what the outside may ask of an account.
+"""Checks the parameters of commands to an account.
 
 Implements: interface, "Account endpoints"; decisions, "offset and limit of listings". Pure.
 Not here: JSON, which the gateway and the operator's commands make of replies.
@@ -33,7 +33,7 @@ _REF_CODE_MAX = 64
 _REASON_MAX = 200
 _OPERATION_MAX = 128
 _PER_SECOND_MAX, _CONCURRENCY_MAX = 1_000_000, 100_000
-_BASE_UNITS_MAX = 10**17  # More USDC than there is; keeps credits within the database's numbers.
+_BASE_UNITS_MAX = 10**17  # More USDC than exists; keeps credits within the database's integers.
 _NO_CHARGES = f"each operation has {OPERATION_BYTES} bytes, and costs 1 to {ADJUSTMENT_MAX} credits"
 _NOT_NAMED = "a deposit is named by 64 bytes of signature and the number of a transfer"
 
@@ -79,7 +79,9 @@ def mistake_in(command: Command[Any]) -> str | None:
 
 
 def usable_ref_code(ref_code: str | None) -> str | None:
-    """As it is kept; a code that cannot be one is ignored, as the interface has it for unknown codes."""
+    """Return the code in its stored form; None: it cannot be a code, and is ignored, as the interface says of unknown
+    codes.
+    """
     if not ref_code or len(ref_code) > _REF_CODE_MAX or not ref_code.isascii() or not ref_code.isprintable():
         return None
     return ref_code

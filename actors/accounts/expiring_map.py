@@ -1,7 +1,7 @@
-"""A map whose entries expire: three generations, of which the oldest is dropped whole.
+"""A map whose entries expire. It has three generations, and drops the oldest one whole.
 
 Implements: bounded memory for operations that may be repeated.
-Pure. A generation is forgotten in one step, so that nothing is kept in order and no key pays for its own removal.
+Pure. Dropping a generation in one step needs no order among keys and no work for each key.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class ExpiringMap(Generic[Key, Value]):
     """Keeps each key for at least `seconds` and at most half as long again, measured by the times given to `put`."""
 
     seconds: int
-    turn_at: int = 0  # When `young` grows old.
+    turn_at: int = 0  # When `young` becomes the middle generation.
     young: dict[Key, Value] = field(default_factory=dict)
     middle: dict[Key, Value] = field(default_factory=dict)
     old: dict[Key, Value] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class ExpiringMap(Generic[Key, Value]):
         self.young[key] = value
 
     def turn(self, now: int) -> None:
-        """Drop generations whose time has come. `put` calls it; others call it only to free memory."""
+        """Drop generations whose time has come. `put` calls it; call it otherwise only to free memory."""
         step = -(-self.seconds // 2)
         missed = (now - self.turn_at) // step + 1
         if missed <= 0:
@@ -51,5 +51,5 @@ class ExpiringMap(Generic[Key, Value]):
             generation.pop(key, None)
 
     def __len__(self) -> int:
-        """An upper bound: a key put again counts once a generation."""
+        """Return an upper bound: a key that was put again counts once for each generation."""
         return len(self.young) + len(self.middle) + len(self.old)

@@ -1,4 +1,4 @@
-"""Takes facts of other contexts into the ledger of an account.
+"""Records facts of other contexts in the ledger of an account.
 
 Implements: decisions, "One chain of facts"; money rule 6; threat 56. A shell: facts.py makes the entries. A reply
 arrives when they are durable. Facts of other kinds come from the events that make them true, never from here.
@@ -15,8 +15,8 @@ from actors.accounts.api import OfAccount, OwnerReply, refused
 from actors.accounts.facts import FactKind, fact_entry
 from actors.errors import Err
 
-BODIES_MAX = 16  # Of one command: reading and writing them holds the loop for less than 2 ms.
-# As JSON. A webhook that names 100 wallets and 100 programs has 10 kB.
+BODIES_MAX = 16  # Bodies in one command: reading and writing them holds the event loop for less than 2 ms.
+# Bytes of a body as JSON. A webhook that names 100 wallets and 100 programs has 10 kB.
 BODY_BYTES_MAX = 16_384
 _KINDS = (FactKind.WEBHOOK,)
 
@@ -24,8 +24,8 @@ _KINDS = (FactKind.WEBHOOK,)
 class TellFacts(OfAccount[int], frozen=True):
     """Write facts of this kind, one entry each, in the order given. Value: how many were written.
 
-    bodies: JSON objects. Told again, a fact has a second entry: whoever tells it numbers its facts, so that the newest
-    is known. ACCOUNT_NOT_FOUND; INVALID_REQUEST: another kind, too many, or too large.
+    bodies: JSON objects. A repeated fact makes a second entry: the sender numbers its facts, so that the newest is
+    known. ACCOUNT_NOT_FOUND; INVALID_REQUEST: another kind, too many, or too large.
     """
 
     kind: str
@@ -61,6 +61,6 @@ def _mistake_in(command: TellFacts) -> str | None:
         text = msgspec.json.encode(body)
         if len(text) > BODY_BYTES_MAX:
             return f"a fact is at most {BODY_BYTES_MAX} bytes of JSON"
-        if rb"\u0000" in text:  # The audit reads bodies as jsonb, which cannot have it.
+        if rb"\u0000" in text:  # The audit parses bodies as jsonb, which cannot contain this character.
             return "a fact has no character U+0000"
     return None

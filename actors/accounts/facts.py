@@ -21,12 +21,12 @@ from actors.accounts.ledger import Entry, EntryType, FactTold
 from actors.accounts.price_list import PriceListSet
 from actors.units import routing_bytes, virtual_shard
 
-REFERRALS = -1  # Stands in place of a shard in the facts about referral codes.
+REFERRALS = -1  # Takes the place of a shard number in facts about referral codes.
 
 
 @unique
 class FactKind(StrEnum):
-    """Words are the database's."""
+    """Kind of a fact. The words are stored in the database."""
 
     ACCOUNT = "account"  # Opened, or its profile changed.
     BATCH = "batch"
@@ -35,13 +35,13 @@ class FactKind(StrEnum):
     REFERRAL = "referral"
     KEY = "key"  # A named key was made or changed.
     HOURLY_LIMIT = "hourly_limit"
-    CUT = "cut"  # A month left the ledger; of no account (months/detaching.py).
+    CUT = "cut"  # A month was detached from the ledger; belongs to no account (months/detaching.py).
     PRICE_LIST = "price_list"
-    WEBHOOK = "webhook"  # Of another context, which tells it by a command (fact_commands.py).
+    WEBHOOK = "webhook"  # A fact of another context, recorded by a command (fact_commands.py).
 
 
 def facts_of(event: Event) -> Sequence[tuple[FactKind, dict[str, Any]]]:
-    """What an event makes true of its account, as the tables have it then; nothing of most."""
+    """Return the facts that an event makes true, with the values that the tables then have; most events have none."""
     if type(event) is Moved:
         if event.fresh is None and event.returned is None:
             return ()
@@ -88,7 +88,9 @@ def _facts_of_move(event: Moved) -> list[tuple[FactKind, dict[str, Any]]]:
 
 
 def fact_entry(account: Account, kind: FactKind, body: Mapping[str, Any], now_ms: int) -> FactTold:
-    """The account's next entry, which tells a fact. now_ms: the ledger's time; never earlier than the entry before."""
+    """Make the account's next entry, which records a fact. now_ms: the ledger's time, never earlier than the entry
+    before.
+    """
     text = msgspec.json.encode(body).decode()
     at_ms, balance = max(now_ms, account.last_ms), account.purse.balance
     return FactTold(Entry(account.seq + 1, at_ms, int(EntryType.FACT), 0, balance, b"", kind.value, 0, text, ""))
@@ -100,19 +102,19 @@ def _hex(value: bytes | None) -> str | None:
 
 class Fact(NamedTuple):
     virtual_shard: int
-    seq: int  # In its shard, from 1 without gaps.
+    seq: int  # Sequence number in its shard, from 1 without gaps.
     kind: str
     pubkey: bytes
     body: str
 
 
 def genesis(shard: int) -> bytes:
-    """Hash before the first fact of a shard."""
+    """Return the hash before the first fact of a shard."""
     return hashlib.sha256(f"ledger-gateway shard {shard}".encode()).digest()
 
 
 def chain(head: bytes, fact: Fact) -> bytes:
-    """Hash after this fact. Unambiguous: only the body, which comes last, can contain a comma."""
+    """Return the hash after this fact. Unambiguous: only the body, which comes last, can contain a comma."""
     return hashlib.sha256(head + f"{fact.seq},{fact.kind},{fact.pubkey.hex()},{fact.body}".encode()).digest()
 
 
@@ -127,11 +129,11 @@ class ChainLink(NamedTuple):
     hash: bytes
 
 
-FAULTS_MAX = 10  # Of one shard; more of them would tell nothing new.
+FAULTS_MAX = 10  # Faults reported for one shard; more would tell nothing new.
 
 
 class ShardRecount:
-    """The chain of one shard, recomputed from its facts alone. They are fed one by one and not kept."""
+    """Recomputes the chain of one shard from its facts, fed one by one and not kept."""
 
     def __init__(self, shard: int, then: ChainLink | None = None) -> None:
         """then: the newest fact when a checkpoint was written."""
@@ -152,7 +154,7 @@ class ShardRecount:
             self._fault(f"fact {fact.seq} has another hash than at the checkpoint: the chain was written anew")
 
     def close(self, newest: ChainLink) -> list[str]:
-        """Compare with the newest fact that the shard's own row names."""
+        """Compare with the newest fact that the shard's row names. Returns the faults."""
         if newest != self._newest:
             self._fault(f"its newest fact is said to be number {newest.seq}, and is number {self._newest.seq}")
         if self._then is not None and self._then.seq > self._newest.seq:

@@ -1,8 +1,8 @@
-"""Asks an owner many questions in one message: those that come while a message is under way go in the next one.
+"""Sends an owner many commands in one message: commands that arrive during a message go in the next one.
 
-Implements: design, "Measured facts" (one actor message for everything that waits, never one for each item). A shell.
-A call of a Ray actor takes half a millisecond of a replica, so a flood of WebSocket handshakes, each with a question of
-its own, would hold up everything else on the loop.
+Implements: design, "Measured facts" (one actor message for everything that waits, never one for each item). A shell. A
+call of a Ray actor takes half a millisecond of a replica, so many WebSocket handshakes at once, each with a command of
+its own, would block the event loop.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,11 +12,13 @@ from actors.accounts.api import Command, OwnerReply, OwnerUnavailable, Value
 from actors.gathered import Gathered
 from actors.hosting import ActorUnreachable
 
-MESSAGE_MAX = 128  # Questions in one message: an owner answers so many in few milliseconds.
+MESSAGE_MAX = 128  # Commands in one message; an owner answers this many in a few milliseconds.
 
 
 class GatheredAsks:
-    """The questions to one owner. Belongs to one event loop. Bounded by its callers: each waits for its answer."""
+    """Gathers the commands to one owner. Used by one event loop. Bounded by its callers, each of which waits for its
+    answer.
+    """
 
     def __init__(self, ask_many: Callable[[Sequence[Command[Any]]], Awaitable[list[OwnerReply[Any]]]]) -> None:
         """ask_many: raises ActorUnreachable."""

@@ -1,10 +1,10 @@
-"""Each owner looks at the next one, and has Ray start that one anew when it hangs.
+"""Each owner checks the next one, and has Ray restart it when it hangs.
 
-Implements: design, "Owners, for every kind of actor" (one that hangs). A shell. Ray starts again only what has ended,
-and an owner's shards cannot be moved without it: what memory alone knows of them would be lost for calls under way. A
-new process under the same name knows what to do, as after a crash; its next epoch fences whatever the old one does.
+Implements: design, "Owners, for every kind of actor" (one that hangs). A shell. Ray restarts only actors that have
+ended, and an owner's shards cannot be moved without it: state that only its memory has would be lost for running calls.
+A new process under the same name recovers as after a crash; its next epoch fences the old process.
 
-Exactly one owner looks at each, so none is ended twice. With one owner nobody does.
+Exactly one other owner checks each owner, so none is ended twice. A single owner is not checked.
 """
 
 import asyncio
@@ -18,19 +18,20 @@ from actors.ownership.silence import AGAIN_SECONDS, LOOK_SECONDS, Silence
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 5.0  # As long as a call waits for an owner.
-_STARTING_SECONDS = 20.0  # For the new process; it is not looked at meanwhile.
+_STARTING_SECONDS = 20.0  # Time for the new process to start; it is not checked meanwhile.
 
 
 def next_of(index: int, indexes: Collection[int]) -> int | None:
-    """Return the index after this one, in a ring. None: there is no other one."""
+    """Return the next index in a ring. None: there is no other one."""
     others = sorted(set(indexes) - {index})
     return next((other for other in others if other > index), others[0]) if others else None
 
 
 class Guarding:
-    """index: of this owner. owners: reads the indexes of those that have shards. hangs: asks one, and returns whether
-    it lives, as far as Ray knows, and has not answered within ANSWER_SECONDS. restart: has Ray end one, and start it
-    anew; blocks."""
+    """Checks the next owner.
+
+    index: of this owner. owners: reads the indexes of those that have shards. hangs: asks an owner; True: Ray reports
+    it alive, but it did not answer within ANSWER_SECONDS. restart: has Ray end and restart an owner; blocks."""
 
     def __init__(
         self,
@@ -45,20 +46,20 @@ class Guarding:
         self._silence = Silence()
 
     async def run(self) -> None:
-        """Until cancelled. Ray that is away, and a bug, must not end it."""
+        """Check until cancelled. An unavailable Ray, or a bug, must not end it."""
         pause = LOOK_SECONDS
         while True:
             await self._sleep(pause)
             try:
                 pause = await self.look()
             except StoreUnavailable:
-                pause = LOOK_SECONDS  # The other owners cannot serve either.
+                pause = LOOK_SECONDS  # The other owners cannot serve in this case either.
             except Exception:
                 logger.exception("looking at the next owner failed")
                 pause = LOOK_SECONDS
 
     async def look(self) -> float:
-        """Look once. Returns the seconds to wait for the next look."""
+        """Check once. Returns the seconds to wait before the next check."""
         following = next_of(self._index, await self._owners())
         if following is None:
             return LOOK_SECONDS

@@ -1,9 +1,9 @@
-"""The virtual shards of one owner: which it has, and whose accounts it serves just now.
+"""The virtual shards of one owner: which ones it has, and which of them it serves now.
 
 Implements: design, "Owners, for every kind of actor"; money rule 5 (one owner for each account).
-Pure. Shards come and go while the owner runs (moving.py). Those that it has are written with its epoch. Of these it
-does not serve the ones that come, until all that their former owner knew is here, nor begin anything new for the ones
-that leave.
+Pure. Shards come and go while the owner runs (moving.py). The owner writes those that it has with its epoch. It does
+not serve an arriving shard until it has everything that the former owner knew, and begins nothing new for a leaving
+shard.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from actors.units import VirtualShard, shard_of
 
 
 class HeldShards:
-    """index: of the owner among all owners."""
+    """Shards of one owner. index: of this owner."""
 
     def __init__(self, index: int, shards: Iterable[VirtualShard]) -> None:
         self.index = index
@@ -21,14 +21,14 @@ class HeldShards:
         self.leaving: frozenset[VirtualShard] = frozenset()
 
     def serves(self, shard: VirtualShard) -> bool:
-        """Whether what was begun for this shard may be continued here."""
+        """Return whether operations already begun for this shard may continue here."""
         return shard in self._served
 
     def has_account(self, pubkey: bytes) -> bool:
         return shard_of(pubkey) in self._served
 
     def admits(self, shard: VirtualShard) -> bool:
-        """Whether something new may begin for this shard."""
+        """Return whether new operations may begin for this shard."""
         return shard in self._served and shard not in self.leaving
 
     def missing(self, shards: Iterable[VirtualShard]) -> list[VirtualShard]:
@@ -38,22 +38,22 @@ class HeldShards:
     # --- a move ---------------------------------------------------------------------------------------------------
 
     def leave(self, shards: Iterable[VirtualShard]) -> None:
-        """Begin nothing new for these."""
+        """Begin nothing new for these shards."""
         self.leaving |= frozenset(shards)
 
     def stay(self, shards: Iterable[VirtualShard]) -> None:
-        """The move of these was given up before they were dropped."""
+        """Serve these again: their move was given up before they were dropped."""
         self.leaving -= frozenset(shards)
 
     def drop(self, shards: Iterable[VirtualShard]) -> None:
-        """These are no longer this owner's to serve or to write."""
+        """These shards no longer belong to this owner."""
         gone = frozenset(shards)
         self.all = tuple(shard for shard in self.all if shard not in gone)
         self._served -= gone
         self.leaving -= gone
 
     def take(self, shards: Iterable[VirtualShard]) -> None:
-        """These are this owner's to write, and not served yet."""
+        """These shards belong to this owner from now on, but are not served yet."""
         self.all = tuple(sorted({*self.all, *shards}))
 
     def serve(self, shards: Iterable[VirtualShard]) -> None:

@@ -1,4 +1,4 @@
-"""Which owner has which virtual shard, durably. The port, and PostgreSQL behind it.
+"""Stores which owner has which virtual shard. The port, and PostgreSQL behind it.
 
 Implements: design, "Owners, for every kind of actor"; money rules 5 and 12. Decides nothing; accounts_adopt() in
 functions.sql orders a move against the writes of both owners.
@@ -15,7 +15,7 @@ _ADOPT_SECONDS = 8.0
 
 
 class Giver(NamedTuple):
-    """Who has given shards away, and the epoch with which it wrote last. None: nobody has, they have stood unserved."""
+    """The owner that gave shards away, and the epoch of its last write. None: no owner gave them; nobody served them."""
 
     owner: int
     epoch: int | None
@@ -23,27 +23,29 @@ class Giver(NamedTuple):
 
 class RouteTable(NamedTuple):
     """owners: the index of the owner of each of the 1,024 shards; empty: no owner has started yet. epochs: of each
-    owner by its index; it changes with each shard that the owner takes, also with one that it had before."""
+    owner by its index; it changes with each shard that the owner takes, even one that it already had."""
 
     owners: bytes = b""
     epochs: tuple[int, ...] = ()
 
 
 class HoldersStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Assigns shards to owners. All methods raise StoreUnavailable."""
 
     async def assigned(self, index: int, owners: int) -> list[VirtualShard]:
-        """The shards of the owner with this index. owners: among how many the shards are spread that nobody had."""
+        """Return the shards of the owner with this index. owners: over how many owners to spread the shards that nobody
+        had.
+        """
         ...
 
     async def adopt(
         self, owner: str, index: int, epoch: int, mine: Sequence[VirtualShard], fresh: Sequence[VirtualShard], by: Giver
     ) -> int:
-        """Give `fresh` to this owner, beside the shards that it has; returns the next epoch, of all of them.
+        """Assign `fresh` to this owner, in addition to its shards. Returns the next epoch, which holds for all of them.
 
         Raises Fenced when `mine` are not this owner's any more, NotGiven when `fresh` are not where their giver left
-        them. After any other error, whether it was done is known only after the next take_over. When this returns,
-        every write of the epochs before has either been made or never will be.
+        them. After any other error the outcome is known only after the next take_over. When this returns, every write
+        of an earlier epoch has either been made or never will be.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Decides about holds of work that no call waits for: made before it is begun, released where it came to nothing.
+"""Decides about holds for background work, which no call waits for: held before the work begins, released if it fails.
 
 Implements: money rules 1 and 3. Pure. Such a hold takes neither a unit of the rate nor a slot of the concurrency: the
 work is not begun by the account's clients. Its charge is decided as every other (core.decide_settle).
@@ -13,11 +13,10 @@ from actors.accounts.ends import End
 def decide_work(
     account: Account, operations: Sequence[bytes], credits_each: int, moment: Moment
 ) -> tuple[tuple[bool, ...], tuple[Event, ...]]:
-    """Say for each operation, in order, whether its work may be begun, and make the holds.
+    """Decide for each operation, in order, whether its work may begin, and make the holds.
 
     The caller has recalled what the store knows of the operations. Work that was charged before costs nothing more, but
-    needs a balance that would pay it: nothing is done for accounts that pay nothing. A live hold is made anew, so that
-    it lasts its whole time from now on.
+    the balance must cover it: accounts that cannot pay get no work. A live hold is renewed for its whole time.
     """
     purse, second = account.purse, moment.wall_ms // 1000
     available = min(int(purse.available), account.hourly.left(account.total_consumed, int(purse.held), second))
@@ -48,6 +47,6 @@ def _is_paid(account: Account, end: End, credits_each: int) -> bool:
 
 
 def decide_release(account: Account, operations: Sequence[bytes], moment: Moment) -> tuple[HoldEnded, ...]:
-    """End these holds without a charge, as an expiry does: the same work may be begun, or charged, again."""
+    """End these holds without a charge, as an expiry does: the same work may begin again, or be charged."""
     live = dict.fromkeys(operation for operation in operations if operation in account.holds)
     return tuple(HoldEnded(operation, moment.steady, expired=True) for operation in live)

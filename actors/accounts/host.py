@@ -1,7 +1,7 @@
 """One account shard as a Ray actor: opens its stores, listens for hot links, passes commands on.
 
 Implements: design, "Measured facts" (Ray places, names, supervises and restarts the shard actors and tells their
-addresses). The shell around the shell: every rule is below actor.py. Not here: how replicas find it (client.py).
+addresses). The rules are below actor.py. Not here: how replicas find it (client.py).
 """
 
 import asyncio
@@ -58,12 +58,12 @@ logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 0.5
 _BALANCE_SECONDS = 2.0
-_MOVE_SECONDS = 15.0  # A step of a move; beyond it the move is left and begun anew.
+_MOVE_SECONDS = 15.0  # Longest step of a move; a longer one is abandoned and tried again.
 _VOIDS_SECONDS = 5.0
-# The settings of an owner; it is replaced when one of them changes.
+# Settings that an owner uses; a change of one of them replaces the owner.
 USES = (
     *OF_EVERY_ACTOR,
-    # Their number is no setting of one of them: it changes while they run (balancing.py).
+    # The number of owners is not among them: it changes while they run (balancing.py).
     *(f"accounts.{name}" for name in AccountsConfig.model_fields if name != "shard_actors"),
     "identity",
     "payments.credit_expiry_days",
@@ -78,7 +78,7 @@ USES = (
 def serve_links(
     shard: AccountShard, secret: bytes, replicas: Replicas | None = None, tracing: "Tracing | None" = None
 ) -> LinkServer:
-    """Make the server of the owner's hot links, over TCP. The owner's moves learn of its replicas."""
+    """Make the TCP server of the owner's hot links. The owner's moves learn of its replicas."""
     replicas = shard.moving.replicas = replicas or Replicas(shard)
     calls = replicas if tracing is None else _traced(replicas, tracing)
     handlers = {
@@ -95,7 +95,8 @@ def serve_links(
 
 
 def _traced(replicas: Replicas, tracing: "Tracing") -> "TracedReplicas":
-    from actors.accounts.traced_replicas import TracedReplicas  # Of an extra that may not be installed.
+    # Imported here, because tracing is an extra that may not be installed.
+    from actors.accounts.traced_replicas import TracedReplicas
 
     return TracedReplicas(replicas, tracing)
 
@@ -104,7 +105,7 @@ class AccountShardActor(ReportingActor):
     """Owns the virtual shards that the database assigns to its index. Starts with its first request, so a restarted
     owner takes the next epoch as soon as a replica asks for its address.
 
-    owners: among how many the shards are spread when nobody had them before.
+    owners: over how many owners to spread shards that nobody had before.
     """
 
     def __init__(self, config: Config, fingerprint: str, index: int, owners: int) -> None:
@@ -132,7 +133,7 @@ class AccountShardActor(ReportingActor):
         return await (await self._opened()).ask_many(commands)
 
     async def routes(self) -> RouteTable:
-        """Return who has which shard, as the database has it. Empty while that does not answer."""
+        """Return the table of shards and owners from the database. Empty: the database does not answer."""
         await self._ready()
         assert self._store is not None
         try:
@@ -141,19 +142,19 @@ class AccountShardActor(ReportingActor):
             return RouteTable()
 
     async def give(self, shards: list[VirtualShard]) -> Handover | str:
-        """Hand these shards over. A text says why they stay."""
+        """Hand these shards over. Returns a sentence that says why not, if they stay."""
         shard, replicas = await self._opened(), self._replicas
         assert replicas is not None
         try:
             async with asyncio.timeout(_VOIDS_SECONDS):
-                await replicas.voided()  # A taker finds marks of them in the ledger.
+                await replicas.voided()  # The new owner then finds marks of them in the ledger.
             handover = await shard.moving.give(shards)
         except (OwnerUnavailable, TimeoutError) as error:
             return str(error) or "charges of a replica that is gone are being refunded"
         return msgspec.structs.replace(handover, fenced=replicas.fenced())
 
     async def take(self, shards: list[VirtualShard], handover: Handover) -> str | None:
-        """Serve these shards from now on. A text says why that cannot be."""
+        """Serve these shards from now on. Returns a sentence that says why not, if that is impossible."""
         shard, replicas = await self._opened(), self._replicas
         assert replicas is not None
         for replica in handover.fenced:
@@ -165,20 +166,20 @@ class AccountShardActor(ReportingActor):
         return None
 
     async def take_back(self, shards: list[VirtualShard]) -> None:
-        """Serve these again: nobody took them."""
+        """Serve these shards again, because no other owner took them."""
         await (await self._opened()).moving.take_back(shards)
 
     async def given(self, shards: list[VirtualShard]) -> None:
         (await self._opened()).moving.given(shards)
 
     async def scale(self, count: int) -> None:
-        """Spread the shards over so many owners from now on; of the first owner."""
+        """Spread the shards over this many owners from now on. Called at the first owner."""
         await self._ready()
         assert self._counts is not None
         await self._counts.scale(count)
 
     async def spread(self) -> dict[str, Any]:
-        """Return how many shards each owner has, and whether that is as wanted; of the first owner."""
+        """Return how many shards each owner has, and whether that is as wanted. Called at the first owner."""
         await self._ready()
         assert self._counts is not None and self._store is not None
         owners = (await self._store.holders.routes()).owners
@@ -202,7 +203,7 @@ class AccountShardActor(ReportingActor):
             config.identity,
             config.payments,
             store,
-            # By the same clock: a wall clock that is set must not let Redis forget nonces.
+            # The same clock: setting the wall clock must not make Redis forget nonces.
             RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
             f"{self._name} of process {os.getpid()}",
@@ -234,13 +235,13 @@ class AccountShardActor(ReportingActor):
         pulses = Pulses()
 
         async def hangs(index: int) -> bool:
-            name = owner_name(index)  # One that Ray knows to have ended is started again by it.
+            name = owner_name(index)  # Ray itself restarts an owner that it knows to have ended.
             return (await pulses.look([name], ANSWER_SECONDS))[name] is Pulse.SILENT
 
         return Guarding(self._index, owners, hangs, lambda index: hosting.restart(owner_name(index)))
 
     async def _place(self, indexes: Sequence[int]) -> None:
-        """Start the owners that do not run, with the settings of this one, which are those of all."""
+        """Start the owners that do not run, with this owner's settings, which are the same for all."""
         others = [index for index in indexes if index != self._index]
         await asyncio.gather(
             *(

@@ -1,7 +1,7 @@
-"""Asks the rollup of usage what accounts spend in an hour: what is usual, and how long credits last.
+"""Reads from the rollup of usage what accounts usually spend in an hour, and how long their credits last.
 
 Implements: decisions, "Hourly limit". A shell: hourly_limit.py has the rules. Accounts that were just loaded come
-first, the others once an hour, if there is something to learn. One question at a time, about a bounded number of them.
+first, the others once an hour, if they have new usage. One query at a time, for a bounded number of accounts.
 """
 
 import logging
@@ -17,20 +17,22 @@ from actors.accounts.usage import UsageStore
 
 logger = logging.getLogger(__name__)
 
-ASKED_AT_ONCE_MAX = 50  # Accounts of one question: a week of hours of each, and the entries behind the rollup.
-_LOOKED_AT_MAX = 2_000  # Accounts in memory that one tick looks at.
+ASKED_AT_ONCE_MAX = 50  # Accounts in one query, which reads a week of hours of each and the entries behind the rollup.
+_LOOKED_AT_MAX = 2_000  # Accounts in memory that one tick examines.
 
 
 class HourLearning:
-    """activations: the accounts in memory. Those that nothing is learnt of yet wait in its `fresh`."""
+    """Learns the hourly spending of accounts. activations: its `fresh` has the accounts of which nothing is known yet."""
 
     def __init__(self, store: UsageStore, clock: LedgerClock, activations: Activations) -> None:
         self._store, self._clock, self._activations = store, clock, activations
         self._hour = 0
-        self._round: Iterator[Account] = iter(())  # Over the accounts in memory, once an hour.
+        self._round: Iterator[Account] = iter(())  # Iterates over the accounts in memory, once an hour.
 
     async def tick(self) -> None:
-        """Once a second, after the rollup's own. What is not answered is asked again, behind the others."""
+        """Run once a second, after the rollup's tick. Accounts whose query failed are asked about again, after the
+        others.
+        """
         hour = self._clock.now() // HOUR_SECONDS
         asked = self._due(hour)
         if not asked:
@@ -67,6 +69,6 @@ class HourLearning:
 
     @staticmethod
     def _has_more(account: Account, hour: int) -> bool:
-        """Whether there is something to learn about an account that is known: it has spent of late."""
+        """Return whether a known account has spent recently, so that its rollup has something new."""
         learnt = account.hourly.learnt
         return learnt is not None and learnt.hour < hour and (account.hourly.hour >= learnt.hour or learnt.in_day > 0)

@@ -1,7 +1,7 @@
 """Reads and changes the hourly limit of an account.
 
 Implements: decisions, "Hourly limit". A shell: hourly_limit.py has the rules. A reply arrives when the change is
-durable. The door has made sure that a wallet has signed a change.
+durable. The gateway has checked that a wallet signed a change.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from actors.errors import Err
 
 
 class HourlyState(msgspec.Struct, frozen=True):
-    """setting: what the wallet has chosen. credits: the limit in force, or None. basis: `set` or `learnt`.
+    """State of the hourly limit. setting: chosen by the wallet. credits: the limit in force, or None. basis: `set` or
+    `learnt`.
 
     usual: credits of a usual hour, or None: too few hours are known. spent: in this hour, which ends at `ends_at` (Unix
     seconds). stage: as hourly_limit.Stage has it.
@@ -45,8 +46,8 @@ class ReadHourlyLimit(OfAccount[HourlyState], frozen=True):
 
 
 class ChangeHourlyLimit(OfAccount[HourlyState], frozen=True):
-    """PATCH /account/hourly-limit. UNSET: stays as it is. credits: as HourlySetting
-    has them. lift_seconds: from now on nothing is limited for so long; 0: the limit holds again."""
+    """PATCH /account/hourly-limit. UNSET: unchanged. credits: as in HourlySetting. lift_seconds: nothing is limited for
+    this long; 0: the limit applies again."""
 
     credits: int | msgspec.UnsetType | None = msgspec.UNSET
     lift_seconds: int | msgspec.UnsetType = msgspec.UNSET

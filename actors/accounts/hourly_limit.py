@@ -1,12 +1,12 @@
-"""The most credits that an account spends in an hour: as its wallet has set it, or learnt from its usual hours.
+"""The most credits that an account spends in an hour: set by its wallet, or learnt from its usual hours.
 
 Implements: decisions, "Hourly limit". Pure: times are arguments.
-From half of the limit on, the account's rate limit is a tenth; at the limit, what costs credits is refused until the
-hour ends, or until the wallet lifts or raises the limit. An hour is one of UTC by the ledger's time; a clock that was
-set back begins no hour again. What an account has spent is the rise of its consumed credits since the hour began.
+From half of the limit on, the account's rate limit is a tenth; at the limit, calls that cost credits are refused until
+the hour ends, or until the wallet lifts or raises the limit. Hours are hours of UTC by the ledger's time; a clock that
+was set back begins no hour again. Spent credits are the rise of the account's consumed credits since the hour began.
 
 The first debit of an hour writes what the account had consumed before it, so a successor knows what the hour has cost.
-What is usual is learnt from the rollup of usage (hour_learning.py).
+Usual hours are learnt from the rollup of usage (hour_learning.py).
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ import msgspec
 
 HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
 LEARNT_HOURS = 168  # Seven days.
-LEARNT_HOURS_LEAST = 24  # Hours with calls among them; fewer say nothing of what is usual.
+LEARNT_HOURS_LEAST = 24  # Least hours with calls; fewer do not show what is usual.
 TIMES_USUAL = 10
-SLOWED_SHARE = 2  # Slowed from the limit divided by this on ...
+SLOWED_SHARE = 2  # From the limit divided by this on, the account is slowed ...
 SLOWED_RATE = 10  # ... to the rate limit divided by this, at least 1 a second.
 LIFT_SECONDS_MAX = 86_400
 CREDITS_MAX = 10**15
@@ -38,16 +38,16 @@ class Stage(StrEnum):
 
 
 class HourlySetting(msgspec.Struct, frozen=True, gc=False):
-    """What the wallet has chosen. credits: an hour; NONE_SET: no limit; None: as it is learnt. lifted_until: Unix
-    seconds."""
+    """Setting of the wallet. credits: an hour; NONE_SET: no limit; None: learnt. lifted_until: Unix seconds."""
 
     credits: int | None = None
     lifted_until: int = 0
 
 
 class BegunHour(NamedTuple):
-    """hour: since 1970, the last one in which the account has spent. consumed: its consumed credits when that began.
-    usual: credits of a usual hour, as far as it was learnt by then."""
+    """The last hour in which the account spent.
+
+    hour: since 1970. consumed: consumed credits at its beginning. usual: credits of a usual hour, as learnt by then."""
 
     hour: int = 0
     consumed: int = 0
@@ -58,8 +58,10 @@ NO_HOUR = BegunHour()
 
 
 class Learnt(msgspec.Struct, frozen=True, gc=False):
-    """What the rollup of an account's usage says. hour: the present one. usual: credits of a usual hour, or None: there
-    were too few. in_day: credits of the 24 hours before this one."""
+    """Result of reading an account's rollup.
+
+    hour: the present one. usual: credits of a usual hour; None: too few hours. in_day: credits of the 24 hours before
+    this one."""
 
     hour: int
     usual: int | None
@@ -80,13 +82,13 @@ class HoursLearnt(msgspec.Struct, frozen=True):
 
 
 class HourStopped(msgspec.Struct, frozen=True):
-    """A call was refused by the limit, for the first time in its hour."""
+    """The limit refused a call, for the first time in this hour."""
 
     at_ms: int
 
 
 class HourSlowed(msgspec.Struct, frozen=True):
-    """The account was told that it is slowed, for the first time in its hour."""
+    """The account was told that it is slowed, for the first time in this hour."""
 
     at_ms: int
 
@@ -96,10 +98,10 @@ HourlyEvent = HourlyLimitSet | HoursLearnt | HourStopped | HourSlowed
 
 @dataclass(slots=True)
 class HourlyLimit:
-    """Of one account. hour, before: as BegunHour has them; written_hour: the one that the tables have.
+    """Hourly limit of one account.
 
-    credits: the limit in force; UNLIMITED: none. least: no learnt limit is lower; 0: none is learnt. told_...: the last
-    hour in which the account was told.
+    hour, before: as in BegunHour; written_hour: the hour in the tables. credits: the limit in force; UNLIMITED: none.
+    least: lower bound of a learnt limit; 0: nothing is learnt. told_...: the last hour in which the account was told.
     """
 
     least: int = 0
@@ -114,7 +116,7 @@ class HourlyLimit:
     told_stopped: int = 0
 
     def restore(self, setting: HourlySetting, begun: BegunHour) -> None:
-        """As the tables have it."""
+        """Restore the values from the tables."""
         self.hour, self.before, self.usual = begun
         self.written_hour = self.hour
         self.set(setting)
@@ -139,28 +141,28 @@ class HourlyLimit:
                 self.told_slowed = at_ms // HOUR_MS
 
     def turn(self, hour: int, consumed: int) -> None:
-        """An hour has begun. consumed: credits of the account until then."""
+        """Begin an hour. consumed: consumed credits of the account so far."""
         self.hour, self.before = hour, consumed
 
     def spent(self, consumed: int, hour: int) -> int:
-        """Credits that the account has spent in this hour."""
+        """Return the credits that the account has spent in this hour."""
         return max(0, consumed - self.before) if hour <= self.hour else 0
 
     def left(self, consumed: int, held: int, second: int) -> int:
-        """Credits that may be held now. held: those of calls under way, which count as spent until they end."""
+        """Return the credits that may be held now. held: credits of running calls, which count as spent until they end."""
         if self.credits >= UNLIMITED or second < self.setting.lifted_until:
             return UNLIMITED
         return max(0, self.credits - self.spent(consumed, second // HOUR_SECONDS) - held)
 
     def rate(self, limit: int, consumed: int, second: int) -> int:
-        """Requests a second of an account whose own limit this is."""
+        """Return the rate limit, in requests a second, of an account whose own limit is given."""
         return max(1, limit // SLOWED_RATE) if self.slows(consumed, second) else limit
 
     def stage(self, consumed: int, second: int) -> Stage:
         return Stage.NORMAL if self.credits >= UNLIMITED else self._stage(consumed, second)
 
     def slows(self, consumed: int, second: int) -> bool:
-        """Whether the account is slowed, or stopped."""
+        """Return whether the account is slowed or stopped."""
         return self.credits < UNLIMITED and self._stage(consumed, second) in (Stage.SLOWED, Stage.STOPPED)
 
     @property
@@ -176,7 +178,7 @@ class HourlyLimit:
         return Stage.SLOWED if spent * SLOWED_SHARE >= self.credits else Stage.NORMAL
 
     def _settle(self) -> None:
-        """Work out the limit in force, so that no call has to."""
+        """Compute the limit in force, so that calls need not."""
         wanted = self.setting.credits
         if wanted == NONE_SET:
             self.credits = UNLIMITED
@@ -189,7 +191,9 @@ class HourlyLimit:
 
 
 def learnt_of(by_hour: Mapping[int, int], hour: int) -> Learnt:
-    """by_hour: credits of the account's hours. hour: the present one, which tells nothing yet."""
+    """Summarise usage. by_hour: credits of the account's hours. hour: the present one, which is incomplete and not
+    counted.
+    """
     spent = {each: credits for each, credits in by_hour.items() if hour - LEARNT_HOURS <= each < hour and credits > 0}
     usual = sum(spent.values()) // len(spent) if len(spent) >= LEARNT_HOURS_LEAST else None
     in_day = sum(credits for each, credits in spent.items() if each >= hour - _DAY_HOURS)
@@ -197,7 +201,7 @@ def learnt_of(by_hour: Mapping[int, int], hour: int) -> Learnt:
 
 
 def mistake_in_credits(credits: int | None) -> str | None:
-    """One sentence on what is wrong with a limit, or None."""
+    """Return a sentence on what is wrong with a limit, or None."""
     if credits is not None and not 0 <= credits <= CREDITS_MAX:
         return f'credits_an_hour must be 1 to {CREDITS_MAX}, or "learnt", or null for no limit'
     return None

@@ -116,8 +116,8 @@ class KeyCommands:
 
     async def _rotate(self, account: Account, key: NamedKey, command: RotateKey) -> Reply:
         if key.profile.block is not None:
-            # A child's text proves what it was made from, and a new text of the wallet's would not. Nobody needs it:
-            # whoever has the key above makes another child without asking.
+            # A child's text proves its origin, and a new text from the wallet would not. Nobody needs rotation: the
+            # holder of the parent key makes another child without asking.
             return refused(Err.INVALID_REQUEST, _NOT_ROTATED)
         text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
         profile = msgspec.structs.replace(
@@ -149,7 +149,7 @@ class KeyCommands:
 
 
 def _living(account: Account, parent: int = 0) -> list[NamedKey]:
-    """Keys that are not deleted: those that the wallet has made, or the children of the key `parent`."""
+    """Return the keys that are not deleted: those that the wallet made, or the children of the key `parent`."""
     keys = account.keys.by_number.values()
     return [key for key in keys if key.profile.parent == parent and key.profile.status != DELETED]
 

@@ -1,7 +1,7 @@
-"""Turns of imports: one legacy key is imported by one owner at a time. The port, and PostgreSQL behind it.
+"""Serialises imports: one owner at a time imports a legacy key. The port, and PostgreSQL behind it.
 
-Implements: interface, "API key" (legacy keys). Decides nothing. Owners share no memory, so two of them could both find
-a key free; the database would then refuse the group of the second with everything in it, and its calls would pause.
+Implements: interface, "API key" (legacy keys). Decides nothing. Owners share no memory, so two could both find a key
+unused; the database would then refuse the whole group of the second owner, and its calls would pause.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 class KeyImports(Protocol):
     def turn(self, key_hash: bytes) -> AbstractAsyncContextManager[bytes | None]:
-        """Wait for the turn of this key, and keep it until the import is durable. Gives the account whose key it is
-        now. Raises StoreUnavailable."""
+        """Take the lock of this key until the import is durable. Yields the account that has the key now. Raises
+        StoreUnavailable."""
         ...
 
 
@@ -24,5 +24,5 @@ class PostgresKeyImports:
     async def turn(self, key_hash: bytes) -> AsyncIterator[bytes | None]:
         async with self._reading() as connection, connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 16))", key_hash.hex())
-            # By a statement of its own: it sees what the turn before has committed.
+            # A separate statement, so that it sees the commit of the import before.
             yield await connection.fetchval("SELECT pubkey FROM accounts WHERE api_key_hash = $1", key_hash)

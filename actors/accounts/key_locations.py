@@ -1,4 +1,4 @@
-"""Where the accounts of legacy API keys are, for a process that asks the owners of accounts.
+"""Remembers which owner has the account of a legacy API key, for a process that asks the owners.
 
 Implements: interface, "API key": 64 hexadecimal characters, imported by the operator. Pure.
 
@@ -12,26 +12,26 @@ import msgspec
 from actors.calls import KeyProof, Proof
 from actors.units import routing_bytes
 
-LOCATIONS_MAX = 10_000  # Of 200 bytes each. A key beyond it costs its calls a second question, to the wrong owner.
+LOCATIONS_MAX = 10_000  # About 200 bytes each. Beyond this limit, calls with a key first ask the wrong owner.
 
 
 class KeyLocations:
-    """Only keys that exist are kept: made-up keys cannot fill it. Empty, thus false, until a legacy key is used."""
+    """Only existing keys are kept, so made-up keys cannot fill it. Empty, thus false, until a legacy key is used."""
 
     def __init__(self) -> None:
-        self._routing: dict[bytes, bytes] = {}  # By hash of key; oldest first.
+        self._routing: dict[bytes, bytes] = {}  # By hash of the key; the oldest is evicted first.
 
     def __len__(self) -> int:
         return len(self._routing)
 
     def locate(self, proof: Proof) -> Proof:
-        """Return the proof with the routing bytes of its account, where those are known."""
+        """Return the proof with the routing bytes of its account, where they are known."""
         routing = self._routing.get(proof.key_hash) if isinstance(proof, KeyProof) else None
         return proof if routing is None else msgspec.structs.replace(proof, routing=routing)
 
     def learn(self, proof: Proof, pubkey: bytes) -> bool:
-        """Note the account that an owner named for a key. Returns whether the key's own bytes name another
-        account's owner, so that the one of this account is to be asked."""
+        """Remember the account that an owner named for a key. Returns whether another owner has that account, so that
+        the caller must ask it."""
         if not pubkey or not isinstance(proof, KeyProof):
             return False
         if proof.routing == routing_bytes(pubkey):

@@ -1,7 +1,7 @@
 """The commands on named keys, which the owner of their account carries out.
 
 Implements: decisions, "Named keys"; README, "Named keys". Vocabulary: named_keys.py has the rules, key_commands.py
-carries out. The door has made sure that a wallet has signed what makes, changes or ends a key.
+carries out. The gateway has checked that a wallet signed each command that makes, changes or ends a key.
 """
 
 from typing import Any
@@ -17,14 +17,15 @@ NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may not read its acc
 
 
 def payer_of(found: Identity | AccountStanding) -> ProvenProof:
-    """The account, and the named key of it, that pays for calls with this credential."""
+    """Return the account, and its named key, that pays for calls with this credential."""
     return ProvenProof(found.pubkey, found.key)
 
 
 class KeyState(msgspec.Struct, frozen=True):
-    """A key as its account sees it. spent_today: credits of this day of UTC. held: credits of calls under way, which
-    count as spent until they end. old_until: Unix seconds until which the text before the last rotation is good; 0: it
-    is not."""
+    """A key as its account sees it.
+
+    spent_today: credits of this day of UTC. held: credits of running calls, which count as spent until they end.
+    old_until: Unix seconds until which the text before the last rotation is valid; 0: it is not."""
 
     number: int
     name: str
@@ -40,7 +41,7 @@ class KeyState(msgspec.Struct, frozen=True):
 
 
 class NewKey(msgspec.Struct, frozen=True):
-    """text: of the key, which is told once and stored nowhere."""
+    """text: of the key; told once and stored nowhere."""
 
     state: KeyState
     text: str
@@ -54,9 +55,10 @@ class CreateKey(OfAccount[NewKey], frozen=True):
 
 
 class ListKeys(OfAccount[tuple[KeyState, ...]], frozen=True):
-    """GET /account/keys: those that are not deleted, at most LISTED_MAX, with numbers above `after`. key: number of the
-    named key that asks, which is told of itself alone, and of those made from it; 0: none asks. parent: list the keys
-    that were made from this one."""
+    """GET /account/keys: at most LISTED_MAX keys that are not deleted, with numbers above `after`.
+
+    key: number of the named key that asks, which sees only itself and its children; 0: none asks. parent: list the keys
+    made from this one."""
 
     key: int = 0
     parent: int | None = None
@@ -64,7 +66,7 @@ class ListKeys(OfAccount[tuple[KeyState, ...]], frozen=True):
 
 
 class ChangeKey(OfAccount[KeyState], frozen=True):
-    """PATCH /account/keys/{number}. UNSET: stays as it is. limits: fields of KeyLimits that change."""
+    """PATCH /account/keys/{number}. UNSET: unchanged. limits: fields of KeyLimits that change."""
 
     number: int
     name: str | msgspec.UnsetType = msgspec.UNSET
@@ -73,14 +75,15 @@ class ChangeKey(OfAccount[KeyState], frozen=True):
 
 
 class RotateKey(OfAccount[NewKey], frozen=True):
-    """POST /account/keys/{number}/rotate: a new text for the same key. The former one is good for grace_seconds more;
-    one that is still good from an earlier rotation ends now."""
+    """POST /account/keys/{number}/rotate: make a new text for the same key.
+
+    The former text is valid for grace_seconds more; one that is still valid from an earlier rotation ends now."""
 
     number: int
     grace_seconds: int
 
 
 class DeleteKey(OfAccount[KeyState], frozen=True):
-    """DELETE /account/keys/{number}: no call by it begins any more, and its open streams end."""
+    """DELETE /account/keys/{number}: no call by the key begins any more, and its open streams end."""
 
     number: int

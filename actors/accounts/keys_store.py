@@ -1,7 +1,7 @@
-"""Named keys of accounts in PostgreSQL: how they are read.
+"""Reads the named keys of accounts from PostgreSQL.
 
-Implements: decisions, "Named keys". They are written with their account's group (functions.sql), as is what they have
-spent. Not here: the rules (named_keys.py).
+Implements: decisions, "Named keys". They are written with their account's group (functions.sql), and so are their spent
+credits. Not here: the rules (named_keys.py).
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ _PROFILE_COLUMNS = 14
 
 
 async def read_keys(connection: Any, pubkey: bytes) -> list[StoredKey]:
-    """All keys of an account, deleted ones too: their numbers and hashes are never used again."""
+    """Read all keys of an account, including deleted ones, whose numbers and hashes are never used again."""
     rows = map(tuple, await connection.fetch(_READ, pubkey))
     return [
         StoredKey(KeyProfile(*row[:_PROFILE_COLUMNS]), KeySpending(*(spent or 0 for spent in row[_PROFILE_COLUMNS:])))

@@ -15,7 +15,7 @@ from actors.units import PUBKEY_BYTES
 
 @unique
 class EntryType(IntEnum):
-    """Numbers are the database's; they must never be reused for another meaning."""
+    """Type of an entry. The numbers are stored; they must never be reused for another meaning."""
 
     DEPOSIT = 0
     BONUS = 1
@@ -23,21 +23,21 @@ class EntryType(IntEnum):
     REFUND = 3
     ADJUSTMENT = 4
     EXPIRY = 5
-    FACT = 6  # Moves no credits: something about the account became true (facts.py).
+    FACT = 6  # Records a fact about the account and moves no credits (facts.py).
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One line. parcels says what it took from or gave to which batch: `3:-25 4:10`."""
+    """An entry of the ledger. parcels: what it took from or gave to which batch, as `3:-25 4:10`."""
 
-    seq: int  # From 1, without gaps.
-    at_ms: int  # Wall clock, never earlier than the entry before.
+    seq: int  # Sequence number, from 1 without gaps.
+    at_ms: int  # Wall clock in milliseconds, never earlier than the entry before.
     type: int
     amount: int  # Signed credits.
-    balance: int  # After this entry.
+    balance: int  # Balance after this entry.
     operation: bytes
     method: str
     outcome: int
-    description: str  # Of a debit: its evidence (calls.py). Of a fact: its body; the method is its kind.
+    description: str  # For a debit: its evidence (calls.py). For a fact: its body; the method is its kind.
     parcels: str
 
 
@@ -48,14 +48,14 @@ class FactTold(msgspec.Struct, frozen=True):
 
 
 def genesis(pubkey: bytes) -> bytes:
-    """Hash before the first entry: two accounts' chains can never be exchanged."""
+    """Return the hash before the first entry. It depends on the account, so that chains cannot be exchanged."""
     assert len(pubkey) == PUBKEY_BYTES, len(pubkey)
     return hashlib.sha256(b"ledger-gateway account " + pubkey).digest()
 
 
 def canonical(entry: Entry) -> bytes:
-    """Bytes that the chain covers. Unambiguous: only the two texts can contain a comma; one carries its length in
-    characters, and the other comes last."""
+    """Return the bytes that the chain covers. Unambiguous: only the two texts can contain a comma; one carries its
+    length in characters, and the other comes last."""
     return (
         f"{entry.seq},{entry.at_ms},{entry.type:d},{entry.amount},{entry.balance},{entry.outcome:d},"
         f"{entry.operation.hex()},{entry.parcels},{len(entry.method)}:{entry.method},{entry.description}"
@@ -63,11 +63,11 @@ def canonical(entry: Entry) -> bytes:
 
 
 def chain(head: bytes, entry: Entry) -> bytes:
-    """Hash after this entry."""
+    """Return the hash after this entry."""
     return hashlib.sha256(head + canonical(entry)).digest()
 
 
-# Of facts. They are under the chain's hash, and so in receipts, which the account alone is given.
+# Fields of facts not shown here. The chain's hash covers them, and so do receipts, which only the account gets.
 _UNSHOWN = frozenset(("api_key_hash", "key_hash", "old_hash"))
 _OUTCOME_WORDS: dict[int, str] = {
     Outcome.UPSTREAM_ERROR: "the node answered with an error that is billed",
@@ -76,7 +76,7 @@ _OUTCOME_WORDS: dict[int, str] = {
 
 
 def describe(entry: Entry) -> str:
-    """One line for the account's owner."""
+    """Return one line that describes the entry to the account's customer."""
     if entry.type == EntryType.FACT:
         told = msgspec.json.decode(entry.description)
         return msgspec.json.encode({name: value for name, value in told.items() if name not in _UNSHOWN}).decode()

@@ -1,4 +1,4 @@
-"""The clock of an account owner: its process's clocks, and the database's time as it comes with the answers.
+"""The clock of an account owner: its process's clocks, and the database's time as its answers tell it.
 
 Implements: threat 53. A shell: it reads clocks and keeps the decision of ledger_time.py.
 Everything in this context takes its time from here. Reading it costs one read of the monotonic clock and an addition.
@@ -13,18 +13,18 @@ from actors.units import UnixMillis, UnixSeconds
 
 logger = logging.getLogger(__name__)
 
-# An answer that says the same as the one before, to so many milliseconds, is looked at once in so many: every commit
-# brings one. A clock that is set is noticed with the next answer all the same.
+# An answer with the same offset, to this many milliseconds, is processed once in this many: every commit brings an
+# answer. A clock that was set is noticed with the next answer all the same.
 _SAME_MS = 100
 _LOOK_MS = 1_000
 
 
 class LedgerClock:
-    """A Clock whose wall time is the ledger's. Until the database has answered, that is this process's own."""
+    """A Clock whose wall time is the ledger's time. Until the database has answered, it is this process's wall clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.monotonic = clock.monotonic  # The same function: read on every call.
+        self.monotonic = clock.monotonic  # Bound once, because every call reads it.
         self._clocks: Clocks | None = None
         self._ahead_ms = clock.now_ms() - self._steady_ms()
         self._doubt: str | None = None
@@ -37,12 +37,12 @@ class LedgerClock:
         return UnixMillis(self._steady_ms() + self._ahead_ms)
 
     def moment(self) -> Moment:
-        """Both times of one moment, from one look at the monotonic clock."""
+        """Return both times of one moment, from one read of the monotonic clock."""
         steady = self.monotonic()
         return Moment(int(steady * 1000 + 0.5) + self._ahead_ms, int(steady))
 
     def answered(self, database_ms: int, asked: float) -> None:
-        """The database answered now, with its time. asked: the monotonic clock when it was asked."""
+        """Record the time in an answer of the database that arrived now. asked: the monotonic clock at the request."""
         steady_ms, before = self._steady_ms(), self._clocks
         is_recent = before is not None and steady_ms < self._look_at_ms
         if is_recent and abs(database_ms - steady_ms - before.database_ms) < _SAME_MS:  # type: ignore[union-attr]
@@ -53,13 +53,13 @@ class LedgerClock:
         self._look()
 
     def agreed_ms(self) -> int | None:
-        """The time for acts that cannot be undone; None while the clocks do not agree on one."""
+        """Return the time for acts that cannot be undone; None while the clocks do not agree on one."""
         self._look()
         return agreed_ms(self._clocks, self._clock.now_ms(), self._steady_ms())
 
     @property
     def doubt(self) -> str | None:
-        """Why the clocks are in doubt; None while they are not."""
+        """Return why the clocks are in doubt, or None."""
         self._look()
         return self._doubt
 

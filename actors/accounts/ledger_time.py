@@ -21,7 +21,7 @@ SETTLING_MS. That covers a machine whose one clock serves both, and which is set
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-TOLERANCE_MS = 10_000  # Clocks that are kept by NTP differ by less than a second; an answer may take another second.
+TOLERANCE_MS = 10_000  # Clocks kept by NTP differ by less than a second; an answer may take another second.
 ANSWER_MS_MAX = 1_000  # A slower answer says too little about the moment at which the database read its clock.
 SETTLING_MS = 600_000  # Ten minutes: an operator who sets a clock wrong sees it on the health page and sets it right.
 _PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
@@ -32,13 +32,13 @@ class Clocks(NamedTuple):
 
     ledger_ms: int
     database_ms: int
-    anchor_ms: int  # The database's difference at the time of `since_ms`: slow steps add up, and must be noticed too.
-    since_ms: int  # Monotonic time from which the database's clock has moved in step.
-    stepped: bool  # Whether `since_ms` is when the clock was set, rather than when it was first read.
+    anchor_ms: int  # The database's difference at `since_ms`: small steps add up, and must be noticed too.
+    since_ms: int  # Monotonic time since which the database's clock has moved in step.
+    stepped: bool  # True: the clock was set at `since_ms`; False: it was first read then.
 
 
 def after_answer(before: Clocks | None, database_ms: int, wall_ms: int, asked_ms: int, steady_ms: int) -> Clocks:
-    """The clocks after an answer of the database that carried its time.
+    """Return the clocks after an answer of the database with its time.
 
     asked_ms, steady_ms: the monotonic clock when the database was asked and when it answered. The database read its
     clock in between, so that the difference computed here is at most ANSWER_MS_MAX too small and never too large.
@@ -47,7 +47,7 @@ def after_answer(before: Clocks | None, database_ms: int, wall_ms: int, asked_ms
         return before
     database, wall = database_ms - steady_ms, wall_ms - steady_ms
     if _near(wall, database):
-        ledger = wall  # Of the two the wall clock is read without a network in between.
+        ledger = wall  # The wall clock is preferred, because it is read without a network in between.
     elif before is not None and (_near(wall, before.ledger_ms) or _near(database, before.ledger_ms)):
         ledger = before.ledger_ms
     else:
@@ -60,7 +60,7 @@ def after_answer(before: Clocks | None, database_ms: int, wall_ms: int, asked_ms
 
 
 def agreed_ms(clocks: Clocks | None, wall_ms: int, steady_ms: int) -> int | None:
-    """The time for acts that cannot be undone: no clock that counts is earlier. None: do nothing of that kind now."""
+    """Return the time for acts that cannot be undone: the earliest clock that counts. None: do no such act now."""
     if (
         clocks is None
         or steady_ms - clocks.since_ms < SETTLING_MS
@@ -71,7 +71,7 @@ def agreed_ms(clocks: Clocks | None, wall_ms: int, steady_ms: int) -> int | None
 
 
 def doubt(clocks: Clocks | None, wall_ms: int, steady_ms: int) -> str | None:
-    """Why the clocks are in doubt, for a person; None while they are not. A fresh start alone is no doubt."""
+    """Return why the clocks are in doubt, for a person, or None. A recent start alone is no doubt."""
     if clocks is None:
         return None
     ahead_seconds = (wall_ms - steady_ms - clocks.database_ms) / 1000
@@ -88,7 +88,7 @@ def _near(one: int, other: int) -> bool:
 
 
 def months(now_ms: int) -> list[int]:
-    """First milliseconds of the months whose partitions entries of about this time may need."""
+    """Return the first milliseconds of the months whose partitions entries of about this time may need."""
     today = datetime.fromtimestamp(now_ms / 1000, UTC)
     month = today.year * 12 + today.month - 1
     numbers = range(month - _PARTITIONS_BEFORE, month + _PARTITIONS_AHEAD + 1)

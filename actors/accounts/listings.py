@@ -1,14 +1,15 @@
-"""Listings of a ledger: which entries one asks for, how they look to a customer, and where the next one goes on.
+"""Listings of a ledger: which entries a request asks for, how a customer sees them, and where the next page starts.
 
 Implements: README.md, "Listings of the ledger"; interface, "Account endpoints". Pure.
 
-Entries of an account are in the order of their time and number, and none is ever put between two others. So a place in
-the ledger is the time and the number of an entry, and what is older stays the same while new ones are written. A page
-by its place costs the same however far back it is, by the ledger's primary key; one by its offset reads what it skips.
+Entries of an account are in the order of their time and number, and none is ever inserted between two others. So the
+time and number of an entry are a place in the ledger, and older entries stay the same while new ones are written. A
+page by place costs the same however old it is, by the ledger's primary key; a page by offset reads the entries that it
+skips.
 
-A page of a rare kind must not read all that stands between its entries. Entries that are no charges have an index of
-their own, by type. Charges of a method are looked for in the hours in which the rollup of usage has some
-(accounts_charges_of() in functions.sql): an index of the ledger by method would add a tenth to the disk of each call.
+A page of a rare kind must not read all entries in between. Entries that are no charges have an index of their own, by
+type. Charges of a method are searched in the hours in which the rollup of usage has some (accounts_charges_of() in
+functions.sql): an index of the ledger by method would add a tenth to the disk of each call.
 """
 
 import re
@@ -21,10 +22,10 @@ from actors.accounts.ledger import Entry, EntryType, describe
 from actors.calls import Outcome
 from actors.growing import Growing
 
-TYPES = {kind.name.lower(): int(kind) for kind in EntryType}  # As customers know them.
+TYPES = {kind.name.lower(): int(kind) for kind in EntryType}  # Names that customers see.
 _CURSOR = re.compile(r"([0-9]{1,15})-([0-9]{1,18})")
 _OF_CALLS = (EntryType.DEBIT, EntryType.REFUND)
-# The marks of both say when their entries were written, so the ledger is not read through. A refund's entry is never
+# Marks of voids and refunds have the time of their entry, so the ledger need not be scanned. A refund's entry is never
 # older than its mark, and younger only where the ledger's time was ahead of the clock.
 _REFUND_MS = (
     f"(SELECT o.at_ms FROM account_operations o WHERE o.pubkey = $1 AND o.kind = {MarkKind.REFUND:d}"  # noqa: S608 - a number.
@@ -35,17 +36,18 @@ _OPERATION = (
     " AND (at_ms = (SELECT d.at_ms FROM account_debits d WHERE d.operation = {0})"
     f" OR at_ms BETWEEN {_REFUND_MS} AND {_REFUND_MS} + 60000)"
 )
-_TIME_MS_MAX = 7_258_118_400_000  # The year 2200, where the ledger's months end.
+_TIME_MS_MAX = 7_258_118_400_000  # The year 2200, the last for which the ledger can have partitions.
 _NUMBER_MAX = 2**63 - 1
 _NEWEST_FIRST = "ORDER BY at_ms DESC, seq DESC"
 _OF_LEDGER = "SELECT * FROM ledger WHERE pubkey = $1"
 
 
 class LedgerFilter(msgspec.Struct, frozen=True):
-    """before: (at_ms, number) of the entry that was seen last; only older ones are listed. from_ms, to_ms: from this
-    time to before that one. kind: number of an EntryType; None: all that move credits. method: entries of it alone.
-    operation: of a call; its debit, and its refund where there is one. with_facts: where no kind is named, entries that
-    move no credits too."""
+    """Which entries a listing contains.
+
+    before: (at_ms, number) of the last entry seen; only older ones are listed. from_ms, to_ms: from this time to before
+    that one. kind: number of an EntryType; None: all that move credits. method: only entries of this method. operation:
+    of a call; lists its debit and its refund. with_facts: without a kind, also list entries that move no credits."""
 
     before: tuple[int, int] | None = None
     from_ms: int | None = None
@@ -66,10 +68,9 @@ class LedgerFilter(msgspec.Struct, frozen=True):
         )
 
     def condition(self, first: int) -> tuple[str, list[Any]]:
-        """The same for PostgreSQL: a condition that begins with AND, and its values, numbered from `first`. $1 is the
-        account's public key.
+        """Return a PostgreSQL condition that begins with AND, and its values, numbered from `first`.
 
-        A time beside the place lets the server leave out the months behind it.
+        $1 is the account's public key. A time beside the place lets the server skip later months.
         """
         parts: list[tuple[str, tuple[Any, ...]]] = []
         if self.before is not None:
@@ -82,7 +83,7 @@ class LedgerFilter(msgspec.Struct, frozen=True):
         ):
             if value is not None:
                 parts.append((text, (value,)))
-        # Types are written out, so that the server sees which index has them.
+        # Types are literals, so that the planner sees which partial index covers them.
         if self.kind is not None:
             parts.append((f"type = {self.kind:d}", ()))
         elif not self.with_facts:
@@ -95,9 +96,9 @@ class LedgerFilter(msgspec.Struct, frozen=True):
         return sql, values
 
     def page(self, offset: int, limit: int) -> tuple[str, list[Any]]:
-        """A query for a page of the entries of account $1, newest first, and the values behind $1.
+        """Return a query for a page of the entries of account $1, newest first, and the values after $1.
 
-        An offset is for the first pages: with it, and a method, everything in between is read.
+        Use an offset only for the first pages: with an offset and a method, everything in between is read.
         """
         if self.method is None or offset or self.operation is not None or self.kind not in (None, EntryType.DEBIT):
             condition, values = self.condition(4)
@@ -118,7 +119,7 @@ NO_FILTER = LedgerFilter()
 
 
 class LedgerLine(Growing, frozen=True):
-    """An entry of the ledger as the customer sees it. amount: signed credits. balance: after this entry.
+    """An entry of the ledger as its customer sees it. amount: signed credits. balance: after this entry.
 
     number: of the entry, from 1 without gaps. outcome: of a debit, in lower case. operation: of what it paid for; of a
     deposit, the transaction's signature and the number of the transfer. evidence: of a debit or refund
@@ -142,7 +143,7 @@ class LedgerLine(Growing, frozen=True):
 
 
 def line_of(entry: Entry, detailed: bool) -> LedgerLine:
-    """detailed: with the fields that a process of release 0.1.0 does not know."""
+    """detailed: include the fields that a process of release 0.1.0 does not know."""
     kind = EntryType(entry.type)
     line = LedgerLine(kind.name.lower(), entry.method, entry.amount, entry.balance, describe(entry), entry.at_ms)
     if not detailed:
@@ -154,7 +155,7 @@ def line_of(entry: Entry, detailed: bool) -> LedgerLine:
 
 
 def parse_cursor(text: str) -> tuple[int, int] | None:
-    """The place that a cursor names; None: it is none of ours."""
+    """Parse a cursor. None: it is not a cursor of this service."""
     found = _CURSOR.fullmatch(text) if text.isascii() else None
     if found is None or int(found[1]) > _TIME_MS_MAX:
         return None

@@ -1,9 +1,9 @@
 """Bounds the long reads of an owner: listings of ledgers, and sums of usage.
 
-Implements: threat 35. A shell. Such a read may take seconds, and an owner makes one at a time (store.py), so
-that its other connections stay free for the work of its shards. The reads that wait are bounded here: for each account,
-for the owner, and in their time, so that an answer leaves before its asker gives up. What happens when full: README.md,
-"Usage". Not here: which reads there are.
+Implements: threat 35. A shell. Such a read may take seconds, and an owner makes one at a time (store.py), so that its
+other connections stay free for the work of its shards. Waiting reads are bounded here for each account, for the owner
+and in time, so that an answer arrives before its caller gives up. What happens when full: README.md, "Usage". Not here:
+which reads there are.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE_MAX = 100  # Of all accounts of an owner.
-READ_SECONDS_MAX = 8.0  # With the wait for its turn. A gateway waits 10 s for an owner (hosting.py).
+AT_ONCE_MAX = 100  # Concurrent reads of one owner, for all accounts.
+READ_SECONDS_MAX = 8.0  # Includes the wait for its turn. A gateway waits 10 s for an owner (hosting.py).
 _FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many listings and sums of usage are being made here")
 NOT_READ = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE,
@@ -28,7 +28,7 @@ _Rows = TypeVar("_Rows")
 
 
 class LongReads:
-    """until_written: waits until the entries of an account that were decided before are in the store."""
+    """until_written: waits until earlier decisions about the account are in the store."""
 
     def __init__(self, until_written: Callable[[bytes], Awaitable[None]]) -> None:
         self._until_written = until_written
@@ -44,7 +44,7 @@ class LongReads:
     ) -> _Rows | Refusal:
         """Read rows of an account. most: concurrent reads per account and kind. kind: a plural, for refusals.
 
-        seconds_max: None: READ_SECONDS_MAX. What could not be read in time is NOT_READ itself."""
+        seconds_max: None: READ_SECONDS_MAX. A read that runs out of time returns NOT_READ itself."""
         name = (kind, pubkey)
         if self._under_way[name] >= most:
             return Refusal(Err.CONCURRENCY_LIMITED, f"at most {most} {kind} of an account are made at a time")

@@ -1,9 +1,9 @@
-"""The regular work of an owner: writes `credits.expiring`, ends expired batches, makes the next month's partition.
+"""The regular work of an owner: writes `credits.expiring`, ends expired batches, creates the next month's partition.
 
-Implements: interface, lifecycle event `credits.expiring`; ledger entries of type `expiry` for accounts that nobody asks
-for; threat 53. A shell; part of AccountShard's tick. A later tick tries again whatever fails. The monotonic
-clock says when work is due: a wall clock that is set must not make the next look a year late. Work that cannot be
-undone goes by the time on which the clocks agree, and waits while they do not.
+Implements: interface, lifecycle event `credits.expiring`; ledger entries of type `expiry` for unused accounts; threat
+53. A shell; part of AccountShard's tick. A later tick tries again whatever fails. The monotonic clock says when work is
+due: setting a wall clock must not delay the next check by a year. Work that cannot be undone uses the time on which the
+clocks agree, and waits while they do not.
 """
 
 import logging
@@ -19,8 +19,8 @@ from actors.accounts.stored import StoreUnavailable
 logger = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
-_LOOK_SECONDS = 60  # A batch is announced within a minute of coming within 24 hours of its expiry.
-_EXPIRED_AT_ONCE_MAX = 200  # Accounts loaded in one look; those that are left are found by the next.
+_LOOK_SECONDS = 60  # A batch within 24 hours of its expiry is announced within a minute.
+_EXPIRED_AT_ONCE_MAX = 200  # Accounts loaded in one check; the next one finds the rest.
 _EVENTS_KEPT_MS = 30 * 86_400_000
 
 
@@ -40,7 +40,7 @@ class Maintenance:
         self._look_at = 0.0
 
     async def tick(self) -> None:
-        """Once a second."""
+        """Run once a second."""
         if not self._commits.open:
             return
         steady = self._clock.monotonic()
@@ -60,14 +60,16 @@ class Maintenance:
             logger.warning("maintenance is late, the next tick tries again: %s", error)
 
     async def _expire(self, now: int) -> None:
-        """Accounts that are not in memory would keep credits past their date until somebody asks for them."""
+        """Load accounts with expired batches: an account out of memory would otherwise keep credits past their date
+        until its next use.
+        """
         for pubkey in await self._store.expired(self._held.all, now, _EXPIRED_AT_ONCE_MAX):
             try:
                 account = await self._activations.load(pubkey)
             except OwnerUnavailable as error:
                 if not self._commits.open:
                     raise
-                # One account that is halted holds up neither the others nor their events.
+                # A halted account must not block the others, nor their events.
                 logger.warning("credits of account %s cannot expire for now: %s", pubkey.hex(), error)
                 continue
             if account is not None and self._activations.is_current(account):

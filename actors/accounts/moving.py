@@ -1,18 +1,18 @@
-"""Moves virtual shards from one running owner to another, with all that memory alone knows of their accounts.
+"""Moves virtual shards from one running owner to another, with the state of their accounts that only memory has.
 
 Implements: design, "Owners, for every kind of actor"; money rules 1, 2, 5, 11 and 12.
-A shell. A move has three steps, and whoever directs it (balancing.py) may end between any two:
+A shell. A move has three steps; the directing process (balancing.py) may end between any two:
 
-1. The giver begins nothing new for the shards, lets what is under way end, writes all of it, and hands over what memory
-   alone knows: holds, units of the rate limit, undelivered charges, seconds of streams. From then on it neither serves
+1. The giver begins nothing new for the shards, lets running operations end, writes everything, and hands over what only
+   memory has: holds, units of the rate limit, undelivered charges, seconds of streams. From then on it neither serves
    nor writes them. Requests for them are answered with "ask again".
 2. The taker notes the undelivered charges, makes itself the owner in the database by the next epoch, claims the record
-   of nonces, and serves. Only now do replicas read of the new owner, and come to it with what was not answered.
+   of nonces, and serves. Only now do replicas learn of the new owner, and send it their unanswered requests.
 3. The giver forgets the undelivered charges, which the taker has listed in the database by now.
 
-A giver that hears nothing for KEPT_SECONDS asks the database: if the shards are its own still, it takes them back by
-the next epoch, and a taker that comes later is refused. A taker that ends in the middle leaves shards that are its own
-in the database and that nobody serves; it, or its successor, finds them there.
+A giver that hears nothing for KEPT_SECONDS asks the database: if it still owns the shards, it takes them back with the
+next epoch, and a later taker is refused. A taker that dies during a move leaves shards that the database assigns to it
+and nobody serves; it, or its successor, finds them there.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ from actors.units import VirtualShard, shard_of
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 10  # How long a giver waits for the taker before it asks the database.
-_LOOK_SECONDS = 3  # Between two looks for shards that nobody serves.
-_COMMANDS_SECONDS = 1.0  # Commands that take longer are refused with 503 where they need the account again.
+_LOOK_SECONDS = 3  # Interval of checks for shards that nobody serves.
+_COMMANDS_SECONDS = 1.0  # Commands that take longer are refused with 503 when they need the account again.
 _STEP_SECONDS = 0.005
 
 
@@ -57,8 +57,9 @@ class HeldOperation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HandedAccount(msgspec.Struct, frozen=True, array_like=True):
-    """The state of an account that stands in memory alone. second, used: of the window of its rate limit. keys: number,
-    second, used of the windows of its named keys."""
+    """State of an account that only memory has.
+
+    second, used: window of its rate limit. keys: number, second, used of the windows of its named keys."""
 
     pubkey: bytes
     holds: tuple[HeldOperation, ...]
@@ -68,7 +69,7 @@ class HandedAccount(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """What a giver hands over with shards. epoch: with which it wrote last. fenced: replicas that it has given up."""
+    """State that a giver hands over with shards. epoch: of its last write. fenced: replicas that it has given up."""
 
     giver: int
     epoch: int
@@ -78,13 +79,13 @@ class Handover(msgspec.Struct, frozen=True):
     fenced: tuple[bytes, ...] = ()
 
     def replicas(self) -> set[bytes]:
-        """Return the replicas that have something under way: each must link to the taker."""
+        """Return the replicas with unfinished operations: each must link to the taker."""
         held = {hold.operation[:REPLICA_ID_BYTES] for each in self.accounts for hold in each.holds if not hold.is_work}
         return held | {listed.replica for listed in self.undelivered}
 
 
 class MovedParts(NamedTuple):
-    """The parts of an owner that know something of a shard."""
+    """The parts of an owner that keep state of a shard."""
 
     held: HeldShards
     commits: GroupCommit
@@ -98,32 +99,32 @@ class MovedParts(NamedTuple):
 
 
 class ExpectedReplicas(Protocol):
-    """Who must link to a taker and say which of their charges are undelivered (replicas.py)."""
+    """The replicas that must link to a taker and report their undelivered charges (replicas.py)."""
 
     def expect(self, replicas: Iterable[bytes]) -> set[bytes]:
-        """Expect these to say so. Returns those that were not expected before."""
+        """Expect these replicas to report. Returns those that were not expected before."""
         ...
 
     def expect_no_more(self, replicas: Iterable[bytes]) -> None: ...
 
     def give_up_later(self, replicas: Iterable[bytes]) -> None:
-        """Give those up that have not said so in time."""
+        """Give up those of these replicas that have not reported in time."""
         ...
 
 
 class ShardMoves:
     def __init__(self, parts: MovedParts, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._parts, self._held, self._sleep = parts, parts.held, sleep
-        self._given: dict[frozenset[VirtualShard], int] = {}  # And when, in steady seconds.
+        self._given: dict[frozenset[VirtualShard], int] = {}  # When shards were given, in steady seconds.
         self._taking: set[VirtualShard] = set()
-        self._unserved: set[VirtualShard] = set()  # As the last look found them.
+        self._unserved: set[VirtualShard] = set()  # As the last check found them.
         self._look_at = 0
         self.replicas: ExpectedReplicas | None = None  # None: no replica links to this owner.
 
     # --- the giver ------------------------------------------------------------------------------------------------
 
     async def give(self, shards: Sequence[VirtualShard]) -> Handover:
-        """Step 1. Shards that are not served here are left out. Raises OwnerUnavailable: the shards stay."""
+        """Step 1. Skips shards that are not served here. Raises OwnerUnavailable: the shards stay."""
         held, commits = self._held, self._parts.commits
         leaving = frozenset(shard for shard in shards if held.admits(shard))
         if not leaving:
@@ -152,7 +153,7 @@ class ShardMoves:
         return handover
 
     async def _settled(self, leaving: frozenset[VirtualShard]) -> None:
-        """Wait until everything that was begun for these shards has ended and is written."""
+        """Wait until every operation begun for these shards has ended and is written."""
         parts = self._parts
         for _ in range(int(_COMMANDS_SECONDS / _STEP_SECONDS)):
             if not parts.commands.is_busy(leaving):
@@ -200,8 +201,8 @@ class ShardMoves:
     # --- the taker ------------------------------------------------------------------------------------------------
 
     async def take(self, shards: Sequence[VirtualShard], handover: Handover) -> None:
-        """Step 2. Does nothing for shards that are served here. Raises OwnerUnavailable; nothing was taken then, or
-        `tick` goes on with it."""
+        """Step 2. Skips shards that are served here. Raises OwnerUnavailable; then nothing was taken, or `tick`
+        continues."""
         missing = self._held.missing(shards)
         if not missing or self._taking & set(missing):
             return
@@ -210,7 +211,7 @@ class ShardMoves:
     async def _take(self, shards: Sequence[VirtualShard], by: Giver, handover: Handover) -> None:
         parts, replicas = self._parts, self.replicas
         self._taking |= set(shards)
-        # Before the database names this owner: a replica that reads so says at once what is undelivered.
+        # Before the database names this owner: a replica that learns of it reports at once what is undelivered.
         recalled = parts.undelivered.recall(handover.undelivered)
         expected = set() if replicas is None else replicas.expect(handover.replicas())
         try:
@@ -232,7 +233,7 @@ class ShardMoves:
             self._taking -= set(shards)
 
     async def _come(self, shards: Sequence[VirtualShard], handover: Handover) -> None:
-        """Serve shards that are this owner's by now."""
+        """Serve shards that this owner has by now."""
         parts = self._parts
         await parts.nonces.add(shards)
         handed = {each.pubkey: each for each in handover.accounts}
@@ -252,14 +253,14 @@ class ShardMoves:
         await asyncio.shield(parts.commits.listed())
 
     async def take_back(self, shards: Sequence[VirtualShard]) -> None:
-        """Serve shards again that were given to an owner which did not take them."""
+        """Serve shards again that another owner was given and did not take."""
         if missing := self._held.missing(shards):
             await self._take_back(missing)
 
     # --- what a move left behind ----------------------------------------------------------------------------------
 
     async def tick(self, steady: int) -> None:
-        """Find shards that the database calls this owner's and that it does not serve; end moves that were left."""
+        """Find shards that the database assigns to this owner and that it does not serve; end abandoned moves."""
         late = [shards for shards, since in self._given.items() if steady - since >= KEPT_SECONDS]
         if steady < self._look_at and not late:
             return

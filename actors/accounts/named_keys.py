@@ -1,9 +1,9 @@
 """Named keys of one account: what each may do, what it has spent, and what it may still spend.
 
 Implements: decisions, "Named keys"; money rules 1 and 3. Pure: times are arguments.
-A key is held to its budgets to the credit: what it has spent and what is held for it are never more than they allow.
-The account's own key, its sessions and its wallet have none of these limits. A `path` is a key and all keys that it
-was made from, itself first; what a key spends counts for each of them. An empty path is no named key.
+Budgets are exact to the credit: a key's spent and held credits never exceed them. The account's own key, its sessions
+and its wallet have none of these limits. A `path` is a key and all keys that it was made from, itself first; a key's
+spending counts for each of them. An empty path is no named key.
 
 The day of a budget is a day of UTC by the ledger's time. A clock that was set back begins no day again.
 """
@@ -24,28 +24,31 @@ from actors.methods.catalog import METHODS
 from actors.methods.prices import BULK as BULK_ROWS
 from actors.methods.prices import MethodClass
 
-KEYS_MAX = 100  # That a wallet has made, of one account, deleted ones not counted.
-# All keys of an account, deleted ones too, are loaded with it, in a few milliseconds. Children have a room apart,
-# and those of one key half of it: whoever has stolen a key must not keep the wallet from making others.
+KEYS_MAX = 100  # Keys that a wallet has made for one account, without deleted ones.
+# All keys of an account, including deleted ones, are loaded with it, in a few milliseconds. Children have a separate
+# limit, and those of one key half of it: a thief of one key must not stop the wallet from making others.
 KEYS_EVER_MAX, CHILDREN_MAX, CHILDREN_OF_ONE_MAX = 1_000, 3_000, 1_500
-LISTED_MAX = 200  # In one answer.
+LISTED_MAX = 200  # Keys in one answer.
 NAME_MAX, LIST_MAX, ORIGIN_MAX = 64, 100, 200
 GRACE_SECONDS_MAX = 86_400
 DAY_MS = 86_400_000
 CREDITS_MAX, PER_SECOND_MAX = 10**15, 1_000_000
 ACTIVE, FROZEN, DELETED = "active", "frozen", "deleted"
-ACCOUNT, STREAMS, BULK, RELAY = "ACCOUNT", "STREAMS", "BULK", "RELAY"  # Classes beside those of methods/prices.py.
+# Classes in addition to those of methods/prices.py.
+ACCOUNT, STREAMS, BULK, RELAY = "ACCOUNT", "STREAMS", "BULK", "RELAY"
 UNLIMITED = 1 << 62
-# The names that `methods` may contain. Streams are named by their class alone, as an open one goes on to cost under
-# other names.
+# Names that `methods` may contain. Streams are named only by their class, because an open stream is charged under other
+# names later.
 METHOD_NAMES = frozenset(
     (*METHODS, *(row.name for row in BULK_ROWS), *(one.value for one in MethodClass if one is not MethodClass.DENIED))
 ) | {ACCOUNT, STREAMS, BULK, RELAY}
 
 
 class KeyLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """None and empty: no limit of this kind. methods: names of methods and of classes. origins: values of the header.
-    addresses: of clients, or networks of them. expires_at: Unix seconds."""
+    """Limits of a key. None and empty: no limit of this kind.
+
+    methods: names of methods and classes. origins: values of the header. addresses: client addresses or networks.
+    expires_at: Unix seconds."""
 
     credits_a_day: int | None = None
     credits_total: int | None = None
@@ -57,11 +60,12 @@ class KeyLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeyProfile(msgspec.Struct, frozen=True, gc=False):
-    """number: from 1 in its account, never used again. limits: JSON of KeyLimits. old_hash: of the text before the last
-    rotation, good until old_until (Unix seconds). parent: number of the key it was made from; 0: of none.
+    """A named key as stored. number: from 1 in its account, never reused. limits: JSON of KeyLimits. old_hash: of the
+    text before the last rotation, good until old_until (Unix seconds). parent: number of the key it was made from; 0:
+    of none.
 
-    public: checks the signatures of keys made from it (child_keys.py); old_public: of the text before. Of a child:
-    signed_by: the public key of its parent then. block: what names it.
+    public: checks the signatures of keys made from it (child_keys.py); old_public: of the text before. For a child:
+    signed_by: public key of its parent at that time. block: its id.
     """
 
     number: int
@@ -81,7 +85,7 @@ class KeyProfile(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeySpending(NamedTuple):
-    """Credits, less what was refunded. day: since 1970, the one that in_day is of."""
+    """Spent credits, less refunds. day: since 1970, the day of in_day."""
 
     total: int = 0
     day: int = 0
@@ -107,7 +111,7 @@ class NamedKey:
 
     @property
     def limits(self) -> KeyLimits:
-        """Read when they are needed first: an account may have thousands of keys, and few are in use."""
+        """Return the limits, parsed at first use: an account may have thousands of keys, and few are in use."""
         if self._limits is None:
             self._limits = read_limits(self.profile.limits)
         return self._limits
@@ -120,7 +124,7 @@ class NamedKey:
         return KeySpending(self.total, self.day, self.in_day)
 
     def room(self, day: int) -> int:
-        """Credits that may still be held on this day."""
+        """Return the credits that may still be held on this day."""
         limits, left = self.limits, UNLIMITED
         if limits.credits_total is not None:
             left = limits.credits_total - self.total
@@ -129,7 +133,7 @@ class NamedKey:
         return max(0, left - self.held) if left < UNLIMITED else UNLIMITED
 
     def spend(self, credits: int, day: int) -> None:
-        """credits below 0: a refund. day: on which they count as spent."""
+        """Add spent credits; below 0: a refund. day: on which they count as spent."""
         if credits > 0 and day > self.day:
             self.day, self.in_day = day, 0
         self.total += credits
@@ -165,23 +169,24 @@ def write_limits(limits: KeyLimits) -> str:
 
 @dataclass(slots=True)
 class Keys:
-    """The named keys of one account, deleted ones too."""
+    """The named keys of one account, including deleted ones."""
 
     by_number: dict[int, NamedKey] = field(default_factory=dict)
     by_hash: dict[bytes, NamedKey] = field(default_factory=dict)
-    by_block: dict[bytes, NamedKey] = field(default_factory=dict)  # Children.
-    by_root: dict[bytes, NamedKey] = field(default_factory=dict)  # Keys that a wallet made, by their public keys.
-    children: Counter[int] = field(default_factory=Counter)  # By the number of the key that the wallet made.
+    by_block: dict[bytes, NamedKey] = field(default_factory=dict)  # Children, by their block.
+    by_root: dict[bytes, NamedKey] = field(default_factory=dict)  # Keys that a wallet made, by public key.
+    # Number of children, by the number of the wallet's key that they descend from.
+    children: Counter[int] = field(default_factory=Counter)
 
     def __bool__(self) -> bool:
         return bool(self.by_number)
 
     @property
     def last_number(self) -> int:
-        return len(self.by_number)  # From 1, without gaps.
+        return len(self.by_number)  # Numbers start at 1 and have no gaps.
 
     def set(self, profile: KeyProfile) -> None:
-        """Make a key, or change it. What it has spent stays."""
+        """Add or change a key. Its spending stays."""
         key = self.by_number.get(profile.number)
         if key is None:
             self.put(new_key(StoredKey(profile, KeySpending())))
@@ -208,17 +213,17 @@ class Keys:
                 self.by_root[public] = key
 
     def _root_of(self, key: NamedKey) -> int:
-        """Parents have lower numbers than what was made from them, so they are here before."""
+        """Return the wallet's key that this key descends from. A parent has a lower number, so it is already here."""
         above = self.path(key.profile.parent)
         return above[-1].profile.number if above else 0
 
     def has_room(self, root: NamedKey, count: int) -> bool:
-        """Whether so many keys more may be made from this one."""
+        """Return whether this many more keys may be made from this one."""
         of_one = self.children[root.profile.number]
         return of_one + count <= CHILDREN_OF_ONE_MAX and self.children.total() + count <= CHILDREN_MAX
 
     def path(self, number: int) -> Path:
-        """The key of this number and those it was made from. Empty: 0, or a key that is not known any more."""
+        """Return the key with this number and those it was made from. Empty: number 0, or an unknown key."""
         if not number:
             return NO_PATH
         found: list[NamedKey] = []
@@ -231,7 +236,7 @@ class Keys:
         return tuple(found)
 
     def hold(self, number: int, credits: int) -> None:
-        """Credits are held by this key, and by all that it was made from; below 0: a hold has ended."""
+        """Add held credits to this key and all that it was made from; below 0: a hold has ended."""
         for key in self.path(number):
             key.held += credits
 
@@ -244,7 +249,7 @@ class Keys:
             key.spend(credits, day)
 
     def check(self, holds: Iterable[tuple[int, int]]) -> None:
-        """holds: number of the key and ceiling of each live hold of the account."""
+        """Check the sums. holds: number of the key and ceiling of each live hold of the account."""
         held: dict[int, int] = {}
         for number, ceiling in holds:
             for key in self.path(number):
@@ -264,8 +269,8 @@ def keys_of(stored: Iterable[StoredKey]) -> Keys:
 
 
 def may_use(path: Path, proof: object, now: int) -> bool:
-    """Whether this credential of the first key is good: none of its path is frozen, deleted or past its time, and the
-    request comes from where all of them allow. proof: a ProvenProof has shown where it comes from before."""
+    """Return whether this credential of the first key is valid: no key of its path is frozen, deleted or expired, and
+    all allow the request's origin and address. ⏎ proof: the origin and address of a ProvenProof were checked before."""
     for key in path:
         profile, limits = key.profile, key.limits
         if profile.status != ACTIVE or (limits.expires_at is not None and limits.expires_at <= now):
@@ -284,13 +289,13 @@ def may_use(path: Path, proof: object, now: int) -> bool:
 
 
 def may_sign(key: NamedKey, public: bytes | None, now: int) -> bool:
-    """Whether what this public key of the key has signed is good: it is of the text of today, or of the one before the
-    last rotation while that has its grace."""
+    """Return whether signatures of this public key of the key are accepted: it belongs to the present text, or to the
+    text before the last rotation during its grace time."""
     profile = key.profile
     return public == profile.public or (public == profile.old_public and now < profile.old_until)
 
 
-@lru_cache(4_096)  # Few clients use a key, and each call asks.
+@lru_cache(4_096)  # Cached, because every call asks and few clients use a key.
 def _is_within(address: str, networks: tuple[str, ...]) -> bool:
     try:
         parsed = ip_address(address)
@@ -300,7 +305,7 @@ def _is_within(address: str, networks: tuple[str, ...]) -> bool:
 
 
 def may_call(path: Path, method: str) -> bool:
-    """method: as the ledger names it."""
+    """Return whether the keys allow this method. method: as the ledger names it."""
     for key in path:
         allowed = key.limits.methods
         if allowed and method not in allowed and class_of(method) not in allowed:
@@ -309,12 +314,12 @@ def may_call(path: Path, method: str) -> bool:
 
 
 def may_read(path: Path) -> bool:
-    """Whether the pages of the account are shown: ledger, usage, receipts and the like."""
+    """Return whether the account's pages may be shown: ledger, usage, receipts and the like."""
     return all(not key.limits.methods or ACCOUNT in key.limits.methods for key in path)
 
 
 def class_of(method: str) -> str:
-    """The class of a method, as `GET /pricing` names it. Of what is no method: STREAMS, BULK or RELAY."""
+    """Return the class of a method, as `GET /pricing` names it. For other charges: STREAMS, BULK or RELAY."""
     row = METHODS.get(method)
     if row is not None:
         return row.method_class.value
@@ -324,12 +329,12 @@ def class_of(method: str) -> str:
 
 
 def room_of(path: Path, day: int) -> int:
-    """Credits that may still be held for the first key of a path on this day; UNLIMITED where it has no path."""
+    """Return the credits that may still be held for the first key of a path on this day; UNLIMITED for an empty path."""
     return min((key.room(day) for key in path), default=UNLIMITED)
 
 
 def budget_of(path: Path, day: int) -> int:
-    """As room_of, with what is held."""
+    """As room_of, but including held credits."""
     return min((key.room(day) + key.held for key in path), default=UNLIMITED)
 
 
@@ -338,7 +343,7 @@ def units_left_of(path: Path, second: int) -> int:
 
 
 def rate_limit_of(path: Path, limit: int) -> int:
-    """limit: of the account."""
+    """Return the narrowest rate limit. limit: of the account."""
     limits = (key.limits.requests_per_second for key in path)
     return min((one for one in limits if one is not None), default=limit)
 
@@ -347,7 +352,7 @@ def rate_limit_of(path: Path, limit: int) -> int:
 
 
 def mistake_in_limits(limits: KeyLimits) -> str | None:
-    """One sentence on what is wrong with the limits of a key, or None."""
+    """Return a sentence on what is wrong with the limits of a key, or None."""
     for name in ("credits_a_day", "credits_total"):
         value = getattr(limits, name)
         if value is not None and not 0 <= value <= CREDITS_MAX:

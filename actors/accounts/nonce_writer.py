@@ -1,13 +1,13 @@
 """Writes the nonces of one owner to the identity store: claims their record, reads it, writes and clears it.
 
-Implements: money rule 11; design, "What must survive what" (Redis away: signed requests are refused, the rest goes on);
-threat 55. A shell: nonces.py decides whether a nonce may be taken.
+Implements: money rule 11; design, "What must survive what" (Redis away: signed requests are refused, others are
+served); threat 55. A shell: nonces.py decides whether a nonce may be taken.
 
 The record is claimed and read before the first nonce is taken. The claim comes after the database has confirmed that
 the shards are this owner's, and it ends the writes of every earlier owner. From then on memory has all nonces that any
-owner took, and the store is only written. All nonces that wait go in one write, and one write is in flight at a time. A
-nonce whose write failed stays taken, since the write may have been made or may still be made; only the operation that
-took it may try again.
+owner took, and the store is only written. All waiting nonces go in one write, and one write is in flight at a time. A
+nonce whose write failed stays taken, because the write may have been or may still be made; only the operation that took
+it may try again.
 
 A caller that waits for a write may leave at any moment, for example when its link breaks: its nonce stays taken. A
 failed write releases the holds of its requests. This is done here, once, before any caller learns of the failure.
@@ -27,17 +27,17 @@ from actors.units import VirtualShard, shard_of
 logger = logging.getLogger(__name__)
 
 WAITING_MAX = 10_000
-# After a failure requests are refused at once for so long, rather than each waiting for a time-out.
+# After a failure requests are refused at once for this long, instead of each waiting for a time-out.
 _PAUSE_SECONDS = 1.0
 _CLEAR_SECONDS = 30
-_TELL_SECONDS = 60  # A flood of replays must not flood the log.
-_RECORDS_AT_ONCE = 128  # Keeps the store's other callers from waiting behind one long command.
+_TELL_SECONDS = 60  # Interval of log lines about replays, so that many replays do not fill the log.
+_RECORDS_AT_ONCE = 128  # Records in one command, so that the store's other callers do not wait behind a long one.
 
 Undo = Callable[[], None]
 
 
 class _Write:
-    """A nonce that is being written. future: shared by all nonces of one write. undos: release its requests' holds."""
+    """Nonces being written. future: shared by all nonces of one write. undos: release the holds of their requests."""
 
     __slots__ = ("entry", "future", "key", "taken", "undos")
 
@@ -51,22 +51,22 @@ class NonceWriter:
         self, store: IdentityStore, clock: Clock, commits: GroupCommit, shards: Sequence[VirtualShard]
     ) -> None:
         self._store, self._clock, self._commits = store, clock, commits
-        self._shards = tuple(shards)  # Their records are this owner's, or will be once it is open.
+        self._shards = tuple(shards)  # Shards whose records this owner has, or will have once it is open.
         self._nonces = Nonces()
         self.is_open = False  # True once the record is claimed and memory has all its nonces.
-        # The epoch of the record never changes: a later epoch of the same owner would tell the store nothing new.
+        # Set once: a later epoch of the same owner would tell the store nothing new.
         self._epoch: int | None = None
         self._was_open = False
         self._opening: asyncio.Task[None] | None = None
         self._waiting: list[_Write] = []
-        self._writes: dict[tuple[bytes, str], _Write] = {}  # That wait or are on their way.
+        self._writes: dict[tuple[bytes, str], _Write] = {}  # Waiting or being written.
         self._task: asyncio.Task[None] | None = None
         self._closed_until = 0.0
         self._cleared_until = 0
         self._clear_at = self._tell_at = 0.0
 
     def start(self) -> None:
-        """Claim the record in the background. Where that fails, the first request that needs it tries again."""
+        """Claim the record in the background. If that fails, the first request that needs it tries again."""
         self._begin_opening()
 
     async def stop(self) -> None:
@@ -87,8 +87,7 @@ class NonceWriter:
             await asyncio.shield(self._begin_opening())
 
     def refusal(self, signed: Signed, operation: bytes, rate_limit: int) -> Err | None:
-        """Returns None when the operation may take this nonce, or has it already. Changes nothing. The log must be
-        open."""
+        """Return None when the operation may take this nonce, or has it already. Changes nothing. The log must be open."""
         assert self.is_open
         refusal = self._nonces.decide(signed, operation, rate_limit, self._clock.now())
         if refusal is None and not self.available:
@@ -104,10 +103,10 @@ class NonceWriter:
         return refusal
 
     def take(self, signed: Signed, operation: bytes, undo: Undo | None = None) -> "asyncio.Future[None] | None":
-        """Take a nonce that refusal() allowed in this turn. Returns None when it is kept already.
+        """Take a nonce that refusal() allowed in this turn. Returns None when it is stored already.
 
-        Else returns a future that is done when the nonce is kept, and fails with IdentityStoreUnavailable after `undo`
-        was called. All nonces of one write share this future, so a caller must shield it.
+        Otherwise returns a future that is done when the nonce is stored, and fails with IdentityStoreUnavailable after
+        `undo` was called. All nonces of one write share this future, so a caller must shield it.
         """
         taken = self._nonces.find(signed)
         if taken is not None and taken.kept:
@@ -123,7 +122,7 @@ class NonceWriter:
         return write.future
 
     async def tick(self) -> None:
-        """Forget old nonces: in memory each time, in the store every 30 s."""
+        """Forget old nonces: in memory at each call, in the store every 30 s."""
         steady = self._clock.monotonic()
         self._nonces.forget(self._clock.now(), int(steady))
         until = self._nonces.forgotten_until
@@ -162,8 +161,7 @@ class NonceWriter:
             raise IdentityStoreUnavailable("the record of nonces is not ours") from error
 
     async def add(self, shards: Sequence[VirtualShard]) -> None:
-        """Claim the records of shards that have come from another owner, as the database has them. Raises
-        IdentityStoreUnavailable, OwnerUnavailable."""
+        """Claim the records of shards taken from another owner. Raises IdentityStoreUnavailable, OwnerUnavailable."""
         if self._opening is not None:
             await asyncio.shield(self._opening)
         fresh = [shard for shard in shards if shard not in self._shards]
@@ -172,21 +170,21 @@ class NonceWriter:
         self._shards = (*self._shards, *fresh)
 
     async def leave(self, shards: Collection[VirtualShard]) -> None:
-        """Wait until all nonces of these shards that were taken are kept; then their records are no longer ours.
+        """Wait until all taken nonces of these shards are stored; then this owner no longer has their records.
 
-        Nothing new may be taken for them meanwhile. Raises IdentityStoreUnavailable.
+        No nonce may be taken for them during the wait. Raises IdentityStoreUnavailable.
         """
         while waiting := [write.future for write in self._writes.values() if write.entry.shard in shards]:
             await asyncio.shield(waiting[0])
         self._shards = tuple(shard for shard in self._shards if shard not in shards)
 
     async def _claim(self, shards: Sequence[VirtualShard] | None = None, comes: bool = False) -> None:
-        """comes: the records of these shards were another owner's until now."""
+        """comes: another owner had the records of these shards until now."""
         confirmed = await self._commits.confirm()
         epoch = self._epoch = confirmed if self._epoch is None else self._epoch
-        # Where the shards had no owner before, no nonce was ever taken, and none can be missing.
+        # If the shards never had an owner, no nonce was ever taken, and none can be missing.
         fresh = not (self._was_open or self._commits.inherited)
-        # Else an incomplete record may lack nonces that were used before now, by the clock of the owner that took them.
+        # Otherwise an incomplete record may lack nonces used before now, by the clock of the owner that took them.
         lost_until = 0 if fresh else self._clock.now() + 2 * SLACK_SECONDS
         over = 0
         expected = epoch if self._was_open and not comes else None
@@ -198,7 +196,7 @@ class NonceWriter:
                     )
                     break
                 except NotTheOwner as other:
-                    # The epoch is a successor's, and the database will say so, or an older database left it here.
+                    # The epoch is a successor's, as the database will confirm, or remains from an older database.
                     await self._commits.confirm()
                     over = other.epoch
             for record in records:
@@ -211,7 +209,7 @@ class NonceWriter:
         for pubkey, text, good_until in record.nonces:
             nonces.restore(pubkey, text, good_until, steady)
         nonces.forgotten_until = max(nonces.forgotten_until, record.forgotten_until)
-        # While no other owner had the record, memory has every nonce that the record has lost.
+        # If no other owner had the record, memory has every nonce that the record lost.
         if not (self._was_open and record.epoch_before in (0, self._epoch)):
             nonces.lost_until = max(nonces.lost_until, record.lost_until)
 
@@ -245,7 +243,7 @@ class NonceWriter:
                 except IdentityStoreUnavailable as error:
                     logger.warning("nonces cannot be kept, signed requests are refused: %s", error)
                     self._end(writes, error)
-                except Exception as error:  # A bug; the callers that wait must learn of it.
+                except Exception as error:  # A bug; waiting callers must learn of it.
                     logger.exception("nonces cannot be kept")
                     self._end(writes, error)
                 else:
@@ -254,7 +252,9 @@ class NonceWriter:
             self._task = None
 
     async def _write(self, entries: list[TakenNonce]) -> None:
-        """Write. Where the record was lost or has another owner, claim it and write again: memory has all nonces."""
+        """Write the nonces. If the record was lost or another owner claimed it, claim it and write again: memory has
+        all nonces.
+        """
         for _ in range(2):
             await self.open()
             assert self._epoch is not None
@@ -289,6 +289,6 @@ class NonceWriter:
 
 
 def _retrieve(future: "asyncio.Future[None]") -> None:
-    """Read the outcome, so that the event loop does not warn when no caller waits for it."""
+    """Mark the exception as retrieved, so that the event loop does not warn when no caller waits."""
     if not future.cancelled():
         future.exception()

@@ -1,18 +1,17 @@
 """The nonces of all accounts of one owner; each nonce admits one request.
 
 Implements: interface, "Per-request wallet signature", rule 5; money rule 11; threats 2, 4, 53 and 55.
-Pure. Verifying signatures is the door's work (identity); keeping nonces across a restart is the identity store's.
+Pure. Not here: verifying signatures (identity), keeping nonces across a restart (the identity store).
 
 Nonces do not belong to accounts in memory: an account is dropped when the ledger fails, and its nonces must not be.
 
-A nonce is kept together with the operation that took it. A request that a replica sends again carries the same
-operation, and is the same request; another operation with the same nonce is refused. A nonce that was taken stays
-taken, whatever becomes of its request.
+A nonce is stored together with the operation that took it. A request that a replica resends has the same operation;
+another operation with the same nonce is refused. A taken nonce stays taken, even if its request fails.
 
 Forgetting a nonce depends on no clock being right. When a nonce is forgotten, every message that expires no later than
-its own is refused from then on (`forgotten_until`), so a door or an owner whose clock is set back refuses old messages
-that look new to it. Where the record of nonces was lost, messages that may have been used before the loss are refused
-too (`lost_until`).
+its own is refused from then on (`forgotten_until`), so a gateway or owner whose clock is set back refuses old messages
+that look new. Where the record of nonces was lost, messages that may have been used before the loss are refused too
+(`lost_until`).
 """
 
 from typing import Any, NamedTuple
@@ -23,20 +22,20 @@ from actors.calls import OPERATION_BYTES, WalletProof
 from actors.errors import Err
 from actors.identity.challenge import AHEAD_SECONDS_MAX
 
-NONCE_SECONDS = 130  # A nonce is kept at least so long (money rule 11), by a clock that never jumps.
-PROOF_SECONDS = 60  # A wallet's signature is good for so long on either side of its time.
-# The owner may see a request so much before or after the time in which the door accepts it: 10 s on its way
-# (hosting.ask; a hold waits 5 s at most), and 5 s by which the clocks of door and owner may differ.
+NONCE_SECONDS = 130  # Least time for which a nonce is kept (money rule 11), by the monotonic clock.
+PROOF_SECONDS = 60  # A wallet's signature is valid for this long before and after its time.
+# The owner may see a request this long before or after the time in which the gateway accepts it: 10 s on the way
+# (hosting.ask; a hold waits 5 s at most), and 5 s between the clocks of gateway and owner.
 SLACK_SECONDS = 15
-NONCES_MAX = 2_000_000  # Of one owner: 10,000 a second, kept for NONCE_SECONDS, and half as many again. Some 700 MB.
-_SEPARATOR = "|"  # Not among the characters that a nonce may have.
+NONCES_MAX = 2_000_000  # Of one owner: 10,000 a second, kept for NONCE_SECONDS, and half as many again. About 700 MB.
+_SEPARATOR = "|"  # A character that nonces cannot contain.
 _NO_OPERATION = b"taken"
 
 _REUSED, _LIMITED, _UNAVAILABLE = Err.NONCE_REUSED, Err.RATE_LIMITED, Err.SERVICE_TEMPORARILY_UNAVAILABLE
 
 
 class Signed(NamedTuple):
-    """A message signed for one use. Doors accept it from good_from to good_until, Unix seconds, both included."""
+    """A message signed for one use. Gateways accept it from good_from to good_until, Unix seconds, both included."""
 
     pubkey: bytes
     nonce: str
@@ -49,12 +48,14 @@ def signed_request(proof: WalletProof) -> Signed:
 
 
 def signed_challenge(pubkey: bytes, challenge_id: bytes, issued_at: int, seconds: int) -> Signed:
-    """seconds: life of a challenge. The slash keeps it apart from the nonces of requests, which have none."""
+    """Return the challenge as a signed message. seconds: life of a challenge. The slash distinguishes it from nonces of
+    requests, which have none.
+    """
     return Signed(pubkey, f"challenge/{challenge_id.hex()}", issued_at - AHEAD_SECONDS_MAX, issued_at + seconds)
 
 
 class Taken(msgspec.Struct, gc=False):
-    """A nonce that was used. kept: the identity store has it; before that no request may be admitted by it."""
+    """A used nonce. kept: the identity store has it; before that no request may be admitted with it."""
 
     operation: bytes
     good_until: int
@@ -62,14 +63,14 @@ class Taken(msgspec.Struct, gc=False):
 
 
 class _Due(msgspec.Struct, gc=False):
-    """The nonces of messages that are good until the same second."""
+    """The nonces of messages that are valid until the same second."""
 
-    taken_at: int  # Steady seconds, of the latest.
-    keys: list[Any]  # Public key and nonce in turn: a tuple for each would take twice the memory.
+    taken_at: int  # Steady seconds of the latest.
+    keys: list[Any]  # Public keys and nonces in turn: a tuple for each would take twice the memory.
 
 
 class Nonces:
-    """forgotten_until, lost_until: as identity.store.ClaimedRecord has them, the latest of all records."""
+    """Nonces of one owner. forgotten_until, lost_until: as in identity.store.ClaimedRecord, the latest of all records."""
 
     def __init__(self) -> None:
         self.forgotten_until = 0
@@ -83,11 +84,11 @@ class Nonces:
         return None if of_account is None else of_account.get(signed.nonce)
 
     def decide(self, signed: Signed, operation: bytes, rate_limit: int, now: int) -> Err | None:
-        """Returns None when this operation has the nonce already, or may take it. now: Unix seconds of this owner.
+        """Return None when this operation has the nonce already, or may take it. now: Unix seconds of this owner.
 
-        Refuses what another operation has taken (NONCE_REUSED), more than nonces_max() of one account (RATE_LIMITED),
-        and what this owner cannot judge (SERVICE_TEMPORARILY_UNAVAILABLE): its clock and the door's differ too much,
-        the nonce may have been forgotten or lost, or memory is full.
+        Refuses a nonce of another operation (NONCE_REUSED), more than nonces_max() of one account (RATE_LIMITED), and
+        nonces that this owner cannot judge (SERVICE_TEMPORARILY_UNAVAILABLE): its clock and the gateway's differ too
+        much, the nonce may have been forgotten or lost, or memory is full.
         """
         of_account = self._taken.get(signed.pubkey, {})
         taken = of_account.get(signed.nonce)
@@ -108,7 +109,7 @@ class Nonces:
         return taken
 
     def restore(self, pubkey: bytes, text: str, good_until: int, steady: int) -> None:
-        """Take in a nonce that was read from the store. A nonce that two operations wrote belongs to neither."""
+        """Add a nonce read from the store. A nonce that two operations wrote belongs to neither."""
         nonce, operation = from_stored(text)
         known = self._taken.get(pubkey, {}).get(nonce)
         if known is None:
@@ -117,11 +118,11 @@ class Nonces:
             known.operation = _NO_OPERATION
 
     def forget(self, now: int, steady: int) -> None:
-        """Forget nonces that no door accepts any more and that were taken long enough ago. Messages that expire no
+        """Forget nonces that no gateway accepts any more and that were taken long enough ago. Messages that expire no
         later are refused from now on.
 
-        The first condition is not enough: a clock that jumps ahead for a moment would meet it for messages that are
-        still good, and they would be refused.
+        The first condition is not enough: after a brief forward jump of the clock it would hold for messages that are
+        still valid, and they would be refused.
         """
         limit = now - SLACK_SECONDS
         ended = [
@@ -149,7 +150,7 @@ class Nonces:
 
 
 def nonces_max(rate_limit: int) -> int:
-    """How many an account may have in memory: twice what its own request rate can admit while they are kept.
+    """Return how many nonces an account may have in memory: twice what its request rate can admit while they are kept.
 
     Only requests that are refused anyway can use more; they are told to slow down before their nonce is taken.
     """
@@ -157,12 +158,12 @@ def nonces_max(rate_limit: int) -> int:
 
 
 def stored_form(nonce: str, operation: bytes) -> str:
-    """What the identity store keeps of a taken nonce."""
+    """Return the form in which the identity store keeps a taken nonce."""
     return f"{nonce}{_SEPARATOR}{operation.hex()}"
 
 
 def from_stored(text: str) -> tuple[str, bytes]:
-    """Nonce and operation; an entry of another form is a nonce that no operation may use again."""
+    """Parse a stored nonce and its operation. A malformed entry gives a nonce that no operation may use again."""
     nonce, _, operation = text.partition(_SEPARATOR)
     try:
         raw = bytes.fromhex(operation)

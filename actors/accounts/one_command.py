@@ -1,4 +1,4 @@
-"""Sends one command to the owner of its account, from a process that has joined the cluster and keeps no client.
+"""Sends one command to the owner of its account, from a process in the cluster that has no client.
 
 Implements: design, "Owners, for every kind of actor". For operators' commands.
 """
@@ -11,12 +11,12 @@ from actors import hosting
 from actors.accounts.api import Command, OwnerReply, Value, owner_name
 from actors.accounts.routes import OwnerRoutes
 
-_MOVED_SECONDS = 5.0  # How long the command waits for its shard to be served.
+_MOVED_SECONDS = 5.0  # How long the command waits until an owner serves its shard.
 _PAUSE_SECONDS = 0.1
 
 
 async def ask_owner_of(command: Command[Value], find: Any = hosting.Reference) -> OwnerReply[Value]:
-    """Raises ActorUnreachable; the command may have been carried out. find: returns the owner of a name."""
+    """Raises ActorUnreachable; the command may have been carried out. find: returns the owner with a name."""
     routes, first = OwnerRoutes(secrets.randbelow(1 << 16)), find(owner_name(0))
     deadline = asyncio.get_running_loop().time() + _MOVED_SECONDS
     while True:

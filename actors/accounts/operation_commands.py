@@ -1,4 +1,4 @@
-"""Carries the commands on operations out: credits are held before work is begun, and posted or released after it.
+"""Carries out the commands on operations: holds credits before work begins, and posts or releases them after it.
 
 Implements: operations.HoldOperations and ChargeOperations; money rules 1, 2, 3 and 9. A shell: holds_of_work.py and
 core.py decide. The store is asked about every operation before it is held: a hold of one that was charged long ago
@@ -72,7 +72,7 @@ class OperationCommands:
         return OwnerReply(tuple(each in charged for each in command.operations), figures=told)
 
     def _release(self, command: ChargeOperations) -> None:
-        """Only an account in memory has holds."""
+        """Release holds; only an account in memory has any."""
         account = self._activations.accounts.get(command.pubkey)
         if account is not None:
             for ended in decide_release(account, command.released, self._activations.moment()):
@@ -80,7 +80,7 @@ class OperationCommands:
 
 
 async def _durable(settled: Settled | Awaitable[SettleReply]) -> SettleReply:
-    """The reply of a settle, once it is in the ledger."""
+    """Return the reply of a settle, once it is in the ledger."""
     reply, written = settled if isinstance(settled, tuple) else (await settled, None)
     if written is not None:
         await asyncio.shield(written)

@@ -1,8 +1,8 @@
-"""Keeps events in the database until they are taken, each once.
+"""Keeps events in the database until the event consumer takes each of them once.
 
 Implements: interface, lifecycle events. The transaction that writes a cause writes its event (functions.sql); a regular
-query writes `credits.expiring`, once for each batch. The taker marks events as taken in the transaction in which it
-keeps them itself, so that no kill loses or doubles one. Decides nothing.
+query writes `credits.expiring`, once for each batch. The consumer marks events as taken in the transaction in which it
+stores them itself, so that no kill loses or doubles one. Decides nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from actors.accounts.account import SIGNATURE_BYTES
 from actors.events import ApiKeyRotated, CreditsAnomaly, CreditsExpiring, DepositCredited, Event, LowBalance
 from actors.units import Credits, Pubkey, Signature, Slot, UnixSeconds, UsdcUnits, VirtualShard, base58_text
 
-EXPIRING_SECONDS = 86_400  # Interface: a batch is within 24 hours of expiry.
+EXPIRING_SECONDS = 86_400  # The interface says: within 24 hours of expiry.
 LOW_BALANCE, DEPOSIT_CREDITED = "low_balance", "deposit.credited"
 CREDITS_EXPIRING, KEY_ROTATED, ANOMALY = "credits.expiring", "api_key.rotated", "credits.anomaly"
 _TAKE = (
@@ -30,18 +30,18 @@ class Announcement(NamedTuple):
 
 
 class Outbox(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Stores events. All methods raise StoreUnavailable."""
 
     async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
         """Write an event, once, for each batch that is within 24 hours of its expiry."""
         ...
 
     async def take(self, limit: int) -> list[Announcement]:
-        """Events that nobody has taken yet, oldest first, and mark them as taken."""
+        """Return events that nobody has taken yet, oldest first, and mark them as taken."""
         ...
 
     async def forget(self, before_ms: int) -> None:
-        """Remove events that were taken and are older than this."""
+        """Remove taken events that are older than this."""
         ...
 
 
@@ -65,13 +65,13 @@ class PostgresOutbox:
 
 
 async def take_events(connection: Any, limit: int) -> list[Announcement]:
-    """Take events as part of the connection's transaction: they count as taken once the caller commits it."""
+    """Take events in the connection's transaction; they count as taken once the caller commits it."""
     rows = await connection.fetch(_TAKE, limit)
     return [announcement(*row) for row in sorted(rows)]
 
 
 def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -> Announcement:
-    """From a row."""
+    """Make an announcement from a row."""
     account, at = Pubkey(base58_text(pubkey)), UnixSeconds(at_ms // 1000)
     row = msgspec.json.decode(body)
     event: Event

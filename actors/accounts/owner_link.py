@@ -1,10 +1,10 @@
-"""One owner of accounts as a replica's client keeps it: its link, and the charges whose answers have not left yet.
+"""A replica's link to one owner, and the charges whose answers have not left yet.
 
-Implements: money rule 2; threats 57 and 66. Part of client.py, which routes, and starts over when an owner has given
-this replica up.
+Implements: money rule 2; threats 57 and 66. Part of client.py, which routes, and takes a new replica id when an owner
+has given this replica up.
 
-When a link stands again, perhaps to a restarted owner, it says which charges are undelivered, so that the owner takes
-all others as delivered, and asks for each of them again (replicas.py).
+After a reconnect, perhaps to a restarted owner, it reports which charges are undelivered, so that the owner counts all
+others as delivered; and it asks for each of these charges again (replicas.py).
 """
 
 import asyncio
@@ -26,26 +26,26 @@ from actors.hotlink.replica import Link, LinkGivenUp, LinkTimeout
 logger = logging.getLogger(__name__)
 
 _NOTICE_WAIT_MS = 30_000
-_NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice, or earlier, together with the next call.
+_NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice, or earlier with the next call.
 _ASK_PAUSE_SECONDS = 1.0
 
 
 class StartsOver(Protocol):
-    """The replica's client, as its links see it."""
+    """The replica's client, as its links call it."""
 
     replica: bytes
 
     def start_over(self) -> None:
-        """An owner has given this replica up."""
+        """Called when an owner has given this replica up."""
         ...
 
     def given_up(self, operation: bytes) -> None:
-        """An owner has given up the replica of this operation. It may be an earlier one of this process."""
+        """Called when an owner has given up the replica of this operation, which may be an earlier id of this process."""
         ...
 
 
 class OwnerLink:
-    """handle: of the owner's actor. settle_wait_ms: how long a settle may take."""
+    """Link to one owner. handle: of the owner's actor. settle_wait_ms: how long a settle may take."""
 
     def __init__(
         self, client: StartsOver, handle: Any, secret: bytes, settle_wait_ms: int, clock: Clock | None = None
@@ -55,9 +55,10 @@ class OwnerLink:
         self.link.on_given_up = client.start_over
         self.link.on_standing = self.ask_for_undelivered
         self.standings = GatheredAsks(functools.partial(hosting.ask, handle, "ask_many"))
-        # By operation; beyond UNDELIVERED_MAX the oldest are taken as delivered, as by the owner.
+        # By operation; beyond UNDELIVERED_MAX the oldest count as delivered, as at the owner.
         self.undelivered: dict[bytes, SettleRequest] = {}
-        self._asked_again: dict[bytes, bool] = {}  # Unanswered; True: the charge's answer has left meanwhile.
+        # Charges asked for again and not answered yet; True: the answer of the charge has left since.
+        self._asked_again: dict[bytes, bool] = {}
         self._delivered: list[bytes] = []
         self._notice_is_due = False
         self._background = Background(logger, "background work for an owner failed")
@@ -70,20 +71,22 @@ class OwnerLink:
         await self.link.stop()
 
     def last_words(self) -> list["asyncio.Future[Any]"]:
-        """Tell what was delivered and what was not, before the end. Each is answered when the owner knows it."""
-        # An owner answers in order: when a last notice is answered, even an empty one, the earlier ones have arrived.
+        """Report what was delivered and what was not, before the process ends. Each future is done when the owner knows
+        it.
+        """
+        # An owner answers in order: when it answers a last notice, even an empty one, it has the earlier ones.
         notices = [self._send_notice()] if self._delivered or self.link.unanswered else []
-        # Answered when it is durable: owners that end right after this replica have no charge of it in doubt.
+        # Answered when it is durable: then owners that end right after this replica have none of its charges in doubt.
         return [*notices, self._tell_undelivered()] if self.link.connected else notices
 
     def sent(self, kind: MessageKind, request: Any, wait_ms: int) -> "asyncio.Future[Any]":
         """Send a request; the future gives its reply. Both raise LinkFull, LinkGivenUp or LinkTimeout."""
         if self._delivered:
-            self._send_notice()  # In the same write as the call: the write is most of a notice's cost.
+            self._send_notice()  # Sent in the same write as the call, because the write is most of a notice's cost.
         return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or kind is CHARGE)
 
     def charged(self, request: SettleRequest) -> None:
-        """Keep a posted charge until its answer has left."""
+        """Remember a posted charge until its answer has left."""
         undelivered = self.undelivered
         undelivered[request.operation] = request
         if len(undelivered) > UNDELIVERED_MAX:
@@ -115,17 +118,17 @@ class OwnerLink:
         return noted
 
     def ask_for_undelivered(self) -> None:
-        """The link stands again, or accounts have moved to this owner. Ask for each undelivered charge: a new owner may
-        not know of it."""
+        """Ask for each undelivered charge, after a reconnect or a move of accounts: a new owner may not know of it."""
         self._tell_undelivered()
         for operation, charge in self.undelivered.items():
-            if operation not in self._asked_again:  # Otherwise the link itself sends it again.
+            if operation not in self._asked_again:  # Otherwise the link itself resends the question.
                 self._asked_again[operation] = False
                 self._background.start(self._ask_again(charge))
 
     def _tell_undelivered(self) -> "asyncio.Future[Any]":
         operations = set(self.undelivered)
-        for kind in (SETTLE, VOID, CHARGE):  # Of these, too, the owner must not believe that their answers have left.
+        # The owner must not count the answers of these requests as delivered either.
+        for kind in (SETTLE, VOID, CHARGE):
             operations |= {request.operation for request in self.link.unanswered_of(kind)}
         replica = self._client.replica
         mine = tuple(operation for operation in operations if operation[:REPLICA_ID_BYTES] == replica)
@@ -145,11 +148,11 @@ class OwnerLink:
                 await asyncio.sleep(_ASK_PAUSE_SECONDS)
             else:
                 if not reply.ok and operation in undelivered:
-                    # The charge was refunded: the former owner had given this replica up.
+                    # The charge was refunded: the former owner gave this replica up.
                     self._client.given_up(operation)
                 break
         if self._asked_again.pop(operation):
-            self.delivered(operation)  # Again: the first notice may have overtaken the question.
+            self.delivered(operation)  # Sent again, because the first notice may have arrived before the question.
 
     async def _resolve(self) -> tuple[str, int]:
         try:
@@ -160,7 +163,7 @@ class OwnerLink:
 
 
 def _retrieve(told: "asyncio.Future[Any]") -> None:
-    """A link that breaks tells again once it stands."""
+    """Ignore a broken link, which reports again after its reconnect."""
     if not told.cancelled():
         told.exception()
 

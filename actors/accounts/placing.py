@@ -1,7 +1,7 @@
-"""Places the owners of accounts, and says how many there shall be.
+"""Starts the owners of accounts, and sets their number.
 
-Implements: design, "Owners, for every kind of actor"; launch/README.md, "A new deployment". Wiring. Spreading the
-accounts over them is the first owner's work (balancing.py), and so is ending those that are not wanted any more.
+Implements: design, "Owners, for every kind of actor"; launch/README.md, "A new deployment". Wiring. The first owner
+spreads the accounts over them, and ends surplus owners (balancing.py).
 """
 
 import asyncio
@@ -15,11 +15,9 @@ from actors.ownership.store import opened_ownership
 
 
 async def place_owners(config: Config) -> list[hosting.Reference]:
-    """Start the owners that do not run, replace those with other settings, and return references to all. Needs a
-    connected Ray.
+    """Start missing owners, replace those with other settings, and return references to all. Needs a connected Ray.
 
-    Owners that run beyond the wanted number are kept, and replaced like the others: they have accounts until these have
-    been moved.
+    Surplus owners are kept, and replaced like the others: they have accounts until these have been moved.
     """
     setting = config.accounts.shard_actors
     async with opened_ownership(config.storage, "placing of account owners") as ownership:
@@ -28,7 +26,8 @@ async def place_owners(config: Config) -> list[hosting.Reference]:
     running = await asyncio.to_thread(hosting.names, owner_name(""))
     names = sorted({*running, *map(owner_name, range(wanted))}, key=_index_of)
 
-    # In threads, several at once: each call waits for a new process, and accounts without an owner for the last one.
+    # Runs in threads, several at once: each call waits for a new process, and accounts without an owner wait for the
+    # last one.
     async def place(name: str) -> hosting.Reference:
         return await asyncio.to_thread(
             hosting.place_with_settings, AccountShardActor, name, config, USES, _index_of(name), setting

@@ -1,7 +1,7 @@
-"""Gives price lists to accounts, and tells which lists accounts have.
+"""Sets the price lists of accounts, and counts the accounts of each list.
 
-Implements: decisions, "Price lists". A shell. A reply arrives when the change is durable. Whether the settings have the
-list, whoever asks has looked up: the owner knows names alone.
+Implements: decisions, "Price lists". A shell. A reply arrives when the change is durable. The caller has checked that
+the settings have the list: the owner knows only names.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 class SetPriceList(OfAccount[AccountState], frozen=True):
-    """Operator: the account pays by this list from its next hold on. name: PUBLIC_PRICES: the public prices."""
+    """Operator: let the account pay by this list from its next hold on. name: PUBLIC_PRICES: the public prices."""
 
     name: str
 
 
 class CountPriceLists(Command[dict[str, int]], frozen=True):
-    """Operator: of each price list that accounts have, how many have it."""
+    """Operator: count the accounts of each price list."""
 
 
 class PriceListCommands:
@@ -43,7 +43,7 @@ class PriceListCommands:
         if account is None:
             return refused(Err.ACCOUNT_NOT_FOUND)
         self._activations.check_current(account)
-        if command.name == account.price_list:  # Set before, perhaps by the first copy of this command.
+        if command.name == account.price_list:  # It was set before, perhaps by an earlier copy of this command.
             await self._activations.until_written(account.pubkey)
             return OwnerReply(account_state(account))
         written = self._activations.record(account, PriceListSet(command.name))

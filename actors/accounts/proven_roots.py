@@ -1,6 +1,6 @@
-"""The newest statement of each series, checked, for parts that publish it elsewhere.
+"""Reads and verifies the newest statement of each series, for parts that publish it elsewhere.
 
-Implements: decisions, "Signed roots". A shell. Reads the database and makes nothing: no key, no statement.
+Implements: decisions, "Signed roots". A shell. Reads the database; makes neither keys nor statements.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-_WAIT_SECONDS = 10.0  # For a connection.
+_WAIT_SECONDS = 10.0  # Wait for a connection.
 
 
 class RootsUnavailable(Exception):
@@ -48,10 +48,12 @@ class ProvenRoots:
     def __init__(self, store: SealsStore, clock: Clock, cluster_secret: bytes, metrics: Metrics) -> None:
         self._store = store
         self._keys = SigningKeys(store, LedgerClock(clock), KeySeal(cluster_secret), secrets.token_bytes, metrics)
-        self._refused: frozenset[int] = frozenset()  # Series of which a log line has told.
+        self._refused: frozenset[int] = frozenset()  # Series that a log line has already named.
 
     async def newest(self) -> list[ProvenRoot]:
-        """Of all series that have a statement; a series with a foreign one is left out. Raises RootsUnavailable."""
+        """Return the newest statement of every series; leaves out a series with a statement that is not this service's.
+        Raises RootsUnavailable.
+        """
         found: list[ProvenRoot] = []
         refused = set[int]()
         try:

@@ -1,7 +1,7 @@
-"""Carries out the commands by which customers read their account, and by which doors ask who somebody is.
+"""Carries out the commands by which customers read their account, and gateways identify a credential.
 
 Implements: interface, "Account endpoints"; decisions, "Named keys" (what a named key may read, and which figures it is
-told). A shell: it waits, stores and shapes replies. While the ledger does not commit, accounts can be read.
+told). A shell: it waits, stores and shapes replies. Accounts can be read while the ledger does not commit.
 """
 
 import logging
@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 Reply = api.OwnerReply[Any]
 Reading = api.ReadAccount | api.ReadLedger | api.ReadUsage | api.Identify | api.ReadStanding
 
-LISTINGS_MAX = 8  # Of one account's ledger under way at its owner, which makes one at a time for all its accounts.
+LISTINGS_MAX = 8  # Concurrent listings of one account's ledger; its owner makes one at a time for all its accounts.
 _TOO_MANY_ROWS = Refusal(
     Err.INVALID_REQUEST, f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
 )
 
 
 class Reader(NamedTuple):
-    """Whose account is shown. path: of the named key that asks."""
+    """The account to show. path: of the named key that asks."""
 
     account: Account
     path: Path
@@ -94,7 +94,7 @@ class ReadingCommands:
         return msgspec.structs.replace(reply, kept_from_ms=kept_from_ms)
 
     async def _listed(self, pubkey: bytes, command: api.ReadLedger) -> tuple[list[Entry], int] | Refusal:
-        """A page, and since when entries are kept."""
+        """Return a page, and since when entries are kept."""
         wanted = command.filter or NO_FILTER
         entries = await self._store.entries(pubkey, command.offset, command.limit, command.debits_only, wanted)
         kept = await kept_for(self._store.cuts, wanted, not entries)
@@ -153,9 +153,9 @@ class ReadingCommands:
     # --- for other commands too ---------------------------------------------------------------------------------------
 
     async def reader(self, proof: Proof, *, shows_account: bool = True, is_open: bool = False) -> Reader | Reply:
-        """Whose account may be shown to this proof. While the ledger does not commit, its accounts can be read.
+        """Return the account that may be shown to this proof. Works while the ledger does not commit.
 
-        shows_account False: what is read says no more of the account than any call does. is_open: an open stream asks.
+        shows_account False: the reply reveals no more of the account than any call does. is_open: an open stream asks.
         """
         was_open = self._commits.open
         account = await self._credentials.find(proof, keep=was_open)
@@ -164,7 +164,7 @@ class ReadingCommands:
             if refusal is not None:
                 return refusal
             if was_open and not self._activations.is_current(account):
-                # The account was dropped from memory, and may show entries that were never written.
+                # The account was dropped from memory because it may contain entries that were never written.
                 account = await self._credentials.find(proof, keep=self._commits.open)
         if isinstance(account, ChildRefused):
             return self._refuse(Reader(account.account, account.path), account.refusal)
@@ -180,7 +180,7 @@ class ReadingCommands:
         return Reader(account, path)
 
     async def refused_nonce(self, account: Account | None, proof: Proof) -> Reply | None:
-        """Take the nonce of this proof, where it has one. The refusal when it cannot be taken."""
+        """Take the nonce of this proof, if it has one. Returns a refusal when it cannot be taken."""
         operation = self._random_bytes(OPERATION_BYTES)
         rate_limit = self._activations.defaults.requests_per_second if account is None else account.rate_limit
         try:
@@ -202,7 +202,7 @@ class ReadingCommands:
         return reply
 
     def reply(self, account: Account, value: api.Value, path: Path = NO_PATH) -> api.OwnerReply[api.Value]:
-        """A reply with the figures as they are now: of the account, or of the named key that asks."""
+        """Make a reply with the present figures: of the account, or of the named key that asks."""
         return api.OwnerReply(value, figures=figures(account, self._activations.moment(), path))
 
     def _refuse(self, read: Reader, refusal: Refusal) -> Reply:
@@ -211,7 +211,7 @@ class ReadingCommands:
 
 
 def _still_presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
-    """As `presented`, for a stream that is open under a named key: where it comes from was judged when it opened."""
+    """As `presented`, for an open stream under a named key, whose address was checked when it opened."""
     key = account.keys.by_hash.get(proof.key_hash) if isinstance(proof, KeyProof) else None
     if key is None or not isinstance(proof, KeyProof):
         return presented(account, proof, moment)
@@ -222,7 +222,7 @@ def _still_presented(account: Account, proof: Proof, moment: Moment) -> Path | N
 
 
 def account_state(account: Account, moment: Moment | None = None) -> api.AccountState:
-    """moment: now, where the asker wants to know what the account has spent of late."""
+    """moment: now, if the caller wants the recent spending of the account; else None."""
     hourly, in_day, hour_credits = account.hourly, None, None
     if moment is not None and hourly.learnt is not None:
         in_day = hourly.learnt.in_day

@@ -37,8 +37,8 @@ from actors.errors import Err, Refusal
 from actors.receipts.root_keys import published
 from actors.receipts.statements import AccountLeaf, AccountPaths, SignedStatement, find_leaf, unpack
 
-READS_MAX = 2  # Of one account's receipts under way at its owner.
-# How far behind an entry its statement is looked for: a minute, an hour, a day, ever.
+READS_MAX = 2  # Concurrent reads of one account's receipts at its owner.
+# Time ranges after an entry in which its statement is searched: a minute, an hour, a day, ever.
 _WINDOWS_MS = (60_000, 3_600_000, 86_400_000, 10**15)
 _RECEIPTS, _BILLS = "readings of receipts", "bills"
 ProofCommand = ReadReceipts | ReadChain | ReadBill
@@ -46,7 +46,7 @@ KeyCommand = ReadLedgerKeys | ShowLedgerKeys | RotateLedgerKey | AcceptLedgerKey
 
 
 class _Opened(msgspec.Struct):
-    """A statement as one account reads it. hashes: after its entries there by number, and after the one before them."""
+    """A statement as one account reads it. hashes: after its entries there, by number, and after the preceding one."""
 
     statement: SignedStatement
     leaf: AccountLeaf
@@ -55,7 +55,7 @@ class _Opened(msgspec.Struct):
 
 
 class ReceiptCommands:
-    """sealing: makes statements; None: none are made here."""
+    """sealing: makes statements; None: no statements are made."""
 
     def __init__(self, store: AccountStore, long_reads: LongReads, sealing: Sealing | None = None) -> None:
         self._sealing = sealing
@@ -63,7 +63,7 @@ class ReceiptCommands:
         self._cuts = store.cuts
 
     async def answer(self, command: ProofCommand | KeyCommand) -> OwnerReply[Any]:
-        """Raises StoreUnavailable."""
+        """Carry out a command. Raises StoreUnavailable."""
         match command:
             case ReadReceipts(pubkey):
                 return await self._read(_RECEIPTS, pubkey, functools.partial(self._receipts, command))
@@ -104,7 +104,7 @@ class ReceiptCommands:
         return tuple(found)
 
     async def of(self, pubkey: bytes, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts of these entries, in their order; neighbours share what is read. Raises StoreUnavailable."""
+        """Return the receipts of these entries, in order; adjacent entries share reads. Raises StoreUnavailable."""
         made: list[Receipt] = []
         opened: _Opened | None = None
         for entry in entries:
@@ -114,7 +114,7 @@ class ReceiptCommands:
         return made
 
     async def _chain(self, command: ReadChain) -> tuple[Receipt, ...] | Refusal:
-        """The entries alone: each one's hash follows from the one before."""
+        """Return entries only: each one's hash follows from the one before."""
         at_ms, seq = command.after
         carried = await self._cuts.carried(command.pubkey)
         if carried is not None and seq < carried.entry.seq:
@@ -154,8 +154,10 @@ class ReceiptCommands:
         return _Opened(statement, leaf, paths, hashes)
 
     async def _find(self, pubkey: bytes, entry: Entry) -> FoundLeaf | None:
-        """The account's leaf with this entry. Nearly always it is in a statement of the seconds behind the entry, so a
-        little is looked through first, and more only where the entry is known to be in a statement."""
+        """Return the account's leaf with this entry.
+
+        Nearly always it is in a statement of the seconds after the entry, so a short range is searched first, and
+        longer ones only if the entry is known to be in a statement."""
         if (await self._store.sealed(pubkey)).seq < entry.seq:
             return None
         after = (entry.at_ms, -1, -1)  # No statement is earlier than its entries (sealing.py).

@@ -1,4 +1,5 @@
-"""Receipts: what leads from an entry of the ledger to a statement that this service signed; and how they are asked for.
+"""Receipts: proofs that lead from a ledger entry to a signed statement of this service; and the commands that read
+them.
 
 Implements: decisions, "Signed roots". Pure. Not here: reading them (receipt_commands.py), their JSON and parameters
 (gateway/pages/receipts.py).
@@ -15,7 +16,7 @@ RECEIPTS_MAX, CHAIN_MAX = 100, 1_000
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """before: hash before the entry. path, statement: None where the entry is in no statement yet."""
+    """before: hash before the entry. path, statement: None while the entry is in no statement."""
 
     entry: Entry
     before: bytes
@@ -32,7 +33,7 @@ class ReadReceipts(OfAccount[tuple[Receipt, ...]], frozen=True):
 
 class ReadChain(OfAccount[tuple[Receipt, ...]], frozen=True):
     """GET /account/consistency: the entries that follow the one of this time and number, oldest first; at most
-    CHAIN_MAX. They come without `before`, path and statement."""
+    CHAIN_MAX. They have no `before`, path or statement."""
 
     after: tuple[int, int]
     limit: int
@@ -43,13 +44,13 @@ class RotateLedgerKey(Command[dict[str, object]], frozen=True):
 
 
 class AcceptLedgerKey(Command[dict[str, object]], frozen=True):
-    """Operator: believe a key of another cluster secret, which was published before. Value: as ReadLedgerKeys."""
+    """Operator: trust a key made with another cluster secret and published earlier. Value: as ReadLedgerKeys."""
 
     id: str
 
 
 class ShowLedgerKeys(Command[dict[str, object]], frozen=True):
-    """Operator: as ReadLedgerKeys, and in `unproven` the rows that are not known to be this service's."""
+    """Operator: as ReadLedgerKeys, with the rows not known to be this service's in `unproven`."""
 
 
 class ReadLedgerKeys(Command[dict[str, object]], frozen=True):

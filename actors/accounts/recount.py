@@ -1,4 +1,4 @@
-"""One account recomputed from its entries alone: balance, batches, consumption, hash chain.
+"""Recomputes one account from its entries alone: balance, batches, consumption, hash chain.
 
 Implements: money rule 6 ("a command recomputes every balance from them"); threat 20.
 Pure and streaming: entries are fed one by one and not kept. Reading them is audit.py's work.
@@ -18,7 +18,7 @@ from actors.calls import split_key
 _GIVING = (EntryType.DEPOSIT, EntryType.BONUS, EntryType.REFUND)
 _TAKING = (EntryType.DEBIT, EntryType.EXPIRY)
 _TYPES = frozenset(int(kind) for kind in EntryType)
-FAULTS_MAX = 10  # Of one account; more of them would tell nothing new.
+FAULTS_MAX = 10  # Faults reported for one account; more would tell nothing new.
 
 
 @dataclass(slots=True)
@@ -29,25 +29,25 @@ class Recount:
     balance: int = 0
     consumed: int = 0
     head: bytes = b""
-    batches: dict[int, int] = field(default_factory=dict)  # Number to what is left; a spent one is dropped.
+    batches: dict[int, int] = field(default_factory=dict)  # Batch number to credits left; spent batches are dropped.
     last_batch: int = 0
     faults: list[str] = field(default_factory=list)
     then: ChainLink | None = None  # The newest entry when a checkpoint was written.
-    # Of each signed statement the newest entry that it has, in the order of their numbers; None: nobody has read any.
+    # For each signed statement, its newest entry of this account, sorted by number; None: no statements were read.
     signed: Sequence[ChainLink] | None = None
-    signed_before_ms: int = 0  # Each entry that is older is in a statement.
-    # False: the entries before the first one are not known, so what batches had is not either.
+    signed_before_ms: int = 0  # Every older entry must be in a statement.
+    # False: the first entries are unknown, and so are the credits of batches.
     is_whole: bool = True
-    spent: dict[int, int] = field(default_factory=dict)  # By each named key that paid.
+    spent: dict[int, int] = field(default_factory=dict)  # Credits spent by each named key.
     newest: Entry | None = None
     before: bytes = b""  # Hash before the newest entry.
-    _compared: int = 0  # Of the signed links.
+    _compared: int = 0  # How many signed links were compared.
 
     def __post_init__(self) -> None:
         self.head = ledger.genesis(self.pubkey)
 
     def resume(self, end: Carried) -> None:
-        """Go on from a cut of the ledger, in place of from the account's beginning."""
+        """Continue from a cut of the ledger instead of from the account's beginning."""
         entry = end.entry
         self.seq, self.at_ms, self.balance, self.consumed = entry.seq, entry.at_ms, entry.balance, end.consumed
         self.head, self.before, self.newest, self.last_batch = end.hash, end.before, entry, end.last_batch
@@ -62,18 +62,18 @@ class Recount:
         self._compare_links(entry.seq, end.hash)
 
     def begin_after(self, first: Entry, before: bytes) -> None:
-        """Go on from an entry whose predecessors nobody has: the chain and the balance follow from its own."""
+        """Continue from an entry whose predecessors are unknown: its own hash and balance start the chain."""
         self.is_whole, self.seq, self.at_ms = False, first.seq - 1, 0
         self.balance, self.head = first.balance - first.amount, before
 
     def carried(self) -> Carried:
-        """What the entries so far make, without a tail."""
+        """Return the totals of the entries so far, without a tail."""
         assert self.newest is not None, self.pubkey
         sums = (self.consumed, self.last_batch, pairs_text(self.batches), pairs_text(self.spent))
         return Carried(self.pubkey, self.newest, self.head, self.before, *sums)
 
     def feed(self, entry: Entry, stored_hash: bytes) -> None:
-        """Check the next entry; entries come in the order of time and sequence."""
+        """Check the next entry; entries arrive in the order of time and sequence."""
         if entry.seq != self.seq + 1:
             self.add_fault(f"entry {entry.seq} follows entry {self.seq}")
         if entry.at_ms < self.at_ms:
@@ -94,12 +94,12 @@ class Recount:
             _, key = split_key(entry.description)
             if key:
                 self.spent[key] = self.spent.get(key, 0) - entry.amount
-        # Goes on from what is stored, so that one fault is not reported again by every entry behind it.
+        # Continues from the stored values, so that every later entry does not report the same fault again.
         self.seq, self.at_ms, self.balance = entry.seq, entry.at_ms, entry.balance
         self.before, self.head, self.newest = self.head, stored_hash, entry
 
     def close(self, head: Head, batches: Mapping[int, int]) -> list[str]:
-        """Compare with what the account's own rows say. batches: number to what is left, of all batches ever made."""
+        """Compare with the account's own rows. batches: number to credits left, of all batches ever made."""
         told = {
             "balance": (head.balance, self.balance),
             "consumed credits": (head.total_consumed, self.consumed),

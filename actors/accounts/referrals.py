@@ -1,15 +1,15 @@
-"""Referral codes: the rules of a code, and which code an account keeps.
+"""Rules of referral codes, and of which code an account keeps.
 
 Implements: interface, `ref_code` ("captured once at account creation; unknown or expired codes are ignored silently;
 later values do not change it"); commands.py asks for a code only when it opens an account.
 Pure. Choices where the interface is silent: an account keeps the code's percentage with the code, so that ending a code
-changes nothing for accounts that have it. Capital letters matter. Accounts that a deposit opens have no code, because a
-transfer names none.
+changes nothing for accounts that have it. Codes are case-sensitive. Accounts opened by a deposit have no code, because
+a transfer names none.
 """
 
 from typing import NamedTuple
 
-BPS_MAX = 10_000  # As much again as the deposit itself.
+BPS_MAX = 10_000  # A bonus as large as the deposit.
 CODE_CHARACTERS_MAX = 64
 _NOTE_CHARACTERS_MAX = 200
 _CODE_MARKS = frozenset("-_.")
@@ -24,7 +24,7 @@ class Referral(NamedTuple):
 
 
 def referral_error(referral: Referral, now: int) -> str | None:
-    """One sentence on what is wrong with a new code, or None."""
+    """Return a sentence on what is wrong with a new code, or None."""
     code = referral.code
     if not 1 <= len(code) <= CODE_CHARACTERS_MAX or not is_code(code):
         return f"a code is 1 to {CODE_CHARACTERS_MAX} letters, digits, - _ or ."
@@ -46,7 +46,7 @@ def is_live(referral: Referral, now: int) -> bool:
 
 
 def captured(referral: Referral | None, now: int) -> tuple[str | None, int | None]:
-    """Code and percentage that an account opened now keeps."""
+    """Return the code and percentage that an account opened now keeps."""
     if referral is None or not is_live(referral, now):
         return None, None
     return referral.code, referral.bonus_bps

@@ -6,21 +6,20 @@ A shell. A replica is a process that answers clients; it names itself in the fir
 that goes away leaves charges for answers that perhaps never left. They are refunded, in this order:
 
 1. The replica is fenced: from then on nothing that it asks under this id is granted, posted or taken as delivered. It
-is
-   told to start over under another id.
+   is told to start over under another id.
 2. Its holds are released.
 3. Its charges whose answers it did not report as delivered are voided, as many in one turn as fit one group commit. An
    answer that left in the replica's last moments, before it was reported, is refunded too: in doubt the customer keeps
    the credits.
 
-So a replica that was only cut off, and comes back, cannot answer for a charge that is being refunded: before it lets a
-late answer leave it asks for the charge again (client.py, `may_leave`), and is refused.
+So a replica that was only disconnected, and returns, cannot send an answer whose charge is being refunded: before a
+late answer leaves it asks for the charge again (client.py, `may_leave`), and is refused.
 
-Fences are in memory. An owner that is restarted needs none: the charges that were voided are marked in the ledger. It
-reads the undelivered charges that its predecessor listed with each group commit (undelivered.py). A replica that links
-to it says which of them are undelivered still. A replica that does not within RECALLED_SECONDS is given up like any
-other. Answers that left after the last list was written are refunded then as well: those of the time between two
-groups, or of the second between two beats of an owner without calls.
+Fences are in memory. A restarted owner needs none: voided charges are marked in the ledger. It reads the undelivered
+charges that its predecessor listed with each group commit (undelivered.py). A replica that links to it reports which of
+them are still undelivered. One that does not within RECALLED_SECONDS is given up like any other. Answers that left
+after the last list was written are refunded then as well: those of the time between two groups, or of the second
+between two beats of an owner without calls.
 """
 
 import asyncio
@@ -51,26 +50,26 @@ from actors.hotlink.owner import StartOver
 
 logger = logging.getLogger(__name__)
 
-FENCED_MAX = 10_000  # Replicas that came and went. The oldest is forgotten: its charges were voided long ago.
-# A replica finds a restarted owner within a second or two; a machine under load takes longer. It must not be less than
-# the time for which the former owner's word lets answers leave (hotlink/replica.py, 4 s).
+FENCED_MAX = 10_000  # Fenced replicas kept. The oldest is forgotten: its charges were voided long ago.
+# A replica finds a restarted owner within a second or two; a loaded machine takes longer. It must not be less than the
+# time for which the former owner's confirmation lets answers leave (hotlink/replica.py, 4 s).
 RECALLED_SECONDS = 10.0
-_VOIDED_AT_ONCE_MAX = 250  # In one turn, which takes some milliseconds; calls wait for it.
+_VOIDED_AT_ONCE_MAX = 250  # Voids in one turn, which takes some milliseconds; calls wait for it.
 _AGAIN_SECONDS = 0.5
 Ended = TypeVar("Ended", SettleReply, ChargeReply)
 
 
 class Replicas:
-    """The handlers of the link server, and `gone`, which it calls once a replica has been away for too long."""
+    """Handlers of the link server, and `gone`, which it calls once a replica has been disconnected for too long."""
 
     def __init__(self, shard: AccountShard, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._shard, self._sleep = shard, sleep
         self._undelivered = shard.undelivered
-        self._awaited: set[bytes] = set()  # Replicas of recalled charges that have not linked to this owner yet.
+        self._awaited: set[bytes] = set()  # Replicas with recalled charges that have not linked to this owner yet.
         self._none_awaited = asyncio.Event()
         self._none_awaited.set()
-        self._fenced: dict[bytes, None] = {}  # Oldest first.
-        # The event loop itself keeps no reference to its tasks.
+        self._fenced: dict[bytes, None] = {}  # Ordered by age.
+        # Referenced here, because the event loop keeps no reference to its tasks.
         self._voiding: set[asyncio.Task[None]] = set()
         self._giving_up: set[asyncio.Task[None]] = set()
 
@@ -114,7 +113,7 @@ class Replicas:
         return self._shard.stream_time(request)
 
     def void(self, request: SettleRequest) -> Any:
-        """Void an operation, of a fenced replica too: its charges are voided anyway."""
+        """Void an operation, also of a fenced replica, whose charges are voided anyway."""
         result = self._shard.void_now(request)
         if not isinstance(result, tuple):
             return self._void_slowly(request, result)
@@ -146,8 +145,8 @@ class Replicas:
         return Noted()
 
     def undelivered(self, notice: UndeliveredNotice) -> Any:
-        """A replica whose link stands, or that is about to end, says which of its answers have not left. Answered when
-        that is durable."""
+        """Record which answers of a replica have not left; it reports them after a reconnect and before its end.
+        Answered when that is durable."""
         if notice.replica in self._fenced:
             return StartOver()
         self._await_no_more((notice.replica,))
@@ -155,14 +154,15 @@ class Replicas:
         return Noted(), self._shard.listed()
 
     def await_recalled(self) -> None:
-        """To be called when replicas can link: give those up that left undelivered charges and do not link in time."""
+        """Give up replicas that left undelivered charges and do not link in time. Call it once replicas can link."""
         expected = self.expect(self._undelivered.recalled())
         if expected:
             logger.info("the former owner listed undelivered charges of %d replicas, which may link", len(expected))
             self.give_up_later(expected)
 
     def expect(self, replicas: Iterable[bytes]) -> set[bytes]:
-        names = {replica for replica in replicas if not is_lasting(replica)}  # The others never link.
+        # Lasting ids belong to no process, and never link.
+        names = {replica for replica in replicas if not is_lasting(replica)}
         expected = {replica for replica in names if replica not in self._fenced} - self._awaited
         self._awaited |= expected
         if expected:
@@ -186,11 +186,11 @@ class Replicas:
             self.gone(replica)
 
     def fenced(self) -> tuple[bytes, ...]:
-        """The replicas that this owner has given up: a taker of its shards must not hear them either."""
+        """Return the replicas that this owner has given up; a taker of its shards must refuse them too."""
         return tuple(self._fenced)
 
     def gone(self, replica: bytes) -> None:
-        """Fence the replica, then void in the background what it did not deliver. Repeating it changes nothing."""
+        """Fence the replica, then void its undelivered charges in the background. Repeating it changes nothing."""
         if replica in self._fenced:
             return
         self._fenced[replica] = None
@@ -207,8 +207,8 @@ class Replicas:
         task.add_done_callback(tasks.discard)
 
     async def voided(self) -> None:
-        """Wait until all voids are done, and each replica that is awaited has linked or was given up: in seconds, where
-        all live. What it did not deliver is known then."""
+        """Wait until all voids are done, and each awaited replica has linked or was given up. Takes seconds when all
+        are alive; then all undelivered charges are known."""
         while self._voiding or self._awaited:
             if self._awaited:
                 await self._none_awaited.wait()
@@ -218,24 +218,26 @@ class Replicas:
     async def _end_slowly(
         self, request: SettleRequest, result: Awaitable[Ended], is_posted: Callable[[Ended], bool]
     ) -> Ended:
-        # Noted before the decision, and continued without its replica: if the replica dies meanwhile, the charge is
+        # Recorded before the decision, and continued without its replica: if the replica dies meanwhile, the charge is
         # voided.
         self._undelivered.posted(request)
         try:
             reply = await asyncio.shield(asyncio.ensure_future(result))
         except NotHeld:
-            self._undelivered.delivered((request.operation,))  # Another owner charges it, and lists it.
+            self._undelivered.delivered((request.operation,))  # Another owner charged it, and lists it.
             raise
         if not is_posted(reply):
             self._undelivered.delivered((request.operation,))
         return reply
 
     async def _end(self, replica: bytes) -> None:
-        """Void what is undelivered. A void that the ledger cannot confirm is repeated; repeating it is harmless. Until
-        a void is done its charge stays listed, for an owner that comes after this one."""
+        """Void undelivered charges.
+
+        A void that the ledger cannot confirm is repeated, which is harmless. Until a void is done its charge stays
+        listed for a successor of this owner."""
         undelivered = self._undelivered.of(replica)
         left = await self._with_accounts(undelivered)
-        if left:  # A replica that is stopped in order leaves none.
+        if left:  # A replica that stops in order leaves none.
             count = len(left)
             while left:
                 again: list[SettleRequest] = []
@@ -252,7 +254,9 @@ class Replicas:
             logger.info("replica %s: its list stays until the next owner starts: %s", replica.hex(), error)
 
     async def _with_accounts(self, undelivered: dict[bytes, SettleRequest | None]) -> list[SettleRequest]:
-        """The charges to void. Of recalled operations the ledger says whether, and to whom, they were charged."""
+        """Return the charges to void. For recalled operations, the ledger says whether and to which account they were
+        charged.
+        """
         recalled = [operation for operation, settle in undelivered.items() if settle is None]
         found: dict[bytes, bytes] = {}
         while recalled:
@@ -275,7 +279,7 @@ class Replicas:
             return error
 
     async def _void_group(self, requests: list[SettleRequest]) -> list[SettleRequest]:
-        """Decide all in one turn, so that one group commit takes them. Gives those that must be asked again."""
+        """Decide all in one turn, so that one group commit takes them. Returns those that must be tried again."""
         results = [self._begin_void(request) for request in requests]
         ends = await asyncio.gather(*map(_end_of, results), return_exceptions=True)
         again = []
@@ -284,7 +288,7 @@ class Replicas:
                 self._undelivered.delivered((request.operation,))
                 continue
             if isinstance(end, NotHeld) and not self._undelivered.has(request.operation):
-                continue  # Its shard has moved, and the taker voids it.
+                continue  # Its shard has moved, and the new owner voids it.
             again.append(request)
             if not isinstance(end, OwnerUnavailable):
                 logger.error("operation %s could not be voided", request.operation.hex(), exc_info=end)

@@ -1,7 +1,7 @@
-"""Which owner has which account, as a process that asks the owners knows it.
+"""Routes: which owner has which account, as far as a calling process knows.
 
-Implements: design, "Owners, for every kind of actor"; money rule 5. Pure. What it knows may be old: an owner that does
-not have a shard answers "ask again", and the owners' table is read again (client.py).
+Implements: design, "Owners, for every kind of actor"; money rule 5. Pure. Its knowledge may be outdated: an owner that
+does not have a shard answers "ask again", and the owners' table is read again (client.py).
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from actors.units import VIRTUAL_SHARDS, shard_of
 
 
 class OwnerRoutes:
-    """All accounts are looked for at the first owner until the table of the owners is known.
+    """Until the table of the owners is known, every request goes to the first owner.
 
-    first_turn: any number; which owner is the first one of those that are asked in turn.
+    first_turn: any number; it selects the owner with which round robin starts.
     """
 
     def __init__(self, first_turn: int = 0) -> None:
         self._turn = first_turn
         self._owners = [0] * VIRTUAL_SHARDS
-        self.used = frozenset(self._owners)  # The owners that have a shard.
+        self.used = frozenset(self._owners)  # Owners that have a shard.
         self.are_read = False
         self._epochs: dict[int, int] = {}
 
@@ -33,7 +33,9 @@ class OwnerRoutes:
         return self._owners[shard_of_proof(proof)]
 
     def of_command(self, command: Command[Any]) -> int:
-        """Lists of accounts, which any owner reads and which take long, go to all owners in turn."""
+        """Return the owner to ask. Lists of accounts, which any owner can read and which take long, go to all owners in
+        turn.
+        """
         shard = shard_of_command(command)
         if shard is not None:
             return self._owners[shard]
@@ -43,7 +45,7 @@ class OwnerRoutes:
         return sorted(self.used)[self._turn % len(self.used)]
 
     def of_request(self, request: Any) -> int | None:
-        """Return the owner that a request of the hot link is for. None: it is for the owner that it was sent to."""
+        """Return the owner of a hot link request. None: the owner that it was sent to."""
         if isinstance(request, HoldRequest):
             return self.of_proof(request.proof)
         if isinstance(request, ChargeRequest):
@@ -51,8 +53,8 @@ class OwnerRoutes:
         return self.of_account(request.pubkey) if isinstance(request, SettleRequest | StreamTime) else None
 
     def update(self, owners: Sequence[int], epochs: Sequence[int]) -> set[int]:
-        """Take what the owners' table says, as holders_store.RouteTable has it. Returns the owners that may have taken
-        a shard meanwhile, if only back."""
+        """Take the table of the owners (holders_store.RouteTable). Returns the owners that may have taken a shard
+        since, even one that they had before."""
         if len(owners) != VIRTUAL_SHARDS:
             return set()
         gaining = {index for index in set(owners) if self._epochs.get(index) != epochs[index]}

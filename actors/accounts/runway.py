@@ -1,8 +1,8 @@
-"""How long the credits of an account last at the pace of its last day.
+"""Estimates how long the credits of an account last at the pace of its last day.
 
 Implements: README, "Hourly limit" (`runway` of `GET /account/info`). Pure.
 The pace is that of the last 24 whole hours and the present one, or of the account's life where that is shorter, at
-least an hour. Credits are spent in the order in which they expire; those that expire before are told.
+least an hour. Credits are spent in the order in which they expire; those that expire unspent are reported.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ _DAY_SECONDS = 86_400
 
 
 class Runway(NamedTuple):
-    """credits_an_hour: rounded up. hours_left: whole hours until nothing is left; None: nothing is spent. expiring:
-    credits that will expire before they are spent at this pace."""
+    """Estimate. credits_an_hour: rounded up. hours_left: whole hours until nothing is left; None: nothing is spent.
+    expiring: credits that will expire before they are spent at this pace."""
 
     credits_an_hour: int
     hours_left: int | None
@@ -24,13 +24,16 @@ class Runway(NamedTuple):
 
 
 def runway_of(in_day: int, hour_credits: int, created_at: int, batches: Sequence[Batch], now: int) -> Runway:
-    """in_day: credits of the 24 whole hours before this one. hour_credits: of this hour. created_at, now: Unix seconds.
-    batches: the earliest expiry first."""
+    """Compute the estimate.
+
+    in_day: credits of the 24 whole hours before this one. hour_credits: of this hour. created_at, now: Unix seconds.
+    batches: ordered by expiry."""
     spent = max(0, in_day + hour_credits)
     if not spent:
         return Runway(0, None, 0)
     seconds = max(HOUR_SECONDS, min(_DAY_SECONDS + now % HOUR_SECONDS, now - created_at))
-    # In whole numbers: credits times seconds, and moments times credits of the pace. Fractions took 40 us a batch.
+    # Computed in integers: credits times seconds, and times multiplied by the credits of the pace. Fractions took 40 us
+    # a batch.
     moment, expiring = now * spent, 0
     for batch in batches:
         work, room = batch.remaining * seconds, max(0, batch.expires_at * spent - moment)

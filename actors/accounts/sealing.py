@@ -1,9 +1,9 @@
-"""Makes signed statements of what an owner wrote, about once a second, off the path of every answer.
+"""Makes signed statements of the entries that an owner wrote, about once a second, outside the path of answers.
 
-Implements: decisions, "Signed roots"; money rule 6. A shell; receipts/statements.py has the form of a statement.
-Group commits tell their entries when these are durable. What is missing here (a start, a move, a group of unknown end,
-too much waiting) is read from the ledger. The database has each entry in one statement, so telling one twice, or two
-owners that tell the same, harms nothing. Where the database or the file is away, entries wait, and are sealed later.
+Implements: decisions, "Signed roots"; money rule 6. A shell; receipts/statements.py has the form of a statement. Group
+commits pass their entries here when they are durable. Missing entries (after a start, a move, a group of unknown
+outcome, an overflow) are read from the ledger. The database has each entry in one statement, so passing an entry twice,
+even at two owners, does no harm. While the database or the file is unavailable, entries wait and are sealed later.
 """
 
 import asyncio
@@ -31,13 +31,14 @@ from actors.units import VirtualShard
 logger = logging.getLogger(__name__)
 
 SEAL_SECONDS = 1.0
-# Entries of an account wait so long for company, or until they are so many: a leaf takes 112 bytes for all of them.
+# Entries of an account wait this long for further entries, or until there are enough: a leaf takes 112 bytes however
+# many it has.
 WAIT_SECONDS = 5.0
 _ENOUGH_ENTRIES = 32
-WAITING_MAX = 100_000  # Entries; beyond it they are forgotten here, and read from the ledger again.
-_ENTRIES_MAX = 1_024  # Of one account in one statement: hashing them holds the loop for 2 ms.
-_ACCOUNTS_MAX = 1_024  # In one statement.
-_STATEMENTS_MAX = 50  # In one turn; more wait for the next.
+WAITING_MAX = 100_000  # Waiting entries; beyond this number they are forgotten here, and read from the ledger again.
+_ENTRIES_MAX = 1_024  # Entries of one account in one statement: hashing them holds the event loop for 2 ms.
+_ACCOUNTS_MAX = 1_024  # Accounts in one statement.
+_STATEMENTS_MAX = 50  # Statements in one turn; the rest wait for the next.
 _REFILLED_MAX = 200  # Accounts whose missing entries are read in one turn.
 _FILE_STATEMENTS_MAX = 100
 
@@ -45,6 +46,7 @@ _FILE_STATEMENTS_MAX = 100
 @dataclass(slots=True)
 class _Run:
     """Entries of one account that are in no statement yet, without gaps: the hashes after them and their times.
+
     due: when the first of them has waited long enough, in steady seconds."""
 
     first: int
@@ -79,17 +81,18 @@ class Sealing:
         self.keys = SigningKeys(store, clock, seal, random_bytes, metrics)
         self._series = Series(store, held.index, self.keys)
         self._file = None if folder is None else RootsFile(folder, held.index)
-        self._in_file: SeriesEnd | None = None  # Newest statement in the file; None: not known.
-        self._unwritten: dict[int, SignedStatement] = {}  # By number: made and not in the file yet.
+        self._in_file: SeriesEnd | None = None  # Newest statement in the file; None: unknown.
+        self._unwritten: dict[int, SignedStatement] = {}  # Statements made but not in the file yet, by number.
         self._waiting: dict[bytes, _Run] = {}
-        self._behind: set[bytes] = set()  # Accounts whose next entries are to be read from the ledger.
+        self._behind: set[bytes] = set()  # Accounts whose next entries must be read from the ledger.
         self._count = 0
         self._scanned: frozenset[VirtualShard] = frozenset()  # Shards of which no entry is missing here.
-        self._scanning: frozenset[VirtualShard] = frozenset()  # Shards that are being looked through, from their first
-        self._scan_from = b""  # account on: up to this one by now.
-        self._newest: SeriesEnd | None = None  # The series' newest statement; None: not known.
+        # Shards being searched for missing entries, and the account up to which they were searched.
+        self._scanning: frozenset[VirtualShard] = frozenset()
+        self._scan_from = b""
+        self._newest: SeriesEnd | None = None  # Newest statement of the series; None: unknown.
         self._is_refused = False
-        self._whole_at = clock.monotonic()  # When each entry was in a statement, or waited for company here.
+        self._whole_at = clock.monotonic()  # When every entry was last in a statement, or waiting here.
         metrics.watch(
             "unsealed_seconds",
             "Time since all ledger entries were in signed statements, or waited a few seconds for one.",
@@ -104,7 +107,7 @@ class Sealing:
     # --- what is told
 
     def add(self, entries: Sequence[tuple[bytes, Entry, bytes]]) -> None:
-        """Entries that are durable: public key, entry, hash after it; those of one account in their order."""
+        """Add durable entries: public key, entry, hash after it; those of one account in order."""
         due = self._clock.monotonic() + WAIT_SECONDS
         for pubkey, entry, after in entries:
             run = self._waiting.get(pubkey)
@@ -128,7 +131,9 @@ class Sealing:
         self._behind.add(pubkey)
 
     def urge(self, pubkey: bytes) -> None:
-        """Somebody asks for a receipt of this account: its entries are in the next statement, told here or not."""
+        """Put the entries of this account into the next statement, because somebody asks for a receipt; missing entries
+        are read.
+        """
         run = self._waiting.get(pubkey)
         if run is not None:
             run.due = 0.0
@@ -138,13 +143,13 @@ class Sealing:
     # --- a turn
 
     async def finish(self) -> None:
-        """Seal all that waits, as far as it can be."""
+        """Seal all waiting entries, as far as possible."""
         for run in self._waiting.values():
             run.due = 0.0
         await self.tick()
 
     async def tick(self) -> None:
-        """Seal what has waited long enough. What cannot be done now is tried by the next turn."""
+        """Seal entries that have waited long enough. The next turn retries failures."""
         try:
             await self.keys.refresh()
             await self._scan()
@@ -160,7 +165,7 @@ class Sealing:
                 await self._make_statement(due)
         except StoreUnavailable as error:
             logger.info("no statement of the ledger was made: %s", error)
-            self._newest = None  # Whether the last one was written is not known.
+            self._newest = None  # The outcome of the last write is unknown.
         except Unproven as error:
             self._refuse(error)
             return
@@ -168,7 +173,7 @@ class Sealing:
             await self._write_file(self._file)
 
     def _refuse(self, error: Unproven) -> None:
-        """The table has something that must not be continued. Entries wait; calls go on."""
+        """Stop sealing, because the table contains statements that must not be continued. Entries wait; calls continue."""
         self._newest, self._is_refused = None, True
         logger.error(
             "series %d of the ledger's statements is not continued: %s. Somebody has written it into the database, or "
@@ -178,10 +183,10 @@ class Sealing:
         )
 
     async def _scan(self) -> None:
-        """Take up entries that nobody told: of some accounts a turn, until every shard has been looked through."""
+        """Look for entries that were never passed here: some accounts a turn, until every shard was searched."""
         held = frozenset(self._held.all)
         self._scanned &= held
-        if not self._scanning:  # Shards that come meanwhile are for the next time: of these nothing is seen yet.
+        if not self._scanning:  # Shards that arrive meanwhile are left to the next search.
             self._scanning, self._scan_from = held - self._scanned, b""
         if not self._scanning:
             return
@@ -198,19 +203,19 @@ class Sealing:
             self._scanning = frozenset()
 
     def _has_following(self, sealed: Sealed) -> bool:
-        """Whether the entries behind those that are in statements wait here."""
+        """Return whether the entries after the sealed ones are waiting here."""
         run = self._waiting.get(sealed.pubkey)
         return run is not None and run.first == sealed.seq + 1
 
     async def _refill(self, sealed: Sealed) -> None:
-        """Read the entries of an account behind those that are in statements; the next turn reads what is left."""
+        """Read the entries of an account after the sealed ones; the next turn reads the rest."""
         read = await self._store.following(sealed, _ENTRIES_MAX)
         pubkey, told = sealed.pubkey, self._waiting.get(sealed.pubkey)
         run = _Run(sealed.seq + 1, [one.hash for one in read], [one.entry.at_ms for one in read])
         is_whole = len(read) < _ENTRIES_MAX
         if told is not None:
             self._count -= len(told.hashes)
-            if told.first <= run.following < told.following:  # Group commits told later ones meanwhile.
+            if told.first <= run.following < told.following:  # Group commits passed later ones in the meantime.
                 told.cut(run.following - told.first)
                 run.hashes += told.hashes
                 run.times += told.times
@@ -224,7 +229,7 @@ class Sealing:
             self._behind.add(pubkey)
 
     def _due(self) -> list[bytes]:
-        """Accounts for the next statement, in the order of their public keys."""
+        """Return the accounts for the next statement, sorted by public key."""
         steady = self._clock.monotonic()
         due = (
             pubkey for pubkey, run in self._waiting.items() if run.due <= steady or len(run.hashes) >= _ENOUGH_ENTRIES
@@ -243,18 +248,18 @@ class Sealing:
         for pubkey in due:
             run = self._waiting.get(pubkey)
             if run is None:
-                continue  # Forgotten while the loop did other work.
+                continue  # It was forgotten while the event loop did other work.
             hashes = run.hashes[:_ENTRIES_MAX]
             leaf = leaf_of(pubkey, run.first, hashes)
             leaves.append(leaf)
             seals.append(Seal(pubkey, leaf.first, leaf.last, run.times[len(hashes) - 1]))
             hashed += len(hashes)
             if hashed // _ENTRIES_MAX != (hashed - len(hashes)) // _ENTRIES_MAX:
-                await asyncio.sleep(0)  # The loop's other work; runs only grow meanwhile.
+                await asyncio.sleep(0)  # Lets the event loop do other work; runs only grow in the meantime.
         if not leaves:
             return
         packed = b"".join([leaf.packed() for leaf in leaves])
-        # Never before its entries or its key, whatever became of the clock: a receipt looks for it from their time on.
+        # Never before its entries or its key, even if the clock was set: a receipt searches for it from their time on.
         at_ms = max(self._clock.now_ms(), self.keys.signing[0].made_ms, *(seal.at_ms for seal in seals))
         counts = len(leaves), hashed
         statement = Statement(self._held.index, number + 1, at_ms, previous, *counts, root_of(packed))
@@ -321,7 +326,7 @@ class Sealing:
             self._refuse(error)
 
     async def _end_of(self, file: RootsFile, newest: SeriesEnd) -> SeriesEnd:
-        """The newest statement in the file. A new file begins with what this process has made."""
+        """Return the newest statement in the file. A new file begins with what this process has made."""
         found = await asyncio.to_thread(file.newest)
         if found is None:
             return SeriesEnd(min(self._unwritten, default=newest.number + 1) - 1, None)

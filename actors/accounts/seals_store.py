@@ -1,7 +1,7 @@
-"""Statements, the keys that sign them, and the entries that they are made of. The port, and PostgreSQL behind it.
+"""Statements, the keys that sign them, and the entries in them. The port, and PostgreSQL behind it.
 
-Implements: decisions, "Signed roots". Decides nothing; accounts_seal() in functions.sql has each entry in one
-statement, whoever writes it.
+Implements: decisions, "Signed roots". Decides nothing; accounts_seal() in functions.sql ensures that each entry is in
+one statement, at whichever owner.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from actors.receipts.statements import LEAF_BYTES, SignedStatement
 from actors.units import VirtualShard
 
 _SEAL_SECONDS = 8.0
-_PAST_ALL = b"\xff" * 33  # Later than every public key.
+_PAST_ALL = b"\xff" * 33  # Sorts after every public key.
 FOUND_MAX = 500
-SCANNED_MAX = 5_000  # Accounts that are looked at for missing entries in one query.
+SCANNED_MAX = 5_000  # Accounts examined for missing entries in one query.
 _STATEMENT = "text, key_id, signature, leaves"
 _SEAL = "SELECT account, sealed_seq, sealed_at_ms FROM accounts_seal($1, $2, $3, $4, $5, $6, $7, $8)"
 _CHAINED = (
@@ -29,7 +29,7 @@ _CHAINED = (
 
 
 class NumberTaken(Exception):
-    """The series has a statement of this number: another owner of the series' index has written it."""
+    """The series has a statement of this number: another owner with the series' index has written it."""
 
 
 class Seal(NamedTuple):
@@ -42,7 +42,7 @@ class Seal(NamedTuple):
 
 
 class Sealed(NamedTuple):
-    """How far an account is in statements: its newest entry there, and that entry's time; 0 and 0 before the first."""
+    """Newest sealed entry of an account, and that entry's time; 0 and 0 before the first."""
 
     pubkey: bytes
     seq: int
@@ -50,7 +50,7 @@ class Sealed(NamedTuple):
 
 
 class Unsealed(NamedTuple):
-    """accounts: in the order of their public keys. last: of the accounts that were looked at; None: these were all."""
+    """accounts: sorted by public key. last: the last account examined; None: there are no more."""
 
     accounts: list[Sealed]
     last: bytes | None
@@ -73,52 +73,56 @@ class ChainedEntry(NamedTuple):
 
 
 class SealsStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Stores statements. All methods raise StoreUnavailable."""
 
     async def keys(self) -> list[RootKey]:
-        """All there ever were, the newest first."""
+        """Return all keys that ever existed, newest first."""
         ...
 
     async def change_key(self, old_id: str | None, new: RootKey) -> bool:
-        """Sign with this key from now on. False: the one that signs is not `old_id` any more; nothing was done."""
+        """Sign with this key from now on. False: `old_id` no longer signs; nothing was done."""
         ...
 
     async def series(self) -> list[int]:
-        """All that have a statement."""
+        """Return all series that have a statement."""
         ...
 
     async def newest(self, series: int) -> SignedStatement | None: ...
 
     async def after(self, series: int, number: int, limit: int) -> list[SignedStatement]:
-        """The statements of a series that follow this number, in their order."""
+        """Return the statements of a series after this number, in order."""
         ...
 
     async def seal(
         self, series: int, number: int, at_ms: int, signed: SignedStatement, seals: Sequence[Seal]
     ) -> list[Sealed]:
-        """Write a statement. Where it gives anything, nothing was written, and these accounts are not where their
-        seals begin. Raises NumberTaken."""
+        """Write a statement. Raises NumberTaken.
+
+        A non-empty result means that nothing was written: it has the accounts that are sealed up to another entry than
+        their seals assume."""
         ...
 
     async def unsealed(self, shards: Sequence[VirtualShard], after: bytes) -> Unsealed:
-        """Of the next SCANNED_MAX accounts after this public key, those with entries that are in no statement."""
+        """Among the next SCANNED_MAX accounts after this public key, find those with entries in no statement."""
         ...
 
     async def sealed(self, pubkey: bytes) -> Sealed:
-        """How far the account is in statements."""
+        """Return the newest sealed entry of the account."""
         ...
 
     async def following(self, sealed: Sealed, limit: int) -> list[ChainedEntry]:
-        """Entries of an account that follow this one, oldest first."""
+        """Return entries of an account after this one, oldest first."""
         ...
 
     async def before(self, pubkey: bytes, at_ms: int, seq: int, limit: int) -> list[ChainedEntry]:
-        """Entries of an account up to this one, newest first."""
+        """Return entries of an account up to this one, newest first."""
         ...
 
     async def find(self, pubkey: bytes, after: tuple[int, int, int], until_ms: int) -> list[FoundLeaf]:
-        """The next FOUND_MAX leaves of this account, in the order of their statements' time, series and number, after
-        these and before that time. It reads all statements between."""
+        """Return the next FOUND_MAX leaves of this account after this place and before that time, sorted by time,
+        series and number of their statements.
+
+        It reads all statements in between."""
         ...
 
     async def statement(self, series: int, number: int) -> SignedStatement: ...
@@ -149,7 +153,7 @@ class PostgresSealsStore:
 
     async def series(self) -> list[int]:
         async with self._reading() as connection:
-            rows = await connection.fetch(  # One step in the index for each: there are millions of statements.
+            rows = await connection.fetch(  # One index step for each, because there are millions of statements.
                 "WITH RECURSIVE s (series) AS (SELECT min(series) FROM account_statements UNION ALL"
                 " SELECT (SELECT min(a.series) FROM account_statements a WHERE a.series > s.series) FROM s"
                 " WHERE s.series IS NOT NULL) SELECT series FROM s WHERE series IS NOT NULL"

@@ -1,7 +1,7 @@
-"""One series of statements as the table has it, of which nothing is used before it was checked.
+"""Reads one series of statements from the table, and verifies each statement before use.
 
-Implements: decisions, "Signed roots". A shell; receipts/checks.py has the rules. Whoever can write the table can put
-statements into it; a series that has one is not continued until it was removed.
+Implements: decisions, "Signed roots". A shell; receipts/checks.py has the rules. A person who can write the table can
+add statements to it; a series with such a statement is not continued until it was removed.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ FIRST = SeriesEnd(0, NO_STATEMENT)
 
 
 class Series:
-    """All methods raise StoreUnavailable and Unproven."""
+    """Verified reads of one series. All methods raise StoreUnavailable and Unproven."""
 
     def __init__(self, store: SealsStore, number: int, keys: SigningKeys) -> None:
         self._store, self._number, self._keys = store, number, keys
 
     async def end(self) -> SeriesEnd:
-        """Return the newest statement: itself checked, the one before it, and that none has a higher number."""
+        """Return the newest statement, after verifying it and the one before it, and that none has a higher number."""
         newest = await self._store.newest(self._number)
         if newest is None:
             return FIRST
@@ -45,7 +45,7 @@ class Series:
 
     async def _check(self, statements: Sequence[SignedStatement]) -> None:
         if any(signed.key_id not in self._keys.known for signed in statements):
-            await self._keys.read()  # Another owner made it a moment ago.
+            await self._keys.read()  # Another owner made the key a moment ago.
         await asyncio.to_thread(_check_all, statements, self._keys)
 
 

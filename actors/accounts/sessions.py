@@ -1,7 +1,7 @@
-"""Session tokens of the accounts that this owner has: a cache over the identity store.
+"""Caches the session tokens of this owner's accounts; the identity store keeps them.
 
 Implements: interface, "Session token" (one hour, sliding). A token in constant use is written at most
-every WRITE_SECONDS. Only hashes of tokens are here. A session names a public key, which may have no account yet.
+every WRITE_SECONDS. Only hashes of tokens are kept. A session names a public key, which may have no account yet.
 """
 
 import logging
@@ -14,9 +14,9 @@ from actors.identity.store import IdentityStore, IdentityStoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-WRITE_SECONDS = 30  # A crash shortens the slide of a session by so much at most.
+WRITE_SECONDS = 30  # A crash shortens the sliding life of a session by at most this.
 CACHED_MAX = 100_000
-_DROPPED_SECONDS = 60  # Outlives any look-up that began before the session was dropped.
+_DROPPED_SECONDS = 60  # Longer than any look-up that began before the session was closed.
 _UNKNOWN_SECONDS = 5
 _UNKNOWN_MAX = 50_000
 
@@ -33,12 +33,12 @@ class Sessions:
         self._store, self._clock, self._session_seconds = store, clock, session_seconds
         self._live: dict[bytes, _Session] = {}
         self._slides: dict[bytes, int] = {}
-        self._drops: set[bytes] = set()  # Closed here, and the store could not be told yet.
+        self._drops: set[bytes] = set()  # Logged out in memory; Redis not updated yet.
         self._ended: ExpiringMap[bytes, bool] = ExpiringMap(_DROPPED_SECONDS)
         self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(_UNKNOWN_SECONDS)
 
     def use(self, token_hash: bytes) -> bytes | None:
-        """Public key of a live session that is in memory; its life slides."""
+        """Return the public key of a live session in memory, and prolong the session."""
         session = self._live.get(token_hash)
         if session is None:
             return None
@@ -53,21 +53,21 @@ class Sessions:
         return session.pubkey
 
     async def find(self, token_hash: bytes) -> bytes | None:
-        """As use, asking the store when it is not in memory. Raises IdentityStoreUnavailable."""
+        """As `use`, but asks the store when the session is not in memory. Raises IdentityStoreUnavailable."""
         pubkey = self.use(token_hash)
         if pubkey is not None or self._unknown.get(token_hash):
             return pubkey
         return self.use(token_hash) if await self._load(token_hash) else None
 
     async def owner_of(self, token_hash: bytes) -> bytes | None:
-        """Public key of a live session, without sliding its life. Raises IdentityStoreUnavailable."""
+        """Return the public key of a live session without prolonging it. Raises IdentityStoreUnavailable."""
         if token_hash not in self._live and (self._unknown.get(token_hash) or not await self._load(token_hash)):
             return None
         session = self._live[token_hash]
         return session.pubkey if session.expires_at > self._clock.now() else None
 
     async def _load(self, token_hash: bytes) -> bool:
-        """Whether the store has this session, alive; it is then in memory."""
+        """Load the session; return whether the store has it, alive."""
         found = await self._store.load_session(token_hash)
         now = self._clock.now()
         if found is None or found[1] <= now or self._ended.get(token_hash) or token_hash in self._drops:
@@ -84,8 +84,10 @@ class Sessions:
         self._keep(token_hash, _Session(pubkey, expires_at, now))
 
     async def close(self, token_hash: bytes) -> None:
-        """Refused from now on. Raises IdentityStoreUnavailable when the store cannot be told; that is then repeated
-        with every flush, and by asking again."""
+        """Refuse the token from now on.
+
+        Raises IdentityStoreUnavailable when the store cannot be updated; every flush, and closing again, then retries
+        it."""
         self._ended.put(token_hash, True, int(self._clock.monotonic()))
         self._live.pop(token_hash, None)
         self._slides.pop(token_hash, None)
@@ -95,11 +97,11 @@ class Sessions:
         self._drops.discard(token_hash)
 
     def is_ending(self, token_hash: bytes) -> bool:
-        """Whether it was closed here and the store does not know yet."""
+        """Return whether the session is logged out in memory and Redis is not updated yet."""
         return token_hash in self._drops
 
     async def flush(self) -> None:
-        """Write the prolonged and the ended sessions. A write that fails is repeated with the next flush."""
+        """Write prolonged and closed sessions. The next flush repeats a failed write."""
         for token_hash in list(self._drops):
             try:
                 await self._store.drop_session(token_hash)
@@ -116,18 +118,19 @@ class Sessions:
             self._slides = {token: until for token, until in slides.items() if token in self._live} | self._slides
 
     async def leave(self, is_leaving: Callable[[bytes], bool]) -> None:
-        """Write what waits, and forget the sessions of accounts that leave: another owner may end them from now on.
-        Raises IdentityStoreUnavailable while an ended session could not be told to the store."""
+        """Write waiting changes, and forget the sessions of leaving accounts: another owner may close them from now on.
+
+        Raises IdentityStoreUnavailable while the store does not know of a closed session."""
         await self.flush()
         if self._drops:
             raise IdentityStoreUnavailable("the store does not know yet of sessions that have ended")
         self._live = {token: session for token, session in self._live.items() if not is_leaving(session.pubkey)}
 
     def forget_unknown(self) -> None:
-        """Accounts have come: their tokens may be known now."""
+        """Forget which tokens were unknown: after new accounts arrive, they may be known."""
         self._unknown = ExpiringMap(_UNKNOWN_SECONDS)
 
     def _keep(self, token_hash: bytes, session: _Session) -> None:
         if len(self._live) >= CACHED_MAX:
-            del self._live[next(iter(self._live))]  # The oldest; it is read again when it is used again.
+            del self._live[next(iter(self._live))]  # The oldest; it is loaded again at its next use.
         self._live[token_hash] = session

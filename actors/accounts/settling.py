@@ -1,4 +1,4 @@
-"""Ends operations: settles, releases or voids them, whichever owner granted their holds.
+"""Ends operations: settles, releases or voids them, also when another owner granted their holds.
 
 Implements: design, "One billed call" step 6; money rules 1 and 2; threats 17, 19 and 57.
 A shell: core.py decides. An operation that is not in memory is looked up in the store first. Nothing is awaited between
@@ -25,7 +25,7 @@ from actors.calls import SettleReply, SettleRequest
 from actors.units import shard_of
 
 Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
-Durable = Optional["asyncio.Future[None]"]  # The group commit that the reply waits for; None: nothing to wait for.
+Durable = Optional["asyncio.Future[None]"]  # The group commit that the reply waits for, or None.
 Settled = tuple[SettleReply, Durable]
 
 
@@ -37,8 +37,10 @@ class Settling:
         self._past_operations = CoalescedLookup(store.find_ended)
 
     def settle_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
-        """Post or release. The future is the group commit: the reply may leave when it is done, and if it fails the
-        outcome is unknown and must be asked again. None: nothing waits for the ledger. Raises NotHeld."""
+        """Post or release. The future is the group commit: the reply may leave when it is done.
+
+        If it fails, the outcome is unknown and the caller must ask again. None: nothing waits for the ledger. Raises
+        NotHeld."""
         if self._held.leaving and not self._held.admits(shard_of(request.pubkey)):
             raise NotHeld("the account's shard is on its way to another owner")
         account = self._accounts.get(request.pubkey)
@@ -51,14 +53,14 @@ class Settling:
         return self._end_now(account, request, decide_settle)
 
     def _show(self, account: Account, request: SettleRequest) -> None:
-        """Keep the slots that an answer shows, also where its charge fails: then nobody sees the answer."""
+        """Keep the slots that an answer shows, even if its charge fails: then nobody sees the answer."""
         assert request.shown is not None
         view = account.view = account.view or View()
         is_ours = request.operation in account.holds
         view.show(request.shown, is_ours, self._activations.moment().steady)
 
     def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
-        """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
+        """End this operation so that it costs nothing; ok when it does. Otherwise as settle_now."""
         if self._held.leaving and not self._held.admits(shard_of(request.pubkey)):
             raise NotHeld("the account's shard is on its way to another owner")
         if not self._commits.open:
@@ -78,7 +80,7 @@ class Settling:
     def _end(
         self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
     ) -> Settled | None:
-        """One turn. None: the store must be asked first what became of the operation."""
+        """End an operation in one turn. None: the store must first be asked how the operation ended."""
         moment = self._activations.moment()
         if is_due(account, moment):
             self._activations.end_due(account, moment)
@@ -92,14 +94,15 @@ class Settling:
             if type(event) is Moved or getattr(event, "mark", None) is not None:
                 future = self._commits.record(account, event)
         elif ok:
-            future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
+            # It ended before, perhaps in a group that is still being written.
+            future = self._commits.pending(account.pubkey)
         return SettleReply(ok, credits_left(account, moment, account.keys.path(request.key))), future
 
     async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
-        """Load the account, and ask the store about an operation that memory does not know. Raises OwnerUnavailable.
+        """Load the account, ask the store about an operation unknown to memory, and end it. Raises OwnerUnavailable.
 
-        One of an account that another owner has is to be asked again: it must not count as done before the right owner
-        has done it.
+        An operation of another owner's account must be retried: it must not count as done before that owner has ended
+        it.
         """
         account = await self._activations.load(request.pubkey)
         if account is None:
@@ -113,13 +116,13 @@ class Settling:
         return reply
 
     async def recall(self, pubkey: bytes, operations: Sequence[bytes]) -> Account:
-        """Take what the store knows of these operations into memory, as if it had never been forgotten. Gives the
+        """Load what the store knows of these operations into memory, as if it had never been forgotten. Returns the
         account in memory; raises OwnerUnavailable, StoreUnavailable."""
         generation = self._commits.generation
         pasts = await asyncio.gather(*(self._past_operations.find((pubkey, operation)) for operation in operations))
         account = await self._current(pubkey, generation)
         for operation, past in zip(operations, pasts, strict=True):
-            if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
+            if account.operations.get(operation) is None:  # Otherwise it ended while the store was read.
                 recalled = decide_recall(operation, past, self._activations.moment())
                 if recalled is not None:
                     apply(account, recalled)
@@ -133,7 +136,7 @@ class Settling:
             ended = account.operations.get(operation)
             voids = decide is decide_void or request.charged == 0
             if voids and ended is not None and (unknown := unknown_batches(account.purse, ended.parcels)):
-                # A batch that was made a moment ago may not be in the store yet.
+                # A batch just made may not be in the store yet.
                 pending = self._commits.pending(pubkey)
                 if pending is not None:
                     await asyncio.shield(pending)
@@ -147,7 +150,9 @@ class Settling:
         return settled
 
     async def _current(self, pubkey: bytes, generation: int) -> Account:
-        """The account in memory, after the store was read. Raises OwnerUnavailable when the answer may be outdated."""
+        """Return the account in memory after the store was read. Raises OwnerUnavailable when the answer may be
+        outdated.
+        """
         account = await self._activations.load(pubkey)
         if account is None or self._commits.generation != generation:
             raise OwnerUnavailable("the ledger did not commit")

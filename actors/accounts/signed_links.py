@@ -1,4 +1,4 @@
-"""Links of signed statements: all that each account has in them, from the files of roots.
+"""Reads each account's links in signed statements from the files of roots.
 
 Implements: decisions, "Signed roots"; money rule 6; threat 56. Not here: comparing with the ledger (recount.py), and
 reading a file with its checks (receipts/roots_file.py).
@@ -15,7 +15,7 @@ from actors.receipts.root_keys import ProvenKey, read_published
 from actors.receipts.roots_file import BrokenRoots, files_of, read_roots
 from actors.receipts.statements import unpack
 
-# An entry waits so long for its statement at most, while statements are made.
+# An entry waits at most this long for its statement, while statements are made.
 SIGNED_WITHIN_MS = 60_000
 
 
@@ -23,12 +23,12 @@ _LINK = struct.Struct(">Q32s")
 
 
 class SignedLinks:
-    """at_ms: time of the newest statement; 0: there is none. Takes 40 bytes of memory for each account in each
-    statement: a leaf that another one covered would hide what a forged statement says."""
+    """Signed links of all accounts. at_ms: time of the newest statement; 0: there is none. Takes 40 bytes of memory for
+    each account in each statement: keeping only the newest leaf could hide a forged statement."""
 
     def __init__(self, paths: Iterable[Path], keys: Path | None = None) -> None:
-        """paths: files of roots, or folders of them; those of all machines. keys: the published keys, as they were
-        saved; None: the keys that the files name are believed. Raises CheckpointError."""
+        """paths: files of roots, or folders of them, of all machines. keys: the published keys, as saved; None: trust
+        the keys in the files. Raises CheckpointError."""
         self._links: dict[bytes, bytearray] = {}
         self.statements = self.at_ms = 0
         pinned = None if keys is None else read_keys(keys)
@@ -42,12 +42,12 @@ class SignedLinks:
         return set(self._links)
 
     def of(self, pubkey: bytes) -> list[ChainLink]:
-        """Its signed links in the order of their numbers, each once."""
+        """Return the account's signed links, sorted by number, each once."""
         return sorted({ChainLink(*link) for link in _LINK.iter_unpack(self._links.get(pubkey, b""))})
 
     @property
     def signed_before_ms(self) -> int:
-        """Every entry that is older stands in a statement."""
+        """Return the time before which every entry must be in a statement."""
         return self.at_ms - SIGNED_WITHIN_MS
 
     def _read(self, file: Path, pinned: dict[str, ProvenKey] | None) -> None:
@@ -59,7 +59,7 @@ class SignedLinks:
 
 
 def read_keys(path: Path) -> dict[str, ProvenKey]:
-    """The keys of a saved `/.well-known/ledger-keys.json`. Raises CheckpointError."""
+    """Read the keys of a saved `/.well-known/ledger-keys.json`. Raises CheckpointError."""
     try:
         return read_published(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:

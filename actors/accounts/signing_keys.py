@@ -1,8 +1,8 @@
-"""The keys of statements at one owner: which are this service's, which one signs, and their changes.
+"""Manages the keys of statements at one owner: which are this service's, which one signs, and their changes.
 
-Implements: decisions, "Signed roots". A shell; receipts/root_keys.py says which rows are proven. A row that is not is
-neither published nor used, and a log line names it: it is somebody's who can write the database, or it was made with
-another cluster secret. Only the operator can tell these two apart (`accept`).
+Implements: decisions, "Signed roots". A shell; receipts/root_keys.py says which rows are proven. An unproven row is
+neither published nor used, and a log line names it: either a person with access to the database wrote it, or it was
+made with another cluster secret. Only the operator can tell these two apart (`accept`).
 """
 
 import logging
@@ -26,11 +26,11 @@ from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-_KEYS_SECONDS = 30.0  # Within twice this a retired key signs nothing more (receipts/checks.py).
+_KEYS_SECONDS = 30.0  # A retired key stops signing within twice this (receipts/checks.py).
 
 
 class SigningKeys:
-    """All methods raise StoreUnavailable; a change of keys may then have been made."""
+    """Keys of statements. All methods raise StoreUnavailable; a change may then have been made."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SigningKeys:
         self._known: Mapping[str, ProvenKey] = {}
         self._signing: tuple[ProvenKey, SigningKey] | None = None
         self._read_again_at = 0.0
-        self._told: frozenset[str] = frozenset()  # Unproven rows that a log line has named.
+        self._told: frozenset[str] = frozenset()  # Unproven rows already named in a log line.
         metrics.watch(
             "unproven_ledger_keys",
             "Rows of ledger_keys that are not known to be this service's; they are neither published nor used.",
@@ -55,13 +55,13 @@ class SigningKeys:
 
     @property
     def signing(self) -> tuple[ProvenKey, SigningKey]:
-        """The key that signs; after `refresh`."""
+        """Return the key that signs. Call `refresh` before."""
         assert self._signing is not None
         return self._signing
 
     @property
     def known(self) -> Mapping[str, ProvenKey]:
-        """All proven keys by their names, as they were read last."""
+        """Return all proven keys by name, as last read."""
         return self._known
 
     async def read(self) -> ProvenKeys:
@@ -89,7 +89,7 @@ class SigningKeys:
         self._read_again_at = 0.0
 
     async def refresh(self) -> None:
-        """Open the key that signs, or make one where none can. Cheap unless it was last read a while ago."""
+        """Open the signing key, or make one where none can sign. Cheap if it was read recently."""
         steady = self._clock.monotonic()
         if self._signing is not None and steady < self._read_again_at:
             return
@@ -102,8 +102,10 @@ class SigningKeys:
         self._read_again_at = steady + _KEYS_SECONDS
 
     def _may_sign(self, newest: ProvenKey) -> bool:
-        """Whether the newest own key is the one that signs by the database too; else another secret's key came after
-        it. A row that comes while this process signs changes nothing: it is not this service's."""
+        """Return whether the newest own key is the signing key in the database too.
+
+        If not, a key of another secret came after it. A foreign row that arrives while this process signs changes
+        nothing."""
         if self._signing is not None and self._signing[0].id == newest.id:
             return True
         return newest.id == self._unretired()
@@ -118,8 +120,8 @@ class SigningKeys:
         await self._make(self._proven.keys)
 
     async def accept(self, key_id: str) -> bool:
-        """Believe a key that was made with another cluster secret: a new key vouches for it from now on. False: there
-        is no such row."""
+        """Trust a key made with another cluster secret: a new key vouches for it from now on. False: there is no such
+        row."""
         self.expire()
         await self.refresh()
         if key_id in self._known:

@@ -1,4 +1,4 @@
-"""What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
+"""Stores accounts: writes groups of events, loads accounts. The port, and PostgreSQL behind it.
 
 Implements: money rules 2, 5, 6 and 12; design, "What must survive what". Decides nothing.
 One group is one call of accounts_write_group() or, of one entry alone, of accounts_write_entry() (functions.sql): one
@@ -39,23 +39,23 @@ from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
-# A group takes milliseconds: a slower server counts as lost. Much shorter than the memory of operations is kept.
+# A group takes milliseconds, so a slower server counts as lost. Much shorter than operations stay in memory.
 WRITE_SECONDS = 8.0
 EXPIRED_LOOKED_BACK_SECONDS = 30 * 86_400
 _FENCED, _DIVERGED, _DOUBLED = "LG001", "LG002", "23505"
-# For the writing connection. Its statements always find rows by primary key, a few among very many. Left to itself
-# the planner works that out anew for every group, or scans whole tables while statistics are young.
+# For the writing connection. Its statements always find a few rows by primary key among very many. The planner would
+# otherwise work that out for every group again, or scan whole tables while statistics are young.
 _WRITER_SETTINGS = (
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
     "SET enable_mergejoin = off; SET synchronous_commit = on; SET jit = off;"
-    # A write reads who owns its shards after it waited for a takeover, whatever the database's own default is.
+    # A write reads the owner of its shards after waiting for a takeover, whatever the database's default is.
     "SET default_transaction_isolation = 'read committed'"
 )
 _NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _WRITE_GROUP = "SELECT accounts_write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 _WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 23))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
-# Looked up for the rows of a page alone: the refunds of an account have no bound.
+# Looked up only for the rows of a page: the number of an account's refunds has no bound.
 _CONSUMED = (
     "CASE WHEN EXISTS (SELECT FROM account_operations o WHERE o.pubkey = page.pubkey AND o.operation = operation_id"
     f" AND o.kind = {MarkKind.REFUND:d}) THEN 0 ELSE amount END"
@@ -67,8 +67,8 @@ _ACCOUNT = (
     " LEFT JOIN account_price_lists AS p ON p.pubkey = a.pubkey WHERE a.pubkey = $1"
 )
 _BATCH_COLUMNS = "id, source, credits, remaining, created_at, expires_at"
-# The mark of a debit says when its entry was written, so that one partition of the ledger is read for each. The limit
-# keeps the server from joining with the whole ledger.
+# The mark of a debit has the time of its entry, so that one partition of the ledger is read for each. The limit keeps
+# the server from joining with the whole ledger.
 _FIND_DEBITS = (
     f"SELECT asked.pubkey, asked.operation, l.* FROM unnest($1::bytea[], $2::bytea[]) AS asked (pubkey, operation)"  # noqa: S608
     f" JOIN account_debits d ON d.operation = asked.operation LEFT JOIN LATERAL (SELECT {_ENTRY_COLUMNS} FROM ledger"
@@ -83,94 +83,97 @@ _FIND_VOIDS = (
 
 
 class AccountStore(StoreParts, Protocol):
-    """All methods raise StoreUnavailable when the store cannot be used."""
+    """Stores accounts. All methods raise StoreUnavailable when the store cannot be used."""
 
     async def prepare(self, now_ms: int) -> None:
         """Create the monthly partitions near this time; idempotent."""
         ...
 
     async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:
-        """Whether anybody ever took one of these shards over."""
+        """Return whether any owner ever took one of these shards over."""
         ...
 
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
-        """Become the owner; gives the new epoch, the same for all shards.
+        """Become the owner; returns the new epoch, the same for all shards.
 
-        owner: a name that no other process ever had. renew: only when all shards are this owner's still; raises
+        owner: a name that no other process ever had. renew: take over only if this owner still has all shards; raises
         Fenced otherwise. Taking over twice is harmless.
-        When this returns, every write of the epochs before has either been made or never will be.
+        When this returns, every write of an earlier epoch has either been made or never will be.
         """
         ...
 
     async def write(self, epoch: int, group: Write) -> int:
-        """Make the whole group durable, or nothing of it. Gives the store's own time in Unix milliseconds.
+        """Write the whole group, or nothing of it. Returns the store's time in Unix milliseconds.
 
-        Raises Fenced; after any other error, whether it was made is known only after the next take_over. A group with a
-        debit of an operation that was debited before, by whomever and whenever, is refused.
+        Raises Fenced; after any other error, the outcome is known only after the next take_over. A group that debits an
+        operation a second time is refused, whenever the first debit was made.
         """
         ...
 
     async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
-        """Give the store's own time in Unix milliseconds. Raises Fenced when these shards do not have this epoch any
-        more."""
+        """Return the store's time in Unix milliseconds. Raises Fenced when these shards no longer have this epoch."""
         ...
 
     async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
-        """An account with its entries and voids since then; None when there is no such account."""
+        """Load an account with its entries and voids since then; None: the account does not exist."""
         ...
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
-        """Public key of the account that has a key of this hash: its own, or a named one, good or not."""
+        """Return the public key of the account with a key of this hash: its API key or a named one, valid or not."""
         ...
 
     async def find_root(self, public: bytes) -> bytes | None:
-        """Of the account with the named key of this public key, of which others may be made."""
+        """Return the public key of the account whose named key has this public key."""
         ...
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None: ...
 
     async def find_ended(self, operations: Sequence[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], Past]:
-        """How these operations ended, each with its account before it; without those that never ended. It looks through
-        the ledger of all time: no clock decides what is found."""
+        """Return how these operations ended, with their accounts, without those that never ended.
+
+        It searches the whole ledger, so that no clock affects the result."""
         ...
 
     async def find_batches(self, pubkey: bytes, numbers: Sequence[int]) -> list[Batch]: ...  # Spent ones too.
 
     async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
-        """Whose credits these transfers became, among all accounts; without those that became nobody's yet."""
+        """Return the credits of these transfers, among all accounts; transfers not credited yet are missing."""
         ...
 
     async def entries(
         self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
     ) -> list[Entry]:
-        """Newest first. Among debits only, one that was refunded has the amount 0: its call has consumed nothing."""
+        """List entries, newest first. With debits_only, a refunded debit has the amount 0, because its call consumed
+        nothing.
+        """
         ...
 
     async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
-        """Accounts that have something left in a batch whose time ended in the last 30 days. Others end when somebody
-        asks for their account."""
+        """Return accounts with credits left in a batch that expired in the last 30 days. Older ones are handled when
+        the account is used."""
         ...
 
     async def add_referral(self, referral: Referral) -> bool:
-        """False: there is one of this name, which stays as it is."""
+        """Add a code. False: the name exists, and its code stays unchanged."""
         ...
 
     async def find_referral(self, code: str) -> Referral | None: ...
 
     async def expire_referral(self, code: str, now: int) -> Referral | None:
-        """As it is now; one that has expired before keeps its time. None: no such code."""
+        """Expire the code and return it. A code that has expired before keeps its time. None: no such code."""
         ...
 
     async def referrals(self) -> list[tuple[Referral, int]]:
-        """All, by name, each with the number of accounts that captured it."""
+        """Return all codes by name, each with the number of accounts that linked it."""
         ...
 
     async def close(self) -> None: ...
 
 
 class _Writer(NamedTuple):
-    """The connection kept for writing, and the two statements that it ever runs: taking a connection from the pool and
-    finding the statement for every group would cost as much as the group."""
+    """The connection kept for writing, with its two prepared statements.
+
+    Taking a connection from the pool and finding the statement for every group would cost as much as the group."""
 
     connection: Any
     entry: Any
@@ -263,7 +266,9 @@ class PostgresAccountStore:
             raise
 
     async def _drop_writer(self) -> None:
-        """Never used again after an error: what its session was doing is not known. Nothing is awaited from it."""
+        """Drop the writing connection after an error, because the state of its session is unknown. Awaits nothing from
+        it.
+        """
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
@@ -281,7 +286,7 @@ class PostgresAccountStore:
                 f"SELECT {_BATCH_COLUMNS} FROM credit_batches WHERE pubkey = $1 AND remaining > 0",  # noqa: S608
                 pubkey,
             )
-            # The newest entry's time is known, so only the partitions of its month and of the recent past are read.
+            # The newest entry's time is known, so only the partitions of its month and of recent times are read.
             entries = await connection.fetch(RECENT_ENTRIES, pubkey, min(since_ms, row["last_ms"]))
             keys = await read_keys(connection, pubkey)
             marks = await connection.fetch(
@@ -347,7 +352,7 @@ class PostgresAccountStore:
             wanted = msgspec.structs.replace(wanted, kind=int(EntryType.DEBIT))
             columns = columns.replace("amount", _CONSUMED)
         page, values = wanted.page(offset, limit)
-        # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
+        # One listing at a time: listings may be long, and the other connections load accounts and renew the shards.
         async with self._listing, self._reading() as connection:
             sql = f"SELECT {columns} FROM ({page}) AS page ORDER BY at_ms DESC, seq DESC"  # noqa: S608 - ours.
             rows = await connection.fetch(sql, pubkey, *values)

@@ -1,6 +1,6 @@
 """The parts of the store of accounts, each a port of its own.
 
-Not here: what is kept of the accounts themselves (store.py).
+Not here: the accounts themselves (store.py).
 """
 
 from typing import Protocol

@@ -21,19 +21,21 @@ from actors.units import Credits, UnixSeconds
 
 
 class StoreUnavailable(Exception):
-    """The store did not answer, or refused for a reason of its own. Whether a write was made is not known."""
+    """The store did not answer, or failed for a reason of its own. Whether a write was made is unknown."""
 
 
 class Fenced(Exception):
-    """The shards have another owner now. Nothing was written, and nothing of this owner will be again."""
+    """Another owner has the shards. Nothing was written, and no later write of this owner will succeed."""
 
 
 class NotGiven(Exception):
-    """Shards are not where their giver left them: the giver has them again, or somebody else has. Nothing was done."""
+    """Shards are not where their giver left them: the giver took them back, or another owner has them. Nothing was
+    done.
+    """
 
 
 class Credited(NamedTuple):
-    """A transfer that became credits: whose, and whether it was taken back."""
+    """A transfer that was credited: its account, and whether it was taken back."""
 
     pubkey: bytes
     credits: int  # With the bonus.
@@ -44,7 +46,7 @@ class Credited(NamedTuple):
 
 
 class Past(NamedTuple):
-    """The end of an operation, whenever that was. Without either, the operation was debited for another account."""
+    """How an operation ended, whenever that was. With neither, the operation was debited for another account."""
 
     debit: Entry | None
     voided: bool  # Voided, or debited and refunded.
@@ -52,12 +54,12 @@ class Past(NamedTuple):
 
 @dataclass(slots=True)
 class Stored:
-    """An account as the store has it."""
+    """An account as stored."""
 
     profile: Profile
     head: Head
-    batches: list[Batch]  # That have something left.
-    entries: list[tuple[Entry, bytes]]  # Recent ones with the hash after each, oldest first; at least the newest.
+    batches: list[Batch]  # Batches with credits left.
+    entries: list[tuple[Entry, bytes]]  # Recent entries with the hash after each, oldest first; at least the newest.
     marks: list[Mark]  # Recent voids and refunds.
     last_deposit: Deposit | None = None
     keys: list[StoredKey] = field(default_factory=list)
@@ -67,11 +69,11 @@ class Stored:
 
 
 class Damaged(Exception):
-    """The rows of one account contradict each other; the account is halted until an operator has looked."""
+    """The rows of one account contradict each other. The account is halted until an operator has checked it."""
 
 
 def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
-    """The account as its last owner wrote it. Raises Damaged."""
+    """Rebuild the account as its last owner wrote it. Raises Damaged."""
     head = stored.head
     account = new_account(head.pubkey, stored.profile, defaults)
     _check_chain(stored)
@@ -119,7 +121,7 @@ def _check_chain(stored: Stored) -> None:
 
 
 def read_deposit(text: str | None) -> Deposit | None:
-    """accounts.last_deposit: the JSON of a deposit, as writes.py made it."""
+    """Parse accounts.last_deposit: the JSON of a deposit, as writes.py made it."""
     if text is None:
         return None
     row = msgspec.json.decode(text)

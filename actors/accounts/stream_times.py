@@ -1,16 +1,17 @@
 """The unpaid time of ended gRPC streams, which counts on for the next stream of the same payer.
 
 Implements: decisions, "Seconds of gRPC streams": streams of 56, 56 and 56 s cost what one of 168 s costs, over all
-replicas. Each ended stream leaves its time by itself, less than a minute. A new stream takes one of them, the longest,
-and goes on from there; so streams that follow each other pay as one stream, and two at the same time pay as two. The
-longest: otherwise a client would leave a very short stream before each long one, and its long times would be forgotten.
+replicas. Each ended stream leaves its unpaid time, less than a minute. A new stream takes the longest of these times
+and continues from there; so consecutive streams pay as one stream, and two concurrent ones pay as two. It takes the
+longest, because otherwise a client could open a very short stream before each long one, and its long times would be
+forgotten.
 
-The payer is the account, or a named key of it. A named key's time is taken by its own streams alone: its budgets bound
-what it may spend, and neither the account nor another key pays for what it has used.
+The payer is the account, or a named key of it. Only a named key's own streams take its time: its budgets bound its
+spending, and neither the account nor another key pays for its use.
 
-In memory alone. An owner that restarts forgets, in the customer's favour, and so does a replica that is killed: its
-streams leave nothing. When full: an account and its keys leave at most LEFT_MAX times; beyond that the shortest is
-dropped of the payer who has left most, so that no key makes the times of others be forgotten.
+Kept only in memory. A restarted owner forgets the times, in the customer's favour, and the streams of a killed replica
+leave none. When full: an account and its keys leave at most LEFT_MAX times; beyond that, the payer with most times
+loses its shortest, so that no key can displace the times of others.
 Pure: steady seconds are arguments. Not here: what a minute costs, and when it is due (metering/minutes.py).
 """
 
@@ -24,12 +25,12 @@ from actors.methods.prices import STREAMS
 
 KEPT_SECONDS = STREAMS["grpc"]["unpaid_seconds_kept"]
 _TOLD_SECONDS = 60  # A replica sends a request again for 15 s.
-LEFT_MAX = 256  # Of one account; more than it can have streams in two replicas.
+LEFT_MAX = 256  # Of one account; more streams than it can have in two replicas.
 _NOTHING = StreamTimeReply(0)
 
 
 class LeftTime(NamedTuple):
-    """As one owner hands it to another. operation: of the stream. seconds: until it is forgotten."""
+    """A time that one owner hands to another. operation: of the stream. seconds: until it is forgotten."""
 
     pubkey: bytes
     key: int
@@ -39,7 +40,7 @@ class LeftTime(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """due: when it is forgotten."""
+    """due: when the time is forgotten."""
 
     due: int
     pubkey: bytes
@@ -51,14 +52,14 @@ class StreamTimes:
     """Belongs to one owner."""
 
     def __init__(self) -> None:
-        # Milliseconds by the operation of the stream, by the number of the key, by account.
+        # Account -> number of the key -> operation of the stream -> milliseconds.
         self._left: dict[bytes, dict[int, dict[bytes, int]]] = {}
-        self._order: deque[_Kept] = deque()  # The earliest due first.
-        # Replies, for requests that are sent again: the operation, with the letter of the request.
+        self._order: deque[_Kept] = deque()  # Ordered by due time.
+        # Replies for resent requests, by the operation with the letter of the request.
         self._told: ExpiringMap[bytes, StreamTimeReply] = ExpiringMap(_TOLD_SECONDS)
 
     def tell(self, request: StreamTime, now: int) -> StreamTimeReply:
-        """Carry out a request once; asked again, it gets the same reply."""
+        """Carry out a request once; a repeated request gets the same reply."""
         name = request.operation + (b"t" if request.left_ms is None else b"l")
         told = self._told.get(name)
         if told is None:
@@ -68,12 +69,12 @@ class StreamTimes:
         return told
 
     def forget(self, now: int) -> None:
-        """Drop what was left KEPT_SECONDS ago."""
+        """Drop times that were left more than KEPT_SECONDS ago."""
         while self._order and self._order[0].due <= now:
             self._drop(self._order.popleft())
 
     def leave(self, is_leaving: Callable[[bytes], bool], now: int) -> list[LeftTime]:
-        """Take out what the accounts that leave have left."""
+        """Remove and return the times of leaving accounts."""
         self.forget(now)
         left: list[LeftTime] = []
         for kept in self._order:
@@ -83,7 +84,7 @@ class StreamTimes:
         return left
 
     def come(self, left: Iterable[LeftTime], now: int) -> None:
-        """Take in what `leave` has taken out elsewhere."""
+        """Add times that another owner's `leave` returned."""
         for pubkey, key, operation, left_ms, seconds in left:
             self._left.setdefault(pubkey, {}).setdefault(key, {})[operation] = left_ms
             self._order.append(_Kept(now + seconds, pubkey, key, operation))
@@ -111,7 +112,7 @@ class StreamTimes:
         return _NOTHING
 
     def _drop(self, kept: _Kept) -> int | None:
-        """The milliseconds; None: they were taken or dropped before."""
+        """Remove a time; return its milliseconds. None: it was taken or dropped before."""
         of_account = self._left.get(kept.pubkey, {})
         left = of_account.get(kept.key, {})
         left_ms = left.pop(kept.operation, None)

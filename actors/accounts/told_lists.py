@@ -1,9 +1,9 @@
-"""Remembers which price lists the owners of accounts told, by credential, so that calls are priced before their holds.
+"""Remembers the price list of each credential, as owners told it, so that calls are priced before their holds.
 
 Implements: decisions, "Price lists". Pure. It is a guess that each hold verifies: the owner refuses ceilings of another
 list (calls.OTHER_PRICES). An account that pays the public prices has no entry, and costs nothing here.
 
-What happens when full: the credential that was told about longest ago is forgotten; its next call is asked twice.
+When full, the least recently told credential is forgotten; its next call needs a second hold.
 """
 
 from collections.abc import Hashable
@@ -20,11 +20,11 @@ class ToldLists:
         self.names: dict[Hashable, str] = {}
 
     def of(self, proof: Proof) -> str:
-        """The name of the list that the account of this proof had last."""
+        """Return the name of the last known list of this proof's account."""
         return self.names.get(_credential_of(proof), PUBLIC_PRICES)
 
     def learn(self, proof: Proof, name: str) -> None:
-        """Remember what an owner told of the account of this proof."""
+        """Remember the list that an owner told for the account of this proof."""
         credential = _credential_of(proof)
         self.names.pop(credential, None)
         if name != PUBLIC_PRICES:

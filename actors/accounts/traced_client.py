@@ -1,7 +1,7 @@
-"""The client of the owners of accounts in a replica that traces: holds and settles are steps of a request's trace.
+"""The client of the owners of accounts in a replica with tracing: holds and settles are steps of a request's trace.
 
-Implements: actors/launch/README.md, "Traces". A shell; replicas that trace nothing use client.py alone. The owner goes
-on with the trace of the request, not of the hold, because the settle that comes later says no more than its operation
+Implements: actors/launch/README.md, "Traces". A shell; replicas without tracing use client.py alone. The owner
+continues the trace of the request, not of the hold, because the later settle names only its operation
 (traced_replicas.py).
 """
 
@@ -13,7 +13,7 @@ from actors.calls import ChargeReply, ChargeRequest, HoldReply, HoldRequest, Set
 from actors.config import Config
 from actors.telemetry.tracing import Tracing, current_traceparent, working_on
 
-_NAMES_MAX = 10  # Of a batch, whose methods may be thousands.
+_NAMES_MAX = 10  # Methods named for a batch, which may have thousands.
 
 
 class TracedAccounts(ShardedAccounts):

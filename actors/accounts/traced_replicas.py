@@ -1,8 +1,8 @@
-"""The handlers of an owner that traces: what it does for a traced call is a part of that call's trace.
+"""Handlers of an owner with tracing: its work for a traced call is part of that call's trace.
 
-Implements: actors/launch/README.md, "Traces". A shell around replicas.py; owners that trace nothing use that alone. A
-hold brings its trace, and the settle that ends it brings its operation alone: so the traces of open holds are kept,
-those of so many, the oldest forgotten first.
+Implements: actors/launch/README.md, "Traces". A shell around replicas.py; owners without tracing use that alone. A hold
+carries its trace, and the settle that ends it only its operation: so the traces of open holds are kept, up to a limit;
+the oldest is forgotten first.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ _KEPT_MAX = 10_000
 class TracedReplicas:
     def __init__(self, replicas: Replicas, tracing: Tracing) -> None:
         self._replicas, self._tracing = replicas, tracing
-        self._traces: dict[bytes, str] = {}  # By operation, oldest first.
+        self._traces: dict[bytes, str] = {}  # By operation; the oldest is forgotten first.
 
     def hold(self, request: HoldRequest) -> Any:
         if not request.traceparent:
@@ -49,10 +49,10 @@ class TracedReplicas:
 
 
 def _spanned(span: Span, handle: Callable[[Any], Any], request: Any) -> Any:
-    """Handle a request, and end the span with it: now, when its group is durable, or when its awaitable is done."""
+    """Handle a request, and end the span now, when its group is durable, or when its awaitable is done."""
     try:
         result = handle(request)
-    except BaseException:  # Also AskAgain, which is no fault.
+    except BaseException:  # Includes AskAgain, which is not a fault.
         span.end()
         raise
     if isinstance(result, tuple) and result[1] is not None:

@@ -1,8 +1,8 @@
 """Reads the lists of undelivered charges that a former owner left. The port, and PostgreSQL behind it.
 
 Implements: money rule 2; threat 66. Decides nothing. The lists are written with each group
-(accounts_write() in functions.sql), so no charge waits longer for them; what is here runs when an owner starts or an
-replica is gone.
+(accounts_write() in functions.sql), so no charge waits longer for them; this code runs when an owner starts or a
+replica has died.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from actors.accounts.ledger import EntryType
 from actors.accounts.undelivered import Listed, Place
 from actors.units import VirtualShard
 
-_ASKED_MAX = 250  # Operations in one question.
-# The ledger has no index on operations. Only accounts that were charged since can have these entries, and the primary
-# key finds an account's entries of a millisecond.
+_ASKED_MAX = 250  # Operations in one query.
+# The ledger has no index on operations. Only accounts charged since then can have these entries, and the primary key
+# finds an account's entries of a millisecond.
 _FIND_CHARGED = (
     "SELECT l.operation_id, l.pubkey FROM accounts a JOIN LATERAL (SELECT e.operation_id, e.pubkey FROM ledger e"  # noqa: S608
     " WHERE e.pubkey = a.pubkey AND e.at_ms = ANY ($2::bigint[]) AND e.at_ms BETWEEN $3 AND $4"
@@ -25,25 +25,27 @@ _FIND_CHARGED = (
 
 
 class UndeliveredStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Reads the lists. All methods raise StoreUnavailable."""
 
     async def recall(self, place: Place) -> list[Listed]:
-        """The lists of a former owner of this place, and of owners of before their number changed. Removes empty ones.
-        To be called after the takeover, so that no write of the former owner comes later."""
+        """Return the lists of a former owner of this place, and of owners from before their number changed. Removes
+        empty ones.
+
+        Call it after the takeover, so that no later write of the former owner can follow."""
         ...
 
     async def find_charged(self, operations: Sequence[bytes], shards: Sequence[VirtualShard]) -> dict[bytes, bytes]:
-        """The account of each of these operations that was debited, among accounts of these virtual shards."""
+        """Return the account of each of these operations that was debited, among accounts of these virtual shards."""
         ...
 
     async def recall_all(self) -> list[Listed]:
-        """The lists of all owners, for one that takes shards whose former owner handed nothing over. Operations of
-        accounts that it does not have mean nothing to it."""
+        """Return the lists of all owners, for an owner of shards that nobody handed over. It ignores operations of
+        other accounts."""
         ...
 
     async def remove(self, epoch: int, place: Place, shards: Sequence[VirtualShard], replica: bytes) -> None:
-        """Remove the lists of a replica that is gone for good, of this place, and of owners of before whose first shard
-        is one of these. Lists that a later owner wrote stay."""
+        """Remove a dead replica's lists of this place, and of owners from before whose first shard is one of these.
+        Lists that a later owner wrote stay."""
         ...
 
 

@@ -1,13 +1,13 @@
 """Usage of one account: calls and credits by method, hour and day.
 
-Implements: `GET /account/usage` (README.md, "Usage"): the limits of a question, the port and its PostgreSQL store, and
-the rollup that makes reading cheap. Not here: the sums, by accounts_usage_by() and accounts_roll_usage()
-(functions.sql); parameters and JSON of the page (gateway/pages/usage.py).
+Implements: `GET /account/usage` (README.md, "Usage"): the limits of a query, the port and its PostgreSQL store, and the
+rollup that makes reading cheap. Not here: the sums, by accounts_usage_by() and accounts_roll_usage() (functions.sql);
+parameters and JSON of the page (gateway/pages/usage.py).
 
 A call is an entry of type `debit`. A refund takes its call out of the hour in which the call was charged, so no figure
 is ever below zero and the sum over all time is the account's `total_consumed_credits`. Deposits, bonuses, adjustments
-and expiries are no usage. The path that writes charges knows nothing of usage: the rollup is derived from the ledger
-afterwards, and usage is exact whatever was rolled up.
+and expiries are no usage. The code that writes charges does not touch usage: the rollup is derived from the ledger
+afterwards, and usage is exact however much was rolled up.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ COLUMNS = ("method", "hour", "day", "key")
 RANGE_DAYS_MAX = 92
 HOURLY_DAYS_MAX = 31
 ROWS_MAX = 10_000
-READS_MAX = 2  # Concurrent questions of one account at its owner; further ones are told to wait.
-_HOUR_MAX = 2_016_000  # In the year 2199, the last one that the ledger has months for.
-BEHIND_ENTRIES = 500  # Entries that an account may be behind; reading them takes a few milliseconds.
+READS_MAX = 2  # Concurrent queries of one account at its owner; further ones wait.
+_HOUR_MAX = 2_016_000  # In the year 2199, the last one for which the ledger has partitions.
+BEHIND_ENTRIES = 500  # Entries by which an account's rollup may be behind; reading them takes a few milliseconds.
 _LOOK_SECONDS = 10.0
 _CHUNK_ENTRIES = 5_000
-_TICK_ENTRIES = 20_000  # In one tick, about 0.2 s of the database; what is left waits for the next.
+_TICK_ENTRIES = 20_000  # Entries in one tick, about 0.2 s of the database; the rest waits for the next tick.
 _TICK_ACCOUNTS = 200
-TAIL_ENTRIES = BEHIND_ENTRIES + 100  # An account in memory is seldom further behind.
+TAIL_ENTRIES = BEHIND_ENTRIES + 100  # The rollup of an account in memory is seldom further behind.
 _HOURS = (
     "SELECT pubkey, hour, sum(credits) FROM ("  # noqa: S608 - numbers of kinds.
     "SELECT u.pubkey, u.hour, u.credits FROM account_usage AS u WHERE u.pubkey = ANY ($1) AND u.hour >= $2 UNION ALL"
@@ -52,8 +52,10 @@ _HOURS = (
 
 
 class UsageLine(Growing, frozen=True):
-    """One row. method None: the question was not by method. hour: the first of the hour or day, counted from 1970; 0
-    where the question was by neither. key: number of the named key; 0: of no named key, or not asked for."""
+    """One row.
+
+    method None: the query was not by method. hour: first hour of the row's hour or day, counted from 1970; 0: the query
+    was by neither. key: number of the named key; 0: none, or not asked for."""
 
     method: str | None
     hour: int
@@ -63,15 +65,15 @@ class UsageLine(Growing, frozen=True):
 
 
 def usage_mistake(first_hour: int, end_hour: int, by: tuple[str, ...]) -> str | None:
-    """Return one sentence on what is wrong with a question for the hours from first_hour to before end_hour."""
+    """Return a sentence on what is wrong with a query for the hours from first_hour to before end_hour, or None."""
     if not by or len(set(by)) < len(by) or not set(by) <= set(COLUMNS):
         return f"by must be one or more of {', '.join(COLUMNS)}, separated by commas, each once"
     if not 0 <= first_hour <= _HOUR_MAX or not 0 <= end_hour <= _HOUR_MAX:
         return "from and to must be times from 1970 to 2199"
-    if first_hour > end_hour:  # Equal times are an empty range, which has no rows.
+    if first_hour > end_hour:  # Equal times are an empty range without rows.
         return "from must not be after to"
     days = HOURLY_DAYS_MAX if "hour" in by else RANGE_DAYS_MAX
-    if end_hour - first_hour > days * DAY_HOURS + 1:  # Two times so far apart touch one hour more.
+    if end_hour - first_hour > days * DAY_HOURS + 1:  # Two times with this distance touch one hour more.
         by_hour = " by hour" if "hour" in by else ""
         return f"from and to may be at most {days} days apart{by_hour}: ask for a shorter range, or for several"
     return None
@@ -83,28 +85,30 @@ def bucket_hours(by: tuple[str, ...]) -> int:
 
 
 class Rolled(NamedTuple):
-    """entries: how many were rolled up now. seq: of the newest entry of the account that is in the rollup."""
+    """entries: how many were rolled up now. seq: of the account's newest entry in the rollup."""
 
     entries: int
     seq: int
 
 
 class UsageStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Reads usage. All methods raise StoreUnavailable."""
 
     async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
-        """The usage of the hours from first_hour to before end_hour, counted from 1970: the rollup and the entries that
-        are younger than it, of one moment. At most ROWS_MAX + 1 rows, in no order."""
+        """Return the usage of the hours from first_hour to before end_hour, counted from 1970.
+
+        Combines the rollup and the younger entries, as of one moment. At most ROWS_MAX + 1 rows, in no order."""
         ...
 
     async def hours(self, pubkeys: Sequence[bytes], first_hour: int, end_hour: int) -> dict[bytes, dict[int, int]]:
-        """The credits that each of these accounts spent in the hours from first_hour to before end_hour: of the rollup,
-        and of the next TAIL_ENTRIES entries behind it, in which a refund counts for its own hour."""
+        """Return the credits that each account spent in the hours from first_hour to before end_hour.
+
+        Combines the rollup and the next TAIL_ENTRIES entries, in which a refund counts for its own hour."""
         ...
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
-        """Add the next entries of an account to the rollup. Each entry is added once for ever, whoever asks, however
-        often, and whatever is killed meanwhile."""
+        """Add the next entries of an account to the rollup. Each entry is added once for ever, even if owners call this
+        at once or are killed."""
         ...
 
 
@@ -142,16 +146,16 @@ class PostgresUsageStore:
 
 
 class UsageRollup:
-    """Adds new entries to the rollup, for accounts in memory: only they are charged. accounts: by public key."""
+    """Adds new entries to the rollup, for accounts in memory: only these are charged. accounts: by public key."""
 
     def __init__(self, store: UsageStore, clock: Clock, accounts: Mapping[bytes, Account]) -> None:
         self._store, self._clock, self._accounts = store, clock, accounts
-        self._rolled: dict[bytes, int] = {}  # Account in memory to the newest entry that is known to be rolled up.
-        self._failed: set[bytes] = set()  # Accounts that come last: a damaged one holds up no other.
+        self._rolled: dict[bytes, int] = {}  # For each account in memory, its newest entry known to be rolled up.
+        self._failed: set[bytes] = set()  # Accounts that come last, so that a damaged one does not block the others.
         self._look_at = 0.0
 
     async def tick(self) -> None:
-        """Once a second. A store that is away is tried again later."""
+        """Run once a second. An unavailable store is tried again later."""
         steady = self._clock.monotonic()
         if steady < self._look_at:
             return
@@ -176,7 +180,7 @@ class UsageRollup:
             if left <= 0:
                 break
         if left <= 0 or len(behind) > _TICK_ACCOUNTS:
-            self._look_at = steady  # More is waiting.
+            self._look_at = steady  # More entries are waiting.
 
     async def _roll(self, pubkey: bytes, entries_max: int) -> int:
         entries = 0

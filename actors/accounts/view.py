@@ -4,31 +4,31 @@ Implements: decisions, "Monotonic reads". Pure: steady seconds are an argument. 
 of the account and not part of it: a view that is lost with its owner, or given up after VIEW_SECONDS, only makes the
 next read ask the nodes for their newest slot, which is at least as high.
 
-A floor is a slot above which nothing was shown, as far as this memory knows. A bound is a slot that was shown by
-somebody who was not told the floor: by a call that was held before the account came into this memory, or by the racer
-of a send. A bound may be too low, and a racer has it from one node, so whoever reads it judges whether to believe it.
+A floor is the highest slot shown, as far as this memory knows. A bound is a slot shown by a call that was not told the
+floor: one held before the account was loaded, or the racer of a send. A bound may be too low, and a racer's comes from
+one node, so each reader decides whether to trust it.
 """
 
 from dataclasses import dataclass, field
 
-# Longer than the longest call, so that no call that was told a floor before it was given up is charged after. With a
-# chain that started again, an account's monotonic reads are refused for so long.
+# Longer than the longest call, so that every call that was told a floor ends before the floor is given up. After the
+# chain was restarted, an account's monotonic reads are refused for this long.
 VIEW_SECONDS = 60
 _LEVELS = 3  # processed, confirmed and finalized.
-Told = tuple[int, int, int, int, int, int]  # The floors, then the bounds; 0: there is none.
+Told = tuple[int, int, int, int, int, int]  # The floors, then the bounds; 0: none.
 NOTHING: Told = (0, 0, 0, 0, 0, 0)
 
 
 @dataclass(slots=True)
 class View:
-    """slots, shown_at: three floors, then three bounds. Steady seconds."""
+    """slots, shown_at (steady seconds): three floors, then three bounds."""
 
     slots: list[int] = field(default_factory=lambda: [0] * (2 * _LEVELS))
     shown_at: list[int] = field(default_factory=lambda: [0] * (2 * _LEVELS))
 
     def show(self, shown: tuple[int, int, int], is_held_here: bool, now: int) -> None:
-        """shown: as SettleRequest has it. is_held_here: the hold of this call is in this memory, so the call was told
-        the floors of this memory."""
+        """Record shown slots, as SettleRequest has them. is_held_here: this owner granted the call's hold, and told it
+        the floors."""
         for level, slot in enumerate(shown):
             if not slot:
                 continue

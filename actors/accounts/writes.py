@@ -1,4 +1,4 @@
-"""The writes of one group commit, and their form as the database takes them.
+"""The writes of one group commit, and their form as arguments for the database.
 
 Implements: money rule 12 (every write carries the owner's epoch); the arguments of accounts_write_group() and
 accounts_write_entry() (functions.sql).
@@ -46,7 +46,9 @@ from actors.units import VirtualShard
 
 
 class Told(NamedTuple):
-    """An event for webhooks. subject: with account and kind it names the event's cause; a second one is not written."""
+    """An event for webhooks. subject: identifies the cause, with account and kind; a second event of the same cause is
+    not written.
+    """
 
     pubkey: bytes
     kind: str
@@ -56,7 +58,7 @@ class Told(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Where an account stands after its newest entry. seq_before: where the store must have left it."""
+    """State of an account after its newest entry. seq_before: the entry after which the store must stand."""
 
     pubkey: bytes
     seq_before: int
@@ -74,7 +76,7 @@ _WHOLE = Place(VirtualShard(0), 1)
 
 @dataclass(slots=True)
 class Write:
-    """One group, written whole or not at all."""
+    """One group, written completely or not at all."""
 
     shards: set[VirtualShard] = field(default_factory=set)
     profiles: dict[bytes, tuple[VirtualShard, Profile]] = field(default_factory=dict)
@@ -87,16 +89,21 @@ class Write:
     returns: list[tuple[bytes, Return]] = field(default_factory=list)
     events: list[Told] = field(default_factory=list)
     before: dict[bytes, int] = field(default_factory=dict)  # Public key to the seq that the store has.
-    place: Place = _WHOLE  # Of the owner; with it the lists of replicas are kept.
+    place: Place = _WHOLE  # Place of the owner, under which lists of replicas are stored.
     undelivered: list[Listed] = field(default_factory=list)
-    keys: dict[tuple[bytes, int], KeyProfile] = field(default_factory=dict)  # (public key, number): made or changed.
-    spending: dict[tuple[bytes, int], KeySpending] = field(default_factory=dict)  # Of the keys that paid.
-    hourly_limits: dict[bytes, HourlySetting] = field(default_factory=dict)  # By public key: those that were set.
-    price_lists: dict[bytes, str] = field(default_factory=dict)  # By public key: those that were given.
-    hours: dict[bytes, BegunHour] = field(default_factory=dict)  # Of accounts that began to spend in another hour.
+    # (public key, number): keys made or changed.
+    keys: dict[tuple[bytes, int], KeyProfile] = field(default_factory=dict)
+    spending: dict[tuple[bytes, int], KeySpending] = field(default_factory=dict)  # Spending of the keys that paid.
+    # By public key: hourly limits that were set.
+    hourly_limits: dict[bytes, HourlySetting] = field(default_factory=dict)
+    price_lists: dict[bytes, str] = field(default_factory=dict)  # By public key: price lists that were set.
+    # By public key: accounts that began to spend in a new hour.
+    hours: dict[bytes, BegunHour] = field(default_factory=dict)
 
     def add(self, account: Account, event: Event, now_ms: int = 0) -> bool:
-        """Take up an event that was just applied, and the facts that it makes true. False: it leaves nothing to write.
+        """Add an event that was just applied, and the facts that it makes true. Returns whether anything must be
+        written.
+
         now_ms: the ledger's time, for the entries of facts."""
         written = self._add(account, event)
         for kind, body in facts_of(event):
@@ -157,7 +164,7 @@ class Write:
         return False
 
     def tell(self, account: Account, entry: Entry) -> None:
-        """Add the events of an entry that was just added: the balance is low, or the hour's spending is high."""
+        """Add the webhook events of an entry that was just added: low balance, or high spending in this hour."""
         if is_low_crossing(entry):
             self.add_low_balance(account, entry)
         hourly, hour = account.hourly, entry.at_ms // HOUR_MS
@@ -166,14 +173,14 @@ class Write:
             self.add_anomaly(account, entry.at_ms, Stage.SLOWED)
 
     def add_low_balance(self, account: Account, entry: Entry) -> None:
-        """Tell that this entry took the balance below the mark: once after each batch of credits that was added, so
-        that refunds of single calls do not tell it again and again."""
+        """Add an event when this entry took the balance below the mark: once after each added batch of credits, so that
+        refunds of single calls do not repeat it."""
         self._tell(
             account, LOW_BALANCE, account.purse.last_batch.to_bytes(4, "big"), entry.at_ms, {"balance": entry.balance}
         )
 
     def add_anomaly(self, account: Account, at_ms: int, stage: Stage) -> None:
-        """Tell that the account is slowed or stopped by its hourly limit: once in each hour."""
+        """Add an event when the hourly limit slows or stops the account: once in each hour."""
         hourly, hour = account.hourly, at_ms // HOUR_MS
         body = {
             "stage": stage.value,
@@ -187,8 +194,8 @@ class Write:
         self.events.append(Told(account.pubkey, kind, subject, at_ms, body))
 
     def cut(self, accounts: Mapping[bytes, Account]) -> None:
-        """Complete the group with the heads of its accounts as they are now: nothing may have moved since the last
-        event that was added."""
+        """Complete the group with the present heads of its accounts: no event may have been applied since the last
+        `add`."""
         self.shards = {account.shard for account in accounts.values()}
         self.heads.clear()
         for pubkey, before in self.before.items():
@@ -196,7 +203,7 @@ class Write:
             purse, hourly = account.purse, account.hourly
             if hourly.hour != hourly.written_hour:
                 self.hours[pubkey] = hourly.begun()
-                hourly.written_hour = hourly.hour  # Where the write fails, the account is loaded again.
+                hourly.written_hour = hourly.hour  # If the write fails, the account is loaded again.
             head = Head(
                 pubkey,
                 before,
@@ -211,7 +218,7 @@ class Write:
 
 
 def is_low_crossing(entry: Entry) -> bool:
-    """Whether this entry took the balance from at least the low mark to below it."""
+    """Return whether this entry took the balance from at least the low mark to below it."""
     return entry.balance < LOW_BALANCE_CREDITS <= entry.balance - entry.amount
 
 
@@ -219,7 +226,9 @@ def is_low_crossing(entry: Entry) -> bool:
 
 
 def entry_arguments(group: Write) -> tuple[Any, ...] | None:
-    """The group as accounts_write_entry() takes it: one entry that moved credits of one batch. None: it has more."""
+    """Return the arguments of accounts_write_entry(), for one entry that moved credits of one batch. None: the group
+    has more.
+    """
     if len(group.entries) != 1 or len(group.batches) != 1 or len(group.undelivered) > 1:
         return None
     if group.spending or _has_rare(group):
@@ -234,7 +243,7 @@ def entry_arguments(group: Write) -> tuple[Any, ...] | None:
 
 
 def group_arguments(group: Write) -> tuple[Any, ...]:
-    """The group as accounts_write_group() takes it: the rare parts as JSON, then rows of each type."""
+    """Return the arguments of accounts_write_group(): the rare parts as JSON, then rows of each type."""
     entries = [_entry_row(*entry) for entry in group.entries]
     lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
     rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
@@ -247,7 +256,7 @@ def group_arguments(group: Write) -> tuple[Any, ...]:
 
 
 def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
-    """As a row of the ledger. after: the head of the account's hash chain then."""
+    """Return the row of the ledger. after: the head of the account's hash chain at that point."""
     return (
         pubkey,
         entry.at_ms,
@@ -265,7 +274,7 @@ def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
 
 
 def _has_rare(group: Write) -> bool:
-    # A deposit makes a batch, and a return a mark.
+    # A deposit makes a batch, and a taken-back deposit makes a mark.
     often = group.new_batches or group.marks or group.events or group.hours
     return bool(often or group.profiles or group.keys or group.hourly_limits or group.price_lists)
 

@@ -1,9 +1,9 @@
-"""The part of the audit that is about months that left the ledger: where its chains begin, and whether that is true.
+"""Audits detached months: where the chains of the remaining ledger begin, and whether these beginnings are right.
 
 Implements: money rule 6; decisions, "Detached months"; threat 56. Without exports each chain begins with what its
 account carried over the newest cut; the digest in the fact about the cut says whether that was changed, and signed
-statements of later entries whether its hash is true. With the exports each chain is recomputed from its first entry
-on, and must come to what is carried. Not here: the rest of the audit (audit.py).
+statements of later entries whether its hash is true. With the exports each chain is recomputed from its first entry on,
+and must end in the carried values. Not here: the rest of the audit (audit.py).
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,19 @@ from actors.accounts.months.verifying import MonthsWalk
 from actors.accounts.recount import Recount
 
 _ROWS_AHEAD = 2_000
-_PAST_ALL = b"\xff" * 33  # Later than every public key.
+_PAST_ALL = b"\xff" * 33  # Sorts after every public key.
 _CUTS = "SELECT first_ms, next_ms, entries, sums, manifest, carried, facts FROM ledger_cuts ORDER BY next_ms"
 _CARRIED = f"SELECT {COLUMNS} FROM ledger_carried ORDER BY pubkey"  # noqa: S608 - ours.
 _FACTS = "SELECT pubkey, at_ms, seq, method, description, hash FROM ledger_kept_facts ORDER BY pubkey, seq"
 
 
 class CutsAudit:
-    """cuts: rows of ledger_cuts. Public keys must be asked for in their order."""
+    """cuts: rows of ledger_cuts. Call `begin` in the order of public keys."""
 
     def __init__(self, cuts: Sequence[Any], report: AuditReport) -> None:
         self._cuts, self._report = cuts, report
         self.kept_from_ms: int = cuts[-1]["next_ms"] if cuts else 0
-        self.links_passed = 0  # Links of a checkpoint that nobody compared, because their entries are in exports.
+        self.links_passed = 0  # Checkpoint links not compared, because their entries are in exports.
         self._walk: MonthsWalk | None = None
         self._digest = sha256()
         self._facts = {cut["next_ms"]: FactsDigest() for cut in cuts}
@@ -45,7 +45,7 @@ class CutsAudit:
     async def open(
         cls, connection: asyncpg.Connection, exported: Sequence[ExportedMonth], report: AuditReport
     ) -> "CutsAudit":
-        """Within the audit's snapshot. Raises ExportError."""
+        """Open the audit within the audit's snapshot. Raises ExportError."""
         made = cls(await connection.fetch(_CUTS), report)
         made._carried_rows = OrderedRows(aiter(connection.cursor(_CARRIED, prefetch=_ROWS_AHEAD)))
         made._fact_rows = OrderedRows(aiter(connection.cursor(_FACTS, prefetch=_ROWS_AHEAD)))
@@ -68,7 +68,7 @@ class CutsAudit:
         return [month_from(cut["first_ms"]).name for cut in self._cuts]
 
     async def begin(self, recount: Recount) -> None:
-        """Bring an account to where the ledger goes on."""
+        """Set an account to the state with which the remaining ledger begins."""
         rows: list[Carried] = []
         facts: list[tuple[Entry, bytes]] = []
         strays = await self._carried_rows.of(recount.pubkey, lambda row: rows.append(self._carried(row)))
@@ -89,7 +89,7 @@ class CutsAudit:
         self._compare(recount, carried, told.facts, facts)
 
     async def close(self) -> None:
-        """Behind the last account: what is left, and the digests of the cuts."""
+        """Compare the rest after the last account, and the digests of the cuts."""
         for rows in (self._carried_rows, self._fact_rows):
             self._add_strays(await rows.of(_PAST_ALL, lambda _: None))
         if self._walk is not None:
@@ -117,7 +117,7 @@ class CutsAudit:
         self._walk = MonthsWalk(used)
 
     def _pass_strays(self, until: bytes | None) -> None:
-        """Accounts of the exports before this one, which the database does not have any more."""
+        """Report accounts before this one that exports have and the database does not."""
         walk = self._walk
         while walk is not None and walk.pubkey is not None and (until is None or walk.pubkey < until):
             pubkey = walk.pubkey

@@ -1,4 +1,5 @@
-"""What an account carries over a cut of the ledger: its newest entry before it, and what all before it make together.
+"""What an account carries over a cut of the ledger: its newest entry before the cut, and the totals of all earlier
+entries.
 
 Implements: decisions, "Detached months". Pure. A chain that begins at a cut is recomputed from here (recount.py): the
 entry with the hash before it gives the chain's head and the balance, the rest gives batches and consumption.
@@ -15,7 +16,7 @@ HASH_BYTES = 32
 ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 COLUMNS = f"pubkey, {ENTRY_COLUMNS}, hash, before, consumed, last_batch, batches, spent, tail"
 NAMES = tuple(COLUMNS.split(", "))
-# Of a row of ledger_cuts: the body of the fact about it.
+# For a row of ledger_cuts, the body of the fact about it.
 CUT_BODY = (
     "jsonb_build_object('next_ms', next_ms, 'first_ms', first_ms, 'cut_ms', cut_ms, 'entries', entries, 'sums', sums,"
     " 'manifest', encode(manifest, 'hex'), 'carried', encode(carried, 'hex'), 'facts', encode(facts, 'hex'))"
@@ -24,9 +25,9 @@ _ENTRY_PARTS = len(ENTRY_COLUMNS.split(", "))
 
 
 class Carried(NamedTuple):
-    """hash: after the entry. before: the hash before it. consumed, last_batch: of the account then. batches: what is
-    left in each, spent: what each named key has paid, both as pairs of numbers. tail: the hashes after the entries
-    before this one that stand in one signed statement with the next one; empty where there are none."""
+    """hash: after the entry. before: the hash before it. consumed, last_batch: of the account then. batches: credits
+    left in each; spent: credits that each named key has paid; both as pairs of numbers. tail: hashes of earlier entries
+    that share a signed statement with the next entry; may be empty."""
 
     pubkey: bytes
     entry: Entry
@@ -39,25 +40,27 @@ class Carried(NamedTuple):
     tail: bytes = b""
 
     def line(self) -> bytes:
-        """What the digest of a cut covers. Unambiguous: texts that may contain a comma are under the two hashes."""
+        """Return the bytes that the digest of a cut covers. Unambiguous: texts that may contain a comma are under the
+        two hashes.
+        """
         return (
             f"{self.pubkey.hex()},{self.entry.seq},{self.hash.hex()},{self.before.hex()},{self.consumed},"
             f"{self.last_batch},{self.batches},{self.spent},{self.tail.hex()}\n"
         ).encode()
 
     def is_chained(self) -> bool:
-        """Whether the entry is the one that was written: its columns make its hash."""
+        """Return whether the entry's columns give its hash."""
         return ledger.chain(self.before, self.entry) == self.hash
 
     def hashes(self) -> dict[int, bytes]:
-        """The hashes that a receipt of a later entry may need, by the numbers of their entries."""
+        """Return the hashes that receipts of later entries may need, by entry number."""
         found = {self.entry.seq: self.hash}
         for back in range(1, len(self.tail) // HASH_BYTES + 1):
             found[self.entry.seq - back] = self.tail[len(self.tail) - back * HASH_BYTES :][:HASH_BYTES]
         return found
 
     def record(self) -> tuple[Any, ...]:
-        """The row, in the order of COLUMNS."""
+        """Return the row, in the order of COLUMNS."""
         entry = self.entry
         told = (entry.seq, entry.at_ms, entry.type, entry.amount, entry.balance, entry.operation, entry.method)
         rest = (self.hash, self.before, self.consumed, self.last_batch, self.batches, self.spent, self.tail)
@@ -71,12 +74,12 @@ def carried_of(row: Any) -> Carried:
 
 
 def pairs_text(numbers: Mapping[int, int]) -> str:
-    """Pairs of a number and an amount, by the numbers; without amounts of 0."""
+    """Format pairs of a number and an amount, sorted by number, without amounts of 0."""
     return " ".join(f"{number}:{amount}" for number, amount in sorted(numbers.items()) if amount)
 
 
 class FactsDigest:
-    """SHA-256 over facts among detached entries, in the order of their accounts and numbers."""
+    """SHA-256 over the facts among detached entries, in the order of accounts and numbers."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""What the product asks about cuts of the ledger: since when entries are kept, and what an account carried over.
+"""Reads the cuts of the ledger: since when entries are kept, and what an account carried over.
 
 Implements: decisions, "Detached months". The port, and PostgreSQL behind it. Reads alone: the role that owns the tables
 writes them (detaching.py).
@@ -13,8 +13,8 @@ from actors.accounts.months.carried import COLUMNS, ENTRY_COLUMNS, Carried, carr
 from actors.errors import Err, Refusal
 from actors.times import iso_seconds
 
-# The newest entries of an account: the last of all may be of a month that left the ledger. Both have it, while the
-# month's table is still there.
+# The newest entries of an account, and its carried entry: the newest may be in a detached month. Both have it while the
+# month's table still exists.
 RECENT_ENTRIES = " UNION ".join(
     f"SELECT {ENTRY_COLUMNS}, hash FROM {table} WHERE pubkey = $1 AND at_ms >= $2"  # noqa: S608 - ours.
     for table in ("ledger", "ledger_carried")
@@ -25,18 +25,18 @@ _CARRIED = f"SELECT {COLUMNS} FROM ledger_carried WHERE pubkey = $1"  # noqa: S6
 
 
 class CutsStore(Protocol):
-    """All methods raise StoreUnavailable."""
+    """Reads cuts. All methods raise StoreUnavailable."""
 
     async def kept_from_ms(self) -> int:
-        """The first millisecond whose entries the ledger still has; 0: all."""
+        """Return the first millisecond whose entries are in the ledger; 0: all are."""
         ...
 
     async def carried(self, pubkey: bytes) -> Carried | None:
-        """What this account carried over the newest cut; None: it had no entries before it."""
+        """Return what this account carried over the newest cut; None: it had no earlier entries."""
         ...
 
     async def debited_ms(self, operation: bytes) -> int | None:
-        """The time of the entry by which this operation was debited, whether it is still here or not."""
+        """Return the time of the debit of this operation, even in a detached month."""
         ...
 
 
@@ -62,9 +62,10 @@ class PostgresCutsStore:
 
 
 async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int | Refusal:
-    """Since when entries are kept, or the refusal where a listing asks for earlier ones. To be asked behind the
-    listing, so that one that was whole then is never refused, and one that was not always is. is_empty: it found
-    nothing."""
+    """Return since when entries are kept, or a refusal where a listing asks for earlier ones.
+
+    Call it after the listing: then a listing that was complete is never refused, and an incomplete one always is.
+    is_empty: the listing found nothing."""
     kept_from_ms = await cuts.kept_from_ms()
     if not kept_from_ms:
         return 0
@@ -81,7 +82,7 @@ async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int
 
 
 def detached(kept_from_ms: int) -> Refusal:
-    """Refuse what needs entries of a detached month."""
+    """Refuse a request that needs entries of a detached month."""
     kept = f"entries are kept here from {iso_seconds(kept_from_ms)} on"
     return Refusal(
         Err.MONTH_DETACHED, f"{kept}; the operator of this service has older ones, and receipts of them, in exports"

@@ -1,10 +1,11 @@
-"""Takes an exported month out of the ledger: proves the export, records the cut, detaches the month's table, drops it.
+"""Detaches an exported month from the ledger: verifies the export, records the cut, detaches the month's table, drops
+it.
 
-Implements: decisions, "Detached months"; money rule 6; threat 56. A shell, with the role that owns the tables. The
-cut is one transaction: what each account carries over, the facts that stay, the row of the cut, and the fact about
-it. From then on no answer and no audit looks at the month's rows, whether their table is still there or not. So
-whatever is killed, the same command goes on: before the cut it begins anew, behind it it detaches and drops. Not
-here: the proof of the files (verifying.py).
+Implements: decisions, "Detached months"; money rule 6; threat 56. A shell, with the role that owns the tables. The cut
+is one transaction: what each account carries over, the facts that stay, the row of the cut, and the fact about it. From
+then on no answer and no audit reads the month's rows, even while their table exists. So after a kill the same command
+can be repeated: before the cut it starts again, after it it detaches and drops. Not here: verifying the files
+(verifying.py).
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -27,9 +28,9 @@ from actors.accounts.months.verifying import MonthsWalk
 from actors.accounts.recount import Recount
 from actors.units import base58_text
 
-FROM_RELEASE = "0.2.0"  # Earlier ones would read a cut ledger as one whose beginning was lost.
-_LOCK = 1_667_851_877  # One detaching at a time.
-_LOCK_WAIT_MS = 2_000  # Calls wait behind a statement that waits for a table, so it gives up.
+FROM_RELEASE = "0.2.0"  # Earlier releases would take the cut for a loss of the ledger's beginning.
+_LOCK = 1_667_851_877  # Advisory lock: one detaching at a time.
+_LOCK_WAIT_MS = 2_000  # Calls queue behind a statement that waits for a table lock, so it gives up.
 _ROLLED_AT_ONCE = 20_000
 _STAGED_AT_ONCE = 5_000
 _CARRIED_AT_ONCE = 2_000
@@ -51,13 +52,13 @@ WHERE l.at_ms >= $1 AND l.at_ms < $2
   AND ((l.at_ms, l.seq) > (COALESCE(m.at_ms, 0), COALESCE(m.seq, 0)) OR l.seq > COALESCE(s.seq, 0))
 GROUP BY l.pubkey
 """
-# Charges that a former owner left as undelivered, and that no owner has refunded or kept yet.
+# Charges that a former owner listed as undelivered, and that no owner has refunded or kept yet.
 _UNDELIVERED = """
 SELECT EXISTS (SELECT FROM account_edges AS e CROSS JOIN LATERAL generate_series(1, length(e.undelivered), 8) AS place
                JOIN account_debits AS d ON d.operation = e.edge || substring(e.undelivered FROM place FOR 8)
                WHERE d.at_ms < $1)
 """
-# Tables of the ledger that end with or before this time, whether their detaching was begun or not.
+# Tables of the ledger that end at or before this time, including those whose detaching has begun.
 _TABLES = """
 SELECT c.relname, i.inhdetachpending AS pending
 FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
@@ -86,7 +87,7 @@ _TELL = (
 
 @dataclass(frozen=True, slots=True)
 class Detached:
-    """entries: of the month. tables: that are no part of the ledger any more. dropped: and are gone."""
+    """entries: of the month. tables: detached from the ledger. dropped: detached and dropped."""
 
     month: str
     entries: int
@@ -102,9 +103,9 @@ async def detach(
     drop: bool,
     told: Callable[[str], None] = lambda _: None,
 ) -> Detached:
-    """Take the month out of the ledger, or go on where an earlier run was killed. connection: of the role that owns the
-    tables, without a transaction. kept_months: so many whole months before the present one stay. told: hears each step.
-    No process of a release before FROM_RELEASE may use the database. Raises ExportError."""
+    """Detach the month from the ledger, or continue after an earlier run was killed. connection: of the role that owns
+    the tables, without a transaction. kept_months: how many whole months before the present one must stay. told: called
+    at each step. No process of a release before FROM_RELEASE may use the database. Raises ExportError."""
     wanted = month.manifest.of
     async with _alone(connection):
         await _require_may_go(connection, wanted, kept_months)
@@ -133,7 +134,7 @@ async def _alone(connection: asyncpg.Connection) -> AsyncIterator[None]:
 
 
 def kept_since(now_ms: int, kept_months: int) -> Month:
-    """The oldest month that must stay: so many whole months before the present one."""
+    """Return the oldest month that must stay: this many whole months before the present one."""
     today = datetime.fromtimestamp(now_ms / 1000, UTC)
     number = today.year * 12 + today.month - 1 - kept_months
     return month_from(int(datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC).timestamp()) * 1000)
@@ -159,7 +160,7 @@ async def _require_may_go(connection: asyncpg.Connection, month: Month, kept_mon
 
 
 async def _state(connection: asyncpg.Connection) -> tuple[int, bool]:
-    """The database's time, and whether this role owns the tables."""
+    """Return the database's time, and whether this role owns the tables."""
     row = await connection.fetchrow(_STATE)
     assert row is not None
     now_ms, owns = row
@@ -172,7 +173,7 @@ def _month_start(at_ms: int) -> int:
 
 
 async def _require_unused(connection: asyncpg.Connection, month: Month) -> None:
-    """Raise ExportError while the product still needs entries of the month. The rollup of usage is made here."""
+    """Raise ExportError while the product still needs entries of the month. Brings the rollup of usage up to date."""
     if await connection.fetchval(_UNDELIVERED, month.next_ms):
         raise ExportError(
             f"charges of {month.name} are still noted as undelivered: start the product, whose owners end them in "
@@ -193,22 +194,21 @@ async def _require_unused(connection: asyncpg.Connection, month: Month) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """Digests of a cut: over all that accounts carry then, and over the facts among its entries."""
+    """Digests of a cut: over what all accounts carry, and over the facts among its entries."""
 
     carried: bytes
     facts: bytes
 
 
 class _Comparison:
-    """Proves an export account by account, compares its rows with the database, and stages what each account
-    carries."""
+    """Verifies an export account by account, compares its rows with the database, and stages what each account carries."""
 
     def __init__(self, connection: asyncpg.Connection, month: ExportedMonth) -> None:
         self._connection, self._month = connection, month
         self._digest, self._facts, self._theirs = sha256(), FactsDigest(), RowDigests()
         self._staged: list[tuple[Any, ...]] = []
-        self._carried: list[Carried] = []  # Read ahead, in the order of their accounts.
-        self._carried_place: bytes | None = b""  # Up to which account they were read; None: these are the last.
+        self._carried: list[Carried] = []  # Rows read ahead, in the order of their accounts.
+        self._carried_place: bytes | None = b""  # Last account read so far; None: all were read.
 
     async def run(self) -> _Prepared:
         """Raises ExportError."""
@@ -250,7 +250,9 @@ class _Comparison:
         await self._opening(None)
 
     async def _opening(self, pubkey: bytes | None) -> Carried | None:
-        """What this account carried until now. All before it go on carrying what they did. None: up to the end."""
+        """Return what this account carried until now. Earlier accounts keep what they carried. None: all remaining
+        accounts.
+        """
         while True:
             while not self._carried and self._carried_place is not None:
                 rows = await self._connection.fetch(_CARRIED, self._carried_place)
@@ -282,7 +284,7 @@ async def _record(connection: asyncpg.Connection, exported: ExportedMonth, prepa
         async with connection.transaction():
             await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_WAIT_MS}")
             for name, _ in await connection.fetch(_TABLES, month.next_ms):
-                await connection.execute(_CLOSE.format(_quoted(name)))  # Waits for writers of this table alone.
+                await connection.execute(_CLOSE.format(_quoted(name)))  # Waits only for writers of this table.
             if await connection.fetchval(_COUNT, month.first_ms, month.next_ms) != told.entries:
                 raise ExportError(f"{month.name} has got entries since the export: export it again")
             await connection.execute(_KEEP_FACTS, month.first_ms, month.next_ms)
@@ -301,7 +303,7 @@ async def _record(connection: asyncpg.Connection, exported: ExportedMonth, prepa
 async def _take_away(
     connection: asyncpg.Connection, exported: ExportedMonth, drop: bool, told: Callable[[str], None]
 ) -> Detached:
-    """Detach the tables up to the cut, and drop them. The ledger can be used meanwhile: who reads it is waited for."""
+    """Detach the tables up to the cut, and drop them. Waits for readers; the ledger stays usable."""
     month = exported.manifest.of
     names = []
     for name, pending in await connection.fetch(_TABLES, month.next_ms):
@@ -311,7 +313,7 @@ async def _take_away(
         names.append(name)
     own = f"ledger_{month.name.replace('-', '_')}"
     if own not in names and await connection.fetchval("SELECT to_regclass($1)", own) is not None:
-        names.append(own)  # An earlier run has detached it.
+        names.append(own)  # An earlier run detached it.
     if drop:
         for fault in exported.differing_files():
             raise ExportError(f"{month.name} was detached, and is not dropped: {fault}; put the export back as it was")

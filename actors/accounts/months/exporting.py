@@ -1,8 +1,8 @@
-"""Exports a closed month of the ledger to files, account by account, and proves each account's chain on the way.
+"""Exports a closed month of the ledger to files, account by account, and verifies each account's chain on the way.
 
 Implements: decisions, "Detached months". A shell: the database in, files out. Memory does not grow with the entries;
-for each account of the month it keeps its newest number until its statement is found. The product goes on meanwhile.
-Not here: the form of the files (files.py), the full proof (verifying.py).
+for each account of the month it keeps its newest number until its statement is found. The product keeps running. Not
+here: the form of the files (files.py), the full verification (verifying.py).
 """
 
 from collections import Counter
@@ -34,10 +34,9 @@ from actors.receipts.statements import unpack
 from actors.release import RELEASE
 from actors.units import base58_text
 
-# The ledger's time of a process may be behind the database's by as much as clocks may differ, and a group takes
-# seconds.
+# A process's ledger time may be behind the database's by the tolerance between clocks, and a group takes seconds.
 CLOSED_AFTER_MS = 3_600_000
-_SLACK_MS = 60_000  # The clocks of two owners that had an account one after the other may differ a little.
+_SLACK_MS = 60_000  # The clocks of two successive owners of an account may differ a little.
 _KEYS = "SELECT id, public, sealed, made_ms, retired_ms FROM ledger_keys ORDER BY made_ms DESC"
 _STATE = (
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT COALESCE(max(next_ms), 0) FROM ledger_cuts)"
@@ -47,7 +46,7 @@ _STATE = (
 async def export(
     connection: asyncpg.Connection, month: Month, place: Path, told: Callable[[int], None] = lambda _: None
 ) -> ExportedMonth:
-    """Write the month to a folder of its own in `place`. told: hears how many entries are written. Raises
+    """Write the month to its own folder in `place`. told: called with the number of entries written. Raises
     ExportError."""
     state = await connection.fetchrow(_STATE)
     assert state is not None
@@ -59,7 +58,7 @@ async def export(
     try:
         return await _Export(connection, month, writer, told).run(now_ms)
     finally:
-        writer.discard()  # Nothing, where it was finished.
+        writer.discard()  # Does nothing after `finish`.
 
 
 def require_closed(month: Month, now_ms: int) -> None:
@@ -77,7 +76,7 @@ class _Export:
     ) -> None:
         self._connection, self._month, self._writer, self._told = connection, month, writer, told
         self._entries, self._credits = Counter[int](), Counter[int]()
-        # Of the account that is being read: its first entry's number, the hash before it, the newest number and hash.
+        # The account being read: public key, number of its first entry, the hash before it, newest number and hash.
         self._account: tuple[bytes, int, bytes, int, bytes] | None = None
         self._heads: list[tuple[Any, ...]] = []
         self._unsigned: dict[bytes, int] = {}
@@ -97,7 +96,7 @@ class _Export:
         return self._writer.finish(Manifest(FORMAT, *self._month, made_at, RELEASE, *counts, sums, [], keys))
 
     async def _chained(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Follow the chain of each account through a page. Raises ExportError where one is broken."""
+        """Verify the chain of each account through a page. Raises ExportError where one is broken."""
         fresh = [
             row[0] for row, before in zip(page, (None, *page), strict=False) if before is None or row[0] != before[0]
         ]
@@ -133,7 +132,7 @@ class _Export:
             self._heads.clear()
 
     async def _write_statements(self) -> None:
-        """Write the statements since the month began, until each of its entries is in one. Raises ExportError."""
+        """Write the statements from the start of the month until each of its entries is in one. Raises ExportError."""
         group: list[tuple[Any, ...]] = []
         if self._unsigned:
             async for at_ms, _, _, *columns in statements_from(self._connection, self._month.first_ms):

@@ -1,10 +1,10 @@
-"""The files of an exported month of the ledger: their names, their columns, the manifest that names them all.
+"""The files of an exported month of the ledger: their names, columns and manifest.
 
 Implements: decisions, "Detached months". A month is a folder `ledger-2025-11`: entries in the order of accounts, times
 and numbers, the heads of each account's chain, the signed statements that have its entries, and `manifest.json`, which
-is written last and has the size and the SHA-256 of each file. A folder gets its name when all of it is on the disk:
-what a kill leaves has another name, and the next export removes it. Not here: what is written (exporting.py), what
-must hold (verifying.py).
+is written last and has the size and the SHA-256 of each file. A folder gets its name when all of it is on the disk; the
+rest of a killed export has another name, and the next export removes it. Not here: writing (exporting.py), verifying
+(verifying.py).
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from actors.units import PUBKEY_BYTES
 FORMAT = "ledger-gateway month 1"
 MANIFEST = "manifest.json"
 ENTRIES, ACCOUNTS, STATEMENTS = "entries", "accounts", "statements"
-ROWS_OF_FILE = 2_000_000  # Of entries: files of 100 to 300 MB.
-ROWS_OF_GROUP = 20_000  # Read and written at a time, so that memory does not grow with the month.
-STATEMENTS_OF_GROUP = 200  # Each has 112 bytes for each of at most 1,024 accounts.
+ROWS_OF_FILE = 2_000_000  # Entries in one file of 100 to 300 MB.
+ROWS_OF_GROUP = 20_000  # Rows read and written at a time, so that memory does not grow with the month.
+STATEMENTS_OF_GROUP = 200  # A statement has 112 bytes for each of at most 1,024 accounts.
 _MONTH = re.compile(r"(20[0-9]{2}|21[0-9]{2})-(0[1-9]|1[0-2])", re.ASCII)
 _FOLDER = re.compile(r"ledger-(\d{4}-\d{2})", re.ASCII)
 _PIECE = 1 << 20
@@ -44,7 +44,7 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 class ExportError(Exception):
-    """An export cannot be made or used; one sentence that says why and what to do."""
+    """An export cannot be made or used. The message says why and what to do."""
 
 
 class Month(NamedTuple):
@@ -60,7 +60,7 @@ class Month(NamedTuple):
 
 
 def month_of(name: str) -> Month:
-    """Raises ExportError."""
+    """Parse the name of a month. Raises ExportError."""
     found = _MONTH.fullmatch(name)
     if found is None:
         raise ExportError(f"{name!r} is no month: name it as 2025-11, in UTC")
@@ -68,7 +68,7 @@ def month_of(name: str) -> Month:
 
 
 def month_from(first_ms: int) -> Month:
-    """The month that begins at this time."""
+    """Return the month that begins at this time."""
     return month_of(f"{datetime.fromtimestamp(first_ms // 1000, UTC):%Y-%m}")
 
 
@@ -80,7 +80,7 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """sums: by type the entries and their credits. keys: of statements, as `/.well-known/ledger-keys.json` has them."""
+    """sums: entries and credits by type. keys: of statements, as in `/.well-known/ledger-keys.json`."""
 
     format: str
     month: str
@@ -101,14 +101,14 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class ExportedMonth(NamedTuple):
-    """A folder with its manifest; digest: SHA-256 of the manifest's bytes, which names the whole export."""
+    """A folder with its manifest. digest: SHA-256 of the manifest's bytes, which identifies the whole export."""
 
     folder: Path
     manifest: Manifest
     digest: bytes
 
     def rows(self, kind: str) -> Iterator[list[Any]]:
-        """The rows of the files of a kind, some at a time, each a tuple in the order of COLUMNS. Raises ExportError."""
+        """Yield the rows of the files of a kind in groups, each a tuple in the order of COLUMNS. Raises ExportError."""
         arrow, parquet = _pyarrow()
         for record in self.manifest.files:
             if not record.name.startswith(kind):
@@ -127,7 +127,7 @@ class ExportedMonth(NamedTuple):
                 ) from None
 
     def differing_files(self) -> list[str]:
-        """Sentences on files that are not what the manifest says."""
+        """Return a sentence for each file that differs from the manifest."""
         found = []
         for record in self.manifest.files:
             path = self.folder / record.name
@@ -139,7 +139,7 @@ class ExportedMonth(NamedTuple):
 
 
 def open_month(folder: Path) -> ExportedMonth:
-    """Raises ExportError."""
+    """Open an exported month. Raises ExportError."""
     path = folder / MANIFEST
     try:
         raw = path.read_bytes()
@@ -157,7 +157,9 @@ def open_month(folder: Path) -> ExportedMonth:
 
 
 def open_months(folders: Sequence[Path]) -> list[ExportedMonth]:
-    """The months of these folders, the oldest first: each an export, or a folder of exports. Raises ExportError."""
+    """Open the months in these folders, oldest first; each folder is an export, or contains exports. Raises
+    ExportError.
+    """
     found: dict[str, ExportedMonth] = {}
     for folder in folders:
         inside = [folder] if (folder / MANIFEST).exists() else sorted(folder.glob("ledger-*"))
@@ -178,7 +180,7 @@ class MonthWriter:
     """Writes a month's folder: its files, and at the end the manifest. Blocking."""
 
     def __init__(self, place: Path, month: Month) -> None:
-        """place: the folder of exports. Removes what an export that was killed has left. Raises ExportError."""
+        """place: the folder of exports. Removes the remains of a killed export. Raises ExportError."""
         self._arrow, self._parquet = _pyarrow()
         self._place, self._month = place, month
         self.target = place / month.folder
@@ -200,7 +202,7 @@ class MonthWriter:
         self.rows: dict[str, int] = dict.fromkeys(COLUMNS, 0)
 
     def write(self, kind: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Append rows, as one group of the file."""
+        """Append rows, as one row group of the file."""
         if not rows:
             return
         file = self._open.get(kind)
@@ -217,7 +219,7 @@ class MonthWriter:
             self._end(kind)
 
     def finish(self, manifest: Manifest) -> ExportedMonth:
-        """Close all files, write the manifest with them, and give the folder its name. Raises ExportError."""
+        """Close all files, write the manifest with their hashes, and give the folder its name. Raises ExportError."""
         for kind in list(self._open):
             self._end(kind)
         raw = msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(manifest, files=self._written)))
@@ -240,7 +242,7 @@ class MonthWriter:
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
         path = self._scratch / f"{kind}-{number:04d}.parquet"
         schema = self._arrow.schema([(name, self._arrow_type(type_)) for name, type_ in COLUMNS[kind]])
-        # Hashes and names of operations are random, and are stored as they are.
+        # A dictionary is useless for hashes and names of operations, which are random.
         writer = self._parquet.ParquetWriter(
             path, schema, compression="zstd", use_dictionary=["method"] if kind == ENTRIES else False
         )

@@ -1,4 +1,4 @@
-"""The signed statements of an exported month, account by account: each entry must stand in one of them.
+"""The signed statements of an exported month, account by account: each entry must be in one of them.
 
 Implements: decisions, "Detached months"; decisions, "Signed roots". A shell over temporary files: the leaves of all
 statements are sorted into 256 files by the first byte of their accounts, and one of these is in memory at a time,
@@ -17,14 +17,14 @@ from actors.receipts.checks import Unproven, checked
 from actors.receipts.root_keys import ProvenKey
 from actors.receipts.statements import LEAF_BYTES, AccountLeaf, SignedStatement, unpack
 
-_BUFFERED = 1 << 16  # Bytes of a file that wait in memory.
+_BUFFERED = 1 << 16  # Buffered bytes of one file.
 
 
 class SignedLeaves:
-    """The leaves of many statements, each of which was checked."""
+    """The leaves of many verified statements."""
 
     def __init__(self, rows: Iterable[list[tuple[Any, ...]]], keys: Mapping[str, ProvenKey]) -> None:
-        """rows: statements as their file has them. keys: those that are believed. `faults` has what does not hold."""
+        """rows: statements as in their file. keys: trusted keys. `faults` lists failed checks."""
         self.faults: list[str] = []
         self.statements = 0
         self._folder = tempfile.TemporaryDirectory(prefix="ledger-leaves-")
@@ -40,7 +40,7 @@ class SignedLeaves:
         self._folder.cleanup()
 
     def of(self, pubkey: bytes) -> list[AccountLeaf]:
-        """The leaves of an account in the order of their entries. Quick where accounts are asked for in their order."""
+        """Return the leaves of an account in the order of their entries. Fast when called in the order of accounts."""
         if self._loaded != pubkey[0]:
             self._loaded, self._leaves = pubkey[0], {}
             path = self._path(pubkey[0])
@@ -72,19 +72,19 @@ class SignedLeaves:
 
 
 class LeafWalk:
-    """Follows one account's entries of a month through its leaves."""
+    """Checks one account's entries of a month against its leaves."""
 
     def __init__(self, leaves: list[AccountLeaf], opening: Carried | None = None) -> None:
-        """opening: what the account carried to the first of these entries, where it is known."""
+        """opening: what the account carried to the first of these entries, where known."""
         carried = 0 if opening is None else opening.entry.seq
         self._leaves, self._place = [leaf for leaf in leaves if leaf.last > carried], 0
-        self._hashes: list[bytes] = []  # After the entries of the present leaf, without gaps, up to the newest.
+        self._hashes: list[bytes] = []  # Hashes after the entries of the present leaf, without gaps, up to the newest.
         if opening is not None and self._leaves:
             known, first = opening.hashes(), self._leaves[0].first
             self._hashes = [known[number] for number in sorted(known) if number >= first]
 
     def feed(self, seq: int, hash_: bytes) -> str | None:
-        """Return a sentence on what does not hold."""
+        """Check the next entry; return a sentence on a fault, or None."""
         while self._place < len(self._leaves) and self._leaves[self._place].last < seq:
             self._place += 1
             self._hashes = []
@@ -102,7 +102,7 @@ class LeafWalk:
         return None
 
     def tail(self, seq: int) -> bytes:
-        """The hashes before that of this newest entry in its leaf, where later entries stand in it too."""
+        """Return the earlier hashes in the leaf of this newest entry, if later entries share the leaf."""
         if self._place >= len(self._leaves) or self._leaves[self._place].last <= seq:
             return b""
         first = self._leaves[self._place].first

@@ -1,7 +1,7 @@
 """Reads the entries and the statements of one month from the database, some rows at a time.
 
-Implements: decisions, "Detached months". Each page is a statement of its own: entries of a closed month never change,
-and one long transaction would keep the database from tidying up the tables that each call writes. Not here: files.
+Implements: decisions, "Detached months". Each page is a separate SQL statement: entries of a closed month never change,
+and one long transaction would stop the database from vacuuming the tables that each call writes. Not here: files.
 """
 
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ _PAGE = (
     " FROM ledger WHERE at_ms >= $1 AND at_ms < $2 AND (pubkey, at_ms, seq) > ($3, $4, $5)"
     " ORDER BY pubkey, at_ms, seq LIMIT $6"
 )
-# The hash before the first entries of these accounts in the month: in the ledger, or carried over a cut.
+# The hash before these accounts' first entries in the month, from the ledger or carried over a cut.
 _BEFORE = (
     "SELECT asked.pubkey, COALESCE((SELECT l.hash FROM ledger AS l WHERE l.pubkey = asked.pubkey AND l.at_ms < $2"
     " ORDER BY l.at_ms DESC, l.seq DESC LIMIT 1), (SELECT c.hash FROM ledger_carried AS c"
@@ -29,7 +29,7 @@ _STATEMENTS = (
 
 
 async def pages_of(connection: asyncpg.Connection, month: Month) -> AsyncIterator[list[tuple[Any, ...]]]:
-    """The entries of a month, each as the columns of an exported file, in the order of accounts, times and numbers."""
+    """Yield pages of the month's entries, as columns of an exported file, in the order of accounts, times and numbers."""
     place = (b"", 0, 0)
     while True:
         rows = await connection.fetch(_PAGE, month.first_ms, month.next_ms, *place, ROWS_OF_GROUP)
@@ -45,12 +45,12 @@ async def pages_of(connection: asyncpg.Connection, month: Month) -> AsyncIterato
 async def hashes_before(
     connection: asyncpg.Connection, month: Month, pubkeys: list[bytes]
 ) -> dict[bytes, bytes | None]:
-    """The hash before the first entry that each of these accounts has in the month; None: it has none before."""
+    """Return the hash before each account's first entry in the month; None: it has no entry before it."""
     return dict(map(tuple, await connection.fetch(_BEFORE, pubkeys, month.first_ms))) if pubkeys else {}
 
 
 async def statements_from(connection: asyncpg.Connection, first_ms: int) -> AsyncIterator[tuple[Any, ...]]:
-    """Statements from this time on, oldest first: time, series and number, and the columns of an exported file."""
+    """Yield statements from this time on, oldest first: time, series and number, and the columns of an exported file."""
     place = (first_ms, -1, -1)
     while True:
         rows = await connection.fetch(_STATEMENTS, *place, STATEMENTS_OF_GROUP)

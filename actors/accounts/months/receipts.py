@@ -1,4 +1,4 @@
-"""Makes receipts of entries of exported months, as the product made them while it had them.
+"""Makes receipts of entries of exported months, in the form in which the product makes them.
 
 Implements: decisions, "Detached months"; decisions, "Signed roots". A shell over the files. Not here: their JSON
 (gateway/pages/receipts.py).
@@ -17,13 +17,13 @@ from actors.units import base58_text
 
 
 class ExportedReceipts:
-    """Receipts of one account. months: in their order."""
+    """Receipts of one account. months: sorted by time."""
 
     def __init__(self, months: Sequence[ExportedMonth], pubkey: bytes) -> None:
         self._months, self._pubkey = months, pubkey
 
     def of_entry(self, at_ms: int, seq: int) -> Receipt:
-        """Raises ExportError."""
+        """Return the receipt of an entry. Raises ExportError."""
         month = next((one for one in self._months if one.manifest.first_ms <= at_ms < one.manifest.next_ms), None)
         if month is None:
             raise ExportError("no month with this entry is among the exports: give the folder that has it")
@@ -33,7 +33,7 @@ class ExportedReceipts:
         return self._receipt(month, entries, seq)
 
     def of_operation(self, operation: bytes) -> list[Receipt]:
-        """Of a call: its debit, and its refund where there is one. Raises ExportError."""
+        """Return the receipts of a call: its debit, and its refund if there is one. Raises ExportError."""
         assert len(operation) == OPERATION_BYTES, operation
         made = []
         for month in self._months:
@@ -73,7 +73,7 @@ class ExportedReceipts:
         )
 
     def _entries(self, month: ExportedMonth) -> dict[int, tuple[Entry, bytes]]:
-        """All entries of the account in a month by their numbers, each with the hash after it."""
+        """Yield the account's entries of a month by number, each with the hash after it."""
         found: dict[int, tuple[Entry, bytes]] = {}
         rows: list[Any]
         for rows in month.rows(ENTRIES):

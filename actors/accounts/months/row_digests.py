@@ -1,4 +1,4 @@
-"""Digests of many rows in their order, to find out whether two sources have the same ones, and about where they differ.
+"""Digests of many rows in order, which show whether two sources have the same rows, and roughly where they differ.
 
 Pure. Takes 32 bytes of memory for each part of the rows.
 """
@@ -13,7 +13,8 @@ PART_ROWS = 20_000
 
 class RowDigests:
     def __init__(self) -> None:
-        self._encoder = msgspec.msgpack.Encoder()  # Tells texts from bytes, and where each value ends.
+        # The encoding separates texts from bytes, and marks the end of each value.
+        self._encoder = msgspec.msgpack.Encoder()
         self._part, self._rows = sha256(), 0
         self._parts: list[bytes] = []
 
@@ -25,7 +26,7 @@ class RowDigests:
             self._part = sha256()
 
     def first_difference(self, other: "RowDigests") -> int | None:
-        """The number of the row before the part that differs first; None: all rows are the same."""
+        """Return the row number at which the first differing part begins; None: all rows are the same."""
         mine, theirs = self._all(), other._all()
         if mine == theirs:
             return None

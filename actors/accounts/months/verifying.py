@@ -1,9 +1,9 @@
-"""Proves exported months from their files alone: each chain whole, sums, statements, and each month after the one
-before.
+"""Verifies exported months from their files alone: chains, sums, statements, and the transition from each month to the
+next.
 
-Implements: decisions, "Detached months"; money rule 6; threat 56. Synchronous, and streaming: all months are read
-side by side in the order of their accounts, so that one account's entries of all months come one after the other, and
-nothing of it is kept. Not here: comparing with a database (detaching.py, auditing.py).
+Implements: decisions, "Detached months"; money rule 6; threat 56. Synchronous, and streaming: all months are read side
+by side in the order of their accounts, so that one account's entries of all months are adjacent, and none is kept in
+memory. Not here: comparing with a database (detaching.py, auditing.py).
 """
 
 import itertools
@@ -22,7 +22,7 @@ from actors.accounts.months.leaves import LeafWalk, SignedLeaves
 from actors.accounts.recount import Recount
 from actors.receipts.root_keys import ProvenKey, read_published
 
-Row = tuple[Any, ...]  # An entry, as the columns of its file.
+Row = tuple[Any, ...]  # An entry as the columns of its file.
 
 
 @dataclass(slots=True)
@@ -31,14 +31,15 @@ class ExportReport(AuditReport):
     accounts: int = 0
     entries: int = 0
     statements: int = 0
-    beginnings: int = 0  # Accounts whose first entries are in none of the months: their batches cannot be recounted.
+    # Accounts whose first entries are in none of the months, so that their batches cannot be recounted.
+    beginnings: int = 0
 
 
 class MonthStream:
-    """One month, account by account."""
+    """Reads one month, account by account."""
 
     def __init__(self, month: ExportedMonth, keys: Mapping[str, ProvenKey] | None = None) -> None:
-        """keys: that are believed; None: those that the manifest names. Raises ExportError."""
+        """keys: trusted keys; None: those in the manifest. Raises ExportError."""
         self.month, manifest = month, month.manifest
         try:
             believed = read_published(manifest.keys) if keys is None else keys
@@ -53,7 +54,7 @@ class MonthStream:
         self.counted, self.credits, self.accounts = Counter[int](), Counter[int](), 0
 
     def rows(self, pubkey: bytes) -> Iterator[Row]:
-        """The entries of this account, which must be the next one."""
+        """Yield the entries of this account, which must be the next one."""
         while self._next is not None and self._next[0] == pubkey:
             row = self._next
             self.counted[row[3]] += 1
@@ -63,12 +64,12 @@ class MonthStream:
 
     @property
     def pubkey(self) -> bytes | None:
-        """The next account that has entries or a head."""
+        """Return the next account that has entries or a head."""
         found = [row[0] for row in (self._next, self.head) if row is not None]
         return min(found) if found else None
 
     def take_head(self, pubkey: bytes) -> Row | None:
-        """Of this account: its first number, the hash before it, its last number, the hash after it."""
+        """Return the account's head: its first number, the hash before it, its last number, the hash after it."""
         head = self.head
         if head is None or head[0] != pubkey:
             return None
@@ -77,7 +78,7 @@ class MonthStream:
         return head[1:]
 
     def close(self) -> list[str]:
-        """Sentences on sums that are not those of the manifest. Call it behind the last account."""
+        """Return sentences on sums that differ from the manifest. Call after the last account."""
         self.leaves.close()
         told = self.month.manifest
         sums = {kind.name.lower(): (self.counted[kind], self.credits[kind]) for kind in EntryType}
@@ -94,8 +95,10 @@ class MonthStream:
 
 @dataclass(slots=True)
 class AccountsEnd:
-    """An account behind its entries of all months. recount.faults: what does not hold. end: what it carries on; None:
-    its first entries are not known, or it has faults. facts: entries that tell facts, with the hashes after them."""
+    """State of an account after its entries of all months.
+
+    recount.faults: failed checks. end: what it carries on; None: its first entries are unknown, or it has faults.
+    facts: entries that record facts, with the hashes after them."""
 
     recount: Recount
     end: Carried | None
@@ -106,20 +109,21 @@ class MonthsWalk:
     """Walks through months, oldest first, account by account."""
 
     def __init__(self, months: Sequence[ExportedMonth], keys: Mapping[str, ProvenKey] | None = None) -> None:
-        """Raises ExportError."""
+        """Open all months. Raises ExportError."""
         self.streams = [MonthStream(month, keys) for month in months]
 
     @property
     def pubkey(self) -> bytes | None:
-        """The next account; None: there is none left."""
+        """Return the next account, or None."""
         found = [pubkey for stream in self.streams if (pubkey := stream.pubkey) is not None]
         return min(found) if found else None
 
     def walk(
         self, pubkey: bytes, opening: Carried | None, recount: Recount, each: Callable[[Row], None] = lambda _: None
     ) -> AccountsEnd:
-        """Feed this account's entries of all months to `recount`. opening: what it carries to the first of them. each:
-        hears every row."""
+        """Feed this account's entries of all months to `recount`.
+
+        opening: what it carries to the first of them. each: called with every row."""
         known = opening
         facts: list[tuple[Entry, bytes]] = []
         tail = b"" if opening is None else opening.tail
@@ -154,13 +158,13 @@ class MonthsWalk:
         return AccountsEnd(recount, end, facts)
 
     def close(self, report: AuditReport) -> None:
-        """Add what does not hold of whole months."""
+        """Add the faults of whole months to the report."""
         for stream in self.streams:
             report.add(stream.month.manifest.month, *stream.faults, *stream.close())
 
 
 def _begin(recount: Recount, stream: MonthStream, head: Row | None, first: Entry) -> None:
-    """Begin a month: its head says which hash its first entry follows."""
+    """Begin a month: its head gives the hash before its first entry."""
     before = head[1] if head is not None else ledger.genesis(recount.pubkey)
     if recount.newest is None and first.seq > 1 and recount.is_whole:
         recount.begin_after(first, before)
@@ -173,7 +177,7 @@ def verify(
     keys: Mapping[str, ProvenKey] | None = None,
     told: Callable[[int], None] = lambda _: None,
 ) -> ExportReport:
-    """Prove these months, which are in their order. told: hears now and then how many entries were read. Raises
+    """Verify these months, which are sorted. told: called from time to time with the number of entries read. Raises
     ExportError."""
     report = ExportReport(months=[month.manifest.month for month in months])
     for before, after in itertools.pairwise(months):
