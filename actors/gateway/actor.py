@@ -1,7 +1,7 @@
 """The Ray Serve deployment of the gateway: stateless replicas, as many as the operator wants.
 
-Implements: design, "Measured facts" (exactly one application; its ingress deployment takes every protocol).
-Holds no rules: opens the connections that the doors need inside the replica, and closes them again.
+Implements: design, "Measured facts" (exactly one application; its ingress deployment takes every protocol). Holds no
+rules: opens the replica's connections, and closes them again.
 """
 
 import os
@@ -17,8 +17,9 @@ from actors.gateway.autoscaling import METRIC, LoadMeter, replicas_for
 from actors.gateway.doors import serve_layer
 from actors.gateway.replicas import range_on, replicas_on
 
-_LAST_CALLS_SECONDS = 10.0  # For calls that are under way when a replica takes no more connections.
-_REPORT_SECONDS, _LOOK_BACK_SECONDS = 5.0, 15.0  # Between two reports of a replica's load; of which the mean counts.
+_LAST_CALLS_SECONDS = 10.0  # Time for running calls after a replica stops taking connections.
+# Interval of load reports, and the period of which Serve takes the mean.
+_REPORT_SECONDS, _LOOK_BACK_SECONDS = 5.0, 15.0
 ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -51,7 +52,9 @@ class _Door:
 
 @serve.ingress()
 class Gateway:
-    """`assemble` builds the ASGI app and its connections inside the replica; serve_app.py hands it in."""
+    """The Serve deployment. `assemble` builds the ASGI app and its connections inside the replica; serve_app.py passes
+    it.
+    """
 
     def __init__(self, config: Config, assemble: Assemble) -> None:
         self._door = _Door(config, assemble)
@@ -62,12 +65,12 @@ class Gateway:
         return self._door
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """Report the load to Serve, which asks only where the number of replicas follows it."""
+        """Report the load. Serve calls this only when the number of replicas is automatic."""
         return {METRIC: self._meter.read()}
 
 
 def _number_of_replicas(config: Config) -> dict[str, Any]:
-    """Return the options of the deployment that say how many replicas there are."""
+    """Return the deployment options that set the number of replicas."""
     cores = os.cpu_count() or 1
     limits = range_on(cores, config.gateway)
     if limits is None:
@@ -85,13 +88,15 @@ def _number_of_replicas(config: Config) -> dict[str, Any]:
 
 
 def application(config: Config, assemble: Assemble, drain_seconds: float = 0.0) -> Any:
-    """The bound Serve application. drain_seconds: for so long a replica that is replaced still takes connections."""
+    """Return the bound Serve application. drain_seconds: how long a replica that is being replaced still takes
+    connections.
+    """
     deployment = serve.deployment(Gateway).options(
         name="Gateway",
         **_number_of_replicas(config),
         max_ongoing_requests=ONGOING_MAX,
         max_queued_requests=-1,
-        # Serve counts it from the beginning, and kills the replica when it is over.
+        # Serve counts this time from the start of shutdown, and then kills the replica.
         graceful_shutdown_timeout_s=drain_seconds + _LAST_CALLS_SECONDS,
         max_surge_percent=100,  # A deployment with other arguments starts all new replicas before an old one leaves.
         health_check_period_s=5,

@@ -1,4 +1,4 @@
-"""How many gateway replicas their own load asks for, and the load of one replica.
+"""Decides the number of gateway replicas by their load, and measures the load of one replica.
 
 Implements: design, "Measured facts" (the door skips Serve's request path, so Serve cannot see load). Pure: Serve calls
 `replicas_for` in its controller, where this module arrives as a pickled copy, so it imports little and keeps nothing.
@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-METRIC = "load"  # Processor time of a replica by that of the aim: 1.0 is as busy as the operator wants it.
-# Fewer replicas are wanted only where these would be less than this share of the aim; else the number would swing.
+METRIC = "load"  # Processor time of a replica divided by the target; 1.0 is as busy as the operator wants.
+# The number shrinks only if the load would then be below this share of the target; otherwise it would oscillate.
 _FEWER_SHARE = 0.8
 
 
 def replicas_for(context: Any) -> tuple[int, dict[str, Any]]:
     """Return the wanted number of replicas, and no state. context: Serve's AutoscalingContext.
 
-    A replica that has not reported yet counts as one that works as is aimed at: it was asked for because of load.
+    A replica without a report yet counts as loaded at the target: it was started because of load.
     """
     loads = (context.aggregated_metrics or {}).get(METRIC, {})
     target = int(context.target_num_replicas)
@@ -32,9 +32,9 @@ def replicas_for(context: Any) -> tuple[int, dict[str, Any]]:
 
 
 class LoadMeter:
-    """Processor time of this process by time, since the reading before; in shares of the aim.
+    """Measures the processor time of this process since the last reading, in shares of the target.
 
-    seconds, processor_seconds: clocks that never go back. aim: seconds of processor time in a second.
+    seconds, processor_seconds: clocks that never go back. aim: target seconds of processor time in a second.
     """
 
     def __init__(self, aim: float, seconds: Callable[[], float], processor_seconds: Callable[[], float]) -> None:

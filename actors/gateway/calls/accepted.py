@@ -7,19 +7,19 @@ Implements: RFC 9110, sections 12.5.1 and 12.5.3, as far as a few kinds of conte
 import functools
 from collections.abc import Iterable, Sequence
 
-_PARTS_MAX = 50  # Of one header; browsers send about ten.
-CODINGS = (b"zstd", b"gzip")  # The first one where a client likes both as much: it takes a fifth of the time.
+_PARTS_MAX = 50  # Parts of one header; browsers send about ten.
+CODINGS = (b"zstd", b"gzip")  # The first wins when a client likes both equally: it takes a fifth of the time.
 _ALIASES = {b"x-gzip": b"gzip"}
 _JSON_TYPES = frozenset(
     (
         *(b"", b"application/json", b"text/json", b"application/json-rpc", b"application/jsonrequest"),
-        b"application/octet-stream",  # As HTTP takes a body that names no type, and as some clients name any bytes.
+        b"application/octet-stream",  # HTTP's default for a body without a type; some clients use it for any bytes.
     )
 )
 
 
 def prefers(headers: Iterable[tuple[bytes, bytes]], wanted: bytes, usual: bytes) -> bool:
-    """Return whether the client names `wanted` and does not like `usual` better. Without a header: no."""
+    """Return whether the client names `wanted` and does not prefer `usual`. False without a header."""
     return preferred(headers, (wanted,), usual) == wanted
 
 
@@ -54,13 +54,13 @@ def _quality(parameters: Iterable[bytes]) -> float:
 
 
 def coding_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """Return the coding of CODINGS that a client likes best by its Accept-Encoding. None: the content as it is."""
+    """Return the coding that a client likes best by its Accept-Encoding; None: the content stays uncompressed."""
     return _coding(b",".join(value for name, value in headers if name == b"accept-encoding")[:1_024])
 
 
 @functools.lru_cache(maxsize=256)  # Clients send few different values.
 def _coding(accepts: bytes) -> bytes | None:
-    """A wildcard names nothing: who sends it alone has not said which coding it can read."""
+    """Ignore wildcards: a client that sends only a wildcard does not say which coding it can read."""
     liked: dict[bytes, float] = {}
     for part in accepts.lower().split(b",")[:_PARTS_MAX]:
         name, *parameters = (piece.strip() for piece in part.split(b";"))
@@ -71,6 +71,6 @@ def _coding(accepts: bytes) -> bytes | None:
 
 
 def is_json(content_type: bytes) -> bool:
-    """Return whether a body with this Content-Type is taken for JSON. One that is missing is empty."""
+    """Return whether a body with this Content-Type counts as JSON. A missing type is empty."""
     kind = content_type.partition(b";")[0].strip().lower()
     return kind in _JSON_TYPES or (kind.startswith(b"application/") and kind.endswith(b"+json"))

@@ -25,14 +25,14 @@ from actors.pricing_config import PricingConfig
 from actors.upstream.replies import QuotedAnswer
 
 HOLDS_MAX = 3  # Of one call: by a guess, by the list that the owner told, and once more where that changed meanwhile.
-OF_NO_ACCOUNT = "?"  # In place of a list's name: no list can have it (accounts/price_list.py).
-_TABLES_MAX = 256  # Of lists that are priced here, those that the settings do not have among them.
+OF_NO_ACCOUNT = "?"  # Takes the place of a list's name; no list can have this name (accounts/price_list.py).
+_TABLES_MAX = 256  # Price lists with prices in memory, including unknown ones.
 
 Calls = Sequence[AdmittedCall]
 
 
 class AccountPrices:
-    """Belongs to one replica. plans: of the callable methods at the public prices, which `pricing` has."""
+    """Prices calls at one replica. plans: the callable methods at public prices, which `pricing` has."""
 
     def __init__(
         self,
@@ -43,18 +43,18 @@ class AccountPrices:
         self._pricing, self.plans, self.told = pricing or PricingConfig(), plans, told or ToldLists()
         self._lists = price_lists(self._pricing)
         self._tables: dict[str, Mapping[str, Plan]] = {}
-        self.are_listed = len(self._lists) > 1  # Whether the settings have a list at all.
+        self.are_listed = len(self._lists) > 1  # Whether the settings have any list.
 
     def list_of(self, name: str) -> PriceList:
-        """The list of this name. One that the settings lack has the public prices."""
+        """Return the list of this name; a list missing from the settings has the public prices."""
         return self._lists.get(name) or PriceList(name)
 
     def plans_of(self, proof: Proof) -> Mapping[str, Plan]:
-        """The callable methods at the prices that the account of this proof pays, as far as is known."""
+        """Return the callable methods at the prices that this proof's account pays, as far as is known."""
         return self.plans if not self.told.names else self.plans_by(self.told.of(proof))
 
     def plans_by(self, name: str) -> Mapping[str, Plan]:
-        """The callable methods at the prices of this list."""
+        """Return the callable methods at the prices of this list."""
         if not name:
             return self.plans
         table = self._tables.get(name)
@@ -67,7 +67,7 @@ class AccountPrices:
         return table
 
     def plans_for(self, proof: Proof, calls: Sequence[Call | BadCall | AdmittedCall]) -> Mapping[str, Plan]:
-        """As plans_of; at the public prices for calls that a payment has bought."""
+        """As plans_of; calls that a payment has bought have the public prices."""
         if not self.told.names or any(_is_bought(call) for call in calls):
             return self.plans
         return self.plans_by(self.told.of(proof))
@@ -83,13 +83,13 @@ class AccountPrices:
         return msgspec.structs.replace(call, plan=listed(plan, self.list_of(name), self._pricing))
 
     def expected(self, proof: Proof, call: AdmittedCall) -> AdmittedCall:
-        """The call at the prices that the account of this proof pays, as far as is known."""
+        """Return the call at the prices that this proof's account pays, as far as is known."""
         if not self.told.names or _is_bought(call):
             return call
         return self.by(call, self.told.of(proof))
 
     def told_by(self, held: HoldReply, call: AdmittedCall) -> AdmittedCall:
-        """The call at the prices of the list that an owner's reply has told for its account."""
+        """Return the call at the prices of the list that an owner's reply names."""
         if held.price_list or self.told.names:
             self.told.learn(held.payer, held.price_list)
         return call if _is_bought(call) else self.by(call, held.price_list)
@@ -109,10 +109,10 @@ class AccountPrices:
     ) -> tuple[Calls, HoldReply]:
         """Ask for the hold of these calls, at the prices of the list that the owner has. Returns them at their prices,
         with its reply: with a refusal OTHER_PRICES, where prices have to be found anew."""
-        if self.told.names:  # They may have been priced by different guesses; a price that was found stays.
+        if self.told.names:  # The calls may be priced by different guesses; a found price stays.
             found = [call.plan.price_list for call in calls if isinstance(call.answer, QuotedAnswer)]
             name = found[0] if found else self.told.of(proof)
-            if name is not None:  # Else they are bought.
+            if name is not None:  # Otherwise a payment has bought them.
                 calls = [call if _is_bought(call) else self.by(call, name) for call in calls]
         for _ in range(HOLDS_MAX):
             held = await ask(calls)
@@ -151,7 +151,7 @@ def price_list_of(calls: Calls) -> str | None:
 
 
 def over_limit(calls: Calls) -> Refusal | None:
-    """Why these calls, at the prices that they have, cost more than their X-Max-Credits allows. None: they do not."""
+    """Return why these calls cost more than their X-Max-Credits allows, at their present prices; or None."""
     total = most = 0
     for call in calls:
         if call.cost_max is not None:

@@ -23,24 +23,24 @@ from actors.identity.client_addresses import (
 )
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
 
-_WITHOUT_CREDENTIALS = "without credentials "  # Before the name of an address: a count of its own.
+_WITHOUT_CREDENTIALS = "without credentials "  # Prefix of an address's separate count.
 
 
 class AddressLimits:
-    """trusted: the proxies whose word for a client's address is believed."""
+    """trusted: proxies whose header for the client's address is trusted."""
 
     def __init__(self, config: IdentityConfig, store: IdentityStore, trusted: TrustedProxies, clock: Clock) -> None:
         self._per_minute = config.address_requests_per_minute
         self._store, self._trusted, self._clock = store, trusted, clock
-        self._counts = Counts()  # Of this process alone, for while the shared store is away.
-        self._page_counts = Counts()  # Of public pages, which are answered without a look at the shared store.
+        self._counts = Counts()  # Counts of this process, used while the shared store is unavailable.
+        self._page_counts = Counts()  # Counts for public pages, which never use the shared store.
 
     def name_of(self, client: Client) -> str:
-        """The name under which requests of this client's address are counted; client_addresses.UNKNOWN has no limit."""
+        """Return the name under which this client's requests are counted; client_addresses.UNKNOWN has no limit."""
         return counted_address(client, self._trusted)
 
     def whole_name_of(self, client: Client) -> str:
-        """The whole address of this client, which may be in a network; UNKNOWN is in none."""
+        """Return the client's whole address, for comparison with networks; UNKNOWN is in no network."""
         return address_of(client, self._trusted)
 
     async def refusal(self, request: Request) -> Refusal | None:
@@ -79,17 +79,17 @@ class AddressLimits:
 
 
 def is_limited(path: bytes) -> bool:
-    """Whether requests for this path, where it is served, count against the limit of their address."""
+    """Return whether requests for this path, where it is served, count against the limit of their address."""
     return path.startswith((b"/account/", b"/auth/", b"/x402/")) or path == b"/quote"
 
 
 def counted_address(client: Client, trusted: TrustedProxies) -> str:
-    """The address as the limits know it. UNKNOWN where a proxy does not tell it."""
+    """Return the address as limits use it, or UNKNOWN when a proxy does not tell it."""
     return allowance_name(address_of(client, trusted))
 
 
 def address_of(client: Client, trusted: TrustedProxies) -> str:
-    """The whole address, for keys that are bound to some. UNKNOWN where a proxy does not tell it."""
+    """Return the whole address, for keys bound to addresses; UNKNOWN when a proxy does not tell it."""
     front_says = [value for name, value in client.headers if name == FRONT_HEADER]
     forwarded = [value for name, value in client.headers if name == b"x-forwarded-for"]
     address = client_address(trusted.peer(client.peer, front_says), forwarded, trusted)

@@ -33,7 +33,7 @@ FORBIDDEN = Refusal(
 )
 
 
-# Methods whose handlers must know whose call it is.
+# Methods whose handlers need the caller.
 CALLER_METHODS = tuple(row.name for row in catalog.METHODS.values() if row.for_caller)
 
 
@@ -48,15 +48,15 @@ class Plan(msgspec.Struct, frozen=True):
     ceiling: int
     timeout_ms: int
     items: tuple[HoldItem, ...]
-    sends: bool  # The node acts on it even when nobody waits for the answer.
-    # Another process carries it out and ends its hold, even when this process dies.
+    sends: bool  # True: the node acts on the call even when nobody waits for the answer.
+    # True: another process executes the call and ends its hold, even if this process dies.
     deferred: bool = False
-    takes_key: bool = False  # An Idempotency-Key is honoured, because the method moves money.
-    # Its price is found before it is held (calls/quoted.py); until then the ceiling is the smallest price.
+    takes_key: bool = False  # True: honours an Idempotency-Key, because the method moves money.
+    # True: the price is found before the hold (calls/quoted.py); until then the ceiling is the smallest price.
     quoted: bool = False
-    asks_node: bool = False  # One question to a node answers it, which nobody else needs to know of.
-    cached_ceiling: int = 0  # Its price where the answer comes from the cache; 0: the same.
-    base: int = 0  # Of a deferred call: its price where it does not land.
+    asks_node: bool = False  # True: one request to a node answers the call, and its caller does not matter.
+    cached_ceiling: int = 0  # Price of an answer from the cache; 0: the same.
+    base: int = 0  # For a deferred call: price if it does not land.
     price_list: str | None = PUBLIC_PRICES
     pieces: int = 1
     public: "Plan | None" = None
@@ -92,13 +92,13 @@ def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
 
 
 def cached_of(credits: int, pricing: PricingConfig) -> int:
-    """The price of a cached answer to a call of this price; 0: it has no price of its own."""
+    """Return the price of a cached answer to a call of this price; 0: it has none of its own."""
     cached = max(1, -(-credits * pricing.cached_percent // 100))
     return cached if cached < credits else 0
 
 
 def listed(plan: Plan, prices: PriceList, pricing: PricingConfig) -> Plan:
-    """The plan at the prices of this list."""
+    """Return the plan at the prices of this list."""
     public = plan.public or plan
     if prices.name == PUBLIC_PRICES:
         return public
@@ -121,7 +121,7 @@ def listed(plan: Plan, prices: PriceList, pricing: PricingConfig) -> Plan:
 
 
 def prices_of_outcome(plan: Plan) -> tuple[int, ...]:
-    """The price of a call that does not land, for its handler, where that is not the public one."""
+    """Return the price of a call that does not land, for its handler, where it differs from the public price."""
     return (plan.base,) if plan.deferred and plan.public is not None else ()
 
 

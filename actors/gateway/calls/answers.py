@@ -32,9 +32,9 @@ from actors.upstream.replies import DeferredAnswer, NodeAnswer
 
 logger = logging.getLogger(__name__)
 
-LARGE_BYTES = 256 << 10  # From here on, copying a body costs more than sending it in three parts.
+LARGE_BYTES = 256 << 10  # From this size on, copying a body costs more than sending it in three parts.
 _PIECE_BYTES = 256 << 10
-# A client that reads nothing for so long occupies memory that others wait for.
+# Longest wait for a client that reads nothing, because its answer occupies memory.
 _PIECE_SECONDS_MAX = 30.0
 _WITHDRAWN = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger has withdrawn the charge; nothing is charged for this call"
@@ -42,7 +42,7 @@ _WITHDRAWN = Refusal(
 
 
 def single(reply: Reply, raw_id: bytes) -> Response:
-    """The node's answer to a single call."""
+    """Make the response to a single call."""
     answer = reply.answer
     assert answer is not None
     charges = (reply.charge,) if reply.charge is not None else ()
@@ -51,13 +51,13 @@ def single(reply: Reply, raw_id: bytes) -> Response:
         response = Response(200, answer.reply(raw_id), served, charges)
     else:
         response = Response(200, b"", served, charges, answer.reply_parts(raw_id), kept=(answer,))
-    if reply.charge is None:  # Else its charge alone tells the cost.
+    if reply.charge is None:  # Otherwise its charge tells the cost.
         tell_cost(response, (reply,))
     return response
 
 
 def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> Response:
-    """Answers and refusals of a batch, in order. deposit: where to deposit, for calls that lack credits."""
+    """Make the response to a batch, in order. deposit: where to deposit, for calls that lack credits."""
     answers = [reply.answer for reply in items if reply.answer is not None]
     charges = [reply.charge for reply in items if reply.charge is not None]
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
@@ -77,23 +77,23 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
 
 
 def tell_cost(response: Response, items: Sequence[Reply]) -> None:
-    """Note what others than this replica have posted for these replies, or that they cost nothing."""
+    """Record what others than this replica have posted for these replies, or that they cost nothing."""
     response.posted = sum(reply.posted for reply in items)
     if response.posted:
         named = [reply.operation if reply.charge is None else reply.charge.operation for reply in items]
         response.operations = [operation for operation in named if operation]
-    elif not response.charges:  # Of a send, the charge may be pending.
+    elif not response.charges:  # The charge of a send may be pending.
         response.is_free = not any(isinstance(reply.answer, DeferredAnswer) for reply in items)
 
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
-    """X-Node and X-Cache: each name once, in the order of the answers; no header where no answer has a name."""
+    """Return X-Node and X-Cache: each name once, in the order of the answers; no header without a name."""
     nodes = dict.fromkeys(answer.node for answer in answers if answer.node)
     caches = dict.fromkeys(answer.cache for answer in answers if answer.cache)
     return list(_served(", ".join(nodes), ", ".join(caches)))
 
 
-@functools.lru_cache(maxsize=256)  # The operator names few nodes.
+@functools.lru_cache(maxsize=256)  # The operator configures few nodes.
 def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
 
@@ -122,7 +122,7 @@ async def send_parts(
             raise AnswerWithdrawn(request_id)
     except TimeoutError:
         logger.info("request %s: its client took nothing for %.0f s", request_id, _PIECE_SECONDS_MAX)
-        return False  # The server closes a connection whose response is not complete.
+        return False  # The server closes a connection whose response is incomplete.
     if is_last:
         await send({"type": "http.response.body", "body": b""})
     return is_last
@@ -149,8 +149,8 @@ class LateAnswers:
         self._accounts, self._complete = accounts, complete
 
     def may_leave(self, charges: Sequence[SettleRequest]) -> bool:
-        """Whether a paid answer may leave at once. To be asked just before it is written."""
-        if len(charges) == 1:  # Nearly always: a generator would cost more than the question.
+        """Return whether a paid answer may leave at once. Ask just before it is written."""
+        if len(charges) == 1:  # The usual case: a generator would cost more than the check.
             return self._accounts.may_leave(charges[0])
         return all(self._accounts.may_leave(charge) for charge in charges)
 
@@ -159,7 +159,7 @@ class LateAnswers:
         return self.may_leave(charges) or await self._confirm(charges)
 
     async def confirmed(self, response: Response, facts: HeaderFacts) -> Response:
-        """Confirm a response that may not leave yet. Gives it back, or a 503 in its place, to be written at once."""
+        """Confirm a response that may not leave yet. Returns it, or a 503 instead; write the result at once."""
         if await self._confirm(response.charges):
             return response
         refused = replies.plain(_WITHDRAWN, response.id)
@@ -193,7 +193,7 @@ class LateAnswers:
             self._accounts.delivered(charge.pubkey, charge.operation)
 
     async def send(self, send: Send, response: Response, facts: HeaderFacts) -> None:
-        """Send a response by way of ASGI, and tell the owner that it is delivered."""
+        """Send a response over ASGI, and tell the owner that it is delivered."""
         try:
             await self._send(send, response, facts)
         finally:
@@ -215,6 +215,6 @@ class LateAnswers:
                 raise AnswerWithdrawn(response.id)
         except AnswerWithdrawn as withdrawn:
             logger.warning("request %s: its answer is broken off, as its charge was withdrawn", withdrawn)
-            return  # The server closes a connection whose response is not complete.
+            return  # The server closes a connection whose response is incomplete.
         if charges:
             self.delivered(charges)

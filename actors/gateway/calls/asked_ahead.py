@@ -47,14 +47,14 @@ class OtherPrices(NamedTuple):
     held: HoldReply
 
 
-ALONE_SECONDS = 0.05  # A replica has had one call in flight at a time for so long.
+ALONE_SECONDS = 0.05  # For this long a replica has had only one call in flight.
 # Voids an operation whose answer does not leave, and counts the call: the reply, the end of its hold, what became of
 # that, and when the call began.
 CountEnd = Callable[[Reply, SettleRequest, SettleReply | None, float], Reply]
 
 
 class AskedAhead:
-    """Belongs to one replica."""
+    """Used by one replica."""
 
     def __init__(
         self, accounts: AccountsClient, node: Node, clock: Clock, cancelled: CancelledRequests, count_end: CountEnd
@@ -62,7 +62,7 @@ class AskedAhead:
         self._accounts, self._node, self._clock = accounts, node, clock
         self._cancelled, self._count_end = cancelled, count_end
         self._known = KnownAccounts()
-        self._alone_from = 0.0  # Monotonic seconds.
+        self._alone_from = 0.0  # In monotonic seconds.
 
     def not_alone(self) -> None:
         """Calls are in flight here together. They go in step, and share their messages and their group commit; one that
@@ -70,14 +70,14 @@ class AskedAhead:
         self._alone_from = self._clock.monotonic() + ALONE_SECONDS
 
     def learn(self, proof: Proof, held: HoldReply) -> None:
-        """Remember the reply to a hold that was granted."""
+        """Remember the reply to a granted hold."""
         self._known.learn(proof, held, self._clock.monotonic())
 
     def known(self, proof: Proof, admitted: AdmittedCall) -> KnownAccount | None:
-        """What is known of the account of a call that may be asked ahead, else None."""
+        """Return what is known of the account of a call that may be asked ahead, else None."""
         plan = admitted.plan
         if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0 or admitted.monotonic:
-            return None  # A monotonic read is asked by the floor that the owner tells with the hold.
+            return None  # A monotonic read needs the floor that the owner tells with the hold.
         now = self._clock.monotonic()
         if now < self._alone_from:
             return None
@@ -86,7 +86,7 @@ class AskedAhead:
     async def run(
         self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: KnownAccount, client: Client | None
     ) -> Replies | OtherPrices:
-        """Ask the node, judge its answer, hold and charge, and only then let the answer go."""
+        """Ask the node, judge its answer, hold and charge, and only then return the answer."""
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
         known.is_asking = True
         try:
@@ -120,7 +120,7 @@ class AskedAhead:
         return Replies((reply,), None, held.figures, reply.credits_remaining, held.payer)
 
     async def _charge(self, request: ChargeRequest, client: Client | None) -> ChargeReply | None:
-        """Hold and settle. None: what became of it stays unknown."""
+        """Hold and settle. None: the outcome is unknown."""
         proof = request.hold.proof
         try:
             found = await self._accounts.charge(request)
@@ -135,6 +135,6 @@ class AskedAhead:
             return found
         self._known.forget(proof)
         if request.settle.charged and found.held.refusal != OTHER_PRICES:  # An owner looks for an earlier charge first.
-            # The request may have arrived twice, by a link that broke: it was refused now, and perhaps charged before.
+            # After a broken link the request may have arrived twice: refused now, but perhaps charged before.
             self._accounts.void(request.settle)
         return found

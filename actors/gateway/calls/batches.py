@@ -31,7 +31,7 @@ _R = TypeVar("_R")
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """The result of a hold. operation: of its first call; held_at: Unix seconds. calls: at the prices that are held."""
+    """Result of a hold. operation: of its first call; held_at: Unix seconds. calls: at the held prices."""
 
     operation: bytes
     held: HoldReply
@@ -61,7 +61,7 @@ class BatchRun(Generic[_R]):
         self._payer: ProvenProof | None = None
 
     async def run(self) -> HoldReply:
-        """Run the batch; give the reply to its first hold. With a refusal there, or OwnerUnavailable, nothing ran."""
+        """Run the batch; return the reply to its first hold. On a refusal there, or OwnerUnavailable, nothing ran."""
         granted = await self._hold(self.calls, None)
         held, self.calls = granted.held, list(granted.calls)
         if held.refusal is not None:
@@ -89,7 +89,7 @@ class BatchRun(Generic[_R]):
         return held
 
     async def _lane(self, index: int, granted: Granted) -> None:
-        """Use one slot of the account: for this call, then for the one that has waited longest, until none waits."""
+        """Use one slot of the account: for this call, then for the call that has waited longest, until none waits."""
         place = index
         self._begun.add(index)
         try:
@@ -104,7 +104,7 @@ class BatchRun(Generic[_R]):
             self._under_way -= 1
 
     async def _next(self) -> tuple[int, Granted] | None:
-        """Get the slot for the next waiting call. None: no call waits, or other requests took the slot."""
+        """Get the slot for the next waiting call. None: no call waits, or another request took the slot."""
         while self._waiting:
             index = self._waiting.popleft()
             try:
@@ -114,12 +114,12 @@ class BatchRun(Generic[_R]):
                 continue
             (self.calls[index],) = granted.calls
             verdict = granted.held.refusal or granted.held.verdicts[0]
-            if verdict == OTHER_PRICES:  # Of a call whose price was found by asking; it is not asked once more.
+            if verdict == OTHER_PRICES:  # The price of this call was found by asking, which is not repeated.
                 verdict = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
             if verdict is None:
                 return index, granted
             self.results[index] = verdict
             if verdict == _NO_SLOT and self._under_way > 1:
-                self._waiting.appendleft(index)  # Another call of this batch will end and ask again.
+                self._waiting.appendleft(index)  # Another call of this batch will end and try again.
                 return None
         return None

@@ -26,7 +26,7 @@ class CallNotes:
         self._recent, self._clock = recent, clock
 
     def noted(self, done: Replies, calls: Sequence[AnyCall], began: float) -> Replies:
-        """Note the calls of these replies, and give the replies back. began: monotonic seconds."""
+        """Record the calls of these replies in the log, and return the replies. began: monotonic seconds."""
         payer, recent = done.payer, self._recent
         if payer is None or recent is None:
             return done
@@ -56,6 +56,6 @@ class CallNotes:
         return done
 
     async def noting(self, work: Awaitable[Replies], calls: Sequence[AnyCall]) -> Replies:
-        """Wait for the replies, and note them."""
+        """Wait for the replies, and record them."""
         began = self._clock.monotonic()
         return self.noted(await work, calls, began)

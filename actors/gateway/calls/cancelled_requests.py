@@ -37,19 +37,19 @@ _GONE = int(Outcome.CLIENT_GONE)
 
 
 class CancelledRequests:
-    """client: of the request; None where a cancelled request always means that its client left."""
+    """client: of the request; None: a cancelled request always means that its client left."""
 
     def __init__(self, accounts: AccountsClient, clock: Clock, metrics: Metrics) -> None:
         self._accounts, self._clock, self._metrics = accounts, clock, metrics
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def drain(self) -> None:
-        """Wait for the settlements that are under way."""
+        """Wait for running settlements."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def hold(self, request: HoldRequest) -> None:
-        """End holds that the owner was asked for and has not confirmed."""
+        """End holds whose request the owner has not answered yet."""
         self._in_background(self._unhold(request))
 
     def call(self, release: SettleRequest) -> None:
@@ -61,9 +61,9 @@ class CancelledRequests:
         self._in_background(self._settle_send(answer, ceiling, release))
 
     def post(self, settle: SettleRequest, client: Client | None) -> None:
-        """Settle a call that the node has answered, while the owner has not confirmed its charge."""
+        """Settle a call that the node has answered and the owner has not confirmed."""
         if has_left(client):
-            # The owner may have the request to post already; a second one changes nothing.
+            # The owner may have the post already; a second one changes nothing.
             self._in_background(self._settle(ended(settle, settle.charged, _GONE)))
         else:
             self._accounts.void(settle)
@@ -71,12 +71,12 @@ class CancelledRequests:
     def charge(self, request: ChargeRequest, client: Client | None) -> None:
         """Settle an answer whose hold and charge the owner has not confirmed (calls/asked_ahead.py)."""
         if has_left(client):
-            self._in_background(self._charge(request))  # Repeated, it changes nothing.
+            self._in_background(self._charge(request))  # Repeating it changes nothing.
         else:
             self._accounts.void(request.settle)
 
     def answers(self, charges: Sequence[SettleRequest], client: Client | None) -> None:
-        """Settle answers that are charged and were not delivered."""
+        """Settle answers that are charged but undelivered."""
         for charge in charges:
             if has_left(client):
                 self._accounts.delivered(charge.pubkey, charge.operation)
@@ -88,7 +88,7 @@ class CancelledRequests:
         try:
             held = await self._accounts.hold(request)
         except OwnerUnavailable:
-            return  # The holds, if there are any, expire by themselves.
+            return  # Any holds expire by themselves.
         for index, verdict in enumerate(held.verdicts):
             if verdict is None and held.refusal is None:
                 item, operation = request.items[index], operation_at(request.operation, index)
@@ -108,7 +108,7 @@ class CancelledRequests:
         elif settled.ok:
             self._metrics.call_ended(settle.method, settle.outcome, settle.charged, None)
             if settle.charged:
-                self._accounts.delivered(settle.pubkey, settle.operation)  # No client is left to deliver it to.
+                self._accounts.delivered(settle.pubkey, settle.operation)  # There is no client to deliver it to.
 
     async def _settle_send(self, answer: "asyncio.Future[NodeAnswer]", ceiling: int, release: SettleRequest) -> None:
         settle: SettleRequest | None = release
@@ -129,7 +129,7 @@ class CancelledRequests:
             if settled.ok:
                 self._metrics.call_ended(settle.method, settle.outcome, settle.charged, None)
             if settled.ok and settle.charged:
-                self._accounts.delivered(settle.pubkey, settle.operation)  # No client is left to deliver it to.
+                self._accounts.delivered(settle.pubkey, settle.operation)  # There is no client to deliver it to.
         except OwnerUnavailable:
             logger.warning("operation %s is left to the expiry of its hold", settle.operation.hex())
 
@@ -140,12 +140,12 @@ class CancelledRequests:
 
 
 def has_left(client: Client | None) -> bool:
-    """Whether a request was cancelled because its client left, and not because this server gives it up."""
+    """Return whether a request was cancelled because its client left, not because this server gave it up."""
     return client is None or client.disconnected
 
 
 def ended(settle: SettleRequest, charged: int, outcome: int) -> SettleRequest:
-    """A copy of a settlement with another charge and outcome."""
+    """Copy a settlement with another charge and outcome."""
     return SettleRequest(
         settle.operation,
         settle.pubkey,

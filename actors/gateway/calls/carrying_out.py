@@ -47,7 +47,7 @@ class CarryingOut:
     async def call(
         self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, client: Client | None
     ) -> Reply:
-        """Ask the node, judge its answer, settle, and only then let the answer go."""
+        """Ask the node, judge its answer, settle, and only then return the answer."""
         plan, began = admitted.plan, self._clock.monotonic()
         view = AccountView(held.view) if admitted.monotonic else None
         try:
@@ -93,7 +93,7 @@ class CarryingOut:
         )
 
     def ended(self, reply: Reply, settle: SettleRequest, settled: SettleReply | None, began: float) -> Reply:
-        """Count a call, and void it where its answer does not leave."""
+        """Count a call, and void it when its answer does not leave."""
         if outcomes.must_be_voided(settle, settled):
             self._accounts.void(settle)
         charged, outcome = (0, _RELEASED) if reply.charge is None else (settle.charged, settle.outcome)
@@ -101,7 +101,7 @@ class CarryingOut:
         return reply
 
     async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
-        """Ask the node to send. When the client leaves, the send goes on and is settled without it."""
+        """Ask the node to send. If the client leaves, the send continues and is settled without it."""
         plan = admitted.plan
         call = asyncio.ensure_future(self.ask(admitted, settle))
         try:
@@ -111,7 +111,7 @@ class CarryingOut:
             raise _TakenOver from None
 
     def ask(self, admitted: AdmittedCall, release: SettleRequest) -> Coroutine[Any, Any, NodeAnswer]:
-        """Ask whoever answers this method. release: the end of its hold, which a deferred call takes over."""
+        """Ask the method's handler or the node. release: end of the hold, which a deferred call takes over."""
         method, timeout_ms = admitted.plan.method, admitted.plan.timeout_ms
         if method in self._callers:
             return self._callers[method](admitted.params, release, timeout_ms, *prices_of_outcome(admitted.plan))

@@ -32,15 +32,15 @@ from actors.side_process import IDLE_SECONDS
 
 logger = logging.getLogger(__name__)
 
-LEAST_BYTES = 1_024  # An answer up to here fits into a packet as it is.
+LEAST_BYTES = 1_024  # An answer of up to this size fits into a packet uncompressed.
 AT_ONCE_BYTES_MAX = 16 << 10
 SMALL_BYTES_MAX = 256 << 10  # 2 ms of gzip.
-_SMALL_WAITING_BYTES_MAX = 1 << 20  # 8 ms of gzip: so long a small answer may wait for others.
-LARGE_BYTES_MAX = 1 << 20  # 8 ms of gzip. Longer answers are another process's work (large_bodies.py).
+_SMALL_WAITING_BYTES_MAX = 1 << 20  # 8 ms of gzip, the longest wait of a small answer for others.
+LARGE_BYTES_MAX = 1 << 20  # 8 ms of gzip. Another process compresses longer answers (large_bodies.py).
 _LARGE_JOBS_MAX = 4
 _LARGE_JOBS_OF_OWNER_MAX = 2
-_KEPT_BYTES_MAX = 8 << 20  # Of public documents, which are the same for everybody.
-_ROOM_BYTES = 1_024  # Of what does not become shorter.
+_KEPT_BYTES_MAX = 8 << 20  # Bytes of cached public documents, which are the same for every client.
+_ROOM_BYTES = 1_024  # Spare room for content that does not become shorter.
 
 _KINDS = (b"application/json", b"text/", b"image/svg+xml", b"application/openmetrics-text")
 _STREAMED = b"text/event-stream"
@@ -51,7 +51,7 @@ _SECRET_PATHS = (b"/auth/", b"/account/api-key", b"/account/keys", b"/webhooks",
 
 
 def may_be_compressed(response: Response, path: bytes) -> bool:
-    """Whether the answer is one that is compressed for whoever takes it: not too small, text, and without secrets."""
+    """Return whether an answer may be compressed: not too small, text, and without secrets."""
     if size_of(response) <= LEAST_BYTES or response.stream is not None or path.startswith(_SECRET_PATHS):
         return False
     kind = response.content_type
@@ -76,7 +76,7 @@ class Compressing:
         self._small = ThreadPoolExecutor(1, "compress-small")
         self._large = ThreadPoolExecutor(1, "compress-large")
         self._small_bytes = 0
-        self._jobs: Counter[bytes | str] = Counter()  # Large ones, by whom they are for.
+        self._jobs: Counter[bytes | str] = Counter()  # Large jobs, by account or address.
         self._kept: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._kept_bytes = 0
 
@@ -86,7 +86,7 @@ class Compressing:
         await self.large_bodies.close()
 
     async def answer(self, response: Response, request: Request) -> None:
-        """Compress an answer for a client that takes a coding. Whatever happens, it stays an answer."""
+        """Compress an answer if its client takes a coding. On any failure the answer stays uncompressed."""
         if not may_be_compressed(response, request.path):
             return
         response.headers.append(headers.VARY_ENCODING)
@@ -95,7 +95,7 @@ class Compressing:
             return
         if size > LARGE_BYTES_MAX and isinstance(client, AsgiClient) and not client.takes_chunks:
             return
-        if request.method == "HEAD":  # Nobody works for a body that is not sent, so its length stays unknown.
+        if request.method == "HEAD":  # A HEAD has no body to compress, so its length stays unknown.
             response.headers.append((b"content-encoding", coding))
             response.is_head = True
             return
@@ -175,7 +175,7 @@ class Compressing:
 
 
 class _Written:
-    """Takes what a coder writes."""
+    """Collects the output of a coder."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -186,15 +186,15 @@ class _Written:
 
 
 def _unless(is_gone: Callable[[], bool], coding: bytes, pieces: Pieces) -> bytes | None:
-    """In the thread, when the turn has come: a client that has left by then needs nothing."""
+    """Compress in a thread; return None if the client has left by then."""
     return None if is_gone() else _whole(coding, pieces)
 
 
 def _whole(coding: bytes, pieces: Pieces) -> bytes:
     if coding == b"zstd":
-        made: Any = _Written()  # All of a file that the library uses.
+        made: Any = _Written()  # The library only needs `write` of a file.
         size = sum(map(len, pieces))
-        # Its buffer takes all of the output, so that the library asks for Python's lock once.
+        # One large buffer takes all output, so that the library takes Python's lock once.
         coder: Any = zstandard.ZstdCompressor(level=LEVEL).stream_writer(
             made, size=size, write_size=size + _ROOM_BYTES, closefd=False
         )
@@ -207,7 +207,7 @@ def _whole(coding: bytes, pieces: Pieces) -> bytes:
 
 
 def _put(response: Response, coding: bytes, made: bytes) -> None:
-    """The tag of the content becomes a weak one: it is no longer that of these very bytes."""
+    """Set the body. Its tag becomes weak, because it no longer names these exact bytes."""
     if len(made) <= SMALL_BYTES_MAX:
         response.body, response.parts = made, ()
     else:

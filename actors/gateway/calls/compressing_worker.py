@@ -36,7 +36,7 @@ class CompressPiece(msgspec.Struct, tag=True, array_like=True):
 
 
 class ForgetBody(msgspec.Struct, tag=True, array_like=True):
-    """No further piece of this body comes."""
+    """No further piece of this body follows."""
 
     body: int
 
@@ -49,7 +49,7 @@ class PieceCoder(Protocol):
 
 
 class ZstdPieces:
-    """whole: the bytes of the body, which the head of the format tells."""
+    """whole: bytes of the body, which the format's header contains."""
 
     def __init__(self, whole: int) -> None:
         self._coder: Any = zstandard.ZstdCompressor(level=LEVEL).compressobj(size=whole)
@@ -68,7 +68,7 @@ class GzipPieces:
 
 
 class Bodies:
-    """Those that have begun and not ended."""
+    """Bodies that have begun and not ended."""
 
     def __init__(self) -> None:
         self._begun: dict[int, tuple[PieceCoder, int]] = {}
@@ -93,7 +93,7 @@ def _coder(request: CompressPiece) -> PieceCoder:
 
 
 def sizes_of(request: Request) -> Sequence[int]:
-    """The bytes of what follows a request."""
+    """Return the sizes of the byte strings that follow a request."""
     return (request.size,) if isinstance(request, CompressPiece) else ()
 
 

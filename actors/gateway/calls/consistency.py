@@ -21,12 +21,12 @@ _One = TypeVar("_One", Call, AdmittedCall)
 
 
 def parse_consistency(value: bytes) -> bool | Refusal:
-    """Whether the header asks for monotonic reads. INVALID_REQUEST: it is no word of these."""
+    """Parse the header: whether it asks for monotonic reads. INVALID_REQUEST: it has another value."""
     return _WORDS.get(value.strip(), MALFORMED)
 
 
 def is_malformed(value: bytes | None) -> bool:
-    """Whether a request has the header with another word. value: None: it has none."""
+    """Return whether the header has an unknown value. value: None: no header."""
     return value is not None and parse_consistency(value) is MALFORMED
 
 

@@ -58,7 +58,7 @@ def parse_limit(value: bytes) -> int | Refusal:
 
 
 def ceiling_of(call: AnyCall, plans: Mapping[str, Plan]) -> int:
-    """The most that a call can cost; of a builder the least. 0 where the call is refused for free."""
+    """Return the most that a call can cost; for a builder the least. 0: the call is refused for free."""
     verdict = admit(call, plans) if isinstance(call, Call) else call
     return verdict.plan.ceiling if isinstance(verdict, AdmittedCall) else 0
 
@@ -82,7 +82,7 @@ def _limited(calls: Sequence[_One | BadCall], credits: int, plans: Mapping[str, 
             continue
         more = left if not open_to_more or at in open_to_more else 0
         most = ceiling + more
-        if call.cost_max is not None:  # By another limit of the same request, which holds too.
+        if call.cost_max is not None:  # By another limit of the same request, which applies too.
             most = min(most, call.cost_max)
         limited.append(msgspec.structs.replace(call, cost_max=most))
         left -= more
@@ -100,5 +100,5 @@ def _known(call: Call | AdmittedCall, plans: Mapping[str, Plan]) -> str:
 
 
 def _work(call: Call | AdmittedCall) -> int:
-    """The units of work on a call that its limit refuses: it was checked all the same."""
+    """Return the work units of a call that its limit refuses; it was checked all the same."""
     return cost_of_call(call.method if isinstance(call, Call) else call.plan.method, call.params)

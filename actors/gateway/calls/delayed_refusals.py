@@ -13,14 +13,14 @@ What happens when full: refusals above WAITING_MAX leave at once.
 import asyncio
 from collections import deque
 
-PER_SECOND = 500  # A tenth of what a replica can refuse.
+PER_SECOND = 500  # A tenth of the refusals that a replica can make.
 TICK_SECONDS = 0.01
-WAITING_MAX = 2_048  # They leave within four seconds.
+WAITING_MAX = 2_048  # At PER_SECOND they leave within about four seconds.
 _PER_TICK = round(PER_SECOND * TICK_SECONDS)
 
 
 class DelayedRefusals:
-    """Belongs to one event loop."""
+    """Used by one event loop."""
 
     def __init__(self, waiting_max: int = WAITING_MAX) -> None:
         self._waiting_max = waiting_max
@@ -28,7 +28,7 @@ class DelayedRefusals:
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self) -> None:
-        """Return when the next refusal may leave."""
+        """Wait until the next refusal may leave."""
         if len(self._waiting) >= self._waiting_max:
             return
         loop = asyncio.get_running_loop()
@@ -39,7 +39,7 @@ class DelayedRefusals:
         await turn
 
     def _tick(self) -> None:
-        """Let some leave. Those whose clients have left are passed over, and do not count."""
+        """Release some refusals. Those whose clients have left are skipped, and do not count."""
         left = _PER_TICK
         while left and self._waiting:
             turn = self._waiting.popleft()

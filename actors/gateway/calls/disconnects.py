@@ -29,13 +29,13 @@ class DisconnectWatch:
         self._watcher: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Must be called by the task itself, before it answers."""
+        """Stop watching. The task itself must call this before it answers."""
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
 
     def absorb(self) -> None:
-        """Make the task as if it had never been cancelled, once the disconnection has been dealt with."""
+        """Clear the cancellation of the task, once the disconnect was handled."""
         assert self._client.disconnected and self._task is not None
         self._task.uncancel()
 

@@ -16,13 +16,13 @@ from actors.request_ids import current
 from actors.upstream.large_bodies import HASHED_FOR
 from actors.upstream.replies import CACHE_HIT, NodeAnswer
 
-HASHED_AT_ONCE_BYTES = 256 << 10  # Hashing so much takes 0.2 ms; a larger answer is hashed in a thread.
+HASHED_AT_ONCE_BYTES = 256 << 10  # Hashing this many bytes takes 0.2 ms; a larger answer is hashed in a thread.
 _JOINED_BYTES = 16 << 10
-_DIGEST_BYTES, _DIGEST_CHARACTERS = 16, 22  # In base64, without its padding.
+_DIGEST_BYTES, _DIGEST_CHARACTERS = 16, 22  # As base64 without padding.
 
 
 async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str:
-    """Empty where nothing is charged."""
+    """Return the evidence; empty if nothing is charged."""
     if not charged:
         return ""
     if answer.size < HASHED_AT_ONCE_BYTES or _was_hashed(admitted, answer):
@@ -38,7 +38,7 @@ def hash_for(admitted: AdmittedCall, account: bytes) -> None:
 
 
 def _was_hashed(admitted: AdmittedCall, answer: NodeAnswer) -> bool:
-    """Whether the answer was hashed for this call, or for one with the same parameters and id."""
+    """Return whether the answer was hashed for this call, or for one with the same parameters and id."""
     found = answer.hashed
     if found is None:
         return False
@@ -46,11 +46,11 @@ def _was_hashed(admitted: AdmittedCall, answer: NodeAnswer) -> bool:
 
 
 def of_call(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, request_id: str) -> str:
-    """The hash is over the parameters as they were sent, a line feed, and the answer as it leaves, with its id."""
+    """Hash the parameters as sent, a line feed, and the answer as it leaves, with its id."""
     params = admitted.sent or admitted.params
     if answer.hashed is not None and _was_hashed(admitted, answer):
         digest = answer.hashed.digest
-    elif answer.size < _JOINED_BYTES:  # One call of the hash costs less than four.
+    elif answer.size < _JOINED_BYTES:  # One hash call costs less than four.
         digest = sha256(b"%b\n%b" % (params, answer.reply(admitted.id))).digest()
     else:
         hashing = sha256(params + b"\n")

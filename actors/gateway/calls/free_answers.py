@@ -14,7 +14,7 @@ What happens when full: names that have all their bytes again are forgotten; bey
 from actors.identity.client_addresses import UNKNOWN
 
 BYTES_PER_SECOND = 1 << 20
-BURST_BYTES = 8 << 20  # 150 lists of tools at once, as when a fleet of agents starts.
+BURST_BYTES = 8 << 20  # 150 tool lists at once, as when many agents start together.
 NAMES_MAX = 20_000
 _UNKNOWN_SHARE = 16
 
@@ -22,7 +22,7 @@ _UNKNOWN_SHARE = 16
 class FreeAnswers:
     def __init__(self, per_second: int = BYTES_PER_SECOND, burst: int = BURST_BYTES) -> None:
         self._per_second, self._burst = per_second, burst
-        self._used: dict[bytes | str, tuple[float, float]] = {}  # By name: bytes, and the time when they were counted.
+        self._used: dict[bytes | str, tuple[float, float]] = {}  # By name: bytes, and when they were counted.
 
     def take(self, name: bytes | str, size: int, now: float) -> int | None:
         """Count an answer of so many bytes. None: it may leave; else the whole seconds after which it may.

@@ -27,7 +27,7 @@ from actors.upstream.replies import AbsentAnswer, AnswerKind, Node, NodeAnswer, 
 PER_MINUTE = 600
 ACCOUNTS_MAX = 20_000
 MINUTE_SECONDS = 60.0
-DEBT_SECONDS_MAX = 600.0  # The longest wait of an account, whatever it had under way at once.
+DEBT_SECONDS_MAX = 600.0  # Longest wait of an account, however many calls it had in flight.
 LIMITED = frozenset(
     (
         *(row.name for row in METHODS.values() if row.availability is Availability.COMPOSED),
@@ -38,7 +38,7 @@ _DETAIL = "look-ups of this account that failed, and cost nothing, have made nod
 
 
 def unpaid_calls(answer: NodeAnswer | None, calls: int) -> int:
-    """Return how many of the calls to nodes that this answer took are not charged. None: the client left before it."""
+    """Return how many node calls of this answer are not charged. None: the client left before it."""
     if answer is None:
         return calls
     if isinstance(answer, PiecesAnswer):
@@ -50,14 +50,14 @@ def unpaid_calls(answer: NodeAnswer | None, calls: int) -> int:
 
 
 class FreeWork:
-    """Of one replica. per_minute: calls to nodes that an account may cause for nothing."""
+    """Free work at one replica. per_minute: node calls that an account may cause for nothing."""
 
     def __init__(self, per_minute: int = PER_MINUTE) -> None:
         self._call_seconds = MINUTE_SECONDS / per_minute
-        self._clear_at: dict[bytes, float] = {}  # When the parts that each account took will have gone by.
+        self._clear_at: dict[bytes, float] = {}  # For each account, when its used part of the minute is over.
 
     def refusal(self, pubkey: bytes, now: float) -> Refusal | None:
-        """Return why this account gets no look-up, with the seconds to wait; None: it does. now: monotonic."""
+        """Return a refusal for this account, with the seconds to wait, or None. now: monotonic."""
         clear_at = self._clear_at.get(pubkey)
         if clear_at is None:
             return None
@@ -65,7 +65,7 @@ class FreeWork:
         return Refusal(Err.RATE_LIMITED, _DETAIL, retry_seconds=wait_seconds) if wait_seconds > 0 else None
 
     def count(self, pubkey: bytes, calls: int, now: float) -> None:
-        """Count calls to nodes that this account has caused and not paid for."""
+        """Count node calls that this account caused and did not pay for."""
         if not calls:
             return
         if pubkey not in self._clear_at and len(self._clear_at) >= ACCOUNTS_MAX:
@@ -77,13 +77,13 @@ class FreeWork:
 
 
 class Reads:
-    """The node, as calls ask it that are held already; what is composed is limited and counted."""
+    """Asks the node for calls that are held; limits and counts composed methods."""
 
     def __init__(self, node: Node, clock: Clock, free_work: FreeWork | None = None) -> None:
         self._node, self._clock, self._free_work = node, clock, free_work or FreeWork()
 
     def call(self, plan: Plan, params: bytes, pubkey: bytes) -> Coroutine[Any, Any, NodeAnswer]:
-        """Make the call of this account. RATE_LIMITED: its failed calls have made nodes work too much for nothing."""
+        """Make this account's call. RATE_LIMITED: its failed calls caused too much free work of nodes."""
         if plan.method not in LIMITED:
             return self._node.call(plan.method, params, plan.timeout_ms)
         return self._limited(plan, params, pubkey)

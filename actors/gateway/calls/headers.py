@@ -17,7 +17,7 @@ from actors.times import iso_seconds
 Header = tuple[bytes, bytes]
 HeaderList = responses.HeaderList
 
-RECEIPTS_MAX = 100  # Operations in one header: more of them would be longer than clients take.
+RECEIPTS_MAX = 100  # Operations in one header; clients do not accept a longer header.
 
 _LOW = (b"x-credits-low", b"true")
 FREE = (b"x-credits-cost", b"0")
@@ -48,15 +48,15 @@ DEPRECATED_URL_KEY: HeaderList = [
     (b"deprecation", b"@1767225600"),
     (b"warning", b'299 - "an API key in the URL can be logged on the way; send it as X-Api-Key"'),
 ]
-REPEATED = (b"idempotent-replayed", b"true")  # The answer was kept from an earlier request with the same key.
+REPEATED = (b"idempotent-replayed", b"true")  # The answer was stored by an earlier request with the same key.
 NO_STORE = (b"cache-control", b"no-store")
 VARY_ENCODING = (b"vary", b"accept-encoding")
-VARY_ACCEPT = (b"vary", b"accept")  # The client's Accept header has chosen the form of the answer.
+VARY_ACCEPT = (b"vary", b"accept")  # The form of the answer depends on the client's Accept header.
 CLOSE = responses.CLOSE
 
 
 def kept_from(at_ms: int) -> HeaderList:
-    """Since when the ledger has its entries, where months have left it. at_ms: 0: none has."""
+    """Tell since when the ledger has entries, if months were detached. at_ms: 0: none was."""
     return [(b"x-ledger-kept-from", iso_seconds(at_ms).encode())] if at_ms else []
 
 

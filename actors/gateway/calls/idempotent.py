@@ -89,7 +89,7 @@ class IdempotentCalls:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def drain(self) -> None:
-        """Wait for the requests that are carried out, whose clients may have left."""
+        """Wait for running requests, whose clients may have left."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -133,7 +133,7 @@ class IdempotentCalls:
     # --- the steps
 
     async def _single(self, proof: Proof, admitted: AdmittedCall, key: bytes, client: Client | None) -> Replies:
-        """Prove the credential first, and use its nonce: a key is looked up for its account alone."""
+        """Verify the credential first, and use its nonce: a key is looked up only for its account."""
         items = (judged_item(admitted),) if admitted.plan.quoted else ()
         held = await self._accounts.hold(HoldRequest(self._pipeline.take_lasting_operation(), proof, items))
         if held.refusal is not None:
@@ -144,7 +144,7 @@ class IdempotentCalls:
     async def _claimed(self, admitted: AdmittedCall, key: bytes, held: HoldReply) -> Replies:
         admitted = self._pipeline.prices.told_by(held, admitted)
         asked = fingerprint_of(admitted.plan.method, admitted.params)
-        try:  # X-Max-Credits was judged by a guess of the list.
+        try:  # X-Max-Credits was judged by a guessed price list.
             claimed = account_prices.over_limit((admitted,)) or await self._claim(_scope_of(held), key, asked)
         except KeysUnavailable as error:
             claimed = _away(error)
@@ -158,12 +158,12 @@ class IdempotentCalls:
         except OwnerUnavailable:
             await self._forget(record)
             raise
-        except Exception:  # A bug. What it held expires, and the next request may try again.
+        except Exception:  # A bug. The hold expires, and the next request may try again.
             await self._leave(record)
             raise
 
     async def _claim(self, scope: bytes, key: bytes, fingerprint: bytes) -> tuple[KeyRecord, Verdict] | Refusal:
-        """The record of this key and what may be done, or why nothing may. Raises KeysUnavailable."""
+        """Return the key's record and the possible action, or a refusal. Raises KeysUnavailable."""
         name = parse_key(key)
         if name is None:
             return _BAD_KEY
@@ -182,7 +182,7 @@ class IdempotentCalls:
         return _REFUSED.get(verdict) or (stored, verdict)
 
     async def _run(self, admitted: AdmittedCall, record: KeyRecord, verdict: Verdict, held: HoldReply) -> Replies:
-        """Hold, ask, judge, keep, settle: the pipeline's steps, with the answer stored before its charge."""
+        """Hold, ask, judge, store, settle: the pipeline's steps, with the answer stored before its charge."""
         if admitted.plan.quoted:
             end = await self._pipeline.quoted.one(admitted, held, held.verdicts[0])
             if not isinstance(end, AdmittedCall):
@@ -211,7 +211,7 @@ class IdempotentCalls:
         seconds = self._clock.monotonic() - began_at
         self._metrics.call_ended(admitted.plan.method, ending.outcome, ending.charged, seconds)
         if ending.charged == 0 and verdict is Verdict.TAKE_OVER:
-            # A run that was taken over has no hold. A release would refund a charge that was made since.
+            # A run that was taken over has no hold. A release would refund a charge made since.
             await (self._leave(record) if admitted.plan.deferred else self._forget(record))
             return _free(admitted, ending.refusal, held) if ending.refusal else _answered(admitted, answer, held, None)
         if ending.charged == 0:
@@ -224,11 +224,11 @@ class IdempotentCalls:
         return await self._settled(admitted, record, settle, answer, held)
 
     async def _repeat(self, admitted: AdmittedCall, record: KeyRecord, held: HoldReply) -> Replies:
-        """Give the kept answer. Its charge is asked for once more, as the replica that stored it may have died."""
+        """Return the stored answer. Its charge is posted again, because the replica that stored it may have died."""
         kept = msgspec.msgpack.decode(record.answer, type=KeptAnswer)
         kind = AnswerKind(kept.kind)
         answer = RelayedAnswer(kind, kept.body, kept.id_start, kept.id_end, http=kept.http, bundle_id=kept.bundle_id)
-        if record.charged == 0:  # A deferred call, whose hold ends elsewhere.
+        if record.charged == 0:  # The hold of a deferred call ends elsewhere.
             done = _answered(admitted, answer, held, None, kept.posted, record.operation)
         else:
             release = release_of(admitted, record.operation, held, self._clock.now())
@@ -244,7 +244,7 @@ class IdempotentCalls:
     async def _settled(
         self, admitted: AdmittedCall, record: KeyRecord, settle: SettleRequest, answer: NodeAnswer, held: HoldReply
     ) -> Replies:
-        """Let the answer go when its charge is in the ledger. Asked again with the same operation, nothing changes."""
+        """Return the answer once its charge is in the ledger. Repeating the operation changes nothing."""
         try:
             settled = await self._accounts.settle(settle)
         except OwnerUnavailable:
@@ -313,11 +313,11 @@ class IdempotentCalls:
         except KeysUnavailable as error:
             logger.warning("an answer is not kept under its Idempotency-Key: %s", error)
             return None if admitted.answer is None else _ANSWER_NOT_STORED
-        # Else another request has taken this run over, and its answer is the one.
+        # Otherwise another request took this run over, and its answer counts.
         return None if is_mine else _IN_USE
 
     async def _keep(self, record: KeyRecord, answer: bytes, charged: int) -> bool:
-        """False: another request has taken the run over, and is charged for it. Raises KeysUnavailable."""
+        """Store the answer. False: another request took the run over, and is charged for it. Raises KeysUnavailable."""
         assert self._store is not None
         return await self._store.keep(record, answer if len(answer) <= ANSWER_BYTES_MAX else b"", charged)
 
@@ -336,7 +336,7 @@ class IdempotentCalls:
             logger.warning("an Idempotency-Key stays in use until its lease ends: %s", error)
 
     def _in_background(self, work: Coroutine[Any, Any, _Result]) -> "asyncio.Task[_Result]":
-        """Carry it out to its end, also without its client."""
+        """Run the work to its end, even without its client."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -344,7 +344,7 @@ class IdempotentCalls:
 
 
 def _scope_of(held: HoldReply) -> bytes:
-    """The account; of a named key, itself: what one may call is nothing that another may be told."""
+    """Return the account; for a named key, the key itself: an answer for one key must not be told to another."""
     return hashlib.sha256(held.pubkey + held.key.to_bytes(4, "big")).digest() if held.key else held.pubkey
 
 
@@ -358,7 +358,7 @@ def _free(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
 
 
 def _unrecorded(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
-    """Without a figure of credits: the owner could not tell what became of the charge."""
+    """Reply without credits left, because the owner could not tell the outcome of the charge."""
     return Replies((Reply(admitted.id, None, refusal),), None, held.figures, payer=held.payer)
 
 
@@ -370,7 +370,7 @@ def _answered(
     posted: int = 0,
     operation: bytes = b"",
 ) -> Replies:
-    """Without its charge: no owner refunds it, so nothing has to be confirmed before the answer leaves."""
+    """Reply without the charge: no owner refunds it, so nothing must be confirmed before the answer leaves."""
     reply = Reply(admitted.id, answer, None, posted=posted, operation=operation if posted else b"")
     return _replies(reply, held, settled)
 

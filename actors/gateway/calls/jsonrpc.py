@@ -28,7 +28,7 @@ from actors.gateway.calls.refused_work import UNIT_BODY_BYTES, cost_of
 
 BATCH_CALLS_MAX = 100
 NO_PARAMS = b"[]"
-NO_ID = b"null"  # JSON-RPC 2.0: the id of a reply to a request whose id could not be read.
+NO_ID = b"null"  # JSON-RPC 2.0: the id in a reply to a request with an unreadable id.
 _DEPTH_MAX = 100  # Agave's parser refuses a depth above 128, and that answer would be billed.
 _NO_IDS = frozenset((bool, dict, list))
 _PARAMS = frozenset((list, dict, type(None)))
@@ -36,8 +36,8 @@ _PARAMS = frozenset((list, dict, type(None)))
 # far fewer: a batch of 100 has some 400 brackets, and 256 kB hold 7,500 public keys, with a comma each.
 BRACKETS_MAX = 4_096
 COMMAS_MAX = 8_192
-_PLAIN_BYTES = 4_096  # No body of so few bytes has too many.
-_ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that is longer.
+_PLAIN_BYTES = 4_096  # No shorter body has too many.
+_ID_BYTES_MAX = 4_096  # The reply repeats the id; nobody needs a longer one.
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -119,13 +119,13 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
 
 
 def id_of(body: bytes, bytes_max: int) -> bytes | None:
-    """The id for the refusal of a request that is not worked on. None: it is a batch, or longer than bytes_max."""
+    """Return the id for the refusal of an unprocessed request. None: it is a batch, or longer than bytes_max."""
     parsed = parse(body) if len(body) <= bytes_max and body.lstrip()[:1] != b"[" else []
     return None if isinstance(parsed, list) else parsed.id
 
 
 def is_intricate(body: bytes) -> bool:
-    """Whether a body has too many brackets or commas to be parsed. Counting them in 256 kB takes 0.2 ms."""
+    """Return whether a body has too many brackets or commas to be parsed. Counting them in 256 kB takes 0.2 ms."""
     return len(body) > _PLAIN_BYTES and (brackets_of(body) > BRACKETS_MAX or body.count(b",") > COMMAS_MAX)
 
 
@@ -134,7 +134,7 @@ def brackets_of(body: bytes) -> int:
 
 
 def _costed(parsed: Call | BadCall, raw: bytes | msgspec.Raw) -> Call | BadCall:
-    """Add to a refusal what it cost to read: usually less than one ordinary refused call."""
+    """Add to a refusal its cost of reading: usually less than one ordinary refused call."""
     if type(parsed) is Call:
         return parsed
     body = bytes(raw)
@@ -228,7 +228,7 @@ def ambiguity(raw: bytes, value: dict[str, Any]) -> Refusal | None:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Measure level by level, as recursion would exhaust the stack."""
+    """Measure the depth level by level, because recursion would exhaust the stack."""
     level = [value]
     for _ in range(_DEPTH_MAX):
         level = [

@@ -19,13 +19,13 @@ from actors.calls import Figures, HoldReply, KeyProof, Proof, SessionProof
 
 KNOWN_MAX = 10_000
 FRESH_SECONDS = 10.0  # How long an owner's word counts. A key that is replaced meanwhile gets no answer by it.
-CREDITS_FACTOR = 100  # The account can pay so many calls like this one.
-UNITS_SHARE = 4  # A quarter of the rate is left in this second.
+CREDITS_FACTOR = 100  # The account can pay this many calls of the same price.
+UNITS_SHARE = 4  # At least this part of the rate is left in this second.
 _UNITS_MIN = 2
 
 
 class KnownAccount(msgspec.Struct, gc=False):
-    """What the owner of an account told last. told_at: monotonic seconds. is_asking: a call is asked ahead now."""
+    """The owner's last reply about an account. told_at: monotonic seconds. is_asking: a call is being asked ahead."""
 
     pubkey: bytes
     epoch: int
@@ -36,20 +36,20 @@ class KnownAccount(msgspec.Struct, gc=False):
 
 
 class KnownAccounts:
-    """By credential. A wallet's signature is never known: each is good for one request, and its nonce comes first."""
+    """By credential. A wallet's signature is never known: each is valid for one request, and its nonce comes first."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, KnownAccount] = {}
 
     def learn(self, proof: Proof, held: HoldReply, now: float) -> None:
-        """Remember the reply to a hold that was granted."""
+        """Remember the reply to a granted hold."""
         credential, figures = _credential_of(proof), held.figures
         if credential is None or figures is None:
             return
         known = self._known.pop(credential, None)
         if known is None:
             known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key)
-        else:  # The same object: a call that is asked ahead now ends on it.
+        else:  # The same object, because a call that is being asked ahead ends on it.
             known.pubkey, known.epoch, known.figures, known.told_at = held.pubkey, held.epoch, figures, now
             known.key = held.key
         self._known[credential] = known
@@ -57,7 +57,7 @@ class KnownAccounts:
             del self._known[next(iter(self._known))]
 
     def forget(self, proof: Proof) -> None:
-        """The owner refused: the next call is held before it is asked."""
+        """Forget a refused credential: its next call is held before it is asked."""
         self._known.pop(_credential_of(proof), None)
 
     def without_doubt(self, proof: Proof, ceiling: int, now: float, second: int) -> KnownAccount | None:

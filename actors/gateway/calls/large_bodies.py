@@ -27,16 +27,16 @@ from actors.side_process import IDLE_SECONDS, ProcessConnection, ProcessLost, Re
 
 logger = logging.getLogger(__name__)
 
-PLACES = 4  # Of one replica, whose process does one piece at a time.
+PLACES = 4  # Places of one replica, whose process compresses one piece at a time.
 PLACES_OF_OWNER = 2
 # Of pieces that are made and wait for their clients. Those of bodies that have a place already may come on top.
 WAITING_BYTES_MAX = 128 << 20
 WAITING_BYTES_OF_OWNER_MAX = 16 << 20
-# 10 MB take 4 ms of the replica's processor time in such pieces, and 7 ms in pieces of half the size.
+# 10 MB take 4 ms of the replica's processor time in pieces of this size, and 7 ms in pieces of half the size.
 PIECE_BYTES = 512 << 10
 PIECE_SECONDS_MAX = 0.5  # 4 ms of gzip for this body and for three others; the rest is the machine's other work.
-_ANSWER_SECONDS_MAX = 10.0  # Then the process is killed. Also for a start.
-_START_AGAIN_SECONDS = 10.0  # After one that failed.
+_ANSWER_SECONDS_MAX = 10.0  # After this time the process is killed; also applies to its start.
+_START_AGAIN_SECONDS = 10.0  # Pause after a failed start or a killed process.
 _SENT_BYTES = 64 << 10
 _MODULE = "actors.gateway.calls.compressing_worker"
 
@@ -45,7 +45,7 @@ Owner: TypeAlias = bytes | str
 
 
 class LargeBodies:
-    """The process of one replica, and the places in it. Belongs to one event loop."""
+    """The compressing process of one replica, and the places in it. Used by one event loop."""
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._side = SideProcess(_MODULE, "compresses large answers", _ANSWER_SECONDS_MAX, idle_seconds)
@@ -54,7 +54,7 @@ class LargeBodies:
         self._waiting: Counter[Owner] = Counter()
         self._waiting_bytes = 0
         self._starting: asyncio.Task[None] | None = None
-        self._start_after = 0.0  # In the time of the loop.
+        self._start_after = 0.0  # In event loop time.
         self._last_body = 0
 
     @property
@@ -95,11 +95,11 @@ class LargeBodies:
 
     def _start(self) -> None:
         if self._starting is None and asyncio.get_running_loop().time() >= self._start_after:
-            self._side.enter()  # So that it ends when no other answer comes.
+            self._side.enter()  # So that the process ends when no other answer follows.
             self._starting = self._background.start(self._started())
 
     async def _started(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the process, and wait until it answers."""
         try:
             running, _ = await self._side.started()
             await running.ask(ForgetBody(0))
@@ -113,7 +113,7 @@ class LargeBodies:
     def _compressed(
         self, running: ProcessConnection, number: int, body: "CodedBody", owner: Owner, _: "asyncio.Task[None]"
     ) -> None:
-        """Free the place, when the process has nothing of the body any more. Called also where the task never began."""
+        """Free the place, once the process has dropped the body. Also called when the task never began."""
         body.compressed()
         if body.has_begun and not body.is_whole and not running.is_lost:
             told = self._side.tell(running, ForgetBody(number))
@@ -146,16 +146,16 @@ class CodedBody:
         self._made: deque[bytes] = deque()
         self._made_bytes, self._count = 0, count
         self._changed = asyncio.Event()
-        self._done, self._checked = 0, 0  # Bytes that are compressed, and their CRC-32.
+        self._done, self._checked = 0, 0  # Bytes compressed so far, and their CRC-32.
         self.has_begun = self.is_whole = self._is_over = self._is_closed = False
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of memory that it holds."""
+        """Return the bytes of memory that the body holds."""
         return self._made_bytes + (self.size if self._parts else 0)
 
     async def compress(self, running: ProcessConnection, number: int) -> None:
-        """Have all pieces compressed, or some where that is no longer possible."""
+        """Compress all pieces, or as many as possible."""
         coding = self._coding.decode()
         try:
             for pieces, size in _cut(self._parts, 0, PIECE_BYTES):
@@ -173,14 +173,14 @@ class CodedBody:
             logger.warning("a large answer goes on uncompressed: %s", type(error).__name__)
 
     def compressed(self) -> None:
-        """Note that no further piece is compressed."""
+        """Record that no further piece will be compressed."""
         self._is_over = True
         if self.is_whole:
             self._parts = self._kept = ()
         self._changed.set()
 
     async def pieces(self) -> AsyncIterator[tuple[bytes, bool]]:
-        """The body as the client gets it, and whether a piece is the last one. Ends early after close()."""
+        """Yield the pieces for the client, and whether a piece is the last. Ends early after close()."""
         while not self._is_closed:
             if self._made:
                 made = self._made.popleft()
@@ -206,7 +206,7 @@ class CodedBody:
             yield rest.piece(whole, at == self.size), at == self.size
 
     def close(self) -> None:
-        """Nobody needs its pieces any more: its place is free soon. A second call changes nothing."""
+        """Drop the pieces, which nobody needs any more, and free the place soon. Repeating it changes nothing."""
         self._is_closed = True
         if self.work is not None:
             self.work.cancel()
@@ -221,7 +221,7 @@ class CodedBody:
 
 
 def _cut(parts: Parts, start: int, size: int) -> Iterator[tuple[list[memoryview], int]]:
-    """The bytes from `start` on, about `size` at once, as views of at most _SENT_BYTES: nothing is copied."""
+    """Yield the bytes from `start` on, about `size` at once, as views of at most _SENT_BYTES, without copying."""
     found: list[memoryview] = []
     total = 0
     for part in parts:

@@ -25,10 +25,10 @@ from actors.gateway.calls.outcomes import Replies
 from actors.gateway.calls.refused_work import cost_of_call
 
 LARGE_BYTES = 16_384
-SLICE_BYTES = 2_048  # Of parameters: a transaction of 1.6 kB with 11 signatures takes 0.5 ms to verify.
+SLICE_BYTES = 2_048  # Bytes of parameters: a transaction of 1.6 kB with 11 signatures takes 0.5 ms to verify.
 WAITING_BYTES_MAX = 64 << 20
 NAME_WAITING_BYTES_MAX = 8 << 20  # 32 bodies of the largest size.
-FREE_SHARE = 8  # Of the free bytes, one sender may hold an eighth.
+FREE_SHARE = 8  # One sender may hold an eighth of the free bytes.
 TOO_MANY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many large requests wait here")
 
 _T = TypeVar("_T")
@@ -36,26 +36,26 @@ AnyCall = Call | BadCall | AdmittedCall
 
 
 class LargeRequests:
-    """Belongs to one event loop."""
+    """Used by one event loop."""
 
     def __init__(
         self, waiting_bytes_max: int = WAITING_BYTES_MAX, name_bytes_max: int = NAME_WAITING_BYTES_MAX
     ) -> None:
         self._waiting_bytes_max, self._name_bytes_max = waiting_bytes_max, name_bytes_max
-        self._bytes: Counter[bytes | str] = Counter()  # By name; of the request that is worked on too.
+        self._bytes: Counter[bytes | str] = Counter()  # By name; includes the request being processed.
         self._bytes_total = 0
         self._lines: OrderedDict[bytes | str, deque[asyncio.Future[None]]] = OrderedDict()  # The first name is next.
         self._is_working = False
 
     async def run(self, name: bytes | str, size: int, work: Callable[[], Awaitable[_T]]) -> _T | Refusal:
-        """Do this work when its turn comes. name: of the account or address that has caused it."""
+        """Do this work when its turn comes. name: of the account or address that caused it."""
         if not self._has_room(name, size):
             return TOO_MANY
         self._count(name, size)
         try:
             await self._wait_for_turn(name)
             try:
-                # Requests that are ready in this round of the loop line up, in place of being worked on in it.
+                # Requests that become ready in this round of the loop queue here, instead of running in it.
                 await asyncio.sleep(0)
                 return await work()
             finally:
@@ -82,7 +82,7 @@ class LargeRequests:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # The turn was given in the moment in which the request was cancelled.
+            if not turn.cancelled():  # The request may have been cancelled at the moment of its turn.
                 self._give_next_turn()
             raise
 
@@ -92,7 +92,7 @@ class LargeRequests:
             turn = line.popleft()
             if line:
                 self._lines[name] = line
-            if not turn.done():  # Else its request was cancelled.
+            if not turn.done():  # Otherwise its request was cancelled.
                 turn.set_result(None)
                 return
         self._is_working = False
@@ -100,7 +100,7 @@ class LargeRequests:
     async def admitted(
         self, name: Callable[[], bytes | str], calls: Sequence[AnyCall], plans: Mapping[str, Plan]
     ) -> list[AdmittedCall | BadCall] | Refusal:
-        """Admit or refuse each call, those of a large batch in a turn of their own. A call is admitted once."""
+        """Admit or refuse each call once; the calls of a large batch wait for their own turn."""
         size = sum(len(call.params) for call in calls if type(call) is Call)
         if size <= LARGE_BYTES:
             return [admitted(call, plans) for call in calls]

@@ -26,14 +26,14 @@ _Call = TypeVar("_Call", bound=Call | BadCall | AdmittedCall)
 
 
 class Limited(msgspec.Struct, Generic[_Found], frozen=True):
-    """proof: with which the calls are to be run; the nonce of the one before may be used."""
+    """proof: to run the calls with; the nonce of the original one may be used."""
 
     proof: Proof
     calls: _Found
 
 
 class LimitedCalls:
-    """Belongs to one replica."""
+    """Used by one replica."""
 
     def __init__(self, prices: AccountPrices, callers: ProvenCallers) -> None:
         self._prices, self._callers = prices, callers
@@ -41,7 +41,7 @@ class LimitedCalls:
     async def one(
         self, proof: Proof, call: _Call, client: Client | None, *limits: bytes | None
     ) -> Limited[_Call | BadCall] | Replies:
-        """The call, or its refusal by one of these limits. Replies: the credential is refused."""
+        """Return the call, or its refusal by a limit. Replies: the credential is refused."""
         found: Limited[_Call | BadCall] = Limited(proof, call)
         for limit in limits:
             limited = await self.within(found.proof, found.calls, limit, client)
@@ -53,7 +53,7 @@ class LimitedCalls:
     async def within(
         self, proof: Proof, calls: _Found, limit: bytes | None, client: Client | None
     ) -> Limited[_Found | BadCall] | Replies:
-        """As cost_limits.within_limit, of a call or a list of calls. Replies: the credential is refused."""
+        """As cost_limits.within_limit, for one call or a list of calls. Replies: the credential is refused."""
         if limit is None:
             return Limited(proof, calls)
         prices = self._prices
@@ -103,7 +103,7 @@ class LimitedCalls:
         return Limited(limited.proof, limited.calls)
 
     def _by(self, calls: Any, limit: bytes, name: str) -> Any:
-        """The calls, or refusals in their place, at the prices of this list."""
+        """Return the calls, or refusals in their place, at the prices of this list."""
         prices = self._prices
         if isinstance(calls, list):
             listed = [prices.by(call, name) if isinstance(call, AdmittedCall) else call for call in calls]

@@ -7,7 +7,7 @@ from actors.calls import REPLICA_ID_BYTES, lasting_prefix
 
 
 class OperationNames:
-    """replica_id: random bytes of this process."""
+    """Makes operation ids. replica_id: random bytes of this process."""
 
     def __init__(self, replica_id: bytes) -> None:
         assert len(replica_id) == REPLICA_ID_BYTES, len(replica_id)
@@ -16,11 +16,11 @@ class OperationNames:
         self._count = 0
 
     def take(self, count: int, lasting: bool = False) -> bytes:
-        """Take so many operations, and return the first one."""
+        """Take this many operations, and return the first one."""
         first = self._count
         self._count += count
         return (self._lasting_prefix if lasting else self._replica_id) + first.to_bytes(8, "big")
 
     def start_over(self, replica_id: bytes) -> None:
-        """Name operations by this replica id from now on: an owner has given up the one before."""
+        """Use this replica id from now on: an owner has given up the former one."""
         self._replica_id = replica_id

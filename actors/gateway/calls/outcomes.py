@@ -107,7 +107,7 @@ _COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability i
 
 
 def refusal_of(answer: NodeAnswer) -> Refusal | None:
-    """Return the refusal for the client where the node gave no answer; None where it gave one."""
+    """Return the refusal for the client if the node gave no answer; else None."""
     if isinstance(answer, RefusedAnswer):
         return answer.refusal
     return None if answer.answered else _NO_ANSWER[answer.kind]
@@ -176,17 +176,17 @@ class Replies(msgspec.Struct):
     refusal: Refusal | None
     figures: Figures | None
     credits_remaining: int | None = None
-    payer: ProvenProof | None = None  # The account or named key that was proven, as far as its owner told.
-    repeated: bool = False  # The answer was kept from an earlier request (calls/idempotent.py).
+    payer: ProvenProof | None = None  # The confirmed account or named key, where its owner told it.
+    repeated: bool = False  # The answer was stored by an earlier request (calls/idempotent.py).
 
     def first_refusal(self) -> Refusal:
-        """Of replies that begin with one."""
+        """Return the refusal of the first reply, which is one."""
         refusal = self.items[0].refusal
         assert refusal is not None
         return refusal
 
     def errs(self) -> list[Err]:
-        """The refusal of the whole request, or those of its calls."""
+        """Return the refusal of the whole request, or those of its calls."""
         if self.refusal is not None:
             return [self.refusal.err]
         return [item.refusal.err for item in self.items if item.refusal is not None]
@@ -204,7 +204,7 @@ def whole(held: HoldReply) -> Replies:
 
 
 def payer_of(held: HoldReply) -> ProvenProof | None:
-    """Who pays, where the owner has confirmed the credential; else it tells no figures."""
+    """Return the payer, if the owner confirmed the credential; otherwise the reply has no figures."""
     return None if held.figures is None else held.payer
 
 
@@ -217,7 +217,7 @@ def not_held(verdict: str, ceiling: int, credits_remaining: int) -> Refusal:
 
 
 def one_not_held(admitted: AdmittedCall, held: HoldReply) -> Replies:
-    """The reply to a single call that its owner refused to hold."""
+    """Make the reply to a single call that its owner refused to hold."""
     assert held.figures is not None
     verdict, remaining = held.verdicts[0], held.figures.credits_remaining
     assert verdict is not None
@@ -234,7 +234,7 @@ def settle_of(
     evidence: str = "",
     view: AccountView | None = None,
 ) -> SettleRequest:
-    """The end of a call's hold by the judgement of its answer. view: of the account, where the read is monotonic."""
+    """Make the end of a call's hold by its judgement. view: of the account, for a monotonic read."""
     return SettleRequest(
         *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at),
         evidence if ending.charged else "",
@@ -279,15 +279,15 @@ def settled_reply(
 
 
 def not_recorded(raw_id: bytes, credits_remaining: int | None = None, told: int = 0) -> Reply:
-    """The reply to an answered call whose charge is not in the ledger, as far as anybody knows."""
+    """Make the reply to an answered call whose charge is not known to be in the ledger."""
     return Reply(raw_id, None, _NOT_RECORDED, credits_remaining, told=told)
 
 
 def must_be_voided(settle: SettleRequest, settled: SettleReply | None) -> bool:
-    """Whether an operation must be made to cost nothing, because its answer does not leave or nobody knows its end."""
+    """Return whether an operation must be voided, because its answer does not leave or its end is unknown."""
     return settled is None or (settle.charged > 0 and not settled.ok)
 
 
 def ended(raw_id: bytes, end: NodeAnswer | Refusal) -> Reply:
-    """The reply to a call that ended for free, before anything was held."""
+    """Make the reply to a call that ended for free, before any hold."""
     return Reply(raw_id, None, end) if isinstance(end, Refusal) else Reply(raw_id, end, None)

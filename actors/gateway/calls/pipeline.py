@@ -106,7 +106,7 @@ class Pipeline:
         return self.notes.noted(done, (end,), began)
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
-        """Refuse one call, and count it. cost: of the work on it (calls/refused_work.py). As `single` does."""
+        """Refuse one call, and count it. cost: of the work on it (calls/refused_work.py). Returns as `single` does."""
         work = self.limited(proof, client, 1, lambda: self._refuse(proof, [Reply(call.id, None, call.refusal)]))
         done = await self.notes.noting(work, (call,))
         return self.counted(proof, client, done, (BadCall(call.id, call.refusal, max(cost, call.cost)),))
@@ -114,7 +114,7 @@ class Pipeline:
     async def _priced_anew(
         self, proof: Proof, call: AdmittedCall, held: HoldReply, client: Client | None, holds: int
     ) -> Replies:
-        """Run a call by the list that its account's owner has told: nothing was held or charged by another one."""
+        """Run a call by the price list that its account's owner told: no other one was held or charged."""
         made = self.prices.anew(proof, (call,), held)
         if isinstance(made, Refusal):
             reply = Reply(call.id, None, made)
@@ -162,7 +162,7 @@ class Pipeline:
         return self.notes.noted(self.counted(proof, client, done, ends), ends, began)
 
     async def confirm(self, proof: Proof, client: Client | None) -> Proof | Replies:
-        """Have the owner confirm a credential that is new here, before a large request is read. Replies: a refusal."""
+        """Have the owner confirm an unknown credential before a large request is read. Replies: a refusal."""
         if self._limits.knows(proof):
             return proof
         done = await self.limited(proof, client, 1, lambda: self._refuse(proof, []))
@@ -177,7 +177,7 @@ class Pipeline:
     async def limited(
         self, proof: Proof, client: Client | None, count: int, work: Callable[[], Awaitable[Replies]]
     ) -> Replies:
-        """Run work on so many calls, unless too many are in flight here; those of strangers within their own share."""
+        """Run work on this many calls, unless too many are in flight here; strangers have a share of their own."""
         if not self._limits.knows(proof):
             place = await self._unproven.enter(proof, client, count)
             if place is None:
@@ -201,15 +201,15 @@ class Pipeline:
             self._in_flight -= count
 
     def take_operation(self) -> bytes:
-        """An operation of this process, for a hold that holds nothing."""
+        """Return an operation of this process, for a request that holds nothing."""
         return self._take_operations(1)
 
     def take_lasting_operation(self) -> bytes:
-        """An operation that outlives this process: no owner ends it because this process ended."""
+        """Return an operation that outlives this process: no owner ends it when this process ends."""
         return self._take_operations(1, lasting=True)
 
     def undelivered(self, replies: Sequence[Reply], client: Client | None) -> None:
-        """Settle the charges of answers that a door could not give, because their request was cancelled."""
+        """Settle the charges of answers that were not sent, because their request was cancelled."""
         self._cancelled.answers([one.charge for one in replies if one.charge is not None], client)
 
     async def drain(self) -> None:
@@ -219,7 +219,7 @@ class Pipeline:
     async def held_one(
         self, operation: bytes, payer: ProvenProof, call: AdmittedCall
     ) -> tuple[AdmittedCall, HoldReply]:
-        """Hold one call that has an operation already; with it, the call at the price that is held."""
+        """Hold one call that has an operation already; returns the call at the held price too."""
         return await self.prices.held_one(self._accounts, operation, payer, call)
 
     # --- the steps
@@ -264,7 +264,7 @@ class Pipeline:
         return done
 
     def counted(self, proof: Proof, client: Client | None, done: Replies, work: Sequence[AnyCall] = ()) -> Replies:
-        """Count the refusals of these replies against the caller, and give the replies back. work: the calls."""
+        """Count the refusals of these replies against the caller, and return the replies. work: the calls."""
         errs = done.errs()
         if errs:
             cost = cost_of_work(work, done)
@@ -272,12 +272,12 @@ class Pipeline:
         return done
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:
-        """Refuse a request without a hold. Its credential has to be good, and the answer carries the figures."""
+        """Refuse a request without a hold. Its credential must be valid, and the answer carries the figures."""
         try:
             held = await self._accounts.hold(HoldRequest(self._take_operations(1), proof, ()))
         except OwnerUnavailable:
             return Replies(refused, None, None)
-        # A free refusal gives nothing away, so it does not need the owner.
+        # A free refusal reveals nothing, so it does not need the owner.
         if held.refusal is not None and held.refusal != _OWNER_GONE.err.name:
             return whole(held)
         figures = held.figures
@@ -354,7 +354,7 @@ class Pipeline:
             raise
         if held.refusal is not None:
             return whole(held)
-        # Of the owner's figures, tell the newest.
+        # Report the newest of the owner's figures.
         message, newest = max(figures, key=lambda pair: pair[0])
         left = newest.credits_remaining
         ends = [

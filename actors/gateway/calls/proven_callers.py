@@ -52,7 +52,7 @@ class ProvenCallers:
         return self.refused(call, not_held(verdict, call.plan.ceiling, left), counted, client)
 
     def refused(self, call: AdmittedCall, refusal: Refusal, held: HoldReply, client: Client | None) -> Replies:
-        """The refusal of a call whose caller is proven, counted."""
+        """Count and return the refusal of a call whose caller is confirmed."""
         assert held.figures is not None
         replies = Replies((Reply(call.id, None, refusal),), None, held.figures, held.figures.credits_remaining)
         return self._pipeline.counted(held.payer, client, replies, (call,))

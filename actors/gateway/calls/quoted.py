@@ -39,17 +39,17 @@ from actors.gateway.calls.outcomes import Reply
 from actors.upstream.account_view import AccountView, under
 from actors.upstream.replies import NodeAnswer, QuotedAnswer, QuoteHandler
 
-QUOTES_AT_ONCE_MAX = 64  # Of one account; as many as it may have calls in flight by default.
+QUOTES_AT_ONCE_MAX = 64  # Quotes of one account; as many as it may have calls in flight by default.
 _OF_KEY_AT_ONCE_MAX = QUOTES_AT_ONCE_MAX // 2
 QUOTES_PER_BATCH = 16
-_PAYERS_MAX = 20_000  # With quotes in one second; beyond, new ones wait for the next second.
+_PAYERS_MAX = 20_000  # Payers with quotes in one second; beyond this number, new ones wait for the next second.
 
-# A call with its price and its answer; or the free end of one.
+# A call with its price and answer, or the free end of a call.
 QuotedEnd = AdmittedCall | NodeAnswer | Refusal
 
 
 class QuotedCalls:
-    """handlers: by method. take_operations: names so many operations, and returns the first one."""
+    """handlers: by method. take_operations: takes this many operations, and returns the first one."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class QuotedCalls:
         self._take_operations, self._prices = take_operations, prices
         self._second = 0
         self._in_second: dict[ProvenProof, int] = {}
-        self._at_once: Counter[ProvenProof | bytes] = Counter()  # Of each payer; of all named keys of an account.
+        self._at_once: Counter[ProvenProof | bytes] = Counter()  # By payer; and by account, for all its named keys.
 
     async def price(self, proof: Proof, verdicts: Sequence[QuotedEnd]) -> tuple[HoldReply, Sequence[QuotedEnd]]:
         """Prove the credential, then answer and price the quoted calls of one payer, at the same time.
@@ -127,16 +127,16 @@ class QuotedCalls:
         return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
 
     async def count_unpaid_of(self, proven: Proof, calls: Sequence[AdmittedCall], items: Sequence[Reply]) -> None:
-        """Count the calls that were answered and priced, and then refused for the lack of credits."""
+        """Count the calls that were answered and priced, and then refused for lack of credits."""
         pairs = zip(calls, items, strict=True)
         unpaid = [call.plan.method for call, item in pairs if is_unpaid_quote(call, item.refusal)]
         if unpaid and isinstance(proven, ProvenProof):
             await self.count_unpaid(proven, unpaid)
 
     async def count_unpaid(self, payer: ProvenProof, methods: Sequence[str]) -> Figures | None:
-        """Take a rate unit for each quote that nobody pays for, and return the figures of after it."""
+        """Take a rate unit for each unpaid quote, and return the figures afterwards."""
         items = tuple(HoldItem(method, 0) for method in methods)
-        with contextlib.suppress(OwnerUnavailable):  # An owner that is away admits no other quote either.
+        with contextlib.suppress(OwnerUnavailable):  # An unavailable owner admits no other quote either.
             counted = await self._accounts.hold(HoldRequest(self._take_operations(len(items)), payer, items))
             return counted.figures
         return None
@@ -163,24 +163,24 @@ class QuotedCalls:
 
 
 def _at_once_of(payer: ProvenProof) -> Sequence[tuple[ProvenProof | bytes, int]]:
-    """The names under which quotes of this payer count, with the most at once of each."""
+    """Return the names under which this payer's quotes count, with the most at once of each."""
     if not payer.key:
         return [(payer, QUOTES_AT_ONCE_MAX)]
     return [(payer, _OF_KEY_AT_ONCE_MAX), (payer.pubkey, QUOTES_AT_ONCE_MAX)]
 
 
 def is_quoted(end: QuotedEnd) -> TypeGuard[AdmittedCall]:
-    """Whether this call waits for its price."""
+    """Return whether this call waits for its price."""
     return isinstance(end, AdmittedCall) and end.plan.quoted
 
 
 def judged_item(call: AdmittedCall) -> HoldItem:
-    """The item of a hold by which the owner judges a call without a price."""
+    """Return the item of a hold with which the owner judges a call without a price."""
     return HoldItem(call.plan.method, 0, takes_unit=False)
 
 
 def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
-    """Whether this call was answered and priced, and then refused for the lack of credits."""
+    """Return whether this call was answered and priced, and then refused for lack of credits."""
     lacks = (Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED)
     return call.answer is not None and refusal is not None and refusal.err in lacks
 

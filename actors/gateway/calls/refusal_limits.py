@@ -52,7 +52,7 @@ _DISPROVED = frozenset((Err.AUTH_FAILED, Err.NONCE_REUSED, Err.PAYMENT_REQUIRED)
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """For a caller over its limit until figures.rate_reset. credits_remaining: None where the account is not known."""
+    """For a caller over its limit until figures.rate_reset. credits_remaining: None: the account is unknown."""
 
     figures: Figures
     credits_remaining: int | None
@@ -69,17 +69,17 @@ class RefusalLimits:
         self._per_account, self._per_address, self._address_of = per_account, per_address, address_of
         self.waiting: dict[
             bytes | str, Wait
-        ] = {}  # Who is over its limit; read on every call, and nearly always empty.
+        ] = {}  # Callers over their limit; read on every call, and nearly always empty.
         self._totals: dict[bytes | str, int] = {}
         self._second = 0
         # Credentials that owners have confirmed. True: an account's own API key; False: a named key; None: another kind
         # of credential, or the owner has not told.
         self._confirmed: dict[bytes, bool | None] = {}
         self._confirmed_before: dict[bytes, bool | None] = {}
-        self.on_confirmed: Callable[[bytes], None] | None = None  # Told each credential that owners confirm.
+        self.on_confirmed: Callable[[bytes], None] | None = None  # Called with each credential that owners confirm.
 
     def wait(self, proof: Proof | None, client: Client | None, now: int) -> Wait | None:
-        """The wait of a caller that is over its limit, else None. proof: None where it has shown no credential."""
+        """Return the wait of a caller over its limit, else None. proof: None: it presented no credential."""
         self._turn(now)
         if not self.waiting:
             return None
@@ -94,7 +94,7 @@ class RefusalLimits:
         return None if client is None else self.waiting.get(self._address_of(client))
 
     def knows(self, proof: Proof) -> bool:
-        """Whether the account's owner has confirmed this credential to this replica. On the path of every call."""
+        """Return whether the account's owner has confirmed this credential to this replica. Called for every call."""
         credential = proof.key_hash if type(proof) is KeyProof else credential_of(proof)
         return credential in self._confirmed or self._is_confirmed(credential) or type(proof) is ProvenProof
 
@@ -104,11 +104,11 @@ class RefusalLimits:
         return self._confirmed.get(key_hash) or self._confirmed_before.get(key_hash) or False
 
     def is_named(self, key_hash: bytes) -> bool:
-        """Whether the account's owner has told this replica the number of this named key."""
+        """Return whether the account's owner told this replica that this hash is a named key's."""
         return self._confirmed.get(key_hash) is False or self._confirmed_before.get(key_hash) is False
 
     def address_of(self, client: Client | None) -> str:
-        """The name under which a client's address counts."""
+        """Return the name under which a client's address counts."""
         return UNKNOWN if client is None else self._address_of(client)
 
     def name_of(self, proof: Proof, client: Client | None) -> bytes | str:
@@ -174,7 +174,7 @@ class RefusalLimits:
             self._confirmed.pop(credential, None)
             self._confirmed_before.pop(credential, None)
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
-                # The wallet has no account and has proven its key, so it can be counted by itself.
+                # The wallet has no account but has proven its key, so it is counted by itself.
                 self._add(routing_of(proof), amount, self._per_account, self._strangers_wait(self._per_account))
         self._count_address(client, amount)
 
@@ -194,7 +194,7 @@ class RefusalLimits:
             self.waiting[name] = wait
 
     def _turn(self, now: int) -> None:
-        """Begin a new window in every other second, even in an earlier one: a clock set back must lock nobody out."""
+        """Begin a new window in every other second, even an earlier one: a clock set back must lock nobody out."""
         if now != self._second:
             self._second = now
             self._totals.clear()
@@ -212,7 +212,7 @@ class RefusalLimits:
 
 
 def credential_of(proof: Proof) -> bytes:
-    """A name for the credential that nobody without it can make."""
+    """Return a name for the credential that nobody can make without it."""
     if isinstance(proof, KeyProof):
         return proof.key_hash
     return proof.token_hash if isinstance(proof, SessionProof) else proof.pubkey

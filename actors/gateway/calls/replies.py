@@ -20,7 +20,7 @@ from actors.gateway.calls.requests import RefusedCaller, Request
 from actors.http_server.responses import HttpResponse
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
-_PARSE_ERROR_CODE = -32700  # JSON-RPC's own, for messages of a WebSocket.
+_PARSE_ERROR_CODE = -32700  # Defined by JSON-RPC, for messages of a WebSocket.
 _METHOD_NOT_FOUND_CODE = -32601
 _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
 _LIMITS = (Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED)
@@ -56,7 +56,7 @@ class Response(HttpResponse):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Of one path. deposit: the fields of error.data; the others are empty where x402 is not configured."""
+    """Payment terms of one path. deposit: fields of error.data; the others are empty if x402 is not configured."""
 
     deposit: dict[str, str]
     v2: dict[str, Any]
@@ -68,7 +68,7 @@ class Terms:
         return Terms(self.deposit, {}, [], b"")
 
     def with_extension(self, name: str, extension: dict[str, Any]) -> "Terms":
-        """The same offer with what clients may do in place of paying; the plainer dialect knows no extensions."""
+        """Return the offer with an alternative to payment; the older x402 version has no extensions."""
         v2 = {**self.v2, "extensions": {name: extension}}
         return Terms(self.deposit, v2, self.v1_accepts, base64.b64encode(orjson.dumps(v2)))
 
@@ -82,14 +82,14 @@ class PathTerms(Protocol):
 
 
 class ErrorReplies:
-    """Makes the answers to refused requests, with the payment terms of their path where they have to pay."""
+    """Makes the answers to refused requests, with the payment terms of their path where they must pay."""
 
     def __init__(self, terms: PathTerms, now: Callable[[], int]) -> None:
         self._terms, self._now = terms, now
         self.deposit = terms.deposit
 
     def reply(self, refusal: Refusal, request: Request, raw_id: bytes | None = None) -> Response:
-        """The answer to a request that is refused whole. raw_id: of its single JSON-RPC call; None: it has none."""
+        """Make the answer to a wholly refused request. raw_id: of its single JSON-RPC call; None: it has none."""
         terms = self._terms.of(request.path, self._now()) if refusal.err.row.http == 402 else None
         more = refusal if isinstance(refusal, RefusedCaller) else RefusedCaller(refusal.err)
         if terms is not None and not more.offers_payment:
@@ -103,7 +103,7 @@ class ErrorReplies:
 
 
 def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None) -> Response:
-    """The answer to a single JSON-RPC call that was refused. terms: of the path, for a 402."""
+    """Make the answer to a refused single JSON-RPC call. terms: of the path, for a 402."""
     if code_of(refusal) is None:
         return plain(refusal, request_id, terms)
     row = _row(refusal)
@@ -117,7 +117,7 @@ def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None
 
 
 def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: int | None = None) -> Response:
-    """A plain HTTP error. terms: of the path, for a 402. http: where the table's status is not right for this one."""
+    """Make a plain HTTP error. terms: of the path, for a 402. http: a status that replaces the table's."""
     row = _row(refusal)
     hint = refusal.hint or row.hint
     message = refusal.message + (f" ({hint})" if hint and not refusal.detail else "")
@@ -135,12 +135,12 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
 
 
 def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Mapping[str, Any]) -> bytes:
-    """The whole JSON-RPC error response. terms: fields of error.data where the caller has to pay."""
+    """Make the whole JSON-RPC error response. terms: fields of error.data if the caller must pay."""
     return b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error_value(refusal, request_id, terms)), raw_id)
 
 
 def error_value(refusal: Refusal, request_id: str, terms: Mapping[str, Any]) -> dict[str, Any]:
-    """The error object alone."""
+    """Make the error object alone."""
     row = _row(refusal)
     data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
     if hint := refusal.hint or row.hint:
@@ -155,7 +155,7 @@ def error_value(refusal: Refusal, request_id: str, terms: Mapping[str, Any]) -> 
 
 
 def _lack(refusal: Refusal) -> dict[str, int]:
-    """The price of a call and the credits that are there for it, so that a client knows how much to deposit."""
+    """Return the price of a call and the available credits, so that a client knows how much to deposit."""
     if refusal.credits is None:
         return {}
     required, available = refusal.credits
@@ -170,31 +170,31 @@ def _row(refusal: Refusal) -> ErrorRow:
 
 
 def parse_error(refusal: Refusal, request_id: str) -> bytes:
-    """The JSON-RPC error response to a message of a WebSocket that is no JSON. Over HTTP it is a plain HTTP 400."""
+    """Make the JSON-RPC error response to a malformed WebSocket message. Over HTTP it is a plain HTTP 400."""
     error = error_value(refusal, request_id, {}) | {"code": _PARSE_ERROR_CODE}
     return b'{"jsonrpc":"2.0","error":%b,"id":null}' % orjson.dumps(error)
 
 
 def code_of(refusal: Refusal) -> int | None:
-    """The JSON-RPC code of the error table, except for the one denied method that has two rows in the interface."""
+    """Return the JSON-RPC code of the error table, except for the denied method that has two rows in the interface."""
     return _METHOD_NOT_FOUND_CODE if refusal == admission.FORBIDDEN else refusal.err.row.code
 
 
 def retry_after_of(refusals: Sequence[Refusal | None]) -> HeaderList:
-    """Retry-After of a batch with these refusals: where all its calls were refused for their rate; else no header."""
+    """Return Retry-After for a batch, if all its calls were refused for their rate; else no header."""
     late = [_row(refusal).retry_seconds or 1 for refusal in refusals if refusal is not None and refusal.err in _LIMITS]
     return [headers.retry_after(max(late))] if late and len(late) == len(refusals) else []
 
 
 def closing(refusal: Refusal, request_id: str, http: int | None = None) -> Response:
-    """The answer to a request of which not everything is read; its connection is closed."""
+    """Make the answer to a request that is not read completely; its connection is closed."""
     response = plain(refusal, request_id, http=http)
     response.headers.append(headers.CLOSE)
     return response
 
 
 def wrong_method(serves: Collection[str], request_id: str) -> Response:
-    """The answer to another method than those of its path. RFC 9110, "405 Method Not Allowed": with those there are."""
+    """Make the 405 answer for a method that the path does not serve, with the methods that it serves (RFC 9110)."""
     allowed = sorted({*serves, "OPTIONS", *(("HEAD",) if "GET" in serves else ())})
     response = plain(Refusal(Err.WRONG_HTTP_METHOD, f"it answers to {', '.join(serves)}"), request_id)
     response.headers.append((b"allow", ", ".join(allowed).encode()))
@@ -202,7 +202,7 @@ def wrong_method(serves: Collection[str], request_id: str) -> Response:
 
 
 def internal(request_id: str) -> Response:
-    """The answer when this service has a fault of its own. The log has the rest under the same request id."""
+    """Make the answer for a fault of this service. The log has details under the same request id."""
     response = plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
     response.is_free = False  # After a fault, this replica does not know whether something was charged.
     return response
@@ -221,5 +221,5 @@ def _headers(row: ErrorRow, terms: Terms | None) -> HeaderList:
 
 
 def _says_when(row: ErrorRow) -> bool:
-    """Whether the answer says when to ask again: by its status, and in no answer of HTTP 200."""
+    """Return whether the answer says when to retry: by its status, and never with HTTP 200."""
     return row.http in (404, 409, 429, 502, 503, 504) and row.retry_seconds is not None

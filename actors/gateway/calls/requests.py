@@ -43,19 +43,19 @@ _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more th
 
 
 class Client(Protocol):
-    """The other end of the connection that a request came over, as the server sees it while it works on the request."""
+    """The client's end of the connection of a request, as the server sees it while the request runs."""
 
     @property
     def headers(self) -> HeaderList: ...
 
     @property
     def peer(self) -> str | None:
-        """The address of the connection's other end; None where it has none."""
+        """Return the address of the connection's other end, or None."""
         ...
 
     @property
     def disconnected(self) -> bool:
-        """Whether the client has closed its connection. False while this server itself gives the request up."""
+        """Return whether the client has closed its connection. False while this server itself gives the request up."""
         ...
 
 
@@ -77,7 +77,7 @@ class Request(msgspec.Struct, gc=False):
     X-Max-Credits and X-Consistency, unchecked; None: it has none."""
 
     method: str
-    path: bytes  # Exactly as the client sent it, without the query; paths are compared as bytes and never decoded.
+    path: bytes  # The client's exact bytes without the query; paths are compared as bytes and never decoded.
     query: bytes
     headers: HeaderList
     body: bytes
@@ -119,7 +119,7 @@ class RefusedCaller(Refusal):
 
 
 class ClientLeftError(Exception):
-    """The client closed the connection before its request was whole: there is nobody to answer."""
+    """The client closed the connection before its request was complete, so there is nobody to answer."""
 
 
 def raw_path(scope: Scope) -> bytes:
@@ -129,19 +129,19 @@ def raw_path(scope: Scope) -> bytes:
 
 
 class HeaderFacts(msgspec.Struct):
-    """The findings of one pass over the headers. serve_id: X-Request-Id, which is used only from a trusted layer."""
+    """Result of one pass over the headers. serve_id: X-Request-Id, used only from a trusted layer."""
 
-    browser: bool = False  # It sent an Origin.
-    fault: Refusal | None = None  # Of the body's framing.
+    browser: bool = False  # True: it has an Origin header.
+    fault: Refusal | None = None  # Fault in the body's framing.
     serve_id: bytes = b""
-    pays: bool = False  # It came with an x402 payment, of either version.
-    key: bytes | None = None  # Its Idempotency-Key. One that came twice is empty, so it is not valid.
-    max_credits: bytes | None = None  # Its X-Max-Credits, as key.
-    consistency: bytes | None = None  # Its X-Consistency, as key.
+    pays: bool = False  # True: it has an x402 payment, of either version.
+    key: bytes | None = None  # Its Idempotency-Key. A repeated header is empty, thus invalid.
+    max_credits: bytes | None = None  # Its X-Max-Credits, likewise.
+    consistency: bytes | None = None  # Its X-Consistency, likewise.
 
 
 def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
-    """Read the headers in one pass, on every call."""
+    """Read the headers in one pass, for every call."""
     lengths = 0
     chunked = compressed = False
     facts = HeaderFacts()
@@ -173,7 +173,7 @@ def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
 
 
 async def read_body(receive: Receive, bytes_max: int) -> bytes | Refusal:
-    """The whole body; reading stops as soon as it is longer than bytes_max. Raises ClientLeftError."""
+    """Read the whole body; stop as soon as it is longer than bytes_max. Raises ClientLeftError."""
     message = await receive()
     body: bytes = message.get("body", b"")
     if message["type"] == "http.disconnect":
@@ -204,17 +204,17 @@ def origin_of(headers: HeaderList) -> str | None:
 
 
 def peer_of(scope: Scope) -> str | None:
-    """The address of the peer that sent this request."""
+    """Return the address of the peer that sent this request."""
     return scope["client"][0] if scope.get("client") else None
 
 
 def carries_credentials(request: Request) -> bool:
-    """Whether the request carries a credential, a payment or a sign-in, good or not."""
+    """Return whether the request carries a credential, a payment or a sign-in, valid or not."""
     return any(name in CREDENTIALS for name, _ in request.headers) or bool(url_keys(request.query))
 
 
 async def answer_other(scope: Scope, receive: Receive, send: Send) -> None:
-    """Take part in ASGI's life cycle, and refuse WebSockets."""
+    """Handle ASGI's life cycle, and refuse WebSockets."""
     if scope["type"] == "lifespan":
         await receive()
         await send({"type": "lifespan.startup.complete"})

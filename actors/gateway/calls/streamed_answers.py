@@ -15,15 +15,15 @@ from actors.gateway.calls.requests import AsgiClient, ClientLeftError, Send
 
 logger = logging.getLogger(__name__)
 
-STREAMS_MAX = 2_000  # Of one replica: each holds a socket and a task, and must leave room for calls.
+STREAMS_MAX = 2_000  # Streams of one replica: each holds a socket and a task, and must leave room for calls.
 
 
 class StreamedAnswers:
-    """The streamed answers that are under way in this process."""
+    """The running streamed answers of this process."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: set[asyncio.Task[None]] = set()  # Of them, those that end because this process leaves.
+        self._told: set[asyncio.Task[None]] = set()  # Streams that end because this process leaves.
         self._closing = False
 
     @property
@@ -46,7 +46,7 @@ class StreamedAnswers:
             if not self._closing:
                 raise
             task.uncancel()
-        except Exception:  # The answer has begun, so all that is left is to break it off.
+        except Exception:  # The answer has begun, so the only remedy is to break it off.
             logger.exception("request %s: its answer is broken off", response.id)
         finally:
             self._tasks.discard(task)
@@ -54,7 +54,7 @@ class StreamedAnswers:
             await stream.aclose()
 
     async def _until_told(self, task: asyncio.Task[None], pieces: Awaitable[None]) -> None:
-        """Send the pieces, or stop between two of them: the answer then ends as if the generator had."""
+        """Send the pieces, or stop between two: the answer then ends as if the generator had ended."""
         try:
             await pieces
         except asyncio.CancelledError:

@@ -13,8 +13,8 @@ from typing import Protocol
 from actors.gateway.calls.compressing_worker import GZIP_WINDOW, ZstdPieces
 
 _STORED = 0  # The level of zlib that does not compress.
-_HEAD_BYTES = 4 << 10  # So much is compressed here where nothing else was: a few microseconds, for the head.
-_BLOCK_BYTES_MAX = 128 << 10  # Of zstd; less in a window that is smaller, which no level has for a large body.
+_HEAD_BYTES = 4 << 10  # Bytes compressed here if nothing was compressed before: a few microseconds, for the header.
+_BLOCK_BYTES_MAX = 128 << 10  # Limit of zstd; smaller windows have less, but no level uses one for a large body.
 
 
 class Rest(Protocol):
@@ -39,7 +39,7 @@ class _GzipRest:
     def piece(self, data: memoryview, is_last: bool) -> bytes:
         made = self._coder.compress(data) + self._coder.flush(zlib.Z_FINISH if is_last else zlib.Z_SYNC_FLUSH)
         if not self._has_head:
-            return made  # With a head, the library adds the end, too.
+            return made  # With the header, the library also adds the end.
         self._size += len(data)
         self._checked = zlib.crc32(data, self._checked)
         return made + struct.pack("<II", self._checked, self._size & 0xFFFFFFFF) if is_last else made

@@ -26,18 +26,18 @@ SHARE = 8  # Strangers get an eighth of the calls in flight, and an address a qu
 ADDRESS_SHARE = 4
 WAITING_MAX = 8_192
 ADDRESS_WAITING_MAX = 2_048
-_PER_ROUND = 8  # To ask an owner about a credential, and to refuse the request, takes 0.2 ms.
-_LOOKS_MAX = 32  # Addresses that are looked at when a place becomes free: few can have all their places.
+_PER_ROUND = 8  # Asking an owner about a credential, and refusing the request, takes 0.2 ms.
+_LOOKS_MAX = 32  # Addresses examined when a place becomes free: few can have used all their places.
 
 
 class StrangersPlace:
-    """The place of one request's calls, given back at the end of its `with` at the latest."""
+    """The place of one request's calls, given back at the latest at the end of its `with`."""
 
     __slots__ = ("_calls", "address", "count", "credential", "ready")
 
     def __init__(self, calls: "UnprovenCalls", address: str, credential: bytes, count: int) -> None:
         self._calls, self.address, self.credential, self.count = calls, address, credential, count
-        self.ready: asyncio.Future[None] | None = None  # While it waits.
+        self.ready: asyncio.Future[None] | None = None  # Set while it waits.
 
     def __enter__(self) -> None: ...
 
@@ -46,21 +46,21 @@ class StrangersPlace:
 
 
 class UnprovenCalls:
-    """calls_max: of all strangers at the same time. A request with more calls than a share has it alone."""
+    """calls_max: of all strangers at once. A request with more calls than a share has it alone."""
 
     def __init__(self, calls_max: int, limits: RefusalLimits) -> None:
         self._calls_max, self._address_max = max(1, calls_max), max(1, calls_max // ADDRESS_SHARE)
         self._limits, self._starts = limits, StartLine(_PER_ROUND)
         self._total = 0
         self._by_address: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[StrangersPlace]] = OrderedDict()  # By address; their turns go round.
+        self._waiting: OrderedDict[str, deque[StrangersPlace]] = OrderedDict()  # By address; addresses take turns.
         self._waiting_total = 0
         self._waiting_by_address: Counter[str] = Counter()
         self._inside: dict[bytes, set[StrangersPlace]] = {}  # By credential.
         limits.on_confirmed = self._confirmed
 
     async def enter(self, proof: Proof, client: Client | None, count: int) -> StrangersPlace | None:
-        """Wait for a place for so many calls. None: too many wait already."""
+        """Wait for a place for this many calls. None: too many wait already."""
         place = StrangersPlace(self, self._limits.address_of(client), credential_of(proof), count)
         if not await self._starts.enter(place.address):
             return None
@@ -131,7 +131,7 @@ class UnprovenCalls:
                 self._waiting[address] = line
 
     def _confirmed(self, credential: bytes) -> None:
-        """The owner accepted this credential: its calls are a customer's from now on."""
+        """The owner accepted this credential: its calls count as a customer's from now on."""
         for place in tuple(self._inside.get(credential, ())):
             self.leave(place)
 

@@ -62,7 +62,7 @@ class BulkDoor:
         pays = request.pays and self._authenticator.takes_payments
         if pays and isinstance(
             one_within_limit(_admit(request, row), request.max_credits), AdmittedCall
-        ):  # Else the list costs nothing.
+        ):  # Otherwise the list costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
             caller = self._authenticator.authenticate(request)
@@ -99,7 +99,7 @@ class BulkDoor:
 
 
 def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
-    """A list that is refused for free is a bad call, as it proves its credential all the same."""
+    """Admit the list; one refused for free becomes a bad call, so that it proves its credential all the same."""
     admitted = admit(request.body, row)
     if isinstance(admitted, Refusal):
         cost = cost_of(body_bytes=len(request.body), brackets=jsonrpc.brackets_of(request.body))
@@ -113,7 +113,7 @@ def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
 
 
 def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
-    """INVALID_REQUEST with the index of the first bad entry, or what the pipeline needs to hold, ask and settle."""
+    """Check the list. INVALID_REQUEST: with the index of the first bad entry."""
     asked = _asked(body, row)
     if isinstance(asked, Refusal):
         return asked
@@ -124,14 +124,14 @@ def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
 
 
 def _asked(body: bytes, row: BulkRow) -> BulkQuestion | Refusal:
-    """The list without repetitions, each entry where it occurs first, and the commitment."""
+    """Return the list without repetitions, each entry where it occurs first, and the commitment."""
     if jsonrpc.is_intricate(body):
         return jsonrpc.INTRICATE
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         return _refused("the body is not valid JSON in UTF-8")
-    # No other names: an ignored option would be charged for, and a second list would be ambiguous.
+    # Other names are refused: an ignored option would be charged, and a second list would be ambiguous.
     if (
         type(value) is not dict
         or not value.keys() <= {row.items, "commitment"}

@@ -33,7 +33,7 @@ TOKEN_METADATA = "x-token"  # noqa: S105 - the name of the header, not a token.
 HEALTH_SERVICE = "grpc.health.v1.Health"
 _HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 _NOT_HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
-_REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default.
+_REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Default of Yellowstone.
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "x-token is neither an API key nor a session token")
 _SENT_TWICE = Refusal(Err.AUTH_FAILED, "a credential was sent twice", hint="send one alone, as metadata x-token")
 _BAD_REQUEST = Refusal(Err.INVALID_PARAMS)
@@ -51,12 +51,12 @@ _TOO_LARGE = (grpc_status.RESOURCE_EXHAUSTED, f"the request is larger than {_REQ
 Context = Any  # grpc.aio.ServicerContext, of bytes in both directions.
 
 
-# Told of a bad request: the account's proof, its figures, the bytes and the filters of the request.
+# Called for a bad request with the account's proof, its figures, the bytes and the filters of the request.
 CountBad = Callable[[Proof, Figures, int, int], None]
 
 
 class GeyserPort(Protocol):
-    """The service behind the door; launch hands it over."""
+    """The service behind the door, passed in by launch."""
 
     @property
     def is_up(self) -> bool: ...
@@ -75,7 +75,7 @@ class GeyserPort(Protocol):
 
 
 class GrpcDoor:
-    """instructions: how to deposit, for the status texts. refused: told of every refusal, for limits and metrics."""
+    """instructions: how to deposit, for the status texts. refused: called for every refusal, for limits and metrics."""
 
     def __init__(
         self,
