@@ -263,7 +263,9 @@ class Account:
         self.keys.check((hold.key, hold.ceiling) for hold in self.holds.values())
 
     def opens(self, key_hash: bytes) -> bool:
-        """Return whether an API key or named key of this account has this hash. The named key may be frozen or expired."""
+        """Return whether an API key or named key of this account has this hash. The named key may be frozen or
+        expired.
+        """
         return self.profile.key_hash == key_hash or key_hash in self.keys.by_hash
 
     def key_hashes(self) -> list[bytes]:

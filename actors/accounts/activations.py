@@ -238,7 +238,9 @@ class Activations:
         self.forget([account for account in self.accounts.values() if account.used_at <= limit and self._idle(account)])
 
     async def peek(self, pubkey: bytes) -> Account | None:
-        """Return the account for reading: from memory, else from the store without keeping it. Raises OwnerUnavailable."""
+        """Return the account for reading: from memory, else from the store without keeping it. Raises
+        OwnerUnavailable.
+        """
         account = self.accounts.get(pubkey)
         return account if account is not None else await self._read(pubkey)
 

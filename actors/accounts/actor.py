@@ -144,7 +144,9 @@ class AccountShard:
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the shards over from their earlier owner, with its list of undelivered charges. Raises StoreUnavailable."""
+        """Take the shards over from their earlier owner, with its list of undelivered charges. Raises
+        StoreUnavailable.
+        """
         await self._commits.start()
         self.undelivered.recall(await self._store.undelivered.recall(Place(self.held.index)))
         self._nonces.start()

@@ -264,7 +264,9 @@ class SetStatus(OfAccount[AccountState], frozen=True):
 
 
 class ImportKey(OfAccount[AccountState], frozen=True):
-    """Operator: set the account's API key to a legacy key, of which only the hash and the first characters are given."""
+    """Operator: set the account's API key to a legacy key, of which only the hash and the first characters are
+    given.
+    """
 
     key_hash: bytes
     key_prefix: str
@@ -374,7 +376,9 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
-        """Hold and settle at once, for an answer that already exists. Raises OwnerUnavailable: then void the operation."""
+        """Hold and settle at once, for an answer that already exists. Raises OwnerUnavailable: then void the
+        operation.
+        """
         ...
 
     async def stream_time(self, request: StreamTime) -> StreamTimeReply:

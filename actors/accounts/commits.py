@@ -197,7 +197,9 @@ class GroupCommit:
         self._wake.set()
 
     async def confirm(self) -> int:
-        """Return the epoch, after the store confirmed that the shards are still this owner's. Raises OwnerUnavailable."""
+        """Return the epoch, after the store confirmed that the shards are still this owner's. Raises
+        OwnerUnavailable.
+        """
         epoch = self.epoch
         try:
             await self._store.check_owner(epoch, self._held.all)

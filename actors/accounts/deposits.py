@@ -28,7 +28,9 @@ ASSIGN, RETURN = b"assign:", b"return:"  # Prefixes of the entries' operations, 
 
 
 def deposit_operation(signature: bytes, index: int) -> bytes:
-    """Return the unique name of one token transfer. index: its number in the transaction (deposits/usdc/transfers.py)."""
+    """Return the unique name of one token transfer. index: its number in the transaction
+    (deposits/usdc/transfers.py).
+    """
     assert len(signature) == SIGNATURE_BYTES, len(signature)
     assert 0 <= index <= INDEX_MAX, index
     return signature + index.to_bytes(4, "big")

@@ -15,7 +15,9 @@ _ADOPT_SECONDS = 8.0
 
 
 class Giver(NamedTuple):
-    """The owner that gave shards away, and the epoch of its last write. None: no owner gave them; nobody served them."""
+    """The owner that gave shards away, and the epoch of its last write. None: no owner gave them; nobody served
+    them.
+    """
 
     owner: int
     epoch: int | None

@@ -22,7 +22,9 @@ _LOOKED_AT_MAX = 2_000  # Accounts in memory that one tick examines.
 
 
 class HourLearning:
-    """Learns the hourly spending of accounts. activations: its `fresh` has the accounts of which nothing is known yet."""
+    """Learns the hourly spending of accounts. activations: its `fresh` has the accounts of which nothing is
+    known yet.
+    """
 
     def __init__(self, store: UsageStore, clock: LedgerClock, activations: Activations) -> None:
         self._store, self._clock, self._activations = store, clock, activations

@@ -149,7 +149,9 @@ class HourlyLimit:
         return max(0, consumed - self.before) if hour <= self.hour else 0
 
     def left(self, consumed: int, held: int, second: int) -> int:
-        """Return the credits that may be held now. held: credits of running calls, which count as spent until they end."""
+        """Return the credits that may be held now. held: credits of running calls, which count as spent until
+        they end.
+        """
         if self.credits >= UNLIMITED or second < self.setting.lifted_until:
             return UNLIMITED
         return max(0, self.credits - self.spent(consumed, second // HOUR_SECONDS) - held)

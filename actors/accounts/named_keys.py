@@ -329,7 +329,9 @@ def class_of(method: str) -> str:
 
 
 def room_of(path: Path, day: int) -> int:
-    """Return the credits that may still be held for the first key of a path on this day; UNLIMITED for an empty path."""
+    """Return the credits that may still be held for the first key of a path on this day; UNLIMITED for an empty
+    path.
+    """
     return min((key.room(day) for key in path), default=UNLIMITED)
 
 

@@ -87,7 +87,9 @@ class NonceWriter:
             await asyncio.shield(self._begin_opening())
 
     def refusal(self, signed: Signed, operation: bytes, rate_limit: int) -> Err | None:
-        """Return None when the operation may take this nonce, or has it already. Changes nothing. The log must be open."""
+        """Return None when the operation may take this nonce, or has it already. Changes nothing. The log must
+        be open.
+        """
         assert self.is_open
         refusal = self._nonces.decide(signed, operation, rate_limit, self._clock.now())
         if refusal is None and not self.available:

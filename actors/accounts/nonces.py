@@ -70,7 +70,9 @@ class _Due(msgspec.Struct, gc=False):
 
 
 class Nonces:
-    """Nonces of one owner. forgotten_until, lost_until: as in identity.store.ClaimedRecord, the latest of all records."""
+    """Nonces of one owner. forgotten_until, lost_until: as in identity.store.ClaimedRecord, the latest of all
+    records.
+    """
 
     def __init__(self) -> None:
         self.forgotten_until = 0

@@ -40,7 +40,9 @@ class StartsOver(Protocol):
         ...
 
     def given_up(self, operation: bytes) -> None:
-        """Called when an owner has given up the replica of this operation, which may be an earlier id of this process."""
+        """Called when an owner has given up the replica of this operation, which may be an earlier id of this
+        process.
+        """
         ...
 
 

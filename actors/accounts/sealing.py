@@ -173,7 +173,9 @@ class Sealing:
             await self._write_file(self._file)
 
     def _refuse(self, error: Unproven) -> None:
-        """Stop sealing, because the table contains statements that must not be continued. Entries wait; calls continue."""
+        """Stop sealing, because the table contains statements that must not be continued. Entries wait; calls
+        continue.
+        """
         self._newest, self._is_refused = None, True
         logger.error(
             "series %d of the ledger's statements is not continued: %s. Somebody has written it into the database, or "

@@ -91,7 +91,9 @@ class UndeliveredCharges:
         return [name for name, replica in self._replicas.items() if None in replica.values()]
 
     def told(self, replica: bytes, operations: Iterable[bytes]) -> None:
-        """Record a replica's report of its undelivered charges: recalled charges that it does not name are delivered."""
+        """Record a replica's report of its undelivered charges: recalled charges that it does not name are
+        delivered.
+        """
         mine, named = self._replicas.get(replica, {}), set(operations)
         recalled = [operation for operation, settle in mine.items() if settle is None]
         self.delivered(operation for operation in recalled if operation not in named)

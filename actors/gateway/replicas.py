@@ -1,4 +1,6 @@
-"""How many replicas a machine runs, whether one is a spare, and whether their number follows their load. Pure."""
+"""Decides how many replicas a machine runs, whether one is a spare, and whether their number follows their
+load. Pure.
+"""
 
 from actors.config import GatewayConfig
 
@@ -6,17 +8,17 @@ from actors.config import GatewayConfig
 def replicas_on(cores: int, config: GatewayConfig) -> int:
     """Return the number of replicas on a machine with this many cores.
 
-    At full load a replica uses one core, and the account owners, HAProxy and PostgreSQL another. At least two, as a
-    single one that is killed leaves nobody who answers until another has started (8 to 18 s).
+    At full load a replica uses one core, and the account owners, HAProxy and PostgreSQL another. At least two, because
+    after a kill of the only one nothing answers until another has started (8 to 18 s).
     """
     return config.replicas or max(2, cores // 2)
 
 
 def has_spare_on(cores: int, config: GatewayConfig) -> bool:
-    """Return whether the second of two replicas gets no calls while the first one lives.
+    """Return whether the second of two replicas gets no calls while the first one is alive.
 
     More replicas send smaller frames: on two cores, two replicas took a seventh more processor time for each call than
-    one. A spare takes 190 MB, a fiftieth of a core, and no time of a call.
+    one. A spare takes 190 MB and a fiftieth of a core, and adds no time to a call.
     """
     return config.replicas is None and config.replicas_max is None and cores // 2 < 2
 

@@ -1,20 +1,20 @@
 """The classifier: follows the chain, writes the signals of its programs into the log.
 
-Implements: interface, "Signal kinds"; threats 32 (signals of lost forks are corrected) and 69. A shell:
-classify.py says what a signal is, slots.py which slots are lost, log.py writes each signal once.
+Implements: interface, "Signal kinds"; threats 32 (signals of lost forks are corrected) and 69. A shell: classify.py
+says what a signal is, slots.py which slots are lost, log.py writes each signal once.
 
 It has one of the parts into which the work is divided (positions.py): of the transactions of all programs, those whose
 signatures fall into its part. A part has a stored position, a final slot: every signal up to it is in the log, and
 nothing of it can change. A new classifier claims its part and resumes there. It reads again what is not final yet; the
-log knows those signals, so nothing is lost or doubled. A position that is lost is told as a gap, and the classifier
-begins with what happens now. One whose part another classifier has claimed ends. When the work is divided anew, it goes
-on with its part of the new division, or does nothing where that has fewer parts.
+log knows those signals, so nothing is lost or doubled. A lost position is reported as a gap, and the classifier
+continues with live updates. A classifier whose part another one has claimed ends. When the work is divided anew, it
+goes on with its part of the new division, or does nothing where that has fewer parts.
 
 Signals wait until all other parts have come to their slot (part_writer.py), so that the log has them in the order of
-their slots. While too many of them wait, nothing more is read.
+their slots. While too many of them wait, it reads nothing more.
 
-The stream is the first source. While it is away blocks are polled; slots that the stream has no more are read as
-blocks; slots that no node has any more are a gap in the log, which subscribers are told of.
+The stream is the preferred source. While it is unavailable, blocks are polled; slots that the stream no longer has are
+read as blocks; slots that no node has any more become a gap in the log, which subscribers receive.
 
 A plain class. host.py makes it a Ray actor; tests use it directly.
 """
@@ -58,25 +58,25 @@ from actors.signals.transaction import key_bytes, key_text
 
 logger = logging.getLogger(__name__)
 
-_AHEAD_SLOTS_MAX = 432_000  # An epoch: two days.
+_AHEAD_SLOTS_MAX = 432_000  # Slots of one epoch: two days.
 _SLOT_MAX = 1 << 52  # Redis counts in floats; PostgreSQL has signed numbers.
 _WRITTEN_MAX = 5_000
 _TAIL_ENTRIES = 2_000
 _WALLETS_SECONDS = 1.0
-_POLLING_SECONDS = 10.0  # Without a stream, blocks are polled for so long; then the stream is tried again.
+_POLLING_SECONDS = 10.0  # Without a stream, blocks are polled for this long; then the stream is tried again.
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CANCEL_AGAIN_SECONDS = 1.0
-_LOST_IN_A_ROW_MAX = 3  # Then a position that Redis does not keep is given up.
-_IDLE_SECONDS = 0.25  # Between two looks for a part, while there is none.
+_LOST_IN_A_ROW_MAX = 3  # After this many failures in a row, a position that Redis does not keep is given up.
+_IDLE_SECONDS = 0.25  # Interval of looking for a part while there is none.
 _POSITION_LOST = "the position in the chain was lost"
 _ALL_PROGRAMS = frozenset(FAMILIES)
-# Opens the source of blocks up to a slot, or for ever.
+# Opens the source of blocks up to a slot, or without an end.
 OpenBlocks = Callable[[int | None], ChainSource]
 
 
 class SignalClassifier:
-    """Of one part. parts: how many there are, where the log does not say it. on_fenced: called when another classifier
-    has claimed the part of this one, which then does nothing any more."""
+    """Classifies one part. parts: number of parts, where the log has none. on_fenced: called when another classifier
+    has claimed this part; this one then stops."""
 
     def __init__(
         self,
@@ -100,26 +100,29 @@ class SignalClassifier:
         self._wallet_texts: frozenset[str] = frozenset()
         self._source: ChainSource | None = None
         self._tree = SlotTree()
-        self._by_slot: dict[int, list[SignalEvent]] = {}  # Of slots that are not final.
+        self._by_slot: dict[int, list[SignalEvent]] = {}  # Events of slots that are not final.
         self._writer: PartWriter | None = None
-        self._must_claim = True  # At the beginning, when the work is divided anew, and once Redis has lost a position.
+        # True at the start, when the work was divided again, and once Redis has lost a position.
+        self._must_claim = True
         self._all_due_after = 0  # Up to this slot, some program has a floor.
-        self._slot = 0  # The newest that was read.
-        self._gap_after: int | None = None  # The position is lost: all after this slot is missing. None: it is known.
+        self._slot = 0  # Newest slot read.
+        self._gap_after: int | None = None  # Set when the position is lost: signals after this slot are missing.
         self._lost_in_a_row = 0
         self.fault = ""
         self.counts = {"transactions": 0, "signals": 0, "corrections": 0}
-        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # Entries that a lost log may have had alone.
+        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # Entries that may exist only in a lost log.
         self._newest_gap: SignalGap | None = None
-        self._heard = clock.monotonic()  # When the source told something last.
+        self._heard = clock.monotonic()  # Time of the source's last update.
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._follow_wallets())]
 
     async def stop(self) -> None:
-        """End the tasks. A read of gRPC that is cancelled may end as a broken stream does, so that its task goes on
-        with the next source: it is then cancelled again."""
+        """End the tasks.
+
+        A cancelled gRPC read may end like a broken stream, so that its task continues with the next source; it is then
+        cancelled again."""
         left = set(self._tasks)
         while left:
             for task in left:
@@ -131,7 +134,7 @@ class SignalClassifier:
 
         source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none.
 
-        source_away_seconds: since when it has none; 0: it has one. gap: the newest one that it has told.
+        source_away_seconds: how long it has had none; 0: it has one. gap: the newest one that it reported.
         """
         head = None if self._source is None else self._source.head()
         writer, claim = self._writer, self._claim
@@ -224,7 +227,7 @@ class SignalClassifier:
         await self._poll()
 
     async def _poll(self) -> None:
-        """Follow blocks; for a while only, where there is a stream to come back."""
+        """Follow blocks; if there is a stream, only for a while."""
         position = self._part_writer().position
         limit = contextlib.nullcontext() if self._stream is None else asyncio.timeout(_POLLING_SECONDS)
         try:
@@ -236,7 +239,7 @@ class SignalClassifier:
             await self._note_gap(position, error.first)
 
     async def _catch_up(self, from_slot: int, first: int) -> None:
-        """Read as blocks what the stream has no more."""
+        """Read slots as blocks that the stream no longer has."""
         try:
             await self._consume(self._open_blocks(first), from_slot)
         except SlotsGone as error:
@@ -270,7 +273,7 @@ class SignalClassifier:
                 if updates is None:
                     await self._write(writer)
                     continue
-                self._source = source  # Not before: a source that tells nothing is none.
+                self._source = source  # Not earlier: a source without updates does not count.
                 if self._gap_after is not None:
                     await self._begin_now(self._gap_after, source.head())
                 await self.take(updates)
@@ -281,8 +284,9 @@ class SignalClassifier:
         return claim.division.part_of(signature) == claim.part
 
     async def _begin_now(self, gap_after: int, head: int) -> None:
-        """The position was lost: tell what may be missing. Of the newest slot that the source knows, it may have told
-        a part before this classifier listened."""
+        """Report a gap after a lost position.
+
+        The source may have sent part of its newest slot before this classifier listened."""
         if gap_after < head < _SLOT_MAX:
             await self._tell_gap(SignalGap(gap_after + 1, head, _POSITION_LOST))
         self._gap_after, self._lost_in_a_row = None, 0
@@ -292,8 +296,10 @@ class SignalClassifier:
             self._source, self._heard = None, self._clock.monotonic()
 
     def _resume(self, claim: Claim, latest: Sequence[LogEntry]) -> None:
-        """Begin at the position. A program that has a floor does not get its signals up to it again: they may be so old
-        that the log does not know them any more. latest: the newest entries of the log."""
+        """Begin at the position.
+
+        A program with a floor does not get its signals up to it again: they may be so old that the log has forgotten
+        them. latest: the newest entries of the log."""
         self._all_due_after = max(claim.floors.values(), default=0)
         self._tree = SlotTree()
         self._by_slot = {}
@@ -302,7 +308,7 @@ class SignalClassifier:
                 self._by_slot.setdefault(entry.event.slot, []).append(entry.event)
 
     async def take(self, updates: Sequence[Update]) -> None:
-        """Classify a batch and write its signals; then correct those of slots that are lost."""
+        """Classify a batch, write its signals, and then correct signals of lost slots."""
         lost, writer = list[int](), self._part_writer()
         for update in updates:
             slot = _slot_of(update)
@@ -334,7 +340,7 @@ class SignalClassifier:
         self._lost_in_a_row = 0
 
     def _is_plausible(self, slot: int) -> bool:
-        """A slot far ahead, from a node that is out of order, would move the position to where nothing follows."""
+        """Reject a slot far ahead, from a faulty node: it would move the position to where nothing follows."""
         known = max(self._slot, self._part_writer().position)
         return slot <= (known + _AHEAD_SLOTS_MAX if known else _SLOT_MAX)
 
@@ -370,7 +376,7 @@ class SignalClassifier:
             await self._sleep(_WALLETS_SECONDS)
 
     async def look_at_wallets(self) -> None:
-        """Take over which wallets are watched now."""
+        """Update the set of watched wallets."""
         wallets = await self._log.watched(self._clock.now())
         if wallets == self._wallet_texts:
             return

@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 ACTOR_PREFIX = "signal-classifier-"  # Followed by the number of the classifier's part.
 WAIT_MS_MAX = 4_000
-_DIVISION_SECONDS = 2.0  # Between two looks how many classifiers there are.
-_SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the time between two looks at a classifier.
+_DIVISION_SECONDS = 2.0  # Interval of reading the number of classifiers.
+_SOURCE_AWAY_SECONDS = 4.0  # A change of the source takes less. Below the interval of a classifier's health checks.
 
 
 class LoggedSignal(NamedTuple):
@@ -118,7 +118,7 @@ class Classifiers:
             await classifier.stop()
 
     async def look(self) -> None:
-        """Take over how many classifiers there are now; as many as before while the log is away."""
+        """Update the number of classifiers; it stays the same while the log is unavailable."""
         try:
             division = await self._log.division()
         except SignalLogUnavailable:
@@ -132,9 +132,10 @@ class Classifiers:
             self._classifiers.append(classifier)
 
     def sources(self) -> dict[str, Any]:
-        """Return what GET /health tells of signals. source: `blocks` where one classifier polls; `none` where one has
-        none. lag_slots: how far the slowest is behind; None: not known. gap: the newest that one of them had to tell
-        since it started, where there is one."""
+        """Return the signals part of GET /health.
+
+        source: `blocks` where one classifier polls; `none` where one has no source. lag_slots: of the slowest; None:
+        unknown. gap: the newest that a classifier reported since its start, if any."""
         states = [classifier.state for classifier in self._classifiers]
         names = {str(state.get("source", "none")) for state in states}
         lags = [state.get("lag_slots") for state in states]
@@ -147,7 +148,9 @@ class Classifiers:
 
     @property
     def are_read(self) -> bool:
-        """Whether every classifier has a source; one that starts, or changes its source, counts as having one."""
+        """Return whether every classifier has a source; one that is starting or changing its source counts as having
+        one.
+        """
         return all(
             classifier.is_starting or classifier.state.get("source_away_seconds", math.inf) < _SOURCE_AWAY_SECONDS
             for classifier in self._classifiers

@@ -52,7 +52,7 @@ class SignalArchive:
         except (SignalLogUnavailable, HistoryUnavailable) as error:
             self.fault = str(error)
             logger.warning("signals are not archived: %s", error)
-        except Exception as error:  # For health; `repeat` logs it, and goes on.
+        except Exception as error:  # Recorded for health; `repeat` logs it, and continues.
             self.fault = f"{type(error).__name__}: {error}"
             raise
 
@@ -63,7 +63,7 @@ class SignalArchive:
         return len(entries)
 
     async def keep(self) -> None:
-        """Drop what is too old, once in ten minutes."""
+        """Drop data that is too old, once in ten minutes."""
         if self._clock.now() < self._keep_at:
             return
         self._keep_at = self._clock.now() + _KEEP_SECONDS

@@ -16,9 +16,9 @@ from actors.signals.from_json import read_json
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 from actors.upstream.replies import AnswerKind, Node
 
-POLL_SECONDS = 0.4  # A slot.
-_BLOCKS_MAX = 200  # Asked for at once; a node allows far more.
-_APART_MAX = 300  # Slots; nodes of one pool are fewer apart, unless one of them has told an absurd slot.
+POLL_SECONDS = 0.4  # Length of a slot.
+_BLOCKS_MAX = 200  # Blocks requested at once; a node allows far more.
+_APART_MAX = 300  # Slots; nodes of one pool differ by less, unless one has reported an absurd slot.
 _ASK_MS = 10_000
 _CONFIRMED = {"commitment": "confirmed"}
 _BLOCK = {
@@ -28,7 +28,7 @@ _BLOCK = {
     "rewards": False,
     "maxSupportedTransactionVersion": 1,
 }
-# Without a block: the slot was skipped, or the block is not there yet or no more.
+# Errors for a slot without a block: it was skipped, or its block is not there yet or no longer.
 _SKIPPED = (-32007, -32009)
 _CLEANED_UP = "cleaned up"
 
@@ -44,7 +44,7 @@ class BlockSource:
         until: int | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """until: the last slot to tell; None: go on for ever."""
+        """until: the last slot to read; None: no end."""
         self._node, self._programs, self._until, self._sleep = node, frozenset(programs), until, sleep
         self._wallets: frozenset[str] = frozenset()
         self._is_mine: Callable[[bytes], bool] | None = None
@@ -70,8 +70,8 @@ class BlockSource:
                 self._head = await self._slot()
             if following > self._head + _APART_MAX:
                 raise SourceUnavailable(f"getSlot: {self._head}, when slot {following} was expected")
-            # The place moves over blocks that a node lists, and never to a slot that is only told: of several nodes the
-            # next one may be behind, and one absurd slot would pass over all blocks to come.
+            # The place moves over blocks that a node lists, never to a slot that is only reported: the next node may be
+            # behind, and one absurd slot would skip all later blocks.
             slots = [] if following > self._head else await self._slots(following)
             for slot in slots:
                 if self._until is not None and slot > self._until:
@@ -81,7 +81,7 @@ class BlockSource:
                     yield told[start : start + BATCH_MAX]
                 following = slot + 1
             if not slots:
-                self._head = following - 1  # As far as the blocks go; it is asked again.
+                self._head = following - 1  # As far as blocks were listed; it is asked again.
                 await self._sleep(POLL_SECONDS)
 
     async def _block(self, slot: int) -> list[Update]:
@@ -126,7 +126,7 @@ class BlockSource:
         return slot
 
     async def _slots(self, first: int) -> list[int]:
-        """List the next slots that have a block. Empty: there is none yet, or the node that was asked is behind."""
+        """List the next slots that have a block. Empty: there is none yet, or the asked node is behind."""
         found = await self._ask("getBlocksWithLimit", [first, _BLOCKS_MAX, _CONFIRMED])
         if not isinstance(found, list) or not all(isinstance(slot, int) and slot >= first for slot in found):
             raise SourceUnavailable("getBlocksWithLimit: not a list of slots")

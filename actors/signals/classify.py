@@ -47,7 +47,7 @@ _KIND = {What.CREATED: SignalKind.NEW_PAIR, What.GRADUATED: SignalKind.GRADUATIO
 
 
 def observe(transaction: Transaction, programs: Collection[bytes] = FAMILIES) -> Iterator[Observation]:
-    """Yield what these programs did in a transaction, in order. Nothing of a failed transaction."""
+    """Yield the actions of these programs in a transaction, in order; none for a failed transaction."""
     if transaction.failed:
         return
     for index, one in enumerate(transaction.instructions):
@@ -68,8 +68,8 @@ def classify(
 ) -> tuple[SignalEvent, ...]:
     """Return the signals of a transaction, each (kind, mint) once.
 
-    large_swap_lamports: trades of less are no signals. watched_wallets: whose transactions are. programs: of this
-    classifier; another one reads the others.
+    large_swap_lamports: smaller trades are no signals. watched_wallets: their transactions are signals. programs: those
+    that this classifier reads.
     """
     found: dict[tuple[str, str, str], SignalEvent] = {}
     for seen in observe(transaction, programs):
@@ -78,7 +78,7 @@ def classify(
         event = _event(transaction, seen)
         earlier = found.get(event.identity)
         if earlier is None or (event.lamports or 0) > (earlier.lamports or 0):
-            found[event.identity] = event  # Of two trades of one coin the larger one tells the size.
+            found[event.identity] = event  # Of two trades of one coin, the larger one gives the size.
     if watched_wallets and not transaction.failed:
         named = [key for key in dict.fromkeys(transaction.keys) if key in watched_wallets]
         if named:

@@ -1,4 +1,4 @@
-"""What was delivered to an account, so that a replay does not bill it again. A port and its Redis store.
+"""Records what was delivered to an account, so that a replay does not bill it again. A port and its Redis store.
 
 Implements: money rule 10; threat 32 ("not billed twice").
 A subscription does not record each event. It records its filter, the cursor at which it began, and a cursor up to which
@@ -20,11 +20,11 @@ from actors.signals.filters import SignalFilter
 from actors.signals.log import BEGAN, SignalLogUnavailable, cursor_key
 
 LEASE_MS = 15_000
-_KEPT_SECONDS = 26 * 3_600  # Longer than the stream is replayed in one go from Redis.
+_KEPT_SECONDS = 26 * 3_600  # Longer than Redis keeps the stream.
 _RECORDS_MAX = 256
 _PREFIX = "signals:delivered:"
 _COMMAND_SECONDS_MAX = 5.0
-_AT_ONCE_MAX = 16  # A thousand sockets may end at once; the process has 64 connections to Redis for everything.
+_AT_ONCE_MAX = 16  # A thousand sockets may end at once; the process has 64 connections to Redis in all.
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True):
@@ -39,9 +39,9 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True):
 
 
 def doubtful_since(began_ms: int) -> Delivered:
-    """Return what may have been delivered to anybody by records that Redis lost when its data began at this time.
+    """Return what anyone may have received by records that Redis lost, if its data began at this time.
 
-    Streams that were open write their records again within a lease. Nobody pays twice, so all of it is free.
+    Open streams write their records again within a lease. Nobody pays twice, so all of it is free.
     """
     return Delivered(SignalFilter(), f"{max(0, began_ms - _KEPT_SECONDS * 1_000)}-0", f"{began_ms + LEASE_MS}-0")
 
@@ -84,7 +84,7 @@ def sorted_filter(wanted: SignalFilter) -> list[Any]:
 
 class DeliveryStore(Protocol):
     async def now_ms(self) -> int:
-        """Return the time by which the log makes cursors."""
+        """Return the time as the log's cursors have it."""
         ...
 
     async def record(self, records: Sequence[tuple[bytes, str, Delivered]]) -> None:
@@ -94,8 +94,8 @@ class DeliveryStore(Protocol):
     async def delivered(self, pubkey: bytes) -> dict[str, Delivered]: ...
 
     async def doubtful(self) -> Delivered:
-        """Return what is free for everybody, as its records may be lost. Raises SignalLogUnavailable, also while the
-        log is lost and not restored."""
+        """Return what is free for everybody because its records may be lost. Raises SignalLogUnavailable, also while
+        the log is lost and not restored."""
         ...
 
     async def tidy(self, pubkey: bytes, changed: Mapping[str, Delivered], gone: set[str]) -> None:

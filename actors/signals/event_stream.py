@@ -30,7 +30,8 @@ from actors.signals.subscription import SignalSubscription
 from actors.signals.subscriptions import EVENT_UNITS, SignalSubscriptions
 
 BUFFER_MAX = 100
-STREAMS_MAX = 1_900  # Fewer than the gateway's streamed answers: it would refuse a stream after its charge.
+# Fewer than the gateway's streamed answers, because that limit would refuse a stream after its charge.
+STREAMS_MAX = 1_900
 ACCOUNT_STREAMS_MAX = 500
 STREAMS = PlaceShares(total=STREAMS_MAX, kept=400, base=4, of_one_max=ACCOUNT_STREAMS_MAX)
 _KEEP_ALIVE_SECONDS = 15.0
@@ -48,7 +49,7 @@ _HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 class SignalEventStream:
     def __init__(self, hub: SignalHub, meters: Meters, watch: StandingWatch) -> None:
         self._hub, self._meters, self._watch = hub, meters, watch
-        self._streams: Counter[bytes] = Counter()  # Open ones and those that begin, of each account.
+        self._streams: Counter[bytes] = Counter()  # Open streams and those that begin, by account.
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
         query = dict(request.query)
@@ -71,7 +72,7 @@ class SignalEventStream:
         charge = await self._meters.begin(request.payer, kind.subscribe, kind.connect_credits)
         if isinstance(charge, Refusal):
             return charge
-        balance, own = charge.balance, self._streams[request.account] - 1  # Without this one.
+        balance, own = charge.balance, self._streams[request.account] - 1  # Without this stream.
         if own >= STREAMS.most(own, self._streams.total() - 1, balance):
             await self._meters.release(charge)
             return _no_place(own + 1, balance)
@@ -80,7 +81,8 @@ class SignalEventStream:
             return PageAnswer(_nothing(), 200, "text/event-stream", _HEADERS)
         listener, is_paid = _Listener(), False
         try:
-            if not self._hub.may_watch(request.account, wanted.filter):  # With nothing awaited before it is counted.
+            # Nothing is awaited between this check and the count.
+            if not self._hub.may_watch(request.account, wanted.filter):
                 return _TOO_MANY_WALLETS
             subscription = await self._hub.subscribe(
                 request.account, wanted.filter, listener, wanted.since, balance=balance
@@ -107,10 +109,12 @@ class SignalEventStream:
     async def _pieces(
         self, listener: "_Listener", subscription: SignalSubscription, proof: Proof, payer: ProvenProof
     ) -> AsyncGenerator[bytes, None]:
-        """Everything that must be undone begins in here, as a generator that never runs is never closed."""
+        """Yield the stream. Everything that must be undone begins in here, because a generator that never runs is never
+        closed.
+        """
         account = subscription.pubkey
         self._streams[account] += 1
-        # Only now, as a meter is closed when its last stream leaves.
+        # Opened only now, because a meter is closed when its last stream leaves.
         meter = listener.meter = self._meters.open(payer, SignalSubscriptions.meter_name)
         meter.join(listener, subscription.resume, listener.end)
         self._watch.join(proof, payer, listener, listener.end)
@@ -138,13 +142,13 @@ def _no_place(streams: int, balance: int) -> Refusal:
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
-    """The stream of a HEAD: none begins, so none is charged."""
+    """Yield nothing: a HEAD begins no stream and costs nothing."""
     for piece in tuple[bytes, ...]():
         yield piece
 
 
 def _error(refusal: Refusal) -> bytes:
-    """The last event: in the form of the interface's HTTP errors."""
+    """Return the last event, in the form of the interface's HTTP errors."""
     name = refusal.err.name
     told = {"code": name, "source": "gateway", "constant": name, "message": refusal.detail or refusal.message}
     return b"event: error\ndata: %b\n\n" % orjson.dumps({"error": told})
@@ -154,7 +158,7 @@ class _Listener:
     """The sink of one stream."""
 
     def __init__(self) -> None:
-        self.meter: Meter | None = None  # Until its events begin.
+        self.meter: Meter | None = None  # None until its events begin.
         self.ended: Refusal | None = None
         self._buffer: deque[bytes] = deque()
         self._woken = asyncio.Event()
@@ -173,7 +177,7 @@ class _Listener:
         self._woken.set()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yield what waits, or a sign of life."""
+        """Yield the waiting events, or a keep-alive comment."""
         try:
             async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
                 await self._woken.wait()
@@ -187,6 +191,8 @@ class _Listener:
 
 
 def _event(body: bytes) -> bytes:
-    """A gap has no cursor, so a client that reconnects after it asks from the signal before it."""
+    """Format an event. A gap has no cursor, so a client that reconnects after it continues from the signal before
+    it.
+    """
     cursor = body.rpartition(b'"cursor":"')[2].partition(b'"')[0] if b'"cursor":"' in body else b""
     return b"%bevent: signal\ndata: %b\n\n" % (b"id: %b\n" % cursor if cursor else b"", body)

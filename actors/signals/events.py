@@ -43,7 +43,7 @@ class SignalEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What makes two reports one signal."""
+        """Return the identity of a signal; reports with the same identity are one signal."""
         return self.signature, self.kind, self.mint or ""
 
     def body(self) -> dict[str, Any]:

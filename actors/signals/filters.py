@@ -1,4 +1,4 @@
-"""Which signals a subscriber wants, and how it says so.
+"""Filters of signals, and how clients write them.
 
 Implements: interface, "WebSocket /ws" (subscribeSignal: filters combine with AND, an absent filter matches everything);
 decisions, "watched wallets". Pure.
@@ -20,7 +20,7 @@ _U64_MAX = (1 << 64) - 1
 
 
 class SignalFilter(msgspec.Struct, frozen=True, array_like=True):
-    """None: everything. min_lamports: the smallest largeSwap; the deployment's threshold counts where it is higher."""
+    """None: no filter. min_lamports: the smallest largeSwap; the deployment's threshold applies where it is higher."""
 
     kinds: frozenset[str] | None = None
     mint: str | None = None

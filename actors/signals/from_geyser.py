@@ -22,10 +22,10 @@ from actors.signals.transaction import (
 _SIZES = frozenset({KEY_BYTES})
 
 
-_FILTERS, _TRANSACTION, _INFO, _SIGNATURE, _SLOT = b"\x0a\x22\x0a\x0a\x10"  # Tags, as protobuf writes them.
+_FILTERS, _TRANSACTION, _INFO, _SIGNATURE, _SLOT = b"\x0a\x22\x0a\x0a\x10"  # Field tags of protobuf.
 _CREATED_AT = 0x5A
 _UINT64 = (1 << 64) - 1
-_WIDTHS = {1: 8, 5: 4}  # Of the kinds of fields that have one.
+_WIDTHS = {1: 8, 5: 4}  # Bytes of fields with a fixed width.
 
 
 class TransactionHead(NamedTuple):
@@ -66,7 +66,7 @@ def read_head(payload: bytes) -> TransactionHead | None:
 
 
 def _end_of_fields(raw: bytes, at: int, end: int) -> int:
-    """Pass over the fields up to `end` as long as none of them is a signature; return where that came to an end."""
+    """Skip the fields up to `end` while none of them is a signature; return where that stopped."""
     while at < end:
         tag, start = raw[at], at
         kind = tag & 7

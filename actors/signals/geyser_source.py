@@ -18,9 +18,9 @@ from actors.signals.grpc_stream import CallFailed, GrpcStream, open_stream
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 
 MESSAGE_BYTES_MAX = 64 << 20
-QUEUE_MAX, QUEUE_BYTES_MAX = 10_000, 64 << 20  # Updates that were read and not classified.
+QUEUE_MAX, QUEUE_BYTES_MAX = 10_000, 64 << 20  # Updates that are read but not classified.
 _SMALL_BYTES = 256  # Pings and slots are smaller, transactions are larger.
-_LOOKED_AT_ONCE = 256  # Updates of one turn of the event loop.
+_LOOKED_AT_ONCE = 256  # Updates in one turn of the event loop.
 _LOOK_SECONDS = 1.0
 _SILENT_SECONDS_MAX = 15.0  # Slots come several times a second, and pings every ten seconds.
 _STATES = {
@@ -92,10 +92,10 @@ class GeyserSource:
             if loop.time() - heard_at > _SILENT_SECONDS_MAX and not inbox.is_full:
                 call.fail("the stream is silent")
 
-        watch = loop.call_later(_LOOK_SECONDS, look)  # One timer, as a time limit for each update costs more.
+        watch = loop.call_later(_LOOK_SECONDS, look)  # One timer, because a time limit for each update costs more.
         try:
             call.write(self._request(from_slot).SerializeToString())
-            self._call = call  # Not before, as the request of `watch` has no slot, and must not be the first one.
+            self._call = call  # Not earlier: a request of `watch` has no slot, and must not be the first one.
             while payloads := await call.read():
                 heard_at = loop.time()
                 for number, payload in enumerate(payloads, 1):
@@ -114,7 +114,7 @@ class GeyserSource:
             inbox.end()
 
     def _is_of_others(self, payload: bytes, is_mine: Callable[[bytes], bool]) -> bool:
-        """Whether to leave an update out, before it is decoded: of several classifiers all read the whole stream."""
+        """Return whether to skip an update before it is decoded: every classifier reads the whole stream."""
         head = read_head(payload)
         if head is None or head.slot > self._told_slot or is_mine(head.signature):
             self._told_slot = self._told_slot if head is None else max(self._told_slot, head.slot)
@@ -122,7 +122,7 @@ class GeyserSource:
         return True
 
     def _is_ping(self, payload: bytes, call: GrpcStream) -> bool:
-        """Answer a ping, and note a slot: the newest one tells how far the classifier is behind."""
+        """Answer a ping, and record a slot, which shows how far the classifier is behind."""
         update = SubscribeUpdate.FromString(payload)
         if update.HasField("ping"):
             call.write(SubscribeRequest(ping={"id": 1}).SerializeToString())
@@ -138,15 +138,15 @@ class GeyserSource:
                 wanted = request.transactions[name]
                 wanted.vote, wanted.failed = False, False
                 wanted.account_include.extend(accounts)
-        request.slots["slots"].interslot_updates = True  # Among them: dead.
+        request.slots["slots"].interslot_updates = True  # Includes dead slots.
         return request
 
 
 class Inbox:
-    """Updates of one stream, as bytes, that were read and not taken.
+    """Updates of one stream, as bytes, that were read but not taken.
 
-    When full: the reader waits until half is taken, and reads nothing meanwhile. gRPC then holds the node back, which
-    may end the stream; a new one begins at the stored position.
+    When full: the reader waits until half is taken, and reads nothing. gRPC then slows the node down, which may end the
+    stream; a new one begins at the stored position.
     """
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
@@ -175,7 +175,7 @@ class Inbox:
         await self._room.wait()
 
     async def take(self, count: int) -> list[bytes]:
-        """Return the oldest ones, waiting for the first; nothing at the end. Others of the process run meanwhile."""
+        """Return the oldest updates, after waiting for the first; nothing at the end. Other tasks run in between."""
         if self._payloads:
             await asyncio.sleep(0)
         elif not self._has_ended:

@@ -40,7 +40,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class CallFailed(Exception):
-    """The call has ended with an error of the peer, or broke. code: as the peer told it, else UNAVAILABLE."""
+    """The call ended with an error of the peer, or broke. code: from the peer, else UNAVAILABLE."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(f"{code.name}: {text}")
@@ -48,7 +48,7 @@ class CallFailed(Exception):
 
 
 class GrpcStream(asyncio.Protocol):
-    """Made by `open_stream`. Belongs to one event loop."""
+    """One call, used by one event loop. Made by `open_stream`."""
 
     def __init__(self, headers: list[tuple[str, str]], message_bytes_max: int) -> None:
         self._headers, self._message_bytes_max = headers, message_bytes_max
@@ -67,10 +67,10 @@ class GrpcStream(asyncio.Protocol):
         self._frame, self._body = (
             b"",
             bytearray(),
-        )  # The beginning of a frame, and of messages, whose rest has not come.
-        self._wanted_bytes = 0  # Of the body: below it, it has no whole message.
+        )  # An incomplete frame, and incomplete messages.
+        self._wanted_bytes = 0  # With fewer bytes the body has no whole message.
         self._messages: list[bytes] = []
-        self._unread_bytes = 0  # That came and were not granted anew.
+        self._unread_bytes = 0  # Received bytes not yet granted to the peer again.
         self._outgoing = bytearray()
         self._end: CallFailed | None = None
         self._news = asyncio.Event()
@@ -83,7 +83,7 @@ class GrpcStream(asyncio.Protocol):
         self._flush()
 
     async def read(self) -> list[bytes]:
-        """Return all messages that have come, waiting for the first. Raises CallFailed at the end, however it ended."""
+        """Return all received messages, after waiting for the first. Raises CallFailed at the end, however it ended."""
         while not self._messages:
             if self._end is not None:
                 raise self._end
@@ -138,7 +138,7 @@ class GrpcStream(asyncio.Protocol):
                 self._body += data[at + _FRAME.size : after]
                 self._unread_bytes += length
             else:
-                self._take_messages()  # The frame may be the end of the call.
+                self._take_messages()  # The frame may end the call.
                 self._take_events(self._http.receive_data(data[at:after]))
                 if self._end is not None:
                     return
@@ -176,9 +176,9 @@ class GrpcStream(asyncio.Protocol):
 
     def _take_messages(self) -> None:
         body, at, end = self._body, 0, len(self._body)
-        if end < self._wanted_bytes:  # Of a long message; it is cut out once it is whole.
+        if end < self._wanted_bytes:  # Part of a long message, which is cut out once it is complete.
             if self._unread_bytes > _GRANTED_BYTES_MIN:
-                self._news.set()  # So that `read`, where one waits, lets its rest come.
+                self._news.set()  # Wakes a waiting `read`, which lets the rest come.
             return
         self._wanted_bytes = _PREFIX.size
         with memoryview(body) as view:
@@ -199,14 +199,14 @@ class GrpcStream(asyncio.Protocol):
             self._news.set()
 
     def _grant(self) -> None:
-        """Let the peer send as much more as was read, once that is a good part of the window."""
+        """Let the peer send as much again as was read, once that is a good part of the window."""
         granted = self._unread_bytes
         if self._end is None and granted > _GRANTED_BYTES_MIN:
             self._unread_bytes = 0
             self._transport.write(_window_update(0, granted) + _window_update(_STREAM, granted))
 
     def _flush(self) -> None:
-        """Send what the peer has room for."""
+        """Send what the peer's window allows."""
         while self._end is None and self._outgoing:
             room = min(self._http.local_flow_control_window(_STREAM), self._http.max_outbound_frame_size)
             if room <= 0:

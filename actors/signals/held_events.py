@@ -1,11 +1,11 @@
-"""Signals of one part that were read and are not in the log yet, as another part has not come to their slot.
+"""Signals of one part that wait until other parts have reached their slot, before they are written.
 
 Implements: decisions, "cursors and gaps": the log has the signals of a program in the order of their slots, however
 many classifiers share the program. Pure.
 
 Each part tells the slot that it has reached: all its signals of lower slots are in the log. A signal may be written
-once every other part has reached its slot. The part that is furthest behind never waits, so one can always go on. What
-a fork brings late, of a slot that all have reached, is written at once: the stream tells it out of order, too.
+once every other part has reached its slot. The part that is furthest behind never waits, so one can always go on. Late
+signals of a fork, in a slot that all parts have reached, are written at once: the stream sends them out of order, too.
 """
 
 from collections import deque
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from actors.signals.events import SignalEvent
 
-NO_OTHERS = 1 << 62  # What the other parts have reached where there is none.
+NO_OTHERS = 1 << 62  # The other parts' slot when there are none.
 
 
 class HeldEvents:
-    """Grouped by slot, as there are few slots: a part that is far ahead holds thousands of events."""
+    """Grouped by slot, because there are few slots, and a part far ahead holds thousands of events."""
 
     def __init__(self) -> None:
         self._by_slot: dict[int, deque[SignalEvent]] = {}
@@ -44,11 +44,11 @@ class HeldEvents:
         return taken
 
     def may_go_on(self, others_reached: int) -> bool:
-        """Return whether one of them may be written."""
+        """Return whether any of them may be written."""
         return bool(self._by_slot) and min(self._by_slot) <= others_reached
 
     def drop(self, slot: int) -> None:
-        """Forget those of a slot that a fork has lost before they were written."""
+        """Forget events of a slot that a fork lost before they were written."""
         self._count -= len(self._by_slot.pop(slot, ()))
 
     def reached(self, slot: int) -> int:

@@ -38,7 +38,7 @@ class HistoryUnavailable(Exception):
 
 
 class Archived(NamedTuple):
-    """cursor: entries up to it are in the history. kept_from_ms: older ones were dropped."""
+    """cursor: entries up to it are in the history. kept_from_ms: older entries were dropped."""
 
     cursor: str
     kept_from_ms: int
@@ -64,11 +64,11 @@ class SignalHistory(Protocol):
         ...
 
     async def keep(self, now_ms: int, days: int) -> None:
-        """Drop days that are older than so many."""
+        """Drop partitions older than this many days. Raises HistoryUnavailable."""
         ...
 
     async def read(self, after: str, count: int, query: HistoryQuery = EVERYTHING) -> list[LogEntry]:
-        """Return entries after a cursor, oldest first. Corrections of the kinds, and gaps, are among them."""
+        """Return entries after a cursor, oldest first, with corrections of the wanted kinds, and gaps."""
         ...
 
 

@@ -34,10 +34,10 @@ from actors.times import iso_ms
 
 logger = logging.getLogger(__name__)
 
-CREDITS = STREAMS["signals"]["history_credits"]  # Of each started EVENTS.
+CREDITS = STREAMS["signals"]["history_credits"]  # Price of each started EVENTS.
 EVENTS = STREAMS["signals"]["history_events"]
 SLICE_EVENTS_MAX = 8 * EVENTS
-# With the 30 seconds that the gateway waits for one piece it is less than the shortest life of a hold, 55 seconds.
+# Together with the gateway's 30 seconds for one piece, less than the shortest life of a hold, 55 seconds.
 SLICE_SECONDS_MAX = 20.0
 _SLOW_SECONDS = 2.0
 _TOO_DEAR = Refusal(Err.MAX_CREDITS_EXCEEDED)
@@ -46,7 +46,7 @@ COMPLETE, NEWEST, _CAPPED, _UNAVAILABLE = "complete", "newest", "max_credits", "
 
 
 class ExportParts(NamedTuple):
-    """What all exports of a replica share."""
+    """Objects shared by all exports of a replica."""
 
     rows: HistoryRows
     meters: Meters
@@ -68,7 +68,7 @@ _Slices = asyncio.Queue[_Slice | asyncio.Task[_Slice] | HistoryUnavailable]
 
 
 class RangeTold(NamedTuple):
-    """What the end of an answer says of its range. whole: the reason of an end that nothing cut short."""
+    """End of an answer: what it says of its range. whole: the reason of an end that nothing cut short."""
 
     whole: str
     kept_from_ms: int
@@ -90,9 +90,10 @@ class Export:
     ) -> None:
         self._parts, self._meters, self._encoder, self._wanted = parts, parts.meters, encoder, wanted
         self._payer, self._proof, self._told = request.payer, request.proof or request.payer, told
-        self._charge: HeldCharge | None = charge  # Of the slice that is being sent.
-        self._given = False  # Whether any of that slice was given to the connection.
-        self._thousands, self._events, self._credits = 1, 0, 0  # Held or paid for, delivered, and charged.
+        self._charge: HeldCharge | None = charge  # Charge of the slice being sent.
+        self._given = False  # True once the connection was given any of that slice.
+        # Thousands held or paid for, events delivered, credits charged.
+        self._thousands, self._events, self._credits = 1, 0, 0
         self._credits_max = asked.credits_max
         self._events_max = None if asked.credits_max is None else asked.credits_max // charge.settle.ceiling * EVENTS
         self._place = wanted.after
@@ -106,7 +107,7 @@ class Export:
     # --- what is paid
 
     async def _hold(self, events: int) -> Refusal | None:
-        """Hold what the slice costs that takes the export to so many events."""
+        """Hold the cost of a slice that brings the export to this many events."""
         more = -(-events // EVENTS) - self._thousands
         if more <= 0:
             return None
@@ -114,13 +115,13 @@ class Export:
         if isinstance(charge, Refusal):
             return charge
         if self._credits_max is not None and self._credits + charge.settle.ceiling > self._credits_max:
-            await self._meters.release(charge)  # The account's prices were raised meanwhile.
+            await self._meters.release(charge)  # The account's prices rose in the meantime.
             return _TOO_DEAR
         self._charge, self._thousands = charge, self._thousands + more
         return None
 
     async def _post(self) -> None:
-        """Post what is held. The post goes on where the client leaves meanwhile."""
+        """Post the held charge, even if the client leaves meanwhile."""
         charge, self._charge, self._given = self._charge, None, False
         if charge is None:
             return
@@ -135,7 +136,7 @@ class Export:
             posted.set_result(is_charged)
 
     def end(self) -> None:
-        """Settle what the answer ended in the middle of. A second call changes nothing."""
+        """Settle the slice in which the answer ended. Repeating it changes nothing."""
         charge, self._charge = self._charge, None
         if charge is not None:
             self._meters.run(self._settled(charge))
@@ -150,14 +151,14 @@ class Export:
             await self._meters.release(charge)
 
     def _may_not_go_on(self, refusal: Refusal) -> None:
-        """The watch ends streams with few credits, too; here the next hold does, and no sooner."""
+        """Ignore the watch, which ends streams with few credits: here the next hold does, and no sooner."""
         if refusal.err not in _LACKS:
             self._ended = refusal
 
     # --- what is read
 
     def _start_reading(self, most: int | None) -> None:
-        """Read on behind what was delivered. most: events that are still allowed; None: any number."""
+        """Continue reading after the delivered part. most: events still allowed; None: no limit."""
         self._stop_reading()
         self._slices = asyncio.Queue(1)
         self._readings += 1
@@ -170,7 +171,7 @@ class Export:
         self._preparing.clear()
 
     async def _read(self, place: Cursor, most: int | None, slices: "_Slices") -> None:
-        """Fetch a slice while the one before is prepared, and the one before that is sent."""
+        """Fetch a slice while the previous one is prepared and the one before is sent."""
         size = EVENTS
         try:
             while most is None or most > 0:
@@ -222,13 +223,14 @@ class Export:
                 reason = _UNAVAILABLE
                 break
             except ProcessLost:
-                return  # Without an end, as after any cut: what came before is in no other process.
+                return  # No end line, as after any cut: only the lost process had the earlier part.
             refusal = self._ended or await self._hold(self._events + found.events)
             if refusal is not None and refusal.err in _LACKS and self._size_max > EVENTS:
-                self._go_on_in_smallest()  # The last credits may pay for such a slice.
+                self._go_on_in_smallest()  # The last credits may still pay for a slice of the smallest size.
                 continue
             if refusal is not None:
-                is_away = refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE  # Its owner moves: clients go on later.
+                # Its owner moves: clients can continue later.
+                is_away = refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
                 reason = _UNAVAILABLE if is_away else refusal.err.name.lower()
                 if refusal is _TOO_DEAR:
                     reason = _CAPPED
@@ -241,21 +243,22 @@ class Export:
             for piece in pieces:
                 self._given = True
                 yield piece
-                # While the socket takes everything, nothing waits: a slice would hold the loop, and hide a disconnect.
+                # If the socket takes everything at once, nothing waits, so a slice would block the event loop and hide
+                # a disconnect.
                 await asyncio.sleep(0)
                 if self._parts.clock.monotonic() - began > SLICE_SECONDS_MAX:
-                    return  # Without an end, as after any cut.
+                    return  # No end line, as after any cut.
             if found.events:
                 await self._post()
             self._events, self._place, reason = self._events + found.events, found.place, found.end
-            if reason == _CAPPED and self._left():  # Corrections took some of what was fetched.
+            if reason == _CAPPED and self._left():  # Corrections removed part of the fetched rows.
                 reason = ""
                 self._start_reading(self._left())
             elif self._size_max > EVENTS and self._parts.clock.monotonic() - written > _SLOW_SECONDS and not reason:
                 self._go_on_in_smallest()
         if reason != _UNAVAILABLE:
             self._given = True
-            await self._post()  # Of an answer without signals: its minimum.
+            await self._post()  # The minimum price of an answer without signals.
         with contextlib.suppress(RequestFailed, ProcessLost):
             yield await self._encoder.end(self._end(reason))
 
@@ -285,5 +288,7 @@ class Export:
 
 
 def price(events: int, credits: int = CREDITS) -> int:
-    """Return what so many events cost; an export costs at least its first started EVENTS. credits: of each of these."""
+    """Return the price of this many events; an export costs at least its first started EVENTS. credits: of each of
+    these.
+    """
     return max(1, -(-events // EVENTS)) * credits

@@ -23,7 +23,7 @@ COLUMNS = (
 _TEXTS = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
 _FRAMES = {"parquet": "application/vnd.apache.parquet", "arrow": "application/vnd.apache.arrow.stream"}
 _PIECE_BYTES = 1 << 16
-_READ_BYTES = 1 << 20  # Of JSON lines at once; a row has at most some thousand.
+_READ_BYTES = 1 << 20  # Bytes of JSON lines read at once; a row has at most a few thousand.
 _GROUPS_AT_ONCE = 8
 _ROWS_A_PIECE = 150  # Of text: about 64 KiB.
 END_KEY = b"ledger_gateway.end"
@@ -31,29 +31,29 @@ END_KEY = b"ledger_gateway.end"
 
 class Encoder(Protocol):
     def head(self) -> bytes:
-        """Return what comes before all rows."""
+        """Return the bytes before all rows."""
         ...
 
     def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
-        """Make of rows what `write` takes."""
+        """Convert rows for `write`."""
         ...
 
     def write(self, prepared: Any) -> list[bytes]:
-        """Return the pieces of an answer that these rows are."""
+        """Return the pieces of the answer for these rows."""
         ...
 
     def end(self, told: Mapping[str, Any]) -> bytes:
-        """Return what comes after all rows. told: how the answer ended."""
+        """Return the bytes after all rows. told: how the answer ended."""
         ...
 
 
 def offered_types() -> dict[str, str]:
-    """Return by name the content type of each format. The first one is the default."""
+    """Return the content type of each format by name. The first one is the default."""
     return _TEXTS | (_FRAMES if find_spec("pyarrow") else {})
 
 
 def offered_formats() -> dict[str, Callable[[], Encoder]]:
-    """Return by name what makes the encoders of each format. Imports pyarrow."""
+    """Return the encoder class of each format by name. Imports pyarrow."""
     texts: dict[str, Callable[[], Encoder]] = {"jsonl": JsonRows, "csv": CommaSeparated}
     try:
         import pyarrow
@@ -177,7 +177,7 @@ class _Columns:
             return self._arrow.RecordBatch.from_arrays(
                 [self._arrow.nulls(0, kind) for kind in self.schema.types], schema=self.schema
             )
-        # Some groups at once: to join the lines of a slice would hold the lock for milliseconds.
+        # In several groups, because joining all lines of a slice would hold the lock for milliseconds.
         parts = (groups[start : start + _GROUPS_AT_ONCE] for start in range(0, len(groups), _GROUPS_AT_ONCE))
         tables = [self._read(b"".join(self._lines.prepare(part))) for part in parts]
         # One piece of memory for each column: a slice is far below the 2 GiB that one array of texts may have.
@@ -254,7 +254,7 @@ class ParquetFile:
 
 
 def _pieces(written: Sequence[bytes]) -> list[bytes]:
-    """Cut what is large, and join what is small."""
+    """Split large pieces, and join small ones."""
     pieces, small = list[bytes](), list[bytes]()
     for data in written:
         small.append(data)

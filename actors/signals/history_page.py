@@ -1,4 +1,4 @@
-"""GET /signals/history: which exports begin, and what their answers tell before their first signal.
+"""GET /signals/history: starts exports, and makes the part of their answers before the first signal.
 
 Implements: decisions, "history of signals". A shell; history_export.py sends and charges.
 
@@ -39,7 +39,7 @@ from actors.signals.history_rows import HistoryRange, HistoryRows
 from actors.signals.log import SignalLog, SignalLogUnavailable, cursor_key
 from actors.times import iso_ms
 
-_BEGINNING_MAX = 64  # With those that only wait for the archive, or are quoted: they have nothing in memory.
+_BEGINNING_MAX = 64  # Includes those that wait for the archive, or only ask for the price: they have nothing in memory.
 EXPORTS_MAX, ACCOUNT_EXPORTS_MAX = 8, 2  # Each has up to three slices in memory, of about 4 MB.
 _ARCHIVE_WAITS, _ARCHIVE_SECONDS = 4, 0.5  # The archive copies the log once a second.
 _SEQUENCE_MAX = (1 << 32) - 1
@@ -70,8 +70,9 @@ class SignalHistoryPage:
         self.rows, self._log, self.meters, self.clock, self._encoding = rows, log, meters, clock, encoding
         self._parts = ExportParts(rows, meters, watch, clock)
         self._types = offered_types()
-        self.exports: Counter[bytes] = Counter()  # Also those that begin, and those of HEAD.
-        self._sent: set[Callable[[], None]] = set()  # Those that are paid for, or about to be, by what ends them.
+        self.exports: Counter[bytes] = Counter()  # Includes those that begin, and those of HEAD.
+        # For each export that is paid, or about to be, the function that ends it.
+        self._sent: set[Callable[[], None]] = set()
 
     async def close(self) -> None:
         await self._encoding.close()
@@ -100,7 +101,7 @@ class SignalHistoryPage:
         return answer
 
     def _enter(self, account: bytes) -> Callable[[], None]:
-        """Count an export. Return what ends that, whoever calls it first."""
+        """Count an export. Returns a function that ends the count once."""
         self.exports[account] += 1
         counted = [account]
 
@@ -140,7 +141,7 @@ class SignalHistoryPage:
         if len(self._sent) >= EXPORTS_MAX:
             return _FULL
         self._sent.add(leave)
-        encoder = await self._encoding.open(asked.format)  # Before the hold, whose life is short.
+        encoder = await self._encoding.open(asked.format)  # Before the hold, which expires soon.
         try:
             charge = await self.meters.hold(request.payer, HISTORY, CREDITS)
         except BaseException:
@@ -150,7 +151,7 @@ class SignalHistoryPage:
             encoder.close()
             return charge
         credits = charge.settle.ceiling
-        if asked.credits_max is not None and asked.credits_max < credits:  # The prices have changed in this moment.
+        if asked.credits_max is not None and asked.credits_max < credits:  # The prices have just changed.
             encoder.close()
             await self.meters.release(charge)
             return _too_dear(credits, asked.credits_max)
@@ -164,8 +165,8 @@ class SignalHistoryPage:
         return PageAnswer(_Body(export.pieces(), end), 200, content_type, headers)
 
     async def _extent(self, until_ms: int) -> tuple[Archived, bool]:
-        """Return what the history has, and whether that is everything before this time. Waits a moment for what the log
-        has and the history has not."""
+        """Return the state of the history, and whether it is complete up to this time. Waits briefly for entries that
+        only the log has."""
         now_ms, waits = self.clock.now_ms(), 0
         while True:
             archived = await self.rows.extent()
@@ -185,8 +186,8 @@ class SignalHistoryPage:
 
 
 class _Body(AsyncGenerator[bytes, None]):
-    """The pieces of an answer, and what to do at its end also where no piece was ever asked for: a generator that did
-    not begin runs nothing when it is closed."""
+    """The pieces of an answer, and cleanup at its end even if no piece was read: a generator that never began runs
+    nothing when closed."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
         self._pieces, self._on_end = pieces, on_end

@@ -1,4 +1,4 @@
-"""The process that encodes the rows of a replica's exports: who uses it, and what it is sent.
+"""Runs the process that encodes the rows of a replica's exports, and sends it requests.
 
 Implements: decisions, "history of signals". A shell over side_process.py; what the process does is history_worker.py's.
 In threads of the replica the same work held Python's lock so often that calls of other clients took up to thirty times
@@ -14,7 +14,8 @@ import orjson
 from actors.side_process import IDLE_SECONDS, ProcessConnection, ProcessLost, SideProcess
 from actors.signals.history_worker import CloseExport, EndExport, OpenExport, PrepareSlice, WriteSlice
 
-_ANSWER_SECONDS_MAX = 20.0  # A slice takes some hundredths. Also for a start, whose imports take a second.
+# A slice takes some hundredths of a second. Also applies to a start, whose imports take a second.
+_ANSWER_SECONDS_MAX = 20.0
 _MODULE = "actors.signals.history_worker"
 
 
@@ -45,7 +46,7 @@ class HistoryEncoding(Protocol):
 
 
 class HistoryProcess:
-    """Belongs to one event loop. Has no process while there was no export for a while."""
+    """Used by one event loop. The process ends after a while without exports."""
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._side = SideProcess(_MODULE, "encodes exports", _ANSWER_SECONDS_MAX, idle_seconds)
@@ -67,7 +68,7 @@ class HistoryProcess:
         return _ProcessEncoder(running, number, head, lambda: self._close(running, number))
 
     async def _begun(self, request: OpenExport) -> tuple[ProcessConnection, bytes]:
-        """Return the process that has the export now, and what comes before all rows."""
+        """Return the process that now has the export, and the bytes before all rows."""
         while True:
             running, is_new = await self._side.started()
             try:
@@ -75,7 +76,7 @@ class HistoryProcess:
             except ProcessLost:
                 if is_new:
                     raise
-                continue  # It was killed just now.
+                continue  # It was just killed.
             return running, b"".join(pieces)
 
     def _close(self, running: ProcessConnection, number: int) -> None:

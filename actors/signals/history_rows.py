@@ -32,7 +32,7 @@ _SLICE = f"""
 SELECT '[' || cursor_ms || ',' || cursor_seq || ',' || convert_from(body, 'UTF8') || ']' FROM signals
 WHERE {_MATCHING} ORDER BY cursor_ms, cursor_seq LIMIT $8::bigint
 """  # noqa: S608  # Texts of this file.
-# Both of these name the condition of the index.
+# Both queries repeat the condition of the index.
 _CORRECTIONS = """
 SELECT '[' || cursor_ms || ',' || cursor_seq || ',"' || change || '",' || convert_from(body, 'UTF8') || ']' FROM signals
 WHERE change NOT IN ('event', 'restored') AND change <> 'gap' AND cursor_ms >= $1::bigint AND cursor_ms < $2::bigint
@@ -61,7 +61,7 @@ class HistoryRange(NamedTuple):
 
 class HistoryRows(Protocol):
     async def extent(self) -> Archived:
-        """Return up to which cursor the history has everything, and from when on. All raise HistoryUnavailable."""
+        """Return up to which cursor the history is complete, and since when. All methods raise HistoryUnavailable."""
         ...
 
     async def slice(self, wanted: HistoryRange, count: int) -> list[bytes]:
@@ -77,11 +77,11 @@ class HistoryRows(Protocol):
         ...
 
     async def gaps(self, from_ms: int, until_ms: int) -> list[str]:
-        """Return the first GAPS_MAX gaps that were told in this time, as JSON."""
+        """Return the first GAPS_MAX gaps reported in this time, as JSON."""
         ...
 
     async def estimate(self, wanted: HistoryRange) -> int:
-        """Return about how many signals a range has, by the statistics of the database."""
+        """Estimate the signals in a range by the database's statistics."""
         ...
 
 
@@ -130,7 +130,7 @@ class PostgresHistoryRows:
             try:
                 yield connection
             except asyncio.CancelledError:
-                connection.terminate()  # The client has left in the middle of a copy.
+                connection.terminate()  # The client left in the middle of a copy.
                 raise
 
 

@@ -1,10 +1,10 @@
-"""Rows of the history from the lines that the database sends, as the chain has them now.
+"""Parses history lines from the database, and applies corrections of forks.
 
 Implements: decisions, "history of signals". Pure. Rows are read in a process of their own, history_worker.py; an event
 loop calls `last_place` alone.
 
-A signal that a fork removed is not there; one that moved has its new slot; one that landed again is where the log
-restored it. Corrections come within seconds of a signal; those that come later than CORRECTED_MS_MAX are not seen.
+A signal that a fork removed is left out; a moved one has its new slot; one that landed again is where the log restored
+it. Corrections come within seconds of a signal; those that come later than CORRECTED_MS_MAX are not seen.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ import msgspec
 from actors.signals.events import SignalEvent
 
 CORRECTED_MS_MAX = 3_600_000  # A slot is final after seconds; a classifier that was away corrects when it is back.
-_BYTES_AT_ONCE = 50_000  # About 120 rows, which are read in 0.3 ms.
+_BYTES_AT_ONCE = 50_000  # About 120 rows, parsed in 0.3 ms.
 
 
 class StoredSignal(msgspec.Struct, frozen=True, array_like=True, gc=False):

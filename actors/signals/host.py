@@ -40,7 +40,7 @@ from actors.upstream.replies import Node
 logger = logging.getLogger(__name__)
 
 _SOURCES = {"none": -1, "blocks": 1, "yellowstone": 2}  # As the metric `signals_source` numbers them.
-KIND = "classifiers"  # As an operator names them who wants another number of them.
+KIND = "classifiers"  # The kind that operators name to change their number.
 _READY_SECONDS = 30.0
 OpenNode = Callable[[Config], Awaitable[Node]]
 # The settings of a classifier and of what the wiring opens for it; it is replaced when one of them changes.
@@ -53,9 +53,8 @@ USES = (
 
 
 class SignalClassifierActor(ReportingActor):
-    """part: of the work. parts: how many there are, where the log does not say it: Redis is empty. open_node: given by
-    the wiring, because this context may not know how nodes are reached. The classifier of the first part also keeps the
-    history."""
+    """part: index of its part. parts: number of parts if Redis is empty. open_node: given by the wiring, because this
+    context may not know how nodes are reached. The classifier of the first part also keeps the history."""
 
     _archive: SignalArchive | None = None
 
@@ -68,12 +67,12 @@ class SignalClassifierActor(ReportingActor):
         return self._classifier.health() | {"archive_fault": "" if self._archive is None else self._archive.fault}
 
     async def scale(self, count: int) -> None:
-        """Have so many classifiers from now on, with the settings of this one; of the first classifier."""
+        """Have this many classifiers from now on, with the settings of this one. Called at the first classifier."""
         await self._ready()
         await self._counts.scale(count)
 
     async def spread(self) -> dict[str, Any]:
-        """Return who has a part of the work, and whether that is as wanted; of the first classifier."""
+        """Return which classifiers have a part, and whether that is as wanted. Called at the first classifier."""
         await self._ready()
         division = await self._log.division()
         return await self._counts.spread(
@@ -173,7 +172,7 @@ async def _have(
         more = config, fingerprint, part, count, open_node
         return hosting.place(SignalClassifierActor, name, fingerprint, *more, may_share=part == 0)
 
-    # In threads: each call blocks while a new process starts.
+    # In threads, because each call blocks while a new process starts.
     references = await asyncio.gather(*(asyncio.to_thread(placed, part) for part in range(count)))
     redis = await checked_redis(config.storage.redis_url.get_secret_value())
     try:

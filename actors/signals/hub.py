@@ -43,21 +43,21 @@ _PAGE_MAX = 500
 _READ_WAIT_MS = 1_000
 _RENEW_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
-_PAGE_SECONDS = 0.005  # Of one account's replays, for each page: others have most of the time.
+_PAGE_SECONDS = 0.005  # Pause between pages of one account's replays: other work has most of the time.
 _LOADED_MAX = 5_000
 _COVERED_AT_ONCE = 200
-# Subscribers that are served before others of this process have their turn, and what was written for them leaves.
+# Subscribers served before other tasks of this process run, and written events leave.
 _IN_ONE_TURN = 32
-_ENDS_JOINED = 64  # Subscriptions of an account that end, until its records are joined.
+_ENDS_JOINED = 64  # Ended subscriptions of an account after which its records are joined.
 _COUNTED_ACCOUNTS_MAX = 10_000
-ACCOUNT_WALLETS_MAX = 1_000  # Of one account, in one process.
+ACCOUNT_WALLETS_MAX = 1_000  # Wallets of one account, in one process.
 # Taken by all replicas together; what an account holds is counted in each replica, as its subscriptions are.
 WALLETS = PlaceShares(total=SUBSCRIBED_WALLETS_MAX, kept=2_000, base=10, of_one_max=ACCOUNT_WALLETS_MAX)
 AWAY = (SignalLogUnavailable, HistoryUnavailable)
 
 
 class WalletsFull(SignalLogUnavailable):
-    """The account has no place for these wallets. most: it may watch so many here. hint: what gives more places."""
+    """The account has no place for these wallets. most: wallets it may watch here. hint: how to get more places."""
 
     def __init__(self, most: int, hint: str) -> None:
         super().__init__("no place for more wallets")
@@ -77,13 +77,13 @@ class SignalHub:
         self._log, self._replays, self._deliveries, self._clock = log, replays, deliveries, clock
         self._ring, self._sleep = replays.ring, sleep
         self._subscriptions: dict[str, SignalSubscription] = {}
-        self._made: WeakSet[SignalSubscription] = WeakSet()  # Subscriptions that never begin are here too.
+        self._made: WeakSet[SignalSubscription] = WeakSet()  # Includes subscriptions that never begin.
         self._is_loaded = False
         # Wallets that an account named, each until its place is free: who changes names must not get a second place.
         self._named: dict[bytes, dict[str, int]] = {}
-        self._ends: Counter[bytes] = Counter()  # Of the subscriptions of each account.
-        self._turns: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()  # Of accounts that replay.
-        self._short: set[SignalSubscription] = set()  # A record has to be written before they go on.
+        self._ends: Counter[bytes] = Counter()  # Number of ended subscriptions by account.
+        self._turns: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()  # Locks of accounts that replay.
+        self._short: set[SignalSubscription] = set()  # Subscriptions that wait until a record is written.
         self._covering: asyncio.Task[None] | None = None
         self._background = Background(logger, "serving signals failed")
 
@@ -93,18 +93,18 @@ class SignalHub:
 
     @property
     def last(self) -> str:
-        """The cursor of the newest entry that was read."""
+        """Return the cursor of the newest entry read."""
         return self._ring.last
 
     @property
     def version(self) -> int:
-        """A number that changes with every entry."""
+        """Return a number that changes with every entry."""
         return self._ring.following
 
     async def start(self) -> None:
         try:
             await self.load()
-        except AWAY as error:  # The reader goes on trying; a replica starts without Redis.
+        except AWAY as error:  # The reader keeps trying; a replica starts without Redis.
             logger.warning("signals are not read yet: %s", error)
         self._background.start(self._read_for_ever())
         self._background.start(self._renew_for_ever())
@@ -150,7 +150,7 @@ class SignalHub:
             subscription.earlier = (doubtful, *records)
             newest = max(until, self.last, key=cursor_key)
             if newest != NO_CURSOR and cursor_key(since) > cursor_key(newest):
-                # Of the future: no record that begins there could cover what is charged until then.
+                # A cursor of the future: no record that begins there could cover earlier charges.
                 subscription.began_after = subscription.position = newest
         else:
             subscription.follow_ring(self._ring.following)
@@ -158,7 +158,9 @@ class SignalHub:
         return subscription
 
     def may_watch(self, pubkey: bytes, wanted: SignalFilter) -> bool:
-        """Whether this account may name these wallets too, whatever its balance. `subscribe` looks at the balance."""
+        """Return whether this account may name these wallets too, whatever its balance. `subscribe` checks the
+        balance.
+        """
         return not wanted.wallets or len(wanted.wallets | self._wallets_of(pubkey)) <= ACCOUNT_WALLETS_MAX
 
     def _wallets_of(self, pubkey: bytes, but: SignalSubscription | None = None) -> frozenset[str]:
@@ -167,7 +169,7 @@ class SignalHub:
         return frozenset[str]().union(*(each.filter.wallets or () for each in own))
 
     async def _take_wallets(self, subscription: SignalSubscription, balance: int) -> None:
-        """Have its wallets watched, or raise WalletsFull. Redis refuses what would use up places that are kept."""
+        """Have its wallets watched, or raise WalletsFull. Redis refuses requests for reserved places."""
         wallets = subscription.filter.wallets
         if not wallets:
             return
@@ -211,7 +213,7 @@ class SignalHub:
                 del self._named[pubkey]
 
     def begin(self, subscription: SignalSubscription) -> None:
-        """Deliver from now on."""
+        """Start the delivery."""
         self._subscriptions[subscription.name] = subscription
         subscription.has_begun = True
         self._place(subscription)
@@ -219,7 +221,7 @@ class SignalHub:
             self._cover_soon(subscription)
 
     def unsubscribe(self, subscription: SignalSubscription) -> "asyncio.Task[None] | None":
-        """End a subscription, and write down exactly how far it came. None: it has ended before."""
+        """End a subscription, and record exactly how far it came. None: it had ended before."""
         if self._subscriptions.pop(subscription.name, None) is None:
             return None
         subscription.is_over = True
@@ -237,11 +239,11 @@ class SignalHub:
             await self._deliveries.record([(subscription.pubkey, subscription.name, record)])
             if self._is_time_to_join(subscription.pubkey):
                 await self._joined_records(subscription.pubkey)
-        except SignalLogUnavailable as error:  # The record from before covers more, in the customer's favour.
+        except SignalLogUnavailable as error:  # The earlier record covers more, in the customer's favour.
             logger.warning("the end of a subscription was not recorded: %s", error)
 
     def _is_time_to_join(self, pubkey: bytes) -> bool:
-        """Every so many ends of an account's subscriptions, which leave a record each, however they began."""
+        """Return True once every few ends of an account's subscriptions, because each leaves a record."""
         if len(self._ends) >= _COUNTED_ACCOUNTS_MAX:
             self._ends.clear()
         self._ends[pubkey] += 1
@@ -250,14 +252,14 @@ class SignalHub:
     async def _joined_records(self, pubkey: bytes) -> tuple[Collection[Delivered], str]:
         """Join an account's records in the store. Returns what they cover, and the log's newest cursor."""
         records = await self._deliveries.delivered(pubkey)
-        newest = await self._log.latest(1)  # After the records: what they cover was written before.
+        newest = await self._log.latest(1)  # Read after the records, so that everything they cover was written before.
         until = newest[0].cursor if newest else NO_CURSOR
         changed, gone = merged(records, until)
         await self._deliveries.tidy(pubkey, changed, gone)
         return (records | changed).values(), until
 
     def _place(self, subscription: SignalSubscription) -> None:
-        """Go on from the ring where it has the subscriber's place, else from the stores."""
+        """Continue from the ring if it has the subscriber's place, else from the stores."""
         number = self._ring.number_after(subscription.position)
         if number is not None:
             subscription.follow_ring(number)
@@ -265,8 +267,10 @@ class SignalHub:
             subscription.task = self._background.start(self._feed(subscription))
 
     async def _feed(self, subscription: SignalSubscription) -> None:
-        """Feed a subscriber from the stores until the ring has its place. An account's replays take turns, as a replay
-        that matches nothing is read as fast as the stores give it, for the price of its beginning."""
+        """Feed a subscriber from the stores until the ring has its place.
+
+        An account's replays take turns, because a replay without matches reads as fast as the stores allow, for the
+        price of its beginning."""
         turn = self._turns.setdefault(subscription.pubkey, asyncio.Lock())
         while self._ring.number_after(subscription.position) is None:
             try:
@@ -282,7 +286,7 @@ class SignalHub:
                 notice = gap_of_the_stores(subscription.position, page.lost_until)
                 told.insert(0, SharedEntry(LogEntry(page.lost_until, "gap"), notice))
             if not told:
-                await self._sleep(_PAUSE_SECONDS)  # The stores lack what the ring has: they are being restored.
+                await self._sleep(_PAUSE_SECONDS)  # The ring has entries that the stores lack: they are being restored.
                 continue
             subscription.give(told)
             await subscription.drained()
@@ -305,12 +309,12 @@ class SignalHub:
             await self._sleep(_PAUSE_SECONDS)
 
     def publish(self, entries: Iterable[LogEntry]) -> None:
-        """Take new entries of the log."""
+        """Add new entries of the log."""
         for entry in entries:
             self._ring.append(entry)
 
     async def deliver(self) -> None:
-        """Hand every subscriber what it has not got."""
+        """Give every subscriber its undelivered entries."""
         for index, subscription in enumerate(list(self._subscriptions.values()), 1):
             subscription.resume()
             if index % _IN_ONE_TURN == 0:
@@ -319,7 +323,7 @@ class SignalHub:
     # --- records of deliveries, and watched wallets
 
     def _cover_soon(self, subscription: SignalSubscription) -> None:
-        """Have its record written, together with those of all others that need one."""
+        """Write its record soon, together with those of other subscriptions."""
         if subscription.name not in self._subscriptions:
             return
         if subscription.is_behind_ring and not subscription.has_page:
@@ -349,7 +353,7 @@ class SignalHub:
                 logger.warning("deliveries of signals are free for now: %s", error)
 
     async def _cover(self, subscriptions: Sequence[SignalSubscription]) -> None:
-        """Write down what may be charged next: only what a record covers is charged."""
+        """Record what may be charged next: only entries covered by a record are charged."""
         if not subscriptions:
             return
         lease = f"{await self._deliveries.now_ms() + LEASE_MS}-0"
@@ -365,6 +369,6 @@ class SignalHub:
                 each.cover(until or lease, is_live=until is None)
 
     def wallets(self) -> frozenset[str]:
-        """Return the wallets that somebody here watches."""
+        """Return the wallets that subscribers here watch."""
         named = [each.filter.wallets for each in self._subscriptions.values() if each.filter.wallets]
         return frozenset[str]().union(*named)

@@ -33,31 +33,31 @@ WALLETS, WEBHOOK_WALLETS = "signals:wallets", "signals:webhook_wallets"
 BEGAN = "signals:began"  # Unix milliseconds since which this Redis has all data of signals; missing: it is empty.
 _DIVISION = "division"  # The field of EPOCHS that says how the work is divided.
 _SEEN = "signals:seen:"
-SEEN_SECONDS = 24 * 3_600  # A transaction cannot land again later than two minutes after it was first seen.
+SEEN_SECONDS = 24 * 3_600  # A transaction cannot land later than two minutes after it was first seen.
 NO_CURSOR = "0-0"
 _COMMAND_SECONDS_MAX = 5.0
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,14})-(0|[1-9][0-9]{0,9})")
 WALLET_SECONDS = 60
-SUBSCRIBED_WALLETS_MAX = 10_000  # No subscription is taken that would make them more.
-_WEBHOOK_WALLETS_MAX = 5_000  # Beside them; webhooks/commands.py refuses more.
+SUBSCRIBED_WALLETS_MAX = 10_000  # Limit for subscriptions.
+_WEBHOOK_WALLETS_MAX = 5_000  # Additional; webhooks/commands.py refuses more.
 
 _RESTORED_AT_ONCE = 500
 
 
 class SignalLogUnavailable(Exception):
-    """The log did not answer; what was asked may or may not have been done."""
+    """The log did not answer; the request may or may not have been carried out."""
 
 
 class PositionLost(Exception):
-    """The log is older than the caller: it lost what was written last. Claim the part again and resume there."""
+    """Redis lost its last writes, which the caller knows. Claim the part again and resume there."""
 
 
 class PartTaken(Exception):
-    """Another classifier has claimed the part of the caller, which may write nothing any more."""
+    """Another classifier has claimed the caller's part; the caller may write nothing any more."""
 
 
 class DivisionChanged(Exception):
-    """The work is divided anew: claim a part of the new division."""
+    """The work was divided again: claim a part of the new division."""
 
 
 class NothingToDo(Exception):
@@ -99,7 +99,7 @@ _gap_decoder = msgspec.json.Decoder(SignalGap)
 
 
 def parse_cursor(text: str) -> tuple[int, int] | None:
-    """None: the text is no cursor."""
+    """Parse a cursor. None: the text is no cursor."""
     if len(text) > 26 or _CURSOR.fullmatch(text) is None:
         return None
     milliseconds, _, number = text.partition("-")
@@ -107,7 +107,7 @@ def parse_cursor(text: str) -> tuple[int, int] | None:
 
 
 def cursor_key(text: str) -> tuple[int, int]:
-    """Return what cursors are compared by."""
+    """Return the key by which cursors are compared."""
     parsed = parse_cursor(text)
     assert parsed is not None, text
     return parsed
@@ -174,7 +174,7 @@ class SignalLog(Protocol):
         ...
 
     async def is_whole(self) -> bool:
-        """Return whether it was begun, and has not been lost since."""
+        """Return whether the log was begun and has not been lost since."""
         ...
 
     async def restore(self, positions: Mapping[str, int], entries: Sequence[LogEntry]) -> None:
@@ -197,7 +197,7 @@ class SignalLog(Protocol):
         ...
 
     async def trim(self, before_ms: int) -> None:
-        """Let go of entries that are older than this Unix time."""
+        """Remove entries older than this Unix time."""
         ...
 
     async def watch(self, wallets: Sequence[str], now: int, *, for_webhooks: bool = False) -> None:
@@ -206,11 +206,13 @@ class SignalLog(Protocol):
         ...
 
     async def watch_more(self, wallets: Sequence[str], now: int, most: int = SUBSCRIBED_WALLETS_MAX) -> bool:
-        """As `watch`, for a new subscription. False: subscriptions would watch more than `most`, and these are not."""
+        """As `watch`, for a new subscription. False: subscriptions would watch more than `most` wallets, and these are
+        not watched.
+        """
         ...
 
     async def subscribed_wallets(self, now: int) -> int:
-        """Return how many wallets are watched for subscriptions, of all replicas."""
+        """Return how many wallets subscriptions of all replicas watch."""
         ...
 
     async def watched(self, now: int) -> frozenset[str]: ...
@@ -238,7 +240,7 @@ class RedisSignalLog:
         return division
 
     async def _divide_anew(self, stored: Division | None, parts: int, epoch: int) -> None:
-        """Make another division, unless somebody else was faster. epoch: of one that was lost; 0: a new one."""
+        """Store another division, unless another process was faster. epoch: of a lost division; 0: a new one."""
         arranged = arrange(await self._positions(), parts)
         kept = [each for pair in arranged.floors.items() for each in pair]
         given: list[Any] = [
@@ -369,7 +371,7 @@ async def _guarded(script: AsyncScript, claim: Claim, events: Sequence[SignalEve
 
 
 def _around_slot(event: SignalEvent) -> tuple[bytes, bytes]:
-    """Return the stored form before and after its slot, so that the script can write another one."""
+    """Return the stored form before and after its slot, so that the script can insert another slot."""
     # The slot is the fourth field and the first number: before it are three texts without quotes.
     head, _, tail = _encode_event(msgspec.structs.replace(event, slot=0)).partition(b'",0,')
     assert tail, event

@@ -1,7 +1,7 @@
-"""What a classifier of one program family may observe in a transaction, and how pools name their sides.
+"""The observations that a program family makes in a transaction, and how to tell a pool's coin from its quote.
 
-Implements: interface, "Signal event" (mint, quote_asset, curve_type, complete); unknown is None, never a guess.
-Pure vocabulary. Not here: which observations become signals (classify.py).
+Implements: interface, "Signal event" (mint, quote_asset, curve_type, complete); unknown is None, never a guess. Pure
+vocabulary. Not here: which observations become signals (classify.py).
 """
 
 import hashlib
@@ -16,7 +16,7 @@ ZERO_KEY = bytes(32)
 WSOL = known_key(WRAPPED_SOL_MINT)
 USDT = known_key("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
 SOL = "SOL"
-# Mints that others are paid with. A pool's coin is the side that is not among them.
+# Mints used for payment. A pool's coin is the side that is not among them.
 KNOWN_QUOTES = frozenset({WSOL, USDT, ZERO_KEY, known_key(USDC_MAINNET_MINT), known_key(USDC_DEVNET_MINT)})
 
 
@@ -58,8 +58,9 @@ def event(name: str) -> bytes:
 
 
 def coin_and_quote(first: bytes | None, second: bytes | None) -> tuple[bytes | None, str | None]:
-    """Tell the coin of a pool from its quote. first: base, token 0 or token A, the coin where neither side is a known
-    quote, or both are."""
+    """Distinguish a pool's coin from its quote.
+
+    first: base, token 0 or token A; the coin if neither side is a known quote, or both are."""
     if first in KNOWN_QUOTES and second not in KNOWN_QUOTES:
         first, second = second, first
     return first, None if second is None else key_text(second)

@@ -1,4 +1,4 @@
-"""Writes the signals of one part into the log: what may be written yet, how far the part is, and by which claim.
+"""Writes the signals of one part into the log: what may be written, how far the part has come, and under which claim.
 
 Implements: decisions, "one signal", "cursors and gaps". A shell; held_events.py says what has to wait for other parts.
 
@@ -22,21 +22,21 @@ HELD_MAX = 10_000
 # time, up to eight times: it costs this process and Redis half a millisecond each, and where another part is seconds
 # behind there would be a hundred a second.
 _HELD_SECONDS, _DOUBLED_MAX = 0.01, 3
-_WRITTEN_AT_ONCE = 500  # One script of Redis writes them, and nothing else runs there meanwhile.
+_WRITTEN_AT_ONCE = 500  # Redis runs one script for them, and nothing else meanwhile.
 
 
 class PartWriter:
     """position: of the newest write. final: up to here the chain does not change, as its source tells; 0: not known."""
 
     def __init__(self, log: SignalLog, claim: Claim, written: "deque[LogEntry]") -> None:
-        """written: takes the entries that are written."""
+        """written: called with the entries that were written."""
         self._log, self.claim, self._written = log, claim, written
         self.position = self.final = claim.position
-        self.count = 0  # Of the signals that were new.
+        self.count = 0  # Number of new signals.
         self._is_one = claim.division.parts == 1
         self._held, self._others_reached = HeldEvents(), NO_OTHERS if self._is_one else 0
-        self._in_vain = 0  # Questions in a row that brought nothing.
-        self._read = self._reached = 0  # The newest slot that was read, and what the others know of it.
+        self._in_vain = 0  # Reads in a row that found no progress.
+        self._read = self._reached = 0  # The newest slot read, and the one reported to the others.
 
     @property
     def held(self) -> int:
@@ -44,7 +44,7 @@ class PartWriter:
 
     @property
     def pause_seconds(self) -> float:
-        """Return how long to wait before `write` is called again for what is held alone."""
+        """Return how long to wait before `write` is called again only for held signals."""
         return float(_HELD_SECONDS * 2 ** min(self._in_vain, _DOUBLED_MAX))
 
     @property
@@ -52,19 +52,21 @@ class PartWriter:
         return len(self._held) >= HELD_MAX
 
     def begin_now(self) -> None:
-        """Forget the position, which is lost."""
+        """Forget the position, because it is lost."""
         self.position = self.final = 0
 
     def has_read(self, slot: int) -> None:
-        """Note that the source has come to this slot, and tells nothing of earlier ones any more."""
-        self.final = self.final or max(0, slot - 1)  # A new log begins here, whatever is killed next.
+        """Record that the source has reached this slot, and will send nothing of earlier slots."""
+        self.final = self.final or max(0, slot - 1)  # A new log begins here, even if this process is killed next.
         self._read = max(self._read, slot)
 
     def add(self, events: Sequence[SignalEvent]) -> None:
         self._held.add(events)
 
     async def write(self) -> None:
-        """Write what no other part can precede, and how far this part is. Raises what SignalLog.append raises."""
+        """Write all signals that no other part can precede, and this part's progress. Raises what SignalLog.append
+        raises.
+        """
         is_asked = False
         while True:
             events = self._held.take(self._others_reached, _WRITTEN_AT_ONCE)
@@ -96,7 +98,7 @@ class PartWriter:
         self.claim = replace(self.claim, position=max(self.claim.position, position))
 
     async def correct(self, lost_slot: int, events: Sequence[SignalEvent]) -> int:
-        """Take back signals of a slot that a fork has lost. Returns how many corrections that made."""
+        """Take back signals of a slot that a fork lost. Returns the number of corrections."""
         self._held.drop(lost_slot)
         return len(await self._log.correct(self.claim, lost_slot, events))
 

@@ -62,7 +62,7 @@ def by_transfers(
 
 
 def _pays_with_quote(paid: bytes, got: bytes) -> bool | None:
-    """True: a buy of the coin. None: neither side is a known quote. Of two known quotes SOL is the one."""
+    """True: a buy of the coin. None: neither side is a known quote. Between two known quotes SOL is the quote."""
     if paid in KNOWN_QUOTES and got in KNOWN_QUOTES:
         return paid == WSOL if WSOL in (paid, got) else None
     return paid in KNOWN_QUOTES if paid in KNOWN_QUOTES or got in KNOWN_QUOTES else None

@@ -24,18 +24,19 @@ from actors.signals.classify import PROGRAMS
 
 PARTS_MAX = 64
 WALLETS_SLICE = "wallets"
-SLICES = (*PROGRAMS, WALLETS_SLICE)  # What had a position of its own in releases before, and may have a floor now.
+# Names that had a position of their own in earlier releases, and may have a floor now.
+SLICES = (*PROGRAMS, WALLETS_SLICE)
 RESTORED = "restored"  # The field after which a restored log is read again.
 _POSITION_MAX = 1 << 52  # Redis counts in floats.
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _DIVISION = re.compile(r"([1-9][0-9]{0,15})/([1-9][0-9]?)")
 # Releases before kept one position for each classifier, under its number and the number of all: "0/3".
 _OF_A_CLASSIFIER = re.compile(r"(0|[1-9][0-9]?)/([1-9][0-9]?)")
-_PROGRAMS_OF_OLD = PROGRAMS[:12]  # In the order in which those releases shared them.
+_PROGRAMS_OF_OLD = PROGRAMS[:12]  # In the order of those releases.
 
 
 class Division(NamedTuple):
-    """epoch: higher than that of any division before; Unix milliseconds, unless the clock went back."""
+    """epoch: higher than that of any earlier division; Unix milliseconds, unless the clock went back."""
 
     epoch: int
     parts: int
@@ -76,7 +77,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Where the parts of a new division begin. positions: one for each part; none: they begin now."""
+    """Start of the parts of a new division. positions: one for each part; none: they begin with live updates."""
 
     positions: tuple[int, ...]
     floors: Mapping[str, int]
@@ -86,7 +87,7 @@ def arrange(found: Mapping[str, str], parts: int) -> Arrangement:
     """Decide where the parts of a new division begin. found: the stored fields."""
     restored, mine = _read(found.get(RESTORED, "")), _parts(found)
     if restored is not None:
-        # The division was lost with everything else, and comes back as it was: its owners told what they remember.
+        # The division was lost with everything else, and is restored as it was: its owners reported what they remember.
         return Arrangement(tuple(mine.get(part) or restored for part in range(parts)), _floors(found))
     slices = _slices(found)
     if any(position is None for position in (mine or slices).values()):
@@ -127,15 +128,15 @@ def floors(found: Mapping[str, str]) -> Mapping[str, int]:
 
 
 def _parts(found: Mapping[str, str]) -> dict[int, int | None]:
-    """None: the position cannot be read."""
+    """Parse the positions of parts. None: it cannot be read."""
     return {int(name): _read(text) for name, text in found.items() if name.isdecimal() and len(name) <= 2}
 
 
 def _slices(found: Mapping[str, str]) -> dict[str, int | None]:
-    """Return the positions that a release before has left. None: one cannot be read."""
+    """Parse the positions of an earlier release. None: it cannot be read."""
     slices = {name: _read(found[name]) for name in SLICES if name in found}
     for name in SLICES:
-        # Several numbers of classifiers may have left fields. Each of them tells the truth, so the highest one counts.
+        # Several numbers of classifiers may have left fields. All are true, so the highest one counts.
         old = [_read(text) for field_, text in found.items() if _covers(field_, name)]
         if name not in slices and old:
             slices[name] = max((slot for slot in old if slot is not None), default=None)
@@ -147,7 +148,7 @@ def _floors(found: Mapping[str, str]) -> dict[str, int]:
 
 
 def _covers(field_: str, name: str) -> bool:
-    """Whether this classifier of a release before had the slice."""
+    """Return whether this classifier of an earlier release had the slice."""
     matched = _OF_A_CLASSIFIER.fullmatch(field_)
     if matched is None:
         return False

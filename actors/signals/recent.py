@@ -31,12 +31,12 @@ LIMIT_DEFAULT, LIMIT_MAX = 50, 500
 # milliseconds; a client that fills a gap needs a few answers of 500 signals.
 MINUTE_MAX = 300
 CACHED_BYTES_MAX = 4 << 20
-_ENTRY_BYTES = 500  # Of the objects of one cached answer, beside its texts.
+_ENTRY_BYTES = 500  # Memory of the objects of one cached answer, in addition to its texts.
 _CACHED_SECONDS = 0.25
-_PAGES_MAX = 10  # Of the log that one request may search.
+_PAGES_MAX = 10  # Pages of the log that one request may search.
 _LIMIT = re.compile(r"[1-9][0-9]{0,2}")
-_PAGE_SECONDS = 0.05  # Between two pages that are read from the stores, of whichever requests.
-SEARCHES_MAX = 50  # Requests for older entries than those in memory, under way in one process.
+_PAGE_SECONDS = 0.05  # Pause between two pages read from the stores, for all requests together.
+SEARCHES_MAX = 50  # Concurrent requests of one process for entries older than those in memory.
 _BUSY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many searches for older signals are under way")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit: wanted a whole number from 1 to {LIMIT_MAX}")
@@ -115,8 +115,10 @@ class RecentSignals:
                 corrected.setdefault(event.identity, entry)
 
     async def _page(self, since: str) -> ReplayPage:
-        """Return entries after a cursor. Those that are not in memory are read for one request at a time, with pauses:
-        anybody may ask for them, for free, and a page costs the stores and this process tens of milliseconds."""
+        """Return entries after a cursor.
+
+        Entries not in memory are read for one request at a time, with pauses: these requests are free, and a page costs
+        the stores and this process tens of milliseconds."""
         if self._replays.ring.number_after(since) is not None:
             return await self._replays.after(since, LIMIT_MAX)
         if self._searches >= SEARCHES_MAX:
@@ -131,7 +133,7 @@ class RecentSignals:
         return page
 
     async def _after(self, wanted: WantedSignals, since: str, limit: int) -> tuple[list[dict[str, Any]], str]:
-        """Signals after a cursor, oldest first, and where to go on."""
+        """Return signals after a cursor, oldest first, and the next cursor."""
         kept: dict[tuple[str, str, str], dict[str, Any]] = {}
         for _ in range(_PAGES_MAX):
             page = await self._page(since)

@@ -1,4 +1,4 @@
-"""Reads entries after any cursor, from memory, the stream or the history, and says what none of them has any more.
+"""Reads entries after any cursor, from memory, the stream or the history, and reports entries that none of them has.
 
 Implements: decisions, "cursors and gaps". A shell over the stores; the ring holds the newest entries of this process.
 """

@@ -1,4 +1,4 @@
-"""Makes a log that Redis has lost whole again: from its history, and from what the classifier still knows.
+"""Restores a log that Redis has lost, from the history and the memory of classifiers.
 
 Implements: decisions, "cursors and gaps", "one signal", for a Redis that comes back empty. A shell; doing it again
 changes nothing.
@@ -33,7 +33,7 @@ async def restore(log: SignalLog, history: SignalHistory, written: Sequence[LogE
     await history.add([entry for entry in written if cursor_key(entry.cursor) > cursor_key(archived)])
     entries = await _tail(history)
     slots = [entry.event.slot for entry in entries if entry.event is not None]
-    # Not before the oldest known signal: a chain that is younger has no such slots, and they are no gap.
+    # Not before the oldest known signal: a younger chain has no such slots, and they are no gap.
     again = max(0, max(slots, default=0) - AGAIN_SLOTS, min(slots, default=0) - 1)
     # Other parts begin there as well, but for those whose own classifier lives and remembers more (positions.arrange).
     positions = {RESTORED: again} | ({} if known is None else {str(known.part): known.position})

@@ -1,6 +1,6 @@
 """The newest entries of the log in memory, each written as JSON once for all subscribers.
 
-Pure. Entries have consecutive numbers, so that a subscriber's place is one integer and nothing waits for anybody.
+Pure. Entries have consecutive numbers, so that a subscriber's place is one integer, and there is no queue for each.
 """
 
 from bisect import bisect_right
@@ -15,7 +15,7 @@ RING_MAX = 20_000
 
 
 class SharedEntry:
-    """One entry of the log as subscribers get it. event: None for a gap. key: what its cursor is compared by."""
+    """One entry of the log as subscribers get it. event: None for a gap. key: by which its cursor is compared."""
 
     __slots__ = ("_body", "cursor", "entry", "event", "is_first", "key")
 
@@ -68,8 +68,10 @@ class SignalRing:
             self.last, self._last_key = floor, self._floor_key
 
     def append(self, entry: LogEntry) -> None:
-        """Take the next entry of the log. One that is not after the last one is known already, and so is the first
-        report of a signal that has been reported: the log was lost, and has it with another cursor now."""
+        """Add the next entry of the log.
+
+        Ignores an entry that is not after the last one, and a repeated first report of a signal: after a loss the log
+        has it under another cursor."""
         told = SharedEntry(entry)
         if told.key <= self._last_key:
             return
@@ -79,7 +81,7 @@ class SignalRing:
                 return
             self._reported.add(told.event.identity)
         self._told.append(told)
-        if len(self._told) > self._entries_max + self._entries_max // 8:  # Seldom, as it moves all entries.
+        if len(self._told) > self._entries_max + self._entries_max // 8:  # Seldom, because it moves all entries.
             dropped = len(self._told) - self._entries_max
             self.floor, self._floor_key = self._told[dropped - 1].cursor, self._told[dropped - 1].key
             self._reported -= {each.event.identity for each in self._told[:dropped] if each.event is not None}
@@ -88,7 +90,7 @@ class SignalRing:
 
     @property
     def following(self) -> int:
-        """The number that the next entry will have. It grows with every entry."""
+        """Return the number of the next entry, which grows with every entry."""
         return self._first + len(self._told)
 
     @property

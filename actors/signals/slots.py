@@ -6,7 +6,7 @@ line of parents of a confirmed slot passes it by. Pure.
 
 from collections.abc import Iterator
 
-SLOTS_MAX = 4_096  # Some 27 minutes; the stream confirms within seconds.
+SLOTS_MAX = 4_096  # About 27 minutes; the stream confirms within seconds.
 
 
 class SlotTree:
@@ -16,14 +16,14 @@ class SlotTree:
         self.lost: set[int] = set()
 
     def note(self, slot: int, parent: int | None) -> None:
-        """Take in a slot and its parent, in any order and as often as it is told."""
+        """Record a slot and its parent, in any order and repeatedly."""
         if parent is not None and parent < slot:
             self._parents[slot] = parent
             while len(self._parents) > SLOTS_MAX:
                 self._parents.pop(min(self._parents))
 
     def died(self, slot: int) -> tuple[int, ...]:
-        """Return the slots that are lost now and were not before."""
+        """Return the slots that are newly lost."""
         return self._lose({slot})
 
     def confirmed(self, slot: int) -> tuple[int, ...]:

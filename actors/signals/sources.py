@@ -41,7 +41,7 @@ Update = TransactionSeen | SlotSeen
 
 
 class SourceUnavailable(Exception):
-    """The source ended or did not answer; what it told before stays true."""
+    """The source ended or did not answer; earlier updates stay valid."""
 
 
 class SlotsGone(Exception):
@@ -63,12 +63,14 @@ class ChainSource(Protocol):
         ...
 
     def narrow(self, is_mine: Callable[[bytes], bool] | None) -> None:
-        """Leave out transactions by their signature, from the next updates on, but the first one of each slot: it tells
-        how far the source is. None: tell all. What should be left out may be told all the same."""
+        """Leave out transactions by signature from the next updates on, except the first one of each slot, which shows
+        how far the source is.
+
+        None: send all. The source may still send excluded transactions."""
         ...
 
     async def watch(self, wallets: frozenset[str]) -> None:
-        """Tell the transactions of these wallets too, from now on."""
+        """Send the transactions of these wallets too, from now on."""
         ...
 
     def head(self) -> int:
@@ -79,7 +81,7 @@ class ChainSource(Protocol):
 async def with_pauses(
     updates: AsyncGenerator[Sequence[Update], None], pause_seconds: Callable[[], float | None]
 ) -> AsyncGenerator[Sequence[Update] | None, None]:
-    """Pass batches on; None when none has come for so many seconds. pause_seconds: asked each time; None: wait."""
+    """Pass batches on; yield None when none came for this many seconds. pause_seconds: asked each time; None: wait."""
     coming: asyncio.Future[Sequence[Update] | None] | None = None
     async with contextlib.aclosing(updates):
         try:

@@ -1,8 +1,8 @@
-"""One subscriber's place in the log: what it got, and what it is charged for.
+"""One subscriber's place in the log: delivered events and charges.
 
 Implements: interface, "Signal billing"; threats 30 and 32. Reads no store: hub.py feeds it.
-Nothing is queued for a subscriber: its place is a number in the ring, or a page of older entries. What its client does
-not take now waits there.
+Nothing is queued for a subscriber: its place is a number in the ring, or a page of older entries. Events that its
+client does not take now stay there.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ from actors.signals.filters import SignalFilter
 from actors.signals.log import NO_CURSOR, cursor_key
 from actors.signals.ring import SharedEntry, SignalRing
 
-AHEAD_MAX = 10  # Charged entries that a record may cover and the client has not got. About what two connections cost.
-REPLAY_MAX = 100  # Entries of the stores that wait in memory for one that is behind.
+# Charged entries that a record may cover before the client has them; about the price of two connections.
+AHEAD_MAX = 10
+REPLAY_MAX = 100  # Entries from the stores in memory for a subscriber that is behind.
 _LOOKED_AT_MAX = 500
 _NEVER = cursor_key(NO_CURSOR)
 
@@ -49,36 +50,37 @@ class SignalSubscription:
         self.pubkey, self.filter, self._sink, self._ring, self._on_short = pubkey, wanted, sink, ring, on_short
         self.name = secrets.token_hex(8)
         self.began_after = self.position = after
-        self.earlier: tuple[Delivered, ...] = ()  # Records of the account from before.
-        self.earlier_until = _NEVER  # The newest entry of the log at the time of those records.
-        self.is_live = False  # Its record runs ahead of the clock, so it gets what comes at once.
+        self.earlier: tuple[Delivered, ...] = ()  # Earlier records of the account.
+        self.earlier_until = _NEVER  # The log's newest entry at the time of those records.
+        self.is_live = False  # True: its record runs ahead of the clock, so it gets new events at once.
         self.has_begun = self.is_over = False
-        self._covered_until = _NEVER  # By the record in the store.
-        self._number: int | None = None  # In the ring. None: it has not begun, or its place is before the ring.
+        self._covered_until = _NEVER  # Up to this cursor the stored record covers it.
+        # Its place in the ring. None: it has not begun, or its place is older than the ring.
+        self._number: int | None = None
         self._page: deque[SharedEntry] = deque()
         self._drained = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None  # Feeds it from the stores.
+        self.task: asyncio.Task[None] | None = None  # Task that feeds it from the stores.
 
     # --- feeding
 
     def follow_ring(self, number: int) -> None:
-        """Go on with this entry of the ring."""
+        """Continue with this entry of the ring."""
         self._number = number
         self.resume()
 
     def give(self, page: Iterable[SharedEntry]) -> None:
-        """Go on with entries that are older than the ring."""
+        """Continue with entries that are older than the ring."""
         self._page.extend(page)
         self.resume()
 
     async def drained(self) -> None:
-        """Wait until everything that was given has been delivered."""
+        """Wait until all given entries are delivered."""
         while self._page:
             self._drained.clear()
             await self._drained.wait()
 
     def resume(self) -> None:
-        """Deliver what there is, as far as the sink takes it and records cover it."""
+        """Deliver entries as far as the sink takes them and records cover them."""
         if self.is_over or not self.has_begun:
             return
         if self._page:
@@ -90,7 +92,7 @@ class SignalSubscription:
         number, ring = self._number, self._ring
         if number is None:
             return
-        if number < ring.first:  # The client took nothing for so long that its place has left the ring.
+        if number < ring.first:  # The client took nothing for so long that the ring has dropped its place.
             self._number = None
             self._on_short(self)
             return
@@ -113,7 +115,7 @@ class SignalSubscription:
                 if not self.is_live:
                     self._on_short(self)
                     return False
-                charged = False  # Records cannot be written for now, so that a replay could bill it again.
+                charged = False  # Records cannot be written now, so a replay could bill it again.
             if not self._sink.deliver(told.body, charged):
                 return False
         self.position = told.cursor
@@ -130,7 +132,7 @@ class SignalSubscription:
     # --- charging
 
     def may_be_charged(self, told: SharedEntry) -> bool:
-        """Whether it costs something once the record covers it."""
+        """Return whether it costs something once the record covers it."""
         if not told.is_first or told.event is None:
             return False
         if told.key > self.earlier_until:
@@ -157,6 +159,6 @@ class SignalSubscription:
                 yield self._ring.at(number)
 
     def cover(self, until: str, is_live: bool) -> None:
-        """A record reaches up to this cursor now. Deliver what it covers."""
+        """A record now reaches up to this cursor: deliver the entries that it covers."""
         self._covered_until, self.is_live = cursor_key(until), is_live
         self.resume()

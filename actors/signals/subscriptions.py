@@ -53,7 +53,7 @@ class SignalSubscriptions:
         return OpenSignals(self._hub, subscription)
 
     def _event(self, body: bytes, charged: bool) -> StreamEvent:
-        """One event for all sockets: the hub hands the same body to one subscriber after the other."""
+        """Make one event for all sockets: the hub passes the same body to one subscriber after the other."""
         made = self._made.get((body, charged))
         if made is None:
             made = StreamEvent(_HEAD % body, EVENT_UNITS if charged else 0)

@@ -51,7 +51,7 @@ _SYSTEM_PROGRAM = known_key(SYSTEM_PROGRAM)
 
 
 class LazyMapping(Mapping[Key, Value]):
-    """A mapping that is computed when it is first read: the balances of most transactions never are."""
+    """A mapping computed at first use: most transactions' balances are never read."""
 
     __slots__ = ("_compute", "_found")
 

@@ -1,9 +1,9 @@
-"""What travels between the stream hub and replicas.
+"""Messages between the stream hub and replicas.
 
 Implements: design, "Measured facts" (never one actor call for one item: everything that waits goes in one message). The
 messages go over a hot link: a replica opens and closes topics, and always has one poll open, which the hub answers when
-there are events. A poll names the last batch that arrived, so nothing is lost or repeated when the link breaks.
-No rules live here.
+there are events. A poll names the last batch that arrived, so nothing is lost or repeated when the link breaks. No
+rules live here.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from actors.hotlink.frames import MessageKind
 HUB_ACTOR_PREFIX = "stream-hub-"  # Followed by the id of the Ray node (hosting.name_on).
 
 # Flags of an event.
-ENDS = 1  # The last one of its topic.
+ENDS = 1  # The last event of its topic.
 GAP = 2  # Events may be missing; the payload tells from where to where.
 MORE = 4  # The next event of this topic has the rest of the payload.
 

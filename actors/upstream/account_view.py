@@ -21,7 +21,7 @@ _LEVELS = len(Commitment)
 
 
 class AccountView:
-    """Of one call. told: by the owner of the account; None: it told nothing."""
+    """View of one call. told: from the owner of the account; None: it told nothing."""
 
     __slots__ = ("_bounds", "_floors", "_shown")
 
@@ -44,7 +44,7 @@ class AccountView:
         self._floors[commitment] = max(newest, self.floor(commitment, slot_max))
 
     def show(self, commitment: Commitment, slot: int) -> None:
-        """The answer names this slot."""
+        """Record a slot that the answer shows."""
         self._shown[commitment] = max(self._shown[commitment], slot)
 
     def shown(self) -> Slots | None:
@@ -59,11 +59,11 @@ class AccountView:
 
 
 _VIEW: ContextVar[AccountView | None] = ContextVar("account_view", default=None)
-current_view = _VIEW.get  # None: the calls of this task may be answered from any slot.
+current_view = _VIEW.get  # None: this task's calls may be answered from any slot.
 
 
 async def under(view: AccountView | None, ask: Callable[..., Awaitable[_R]], *arguments: object) -> _R:
-    """Ask with every question to a node under this view, in the tasks that the asked one begins too."""
+    """Run `ask` under this view, which holds for all its requests to nodes, also in tasks that it starts."""
     if view is None and _VIEW.get() is None:
         return await ask(*arguments)
     before = _VIEW.set(view)

@@ -31,11 +31,11 @@ from actors.upstream.single_nodes import SingleNodes
 # Settings, URL and name of a node, and the memory that the large answers of all nodes share.
 MakeClient = Callable[[UpstreamConfig, str, str, MemoryBudget], NodeClient]
 OnProbe = Callable[[str, Probe, int | None], None]  # Name of a node, its probe, the best slot that any node reported.
-OnNodes = Callable[[Sequence[NodeConfig]], None]  # The nodes in use, whenever they have changed.
+OnNodes = Callable[[Sequence[NodeConfig]], None]  # Called with the nodes in use after every change.
 
 
 class ChangingNode(Node, Protocol):
-    """Nodes as one, which change while calls run."""
+    """Several nodes as one, which may change while calls run."""
 
     def follow(self, listener: OnNodes) -> None:
         """Tell the nodes in use, now and whenever they change."""
@@ -73,7 +73,7 @@ class Nodes:
         self._members.begin()
 
     def take_over(self, wanted: Sequence[WantedNode]) -> None:
-        """Have these nodes from now on. A new one gets calls after good probes; calls under way end where they are."""
+        """Use these nodes from now on. A new one gets calls after good probes; running calls end where they are."""
         self._members.take_over(wanted)
 
     def follow(self, listener: OnNodes) -> None:
@@ -91,7 +91,7 @@ class Nodes:
         return [member.wanted.config for member in self._members.in_use]
 
     async def network(self) -> str | None:
-        """Ask the nodes for the genesis hash of their network. None: none of them tells it."""
+        """Ask the nodes for the genesis hash of their network. None: none answers."""
         return await self._members.network()
 
     def figures(self) -> list[SeenNode]:
@@ -121,7 +121,7 @@ class Nodes:
     def _changed(self) -> None:
         clients = self._members.clients_in_use()
         self._slots.use([member.index for member in self._members.in_use])
-        # The only one is asked straight: a pool of one decides nothing.
+        # A single node is asked directly: a pool of one decides nothing.
         self._coalesced.ask_from_now_on(clients[0] if len(clients) == 1 else self._pool)
         for listener in self._listeners:
             listener(self.in_use)

@@ -33,7 +33,7 @@ class Phase(Enum):
 class Breaker:
     open_ms: int  # The length of the first open phase.
     phase: Phase = Phase.CLOSED
-    failures: int = 0  # One bit a call, the newest lowest.
+    failures: int = 0  # One bit for each call, the newest lowest.
     seen: int = 0
     opened_in_a_row: int = 0
     open_until_ms: int = 0
@@ -73,7 +73,7 @@ class Breaker:
             self._open(now_ms)
 
     def abandoned(self, ticket: int) -> None:
-        """Record that the caller left: the call does not count, and another one may try."""
+        """Record that the caller left: the call does not count, and another one may be tried."""
         if ticket == self.generation:
             self.trying = False
 

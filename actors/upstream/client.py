@@ -35,7 +35,7 @@ _FIRST_ID_MIN, _FIRST_ID_MAX = 10**14, 5 * 10**14
 _OK = 200
 _ERRORS = range(400, 600)
 _TOO_MANY = 429
-_RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls again long before.
+_RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls long before.
 _HASH_ANSWER_BYTES_MAX = 1_024
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
 
@@ -57,7 +57,7 @@ class NodeClient:
         self._connections: Connections | None = None  # The first call makes them, in the loop that it runs in.
         self._ids = itertools.count(_FIRST_ID_MIN + secrets.randbelow(_FIRST_ID_MAX - _FIRST_ID_MIN))
         self._is_closed = False
-        self.in_flight = self.calls = 0  # Of `call`: now, and since the start.
+        self.in_flight = self.calls = 0  # Calls in flight, and since the start.
         self._idle: asyncio.Event | None = None
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -83,9 +83,10 @@ class NodeClient:
             await self._idle.wait()
 
     async def ask(self, method: str, params: bytes, timeout_ms: int, bytes_max: int | None = None) -> NodeAnswer:
-        """Do as `call`, for a question of this service itself, such as a probe: it is not counted.
+        """As `call`, for a request of this service itself, such as a probe: it is not counted.
 
-        bytes_max: of the answer, where its form is known: reading a hostile node's megabytes would hold the loop.
+        bytes_max: of the answer, where its form is known: reading a hostile node's megabytes would block the event
+        loop.
         """
         give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
@@ -128,7 +129,7 @@ class NodeClient:
             return await self._connections.exchange(body, request_id, read, self._further_headers())
 
     def _further_headers(self) -> bytes:
-        """Of the call that is under way: whole lines. None here; traced_node.py has some."""
+        """Return further headers of the running call: whole lines. None here; traced_node.py has some."""
         return b""
 
     async def _answer(
@@ -144,7 +145,7 @@ class NodeClient:
         most = self._answer_bytes_max if bytes_max is None else bytes_max
         if status == _OK:
             return await self._read(request_id, headers, is_chunked, payload, most)
-        if status == _TOO_MANY:  # The node has not taken the call, so no body of it is an answer.
+        if status == _TOO_MANY:  # The node did not take the call, so its body is no answer.
             return replies.overloaded(_retry_seconds(headers.get("Retry-After", "")))
         if status not in _ERRORS or status in _ACCESS_REFUSED:
             return replies.UNREACHABLE
@@ -160,7 +161,7 @@ class NodeClient:
             return replies.GARBAGE  # Compression was not asked for, and a small answer may unpack to a huge one.
         length = None if is_chunked else headers.get("Content-Length")
         if length is None and not is_chunked:
-            return replies.GARBAGE  # Such a body ends with its connection, so one that was cut would look whole.
+            return replies.GARBAGE  # Such a body ends with its connection, so a cut one would look complete.
         size = None if length is None else int(length)  # aiohttp's parser lets only digits pass.
         if size is not None and size > bytes_max:
             return replies.OVERSIZED

@@ -40,7 +40,7 @@ class _Outcome:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.params = b""  # Of the request; set together with the answer.
+        self.params = b""  # Parameters of the request; set together with the answer.
         self._waiters: list[asyncio.Future[NodeAnswer | None]] = []
 
     async def wait(self, give_up_at: float) -> NodeAnswer | None:
@@ -49,7 +49,7 @@ class _Outcome:
         self._waiters.append(waiter)
         expiry = self._loop.call_at(
             give_up_at, _tell, waiter, replies.TIMED_OUT
-        )  # A third of the time of asyncio.timeout.
+        )  # Takes a third of the time of asyncio.timeout.
         try:
             return await waiter
         finally:
@@ -72,11 +72,11 @@ class _SharedRead:
     __slots__ = ("finalized_slot", "is_unanswered", "next_outcome", "number", "outcome", "turn")
 
     def __init__(self) -> None:
-        self.number = 0  # Numbers requests in the order of sending; tells which callers came before.
+        self.number = 0  # Number of the request in the order of sending; tells which callers came before.
         self.is_unanswered = True
         self.finalized_slot: int | None = None  # The highest known slot when the request was sent.
-        self.outcome: _Outcome | None = None  # Of the unanswered request; made for the first caller that waits.
-        self.next_outcome: _Outcome | None = None  # Of the next request, for the callers that wait for it.
+        self.outcome: _Outcome | None = None  # Outcome of the unanswered request; made for the first waiting caller.
+        self.next_outcome: _Outcome | None = None  # Outcome of the next request, for its waiting callers.
         self.turn: asyncio.Future[None] | None = None  # Wakes the caller that sends the next request.
 
 
@@ -90,7 +90,7 @@ class CoalescedReads:
         self._loop = asyncio.get_running_loop()
 
     def ask_from_now_on(self, node: Node) -> None:
-        """Send requests to this node or pool; those that are under way stay where they are."""
+        """Send requests to this node or pool; running ones stay where they are."""
         self._node = node
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -109,7 +109,7 @@ class CoalescedReads:
                 return entry.answer
         if read.key in self._shared_reads:
             return await self._shared(read, method, params, give_up_at)
-        # The usual case, on the path of every call: no other caller makes the same read.
+        # The usual case, for every call: no other caller makes the same read.
         shared = self._shared_reads[read.key] = _SharedRead()
         return await self._lead(shared, read, method, params, give_up_at)
 

@@ -97,7 +97,7 @@ class SingleConnections:
             timeout=CONNECTING,
         )
         self._url = URL(address.url, encoded=True)
-        self._responses: set[aiohttp.ClientResponse] = set()  # The responses that are being read.
+        self._responses: set[aiohttp.ClientResponse] = set()  # The responses being read.
 
     async def exchange(
         self, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes = b""

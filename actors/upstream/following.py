@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 _CALLS_APART = 5
-_TOLD_EVERY = 4  # Looks, while a process has nothing new to tell: after 15 s its reports count as those of a lost one.
+_TOLD_EVERY = 4  # Look-ups between reports of an idle process; after 15 s without a report it counts as lost.
 _LOOKS_COUNTED = 5  # Calls of the last ten seconds.
-_FORGET_EVERY = 500  # Looks.
+_FORGET_EVERY = 500  # Look-ups.
 
 
 class NodesFollower:
@@ -38,12 +38,12 @@ class NodesFollower:
         limits: tuple[str, ...] = (),
     ) -> None:
         self._base, self._nodes, self._store, self._process, self._limits = base, nodes, store, process, limits
-        self._version = -1  # None is taken over yet.
+        self._version = -1  # Nothing was taken over yet.
         self._network = ""
         self._looks = 0
         self._counts: deque[dict[str, int]] = deque(maxlen=_LOOKS_COUNTED)
         self._is_away = False
-        self._told: tuple[ProcessReport, int] | None = None  # The latest, and at which look.
+        self._told: tuple[ProcessReport, int] | None = None  # The latest report, and at which look-up it was made.
         self._background = Background(logger, "taking over changes of the nodes failed")
 
     async def begin(self) -> None:
@@ -54,7 +54,7 @@ class NodesFollower:
             logger.warning("this process begins with the nodes of the settings: %s", error)
 
     def limit(self, limits: tuple[str, ...]) -> None:
-        """Tell of these limits, too: another part of this process uses the nodes."""
+        """Report these limits too: another part of this process uses the nodes."""
         self._limits = tuple(dict.fromkeys((*self._limits, *limits)))
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class NodesFollower:
         await self._background.stop()
 
     async def look(self) -> None:
-        """Take over what has changed, and tell. Raises nothing of a database that is away."""
+        """Take over changes, and report. Raises nothing if the database is unavailable."""
         try:
             await self.take_over()
             await self._tell(self._report())
@@ -80,7 +80,7 @@ class NodesFollower:
             self._is_away = False
 
     async def _tell(self, report: ProcessReport) -> None:
-        """A process without calls has nothing to tell for most of the time, and each report is a write."""
+        """Send a report unless nothing is new: an idle process has nothing to report, and each report is a write."""
         if self._told is not None:
             before, at = self._told
             if self._looks - at < _TOLD_EVERY and not _is_news(report, before):
@@ -100,7 +100,7 @@ class NodesFollower:
             logger.error("the changes of the nodes leave none for %s: those of the settings are in use", wanted.lacking)
 
     async def _keep_network(self) -> None:
-        """Once in a while: for a time in which no node tells it."""
+        """Store the network from time to time, for times in which no node answers."""
         if self._looks % _FORGET_EVERY == 0:
             network = await self._nodes.network()
             if network is not None and network != self._network:
@@ -111,7 +111,7 @@ class NodesFollower:
         figures = self._nodes.figures()
         before = self._counts[0] if self._counts else {}
         self._counts.append({one.id: one.calls for one in figures})
-        # A node that came back under its id counts anew, so its count may be lower.
+        # A node that came back under its id counts from zero, so its count may be lower.
         recent = [_with_calls(one, max(0, one.calls - before.get(one.id, 0))) for one in figures]
         return ProcessReport(self._process, self._version, tuple(recent), self._limits)
 

@@ -1,4 +1,5 @@
-"""The scarce place that a task holds while it asks a node. Who only waits gives it back, and takes it again afterwards.
+"""The place among calls in flight that a task holds while it asks a node. A waiting task gives it back, and takes it
+again later.
 
 Implements: decisions, "Monotonic reads" (a read that waits for its nodes keeps no other call from them). A shell: a
 variable says which place the task holds, so that those who wait need not know who shares out the places.
@@ -32,18 +33,18 @@ class HeldPlace:
         return True
 
     def give_back(self) -> None:
-        """Give the place back, unless that was done before."""
+        """Give the place back; repeating it changes nothing."""
         if self._is_held:
             self._is_held = False
             self._places.release()
 
 
 _PLACE: ContextVar[HeldPlace | None] = ContextVar("held_place", default=None)
-current_place = _PLACE.get  # None: the calls of this task take no place.
+current_place = _PLACE.get  # None: this task's calls take no place.
 
 
 async def holding(place: HeldPlace, ask: Callable[..., Awaitable[_R]], *arguments: object) -> _R:
-    """Ask, in this task, while the place is held. It is given back at the end, however that comes."""
+    """Run `ask` in this task while it holds the place, and give the place back at the end in any case."""
     before = _PLACE.set(place)
     try:
         return await ask(*arguments)

@@ -24,7 +24,7 @@ from actors.upstream import replies
 from actors.upstream.connections import CONNECTING, NodeAddress, ReadAnswer, UnsupportedAiohttp
 from actors.upstream.replies import NodeAnswer
 
-# Servers close connections that were idle for 5 s or more, and a send on a connection that is closing would be lost.
+# Servers close connections that were idle for 5 s or more, and a send on a closing connection would be lost.
 _KEPT_SECONDS = 3.0
 _FINAL_STATUS_MIN, _SWITCHING_PROTOCOLS = 200, 101
 _INTERIM_ANSWERS_MAX = 8  # A node that sends more in a row only keeps this side busy.

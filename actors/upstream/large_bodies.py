@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-ENDS_BYTES = 256  # Of each end of a large result, in which its other members stand.
+ENDS_BYTES = 256  # Bytes at each end of a large result, which contain its other members.
 _PART_BYTES_MIN = 64 << 10  # Smaller parts are joined: each would cost a write, and 60 bytes of memory.
 # The two ends of a large result: its members in any order and spacing, and nothing else beside them.
 _START = re.compile(
@@ -64,12 +64,12 @@ class LargeBody:
     def __init__(self, asked: tuple[bytes, bytes, bytes] | None) -> None:
         self.size = 0
         self._parts: list[bytes] = []
-        self._small: list[bytes] = []  # That came last, and are no part yet.
+        self._small: list[bytes] = []  # The last bytes, too few for a part.
         self._small_bytes = 0
         self._asked = asked
         self._hash: Any = None if asked is None else sha256(asked[0] + b"\n")
         self._hashed_parts = 0
-        self._place: tuple[int, int] | None = None  # Of an id in the first part.
+        self._place: tuple[int, int] | None = None  # Place of an id in the first part.
 
     def add(self, received: bytes) -> None:
         self.size += len(received)
@@ -77,7 +77,7 @@ class LargeBody:
         self._small_bytes += len(received)
         if self._small_bytes >= _PART_BYTES_MIN:
             self._end_part()
-            self._hash_parts(len(self._parts) - 1)  # The last one may hold the id.
+            self._hash_parts(len(self._parts) - 1)  # The last part may contain the id.
 
     def parts(self) -> list[bytes]:
         """End the body. Its parts in order; each but the only one is at least _PART_BYTES_MIN long."""
@@ -92,8 +92,8 @@ class LargeBody:
         return self._parts
 
     def hashed(self, place: tuple[int, int]) -> HashedAnswer | None:
-        """The hash of the answer, once its parts are judged. place: of its id. None: nobody asked for it, or the id
-        does not stand where it was looked for."""
+        """Return the hash of the answer, once its parts are judged. place: of its id. None: nobody asked for it, or the
+        id is in another place."""
         if self._asked is None:
             return None
         last = self._parts[-1]

@@ -1,10 +1,10 @@
-"""The nodes of a process while they change: who joins, who is in use, and who leaves once its calls have ended.
+"""The nodes of a process while they change: joining, in use, or leaving once their calls have ended.
 
 Implements: upstream/README.md, "Nodes that change while the service runs". A shell around node_selection.py.
 
 A node of the settings is in use from the start. An added one first answers PROBES_MIN probes in a row, and tells the
-genesis hash of this network. A drained node gets no new calls, and is probed on; where no other node can take them yet,
-it waits, and keeps its calls until one can. One that was removed is closed when its calls have ended.
+genesis hash of this network. A drained node gets no new calls, but is still probed; while no other node can take them,
+it keeps getting calls. A removed node is closed when its calls have ended.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from actors.upstream.prober import Prober
 
 logger = logging.getLogger(__name__)
 
-PROBES_MIN = 3  # As many as /health wants of a node that was away.
-_ENDING_SECONDS_MAX = 60.0  # The longest call has 30 s.
+PROBES_MIN = 3  # As many as /health needs for a recovered node.
+_ENDING_SECONDS_MAX = 60.0  # The longest call may take 30 s.
 _WORDS = {State.WELL: "well", State.BEHIND: "behind", State.FAILING: "failing"}
 OpenNode = Callable[[WantedNode, Callable[[Probe], None]], tuple[NodeClient, Prober]]
 
@@ -72,7 +72,7 @@ class Members:
         self._on_change, self._on_probe = on_change, on_probe
         self._all: list[Member] = []
         self.clients: list[NodeClient] = []  # By the index of the selection.
-        self._told: list[tuple[int, int]] = []  # Index and weight of the nodes in use, as on_change knows them.
+        self._told: list[tuple[int, int]] = []  # Index and weight of the nodes in use, as last passed to on_change.
         self._network: str | None = None
         self._is_started = False
         self._needs = needs_of([node.config for node in settings])
@@ -92,7 +92,7 @@ class Members:
         self._settle()
 
     def take_over(self, wanted: Sequence[WantedNode]) -> None:
-        """As Nodes.take_over. Whole at once: no call sees half of a change."""
+        """As Nodes.take_over. Atomic: no call sees half of a change."""
         by_id = {node.id: node for node in wanted}
         for member in self._all:
             node = by_id.get(member.wanted.id)
@@ -114,7 +114,7 @@ class Members:
             member.prober.start()
 
     async def probe(self) -> None:
-        """Probe every node once. At the start one good probe is enough: there may be no other node."""
+        """Probe every node once. At the start one good probe is enough, because there may be no other node."""
         await asyncio.gather(*(member.prober.probe() for member in self._all))
         for member in self._all:
             if not member.is_admitted and member.probes_left < PROBES_MIN:
@@ -202,7 +202,7 @@ class Members:
             self._background.start(self._check(member))
 
     async def _check(self, member: Member) -> None:
-        """Ask a node that joins for its network; it is in use once that is the right one."""
+        """Check the network of a joining node; it is used once that is the right one."""
         try:
             if not member.wanted.is_of_settings:
                 await self._compare_networks(member)
@@ -220,7 +220,7 @@ class Members:
         member.network, member.is_right_network = told, bool(network) and told == network
 
     def _settle(self) -> None:
-        """Say which nodes are in use. A drained or removed one goes on while no other can do its work."""
+        """Decide which nodes are in use. A drained or removed one stays while no other can do its work."""
         active = [member for member in self._all if member.is_active]
         waits = [need for need in self._needs if not any(_can(one, need) for one in active)]
         for member in self._all:
@@ -237,7 +237,7 @@ class Members:
             self._on_change()
 
     async def _end(self, member: Member) -> None:
-        """Close a node that was removed, once it is not needed and its calls have ended."""
+        """Close a removed node once it is not needed and its calls have ended."""
         await member.unused.wait()
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDING_SECONDS_MAX):

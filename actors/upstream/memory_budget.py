@@ -6,7 +6,7 @@ client.py claims the bytes of an answer when it knows the length, and reads the 
 The bytes are given back when the last holder drops the answer. Claims are granted in their order, so that small answers
 cannot delay a large one for ever. One account holds at most half of all bytes: a client that takes its answers slowly
 holds them for as long, and the other half is left for others, whose claims pass those of an account that has its half.
-What is claimed for no account, as parts of composed answers are, counts for none: it is dropped when they are composed.
+Claims for no account, such as parts of composed answers, count for none: they are dropped once composed.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ class MemoryBudget:
         self._queue: deque[_Claim] = deque()
 
     async def claim(self, size: int, account: bytes = b"") -> int:
-        """Wait until `size` bytes are free, take them, and return their number. account: empty: of none."""
+        """Wait until `size` bytes are free, take them, and return their number. account: empty: none."""
         assert 0 < size <= self.bytes_max, size
         if not self._queue and size <= self.bytes_free and self._may_have(account, size):
             self._take(account, size)
             return size
         waiting = size, account, asyncio.get_running_loop().create_future()
         self._queue.append(waiting)
-        self._grant()  # Those before it may all be of accounts that have their share.
+        self._grant()  # Earlier claims may all be of accounts that have used their share.
         try:
             await waiting[2]
         except BaseException:
             if waiting in self._queue:
                 self._queue.remove(waiting)
                 self._grant()
-            else:  # The claim was granted in the moment in which its caller left.
+            else:  # The claim was granted at the moment when its caller left.
                 self.give_back(size, account)
             raise
         return size
@@ -59,7 +59,7 @@ class MemoryBudget:
         self._grant()
 
     def _may_have(self, account: bytes, size: int) -> bool:
-        """An account that holds nothing may have any one answer."""
+        """Return whether the account's share allows it; an account that holds nothing may have any one answer."""
         held = self._held.get(account, 0)
         return not held or held + size <= self._share
 

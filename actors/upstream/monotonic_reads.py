@@ -34,14 +34,14 @@ from actors.upstream.pool import NodePool
 from actors.upstream.read_cache import COALESCED, HIT, MISS, ReadCache, marked, read_of
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
-WAIT_SECONDS = 2.0  # Five slots: a node that is further behind will not come soon.
+WAIT_SECONDS = 2.0  # Five slots: a node that is further behind will not catch up soon.
 _POLL_SECONDS = 0.1
-_POLL_MS = 500  # A node that takes longer to tell its slot does not tell it.
+_POLL_MS = 500  # A slower node counts as not answering.
 _POLLED_AT_ONCE = 4_096
 _CONTEXT_WITHIN = 256
 _CONTEXT = re.compile(rb'"context":\{[^{}]*?"slot":(\d{1,19})\b')
 _EPOCH_SLOT = re.compile(rb'"absoluteSlot":(\d{1,19})\b')
-_SEARCHED_BYTES_MAX = 64 << 10  # Of an answer that names its slot elsewhere; it is parsed.
+_SEARCHED_BYTES_MAX = 64 << 10  # Size of answers without a context slot, which are parsed.
 _SLOT_PARAMS = {level: orjson.dumps([{"commitment": level.name.lower()}]) for level in Commitment}
 _BEHIND = replies.slot_not_reached()
 _UNKNOWN = replies.refused(
@@ -70,15 +70,15 @@ _QUESTION: ContextVar[_Question | None] = ContextVar("monotonic_question", defau
 
 
 def commitment_of(method: str, arguments: list[Any]) -> Commitment:
-    """The commitment at which a node answers a call."""
+    """Return the commitment at which a node answers a call."""
     if method == "getSignatureStatuses":
-        return Commitment.PROCESSED  # The statuses of a node's newest bank, whatever they say of each signature.
+        return Commitment.PROCESSED  # Statuses come from a node's newest bank, whatever they say of each signature.
     word = context_slots.config_of(method, arguments).get("commitment")
     return COMMITMENTS.get(word, Commitment.FINALIZED) if word is None or type(word) is str else Commitment.FINALIZED
 
 
 def slot_of(method: str, answer: NodeAnswer) -> int | None:
-    """The slot that a result names. None: it names none that can be read."""
+    """Return the slot that a result names. None: it names none that can be read."""
     if method == "getSlot":
         value = answer.value()
         return int(value) if value.isdigit() and len(value) <= 19 else None
@@ -112,7 +112,7 @@ class _WatchedNode:
             return answer
         commitment = question.commitment
         if replies.lacks_slot(answer):
-            if question.own_min <= question.floor:  # Else it may have reached the floor.
+            if question.own_min <= question.floor:  # Otherwise it may have reached the floor.
                 self._slots.refused(self._index, commitment, question.floor)
         elif answer.kind is AnswerKind.RESULT and question.kept is Monotony.SHOWN:
             slot = slot_of(method, answer)
@@ -139,7 +139,7 @@ class _FlooredNode:
 
 
 class _WatchedNodes(Sequence[Node]):
-    """The nodes by their index, whichever they are now."""
+    """The nodes by their index, as they are now."""
 
     def __init__(self, clients: Sequence[NodeClient], slots: NodeSlots) -> None:
         self._clients, self._slots = clients, slots
@@ -203,7 +203,7 @@ class MonotonicReads:
 
     async def _answer(self, question: _Question, params: bytes, give_up_at: float) -> NodeAnswer:
         if question.floor > question.slot_max:
-            return _refused(question)  # The chain has started again, or the nodes that were ahead are gone.
+            return _refused(question)  # The chain has restarted, or the nodes that were ahead are gone.
         wait_until = min(self._loop.time() + WAIT_SECONDS, give_up_at - _POLL_SECONDS)
         asks = True
         before = _QUESTION.set(question)
@@ -232,7 +232,7 @@ class MonotonicReads:
                 place = current_place()
                 if place is not None:
                     place.give_back()
-                if is_again:  # A node tells this slot, and answers from an earlier one.
+                if is_again:  # A node reports this slot, but answers from an earlier one.
                     await asyncio.sleep(_POLL_SECONDS)
                 is_again = True
                 if not await self._until_reached(question, wait_until):
@@ -254,7 +254,7 @@ class MonotonicReads:
         return True
 
     def _counts(self, question: _Question, answer: NodeAnswer) -> bool:
-        """Whether this answer ends the read."""
+        """Return whether this answer ends the read."""
         if answer.kind is AnswerKind.ERROR:
             return not replies.lacks_slot(answer) or question.own_min > question.floor
         if answer.kind is AnswerKind.RESULT and question.kept is Monotony.SHOWN:
@@ -278,7 +278,7 @@ class MonotonicReads:
         return max(0, int((give_up_at - self._loop.time()) * 1000))
 
     def _note(self, view: AccountView, method: str, commitment: Commitment, floor: int, answer: NodeAnswer) -> None:
-        """Note the slots that an answer shows to its account. Those that name none show the floor again."""
+        """Record the slots that an answer shows to its account. Answers without a slot show the floor again."""
         if answer.kind is not AnswerKind.RESULT:
             return
         if context_slots.kept(method) is not Monotony.SHOWN:
@@ -293,7 +293,7 @@ class MonotonicReads:
                     view.show(level, landed)
 
     async def _ask_newest(self, asked: Sequence[Commitment]) -> Sequence[int | None]:
-        """Have every node tell its newest slot, once for all who ask."""
+        """Ask every node for its newest slot, once for all waiting callers."""
         levels = sorted(set(asked))
         questions = [(index, level) for level in levels for index in self._slots.in_use]
         answers = await asyncio.gather(
@@ -307,7 +307,9 @@ class MonotonicReads:
 
 
 def _landed(answer: NodeAnswer) -> list[tuple[Commitment, int]]:
-    """The slots of the transactions that this answer calls confirmed: their writes are to be seen from now on."""
+    """Return the slots of the transactions that this answer calls confirmed: their writes must be visible from now
+    on.
+    """
     value = replies.value_of(answer)
     found = []
     for status in value.get("value") or () if type(value) is dict else ():

@@ -1,4 +1,4 @@
-"""What an operator has changed about the nodes while the service runs, on top of the settings.
+"""The changes that an operator made to the nodes while the service runs, on top of the settings.
 
 Implements: upstream/README.md, "Nodes that change while the service runs". Pure. Not here: where changes are kept
 (store.py), who carries them out (api.py).
@@ -6,15 +6,15 @@ Implements: upstream/README.md, "Nodes that change while the service runs". Pure
 The settings are the base. A change belongs to a node by its id, which is its name in the settings.
 
 | The settings                             | The operator's change of that id | What holds                           |
-|------------------------------------------|----------------------------------|--------------------------------------|
-| have a node of this id                   | none                             | the settings                         |
-| have it, whatever its URL is by now      | weight, drained, removed         | URL and roles of the settings, with  |
-|                                          |                                  | the change on top                    |
-| do not have it                           | added                            | the added node                       |
-| have it by now                           | added                            | the settings; the change is not used |
-| do not have it any more                  | weight, drained, removed         | nothing; the change is not used      |
-| leave no node for reads, sends, streams  | any                              | drains, removals and weights of the  |
-|                                          |                                  | settings' nodes are not used         |
+|------------------------------------------|----------------------------------|--------------------------------------| |
+have a node of this id                   | none                             | the settings                         | |
+have it, whatever its URL is by now      | weight, drained, removed         | URL and roles of the settings, with  | |
+|                                  | the change on top                    | | do not have it                           |
+added                            | the added node                       | | have it by now                           |
+added                            | the settings; the change is not used | | do not have it any more                  |
+weight, drained, removed         | nothing; the change is not used      | | leave no node for reads, sends, streams  |
+any                              | drains, removals and weights of the  | |                                          |
+| settings' nodes are not used         |
 
 A change that is not used is kept and listed, and `remove` forgets it.
 """
@@ -34,7 +34,7 @@ _DEFAULT_PORTS = MappingProxyType({"http": 80, "https": 443})
 
 @unique
 class Need(StrEnum):
-    """What a service cannot be without once it has it."""
+    """A kind of calls for which the service must always have a node."""
 
     READ = "read"
     SEND = "send"
@@ -95,13 +95,13 @@ class WantedNodes:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Keep no change of this id any more."""
+    """Remove the change of this id."""
 
     id: str
 
 
 def needs_of(base: Sequence[NodeConfig]) -> tuple[Need, ...]:
-    """Return what the service must not be without: streams only where the settings offer them."""
+    """Return the required kinds of calls: streams only where the settings offer them."""
     return (Need.READ, Need.SEND, *([Need.STREAMS] if any(node.ws_url for node in base) else []))
 
 
@@ -149,7 +149,9 @@ def _as_added(change: NodeChange, added: NodeConfig) -> WantedNode:
 
 
 def lack_of(nodes: Iterable[WantedNode], needs: Iterable[Need]) -> Need | None:
-    """Return what no node would be for. Of weight 0 are only spares, as in the settings."""
+    """Return the kind of calls for which no node would be left. Nodes of weight 0 are only spares, as in the
+    settings.
+    """
     serving = [node.config for node in nodes if not node.is_drained and node.config.weight]
     for need in needs:
         if not any(node.ws_url if need is Need.STREAMS else need.value in node.roles for node in serving):
@@ -252,7 +254,7 @@ def _unknown(node_id: str) -> NodeRefused:
 
 
 def _place_of(config: NodeConfig) -> tuple[object, ...]:
-    """Return what makes two URLs the same node."""
+    """Return the part of a URL that identifies a node."""
     parts = urlsplit(config.url.get_secret_value())
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
     return parts.scheme, parts.username, parts.password, parts.hostname, port, parts.path.rstrip("/"), parts.query

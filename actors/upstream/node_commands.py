@@ -18,7 +18,7 @@ URL_CHARACTERS_MAX = 2_048
 
 @dataclass(frozen=True, slots=True)
 class ListNodes:
-    """Which nodes there are, and how they are."""
+    """List the nodes and their state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ NodeCommand = ListNodes | AddNode | ChangeNode | RemoveNode
 
 @unique
 class Refused(Enum):
-    """Why a command about nodes was refused: its word, and the status over HTTP."""
+    """Reasons to refuse a command about nodes: a word for programs, and the status over HTTP."""
 
     INVALID = "invalid", 400
     UNKNOWN = "unknown_node", 404

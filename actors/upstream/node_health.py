@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, unique
 
-_LATENCY_WEIGHT = 8  # A new probe counts an eighth, so one slow answer does not make a slow node.
+_LATENCY_WEIGHT = 8  # A new probe counts an eighth, so that one slow answer does not make a node slow.
 # After so many lower slots in a row, the best slot of a node was wrong, or its chain has started again. Without this
 # limit one absurd slot would make every node lag for ever.
 _BELOW_BEST_MAX = 100
@@ -22,7 +22,7 @@ class Commitment(IntEnum):
     FINALIZED = 2
 
 
-# By the word in a request. An unknown or older word has none, and is left to the node.
+# By the word in a request. Unknown and older words are left to the node.
 COMMITMENTS: dict[str | None, Commitment] = {
     None: Commitment.FINALIZED,
     **{commitment.name.lower(): commitment for commitment in Commitment},
@@ -48,12 +48,12 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    name: str  # As configured: never the URL, which may carry a key.
+    name: str  # As configured; never the URL, which may contain a key.
     failures_in_a_row: int = 0
     successes_in_a_row: int = 0
-    latency_ms: int | None = None  # Running average; None: no probe was ever answered.
+    latency_ms: int | None = None  # Running average; None: no probe was answered yet.
     last: Probe | None = None
-    best_slot: int | None = None  # Highest slot that this node reported and that is plausible.
+    best_slot: int | None = None  # Highest plausible slot that this node reported.
     below_best_in_a_row: int = 0
 
     def after(self, probe: Probe) -> "NodeScore":

@@ -33,7 +33,7 @@ from actors.upstream.node_reports import NodeStage, process_rows, with_figures
 from actors.upstream.store import KeptChanges, NodeChangesStore, NodeChangesUnavailable
 
 _ASK_MS = 5_000
-_SILENT_SECONDS = 15  # A process tells every two to eight seconds; one that is away for longer is not counted.
+_SILENT_SECONDS = 15  # A process reports every two to eight seconds; after this silence it is not counted.
 _AWAY = NodeRefused(Refused.AWAY, "the database does not answer: try again in some seconds")
 
 
@@ -61,7 +61,7 @@ class NodeOperator:
         network = ""
         kept = await self._store.read()
         early = decide(command, self._base, kept.changes, network)
-        if isinstance(early, NodeRefused):  # What needs no node is refused before one is asked.
+        if isinstance(early, NodeRefused):  # A command that needs no node is refused before a node is asked.
             return early
         if isinstance(command, AddNode):
             found = await self._network_for(command, kept.network)
@@ -129,7 +129,7 @@ class NodeOperator:
         return rows
 
     def _notes(self, wanted: WantedNodes, rows: Sequence[NodeRow]) -> list[str]:
-        """Say what an operator would not guess."""
+        """Return notes on what may surprise an operator."""
         notes = []
         if wanted.lacking is not None:
             text = "the changes would leave no node for {}: drains, removals and weights of the settings' nodes are not"
@@ -147,7 +147,7 @@ class NodeOperator:
 
 
 def _takes_calls_away(command: NodeCommand) -> bool:
-    """Return whether calls would have to go to other nodes, and the operator does not accept that they fail."""
+    """Return whether calls would have to move to other nodes, and the operator does not accept that they fail."""
     return (
         isinstance(command, ChangeNode)
         and (command.drained is True or command.weight == 0)
@@ -156,7 +156,7 @@ def _takes_calls_away(command: NodeCommand) -> bool:
 
 
 async def _accepts_streams(ws_url: str | None) -> bool:
-    """Return whether a WebSocket URL takes a connection; also where there is none."""
+    """Return whether a WebSocket URL takes a connection; also True if there is none."""
     if ws_url is None:
         return True
     try:

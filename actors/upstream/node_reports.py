@@ -1,4 +1,4 @@
-"""How each process finds the nodes, and what that is for the whole service.
+"""Reports of each process on the nodes, and their sum for the whole service.
 
 Implements: upstream/README.md, "Nodes that change while the service runs". Pure.
 """
@@ -33,7 +33,7 @@ _STAGES = tuple(NodeStage)
 
 
 class SeenNode(msgspec.Struct, frozen=True):
-    """Of one node in one process. health: well, behind, failing. calls: of the last seconds."""
+    """A node as one process finds it. health: well, behind, failing. calls: of the last seconds."""
 
     id: str
     stage: NodeStage
@@ -46,7 +46,7 @@ class SeenNode(msgspec.Struct, frozen=True):
 
 
 class ProcessReport(msgspec.Struct, frozen=True):
-    """What a process tells. version: of the changes that it has taken over. limits: what it cannot take over."""
+    """Report of a process. version: of the changes taken over. limits: what it cannot take over."""
 
     process: str
     version: int

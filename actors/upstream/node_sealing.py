@@ -1,8 +1,8 @@
 """Encrypts the URLs of added nodes for the database: a provider's URL may contain its key.
 
 Implements: upstream/README.md, "Nodes that change while the service runs". AES-256-GCM with a key that HKDF derives
-from the cluster's secret; a sealed URL is bound to the node's id. Whoever has the database alone can neither read a
-URL nor put one in its place. Pure: the nonce is an argument.
+from the cluster's secret; a sealed URL is bound to the node's id. A person with only the database can neither read a
+URL nor replace it. Pure: the nonce is an argument.
 """
 
 import msgspec
@@ -27,12 +27,12 @@ class NodeUrlSeal:
         self._cipher = AESGCM(key)
 
     def seal(self, urls: NodeUrls, node_id: str, nonce: bytes) -> bytes:
-        """nonce: NONCE_BYTES at random, never used before."""
+        """Encrypt the URLs. nonce: NONCE_BYTES at random, never used before."""
         assert len(nonce) == NONCE_BYTES, len(nonce)
         return nonce + self._cipher.encrypt(nonce, msgspec.json.encode(urls), node_id.encode())
 
     def unseal(self, sealed: bytes, node_id: str) -> NodeUrls | None:
-        """None: it was sealed with another secret or for another node, or was changed."""
+        """Decrypt the URLs. None: sealed with another secret or for another node, or changed."""
         try:
             text = self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], node_id.encode())
             return msgspec.json.decode(text, type=NodeUrls)

@@ -54,7 +54,7 @@ def min_slot_of(params: bytes) -> MinSlot | None:
     arguments = orjson.loads(params)
     config = arguments[-1] if arguments and type(arguments[-1]) is dict else {}
     slot = config.get("minContextSlot")
-    word = config.get("preflightCommitment", config.get("commitment"))  # Sends have the first.
+    word = config.get("preflightCommitment", config.get("commitment"))  # Sends have the first one.
     commitment = COMMITMENTS.get(word, Commitment.FINALIZED) if type(word) is str else Commitment.FINALIZED
     return MinSlot(commitment, slot) if type(slot) is int else None
 
@@ -119,7 +119,7 @@ class NodeSelection:
             )
             for wanted in (_WANTS_READ, _WANTS_HISTORY, _WANTS_SEND)
         )
-        for node in self.all:  # Turns that were saved up under other weights would be a burst of calls.
+        for node in self.all:  # Turns saved under other weights would cause a burst of calls.
             node.turn = 0
 
     def _pooled(self, node: NodeConfig) -> PooledNode:
@@ -149,7 +149,7 @@ class NodeSelection:
     def state(self, index: int, lane: Lane, now_ms: int) -> State:
         node = self.all[index]
         breaker = node.breakers[lane]
-        # The phase is compared first: for a healthy node that is all, on the path of every call.
+        # The phase is compared first: for a healthy node that is all, for every call.
         if node.score.failures_in_a_row or (breaker.phase is not Phase.CLOSED and not breaker.admits(now_ms)):
             return State.FAILING
         if lane is Lane.SEND and any(breaker.phase is Phase.OPEN for breaker in node.breakers):
@@ -188,7 +188,7 @@ class NodeSelection:
     def _with_slot(
         self, groups: dict[tuple[int, int], list[int]], min_slot: MinSlot
     ) -> dict[tuple[int, int], list[int]]:
-        """Keep the nodes that have reached the slot; where none has, the furthest one, whose error is the answer."""
+        """Keep the nodes that have reached the slot; if none has, the most advanced one, whose error is the answer."""
         indexes = [index for group in groups.values() for index in group]
         slots = {index: slot_at(self.all[index].score.last, min_slot.commitment) or -1 for index in indexes}
         have: dict[tuple[int, int], list[int]] = {}

@@ -1,4 +1,4 @@
-"""The slots that nodes have shown, and how high a slot may be to be believed.
+"""Records the slots that nodes have shown, and limits which slots are plausible.
 
 Implements: decisions, "Monotonic reads" (a node that names an absurd slot). Pure.
 
@@ -14,7 +14,7 @@ from actors.upstream.node_health import Commitment, Probe, slot_at
 
 # A minute of the chain. A node of Agave that is further behind says so itself, and its word does not count then.
 LEAD_SLOTS_MAX = 150
-# A node that showed a slot so near has probably reached it by now: probes come once a second, which is 2.5 slots.
+# A node that showed a slot this near has probably reached it by now: probes come once a second, which is 2.5 slots.
 NEAR_SLOTS = 2
 
 
@@ -31,7 +31,7 @@ class NodeSlots:
         return self._reached.keys()
 
     def use(self, indexes: Iterable[int]) -> None:
-        """Have these nodes from now on. Nothing is known of a new one, also where another had its index before."""
+        """Use these nodes from now on. A new one has no known slots, even if another had its index before."""
         self._told = {index: self._told.get(index) or [None] * len(Commitment) for index in indexes}
         self._reached = {index: self._reached.get(index) or [0] * len(Commitment) for index in self._told}
 
@@ -45,33 +45,33 @@ class NodeSlots:
                 self._told[index][commitment] = None
 
     def told(self, index: int, commitment: Commitment, slot: int) -> None:
-        """The node has named its newest slot."""
+        """Record a node's report of its newest slot."""
         if index not in self._told:
             return
         before = self._told[index][commitment]
         if before is not None and slot < before:
-            self._reached[index][commitment] = slot  # Its chain has started again, or another node answers there.
+            self._reached[index][commitment] = slot  # Its chain has restarted, or another node answers there.
         self._told[index][commitment] = slot
         self.showed(index, commitment, slot)
 
     def showed(self, index: int, commitment: Commitment, slot: int) -> None:
-        """The node has answered from this slot."""
+        """Record that the node has answered from this slot."""
         if index in self._reached:
             self._reached[index][commitment] = max(self._reached[index][commitment], slot)
 
     def refused(self, index: int, commitment: Commitment, slot: int) -> None:
-        """The node has answered that it has not reached this slot, or from a lower one."""
+        """Record that the node has not reached this slot, or answered from a lower one."""
         if index in self._reached:
             self._reached[index][commitment] = min(self._reached[index][commitment], slot - NEAR_SLOTS - 1)
 
     def slot_max(self, commitment: Commitment) -> int | None:
-        """The highest slot that is believed. None: no working node has told one."""
+        """Return the highest plausible slot. None: no working node has reported one."""
         all_told = (slots[commitment] for slots in self._told.values())
         told = sorted((slot for slot in all_told if slot is not None), reverse=True)
         return told[min(1, len(told) - 1)] + LEAD_SLOTS_MAX if told else None
 
     def newest(self, commitment: Commitment) -> int | None:
-        """The highest slot that any node has shown and that is believed."""
+        """Return the highest plausible slot that any node has shown."""
         most = self.slot_max(commitment)
         if most is None:
             return None
@@ -79,7 +79,7 @@ class NodeSlots:
         return max((slot for slot in reached if slot <= most), default=None)
 
     def without(self, commitment: Commitment, floor: int) -> Sequence[int]:
-        """The nodes in use that have not shown this slot, or one that is not believed."""
+        """Return the nodes in use that have not shown this slot, or showed an implausible one."""
         most = self.slot_max(commitment)
         return [
             index

@@ -1,4 +1,4 @@
-"""How much work the parts of one composed call make for nodes; counted also where the client leaves before its end.
+"""Counts the nodes' work for the parts of one composed call, also if the client leaves early.
 
 Implements: decisions, "Free work of nodes". A variable says for which call a task works, as account_view.py has it.
 """
@@ -10,11 +10,13 @@ from typing import TypeVar
 from actors.upstream.replies import CACHE_HIT, AnswerKind, NodeAnswer
 
 _R = TypeVar("_R")
-_OVERSIZED_CALLS = 16  # An answer that was read to 16 MB and thrown away.
+_OVERSIZED_CALLS = 16  # An answer of 16 MB that was read and thrown away.
 
 
 class NodeWork:
-    """Of one call of a client. calls: to a node; one under way counts, and each whole MiB of an answer as one more."""
+    """Work for one call of a client. calls: to a node, including running ones; each whole MiB of an answer counts as
+    one more.
+    """
 
     __slots__ = ("calls",)
 

@@ -201,7 +201,9 @@ class _Prepared:
 
 
 class _Comparison:
-    """Verifies an export account by account, compares its rows with the database, and stages what each account carries."""
+    """Verifies an export account by account, compares its rows with the database, and stages what each account
+    carries.
+    """
 
     def __init__(self, connection: asyncpg.Connection, month: ExportedMonth) -> None:
         self._connection, self._month = connection, month

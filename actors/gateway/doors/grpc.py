@@ -160,7 +160,7 @@ def credentials(metadata: Any) -> list[tuple[bytes, bytes]]:
 
 
 def _peer(text: str) -> str | None:
-    """The address in gRPC's name of a peer: "ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000"."""
+    """Return the address in gRPC's name of a peer: "ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000"."""
     kind, _, rest = text.partition(":")
     if kind not in ("ipv4", "ipv6"):
         return None
@@ -179,7 +179,7 @@ _refusal = _STARTING
 
 
 def open_grpc(door: GrpcDoor | None, refusal: tuple[int, str] = _STARTING) -> None:
-    """Send this process's calls to this door; None: they are refused, as the gateway is not there yet or any more."""
+    """Send this process's calls to this door; None: refuse them, because the gateway is not ready or has stopped."""
     global _door, _refusal
     _door, _refusal = door, refusal
 
@@ -202,7 +202,7 @@ def add_services(servicer: Any, server: Any) -> None:
 
 
 def _handler(rpc: api.Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
-    """Requests and answers are bytes, so that updates are encoded once for all clients."""
+    """Make the handler. Requests and answers are bytes, so that updates are encoded once for all clients."""
     if rpc.is_stream:
 
         async def subscribe(requests: AsyncIterator[bytes], context: Context) -> None:

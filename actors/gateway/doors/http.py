@@ -68,16 +68,16 @@ logger = logging.getLogger(__name__)
 
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-_WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
+_WATCHED = WATCHED - {b"content-length"}  # Usually there is one content-length.
 _PLAIN = HeaderFacts()
 _POST: Mapping[str, Page | None] = {"POST": None}
 _GET: Mapping[str, Page | None] = {"GET": None}
-_EMPTY = (204, 304)  # Neither has a body, nor headers about one.
-_SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
+_EMPTY = (204, 304)  # Statuses without a body or headers about it.
+_SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Paths whose requests need not use ASGI.
 _CONSOLE = b"/console"
 _CALL_PATHS = frozenset((*door_rpc.PATHS, *door_bulk.ROWS, *door_relay.PATHS, door_mcp.PATH))
 _SMALL_BYTES = 4_096  # Public answers up to here are not larger than the answer to a refused call, and not counted.
-# The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
+# The paths of calls; /.well-known/x402.json lists them, because a payment can come with a call.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
 _PAYABLE_RELAY = [(relayed.verb, path.decode()) for path, relayed in door_relay.PATHS.items()]
 
@@ -102,7 +102,7 @@ class HttpDoor:
         parts = shared_parts(dependencies)
         authenticator, errors, keyed = parts.authenticator, parts.errors, parts.keyed
         self.authenticator = authenticator
-        self.deposit_instructions = errors.deposit["instructions"]  # For doors that answer with a text alone.
+        self.deposit_instructions = errors.deposit["instructions"]  # For doors whose answers are plain text.
         self._operators = OperatorGuard(config.operator, parts.addresses)
         self._errors, self._addresses, self._pipeline, self._keyed = errors, parts.addresses, parts.pipeline, keyed
         self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, parts.limited, parts.offered)
@@ -193,9 +193,9 @@ class HttpDoor:
             response = await self._answer(request, receive, facts.fault)
             if path.startswith(operator_guard.PATHS):
                 response.headers.append(headers.NO_STORE)
-            response.is_free &= path in _CALL_PATHS  # Pages tell no cost, free or not.
+            response.is_free &= path in _CALL_PATHS  # Answers of pages tell no cost.
             if response.is_delayed:
-                request.body = b""  # Many may wait, and a body has up to 256 KiB.
+                request.body = b""  # Frees up to 256 KiB of each waiting request.
                 await self._delayed.wait()
         except ClientLeftError:
             return
@@ -223,7 +223,7 @@ class HttpDoor:
             if method == "GET":
                 return replies.plain(replies.IS_WEBSOCKET, request.id)
             serves = _GET  # Other methods are refused below.
-        served_as = "GET" if method == "HEAD" else method  # Its price too: the same work is done for it.
+        served_as = "GET" if method == "HEAD" else method  # Also for its price, because a HEAD causes the same work.
         if served_as not in serves:
             if path == door_mcp.PATH:
                 return mcp_transport.only_post(request.id)
@@ -261,13 +261,13 @@ class HttpDoor:
         return response
 
     def _is_for_people(self, request: Request) -> bool:
-        """Whether a browser asks for the address of this service: it gets the console, if there is one."""
+        """Return whether a browser opens the address of this service: it gets the console, if there is one."""
         if request.query or not self._is_root(request):
             return False
         return prefers(request.headers, b"text/html", b"application/json")
 
     def _is_root(self, request: Request) -> bool:
-        """Whether this asks for the address of the service, which has two forms where there is a console."""
+        """Return whether the request is for the root, which has two forms if there is a console."""
         return self._has_console and request.path == b"/" and request.method in ("GET", "HEAD")
 
     def _door_of(self, path: bytes) -> tuple[Answer | None, Mapping[str, Page | None]]:
@@ -291,7 +291,7 @@ class HttpDoor:
     # --- without ASGI (http_server/)
 
     def takes(self, request: HttpRequest) -> bool:
-        """Whether this is a POST of calls without a payment. Its target may carry a query."""
+        """Return whether this is a POST of calls without a payment. Its target may have a query."""
         target, sent = request.target, request.headers
         kind = request.by_name.get(b"content-type")
         if kind is not None and kind != b"application/json" and not is_json(kind):
@@ -318,7 +318,7 @@ class HttpDoor:
         try:
             response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
             if response.is_delayed:
-                posted.body = request.body = b""  # Many may wait, and a body has up to 256 KiB.
+                posted.body = request.body = b""  # Frees up to 256 KiB of each waiting request.
                 await self._delayed.wait()
             if query and uses_url_key(sent, query):
                 response.headers += headers.DEPRECATED_URL_KEY
@@ -326,7 +326,7 @@ class HttpDoor:
             logger.exception("request %s failed", request.id)
             response = replies.internal(request.id)
         if response.parts or len(response.body) > LEAST_BYTES:
-            posted.waiting = None  # From here on a client who leaves changes nothing: its answer is on its way.
+            posted.waiting = None  # Completes the answer even after a disconnect.
             await self._compressing.answer(response, request)
         self._complete(response, request.id, facts)
         return response
@@ -366,17 +366,17 @@ class HttpDoor:
         return response
 
     def name_of_client(self, sent: HeaderList, peer: str | None) -> str:
-        """The address of the client that sent these headers, as all limits know it."""
+        """Return the address of the client that sent these headers, as limits use it."""
         return self._addresses.name_of(AsgiClient(sent, peer))
 
     def start_over(self, replica_id: bytes) -> None:
-        """Name operations by this replica id from now on."""
+        """Use this replica id for operations from now on."""
         self._pipeline.start_over(replica_id)
 
     # --- both ways
 
     def _complete(self, response: Response, request_id: str, facts: HeaderFacts, shows_id: bool = True) -> None:
-        """Add the headers that every answer has. shows_id: X-Request-Id too, which public pages do without."""
+        """Add the headers of every answer. shows_id: with X-Request-Id, which public pages lack."""
         response.id = request_id
         for constant in response.refused:
             self._metrics.refusals.add((constant,))

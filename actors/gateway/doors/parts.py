@@ -46,7 +46,7 @@ from actors.x402_types import PaymentSettler
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Everything that the door needs. config: with the network, the wallets and the cluster secret filled in."""
+    """Dependencies of the door. config: with the network, the wallets and the cluster secret filled in."""
 
     config: Config
     accounts: AccountsClient
@@ -55,21 +55,21 @@ class Dependencies:
     status: StatusPages
     clock: Clock
     randomness: Callable[[int], bytes] = os.urandom
-    replica_id: bytes = b""  # First bytes of this process's operation ids, where account owners must know them.
+    replica_id: bytes = b""  # First bytes of this process's operation ids, if account owners must know them.
     # A request with X-Request-Id got it from our own outer layer, which adds it to the answer; all other ids are made
     # here. False: the header of a request is a client's, and is ignored.
     ids_from_serve: bool = False
-    payment_settler: PaymentSettler | None = None  # None: x402 payments are not taken.
-    deposits: DepositConfirmer | None = None  # None: there is no deposit wallet.
-    peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
-    metrics: Metrics = field(default_factory=Metrics)  # Of this process.
-    callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
-    quotes: Mapping[str, QuoteHandler] = field(default_factory=dict)  # Methods that find their own price.
+    payment_settler: PaymentSettler | None = None  # None: no x402 payments.
+    deposits: DepositConfirmer | None = None  # None: no deposit wallet.
+    peers_are_clients: bool = True  # False: a proxy in front does not tell client addresses.
+    metrics: Metrics = field(default_factory=Metrics)  # Metrics of this process.
+    callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods whose handlers need the caller.
+    quotes: Mapping[str, QuoteHandler] = field(default_factory=dict)  # Methods with a price of their own.
     pages: Sequence[Page] = ()  # Paths that other contexts serve.
-    streams: StreamService | None = None  # None: no WebSocket is offered.
+    streams: StreamService | None = None  # None: no WebSocket.
     idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
     leaving: Leaving | None = None  # Ends the streams of this process when it leaves.
-    recent: RecentCalls | None = None  # Is told each call; None: no log of calls is kept.
+    recent: RecentCalls | None = None  # Records each call; None: no log of calls.
     relay: bool = False  # Whether the node answers the methods of prices.RELAY.
     told: ToldLists = field(default_factory=ToldLists)  # Which price lists callers of this process have.
 

@@ -40,7 +40,7 @@ _OF_NOW = "the price at this moment: it follows the curve and the price of SOL, 
 
 
 class _Price(NamedTuple):
-    """The price of one call. reason: why it is no exact price; empty where it is. error: JSON, in place of a price."""
+    """Price of one call. reason: why it is not exact; empty if it is. error: JSON, instead of a price."""
 
     credits: int
     reason: str = ""
@@ -48,7 +48,7 @@ class _Price(NamedTuple):
 
 
 class _Asker(NamedTuple):
-    """Who asks for a price. proof None: nobody who was proven."""
+    """Who asks for a price. proof None: an unproven caller."""
 
     proof: Proof | None = None
     price_list: str = PUBLIC_PRICES
@@ -75,7 +75,7 @@ class QuoteDoor:
     async def answer(self, request: Request) -> Response:
         """Answer a POST on PATH."""
         if is_malformed(request.consistency):
-            return self._errors.reply(MALFORMED, request)  # As the call itself would be refused; its price is the same.
+            return self._errors.reply(MALFORMED, request)  # Refused as the call itself would be; its price is the same.
         parsed = await self._parsed(request)
         if isinstance(parsed, Refusal):
             return self._errors.reply(parsed, request)
@@ -119,7 +119,7 @@ class QuoteDoor:
         return self._authenticator.name_of(None, request.client)
 
     async def _asker(self, request: Request) -> _Asker | Refusal:
-        """Have the owner tell the price list of the caller, where there are lists and a credential is presented."""
+        """Have the owner tell the caller's price list, if there are lists and a credential is presented."""
         if not self._prices.are_listed:
             return _NOBODY
         caller = self._authenticator.authenticate(request)
@@ -155,7 +155,7 @@ class QuoteDoor:
     def _price(self, end: QuotedEnd, request_id: str) -> _Price:
         if isinstance(end, Refusal):
             return _Price(0, error=orjson.dumps(replies.error_value(end, request_id, {})))
-        if isinstance(end, NodeAnswer):  # The builder's call would end like this, for free.
+        if isinstance(end, NodeAnswer):  # The builder's call would end in this way, for free.
             return _Price(0, error=end.value())
         if end.plan.quoted:
             error = replies.error_value(_FOR_ACCOUNTS, request_id, self._errors.deposit)

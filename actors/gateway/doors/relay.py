@@ -57,7 +57,7 @@ _UUID = b"x-jito-auth"
 
 
 class _Path(NamedTuple):
-    """methods: of a POST, the JSON-RPC methods that it takes; of a GET, its one. field: of a GET's answer."""
+    """methods: JSON-RPC methods of a POST; the one method of a GET. field: of a GET's answer."""
 
     verb: str
     methods: Mapping[str, RelayRow]
@@ -111,7 +111,7 @@ class RelayDoor:
         # A HEAD has nothing to deliver (RFC 9110, 9.3.2): a payment that comes with it is not settled.
         pays = request.pays and self._authenticator.takes_payments and request.method != "HEAD"
         public = one_within_limit(call, request.max_credits)  # A payment buys at the public prices.
-        if pays and isinstance(public, AdmittedCall):  # Else the request costs nothing.
+        if pays and isinstance(public, AdmittedCall):  # Otherwise the request costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
             caller = self._authenticator.authenticate(request)
@@ -158,7 +158,7 @@ class RelayDoor:
 
 
 def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
-    """Admit the request: the call that the pipeline holds, asks and settles, or why it is refused for free."""
+    """Return the admitted call, or why it is refused for free."""
     if path.field:
         (method,) = path.methods
         return AdmittedCall(jsonrpc.NO_ID, _PLANS[method], b"[]")
@@ -179,7 +179,7 @@ def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
 
 
 def _without_view(call: AdmittedCall | BadCall, consistency: bytes | None) -> AdmittedCall | BadCall:
-    """Refuse a wish that no answer of the engine can keep, rather than pass over it. consistency: as it was sent."""
+    """Refuse a consistency that the engine cannot keep, instead of ignoring it. consistency: as sent."""
     if consistency is None or isinstance(call, BadCall):
         return call
     wanted = parse_consistency(consistency)
@@ -198,9 +198,9 @@ def _answered(reply: Reply, field: bytes, raw_id: bytes) -> Response:
             if answer.bundle_id:
                 response.headers.append((b"x-bundle-id", answer.bundle_id.encode("ascii", "replace")))
         return response
-    assert answer.kind is AnswerKind.RESULT, answer.kind  # The racer makes it of what the engine told.
+    assert answer.kind is AnswerKind.RESULT, answer.kind  # The racer makes this answer from what the engine told.
     charges = () if reply.charge is None else (reply.charge,)
-    # Whoever stores it on the way would give it to the next caller for nothing (RFC 9111).
+    # A cache on the way would give it to the next caller for nothing (RFC 9111).
     stored = [headers.NO_STORE]
     return Response(200, b'{"ok":true,"%b":%b}' % (field, answer.value()), stored, charges, is_free=not charges)
 

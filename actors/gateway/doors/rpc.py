@@ -31,13 +31,13 @@ from actors.gateway.payments.x402 import refused_for_free, within
 
 PATHS = (b"/", b"/rpc")
 KEY_OF_BATCH = Refusal(Err.INVALID_REQUEST, "an Idempotency-Key belongs to one call; send a batch without it")
-# A fee is part of what was signed, so nobody can change it here; suggestPriorityFee tells what to sign.
+# The fee is part of the signed transaction, so it cannot change here; suggestPriorityFee tells what to sign.
 _URGENCY_WITHOUT_EFFECT = (b"x-priority-fee-urgency", b"without effect: the transaction is signed")
-_STRANGERS_BODY_MAX = 4_096  # Of a request that goes no further, only a small one is read to give back its id.
+_STRANGERS_BODY_MAX = 4_096  # Of a refused request, only a small body is read, to repeat its id.
 # Longer bodies are read when their credential is known to be good. Until then reading costs more than refusing them:
 # a batch of 100 calls takes 0.5 ms, and so do the signatures of one transaction.
 _UNPROVEN_BODY_MAX = 1_024
-_BATCH_CALLS_MAX = 100  # As which an unread batch counts at most.
+_BATCH_CALLS_MAX = 100  # Most calls for which an unread batch counts.
 
 
 class RpcDoor:
@@ -55,7 +55,7 @@ class RpcDoor:
         self._keyed, self._limited, self._plans = keyed, limited, plans
 
     async def answer(self, request: Request) -> Response:
-        """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
+        """Answer a POST on one of PATHS. Raises ClientLeftError if the request came over ASGI."""
         client = request.client
         if request.pays and self._authenticator.takes_payments:
             read = await self._read(request, None)
@@ -83,7 +83,7 @@ class RpcDoor:
             else:
                 proof = await self._pipeline.confirm(caller.proof, client)
                 if isinstance(proof, Replies):
-                    # The pipeline has counted the call; this is for the bytes that had to be received.
+                    # The pipeline counted the call; this counts the received bytes.
                     self._authenticator.count_refusals(proof.errs(), client, _unread_cost(request.body))
                     return self._response(request, proof, jsonrpc.id_of(request.body, _STRANGERS_BODY_MAX))
                 caller, read = Caller(proof), await self._read(request, proof)
@@ -114,7 +114,7 @@ class RpcDoor:
         return response
 
     async def _read(self, request: Request, proof: Proof | None) -> Call | BadCall | Calls | Refusal:
-        """Read the body, a large one when its turn comes. proof: None for one that comes with a payment."""
+        """Read the body; a large one waits for its turn. proof: None if a payment comes with it."""
         if len(request.body) <= LARGE_BYTES:
             return jsonrpc.parse(request.body)
 
@@ -129,7 +129,7 @@ class RpcDoor:
         return calls
 
     def _response(self, request: Request, done: Replies, raw_id: bytes | None) -> Response:
-        """The answer made of these replies. raw_id: of the single call; None: the request was a batch."""
+        """Make the answer from these replies. raw_id: of the single call; None: the request was a batch."""
         refusal = done.refusal if raw_id is None or done.refusal is not None else done.items[0].refusal
         if refusal is not None:
             response = self._errors.reply(refusal, request, raw_id)
@@ -145,7 +145,7 @@ class RpcDoor:
 
 
 def _unread_cost(body: bytes) -> int:
-    """Return the units of a body that was received and not read: its calls are not more than its opening braces."""
+    """Return the units of a received but unread body: it has at most as many calls as opening braces."""
     return max(cost_of(body_bytes=len(body)), min(_BATCH_CALLS_MAX, body.count(b"{")))
 
 

@@ -27,20 +27,20 @@ from actors.http_server.exchange import Doorway
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
-_SERVES_OWN = b"/-/"  # Health and routes of Serve itself.
+_SERVES_OWN = b"/-/"  # Serve's own health and routes.
 _OBEYED = frozenset((b"x-request-id", b"x-request-disconnect-disabled", b"x-request-timeout-seconds"))
 # The front has a time limit for the head and for the first 15 kB of the body; what is longer is passed on as it comes.
 # This is for the rest, and for a request that comes to a replica directly. The longest body, 256 KiB, needs 26 kB a
 # second: less than a weak mobile connection has.
 _ARRIVAL_SECONDS_MAX = 10.0
 
-# Of this process. The door is there once it stands, and in processes that have one.
+# Doorway of this process. It has a door once the application runs, in processes that have one.
 doorway = Doorway(arrival_seconds_max=_ARRIVAL_SECONDS_MAX)
-_loop: asyncio.AbstractEventLoop | None = None  # Of the door.
+_loop: asyncio.AbstractEventLoop | None = None  # Event loop of the door.
 
 
 def open_to(door: Any) -> None:
-    """Send this process's calls straight to this door, an HttpDoor; None: through Serve again."""
+    """Send this process's calls directly to this door, an HttpDoor; None: through Serve again."""
     global _loop
     _loop = None if door is None else asyncio.get_running_loop()
     doorway.door = door
@@ -78,7 +78,7 @@ def middlewares() -> list[Middleware]:
     """
     http = http_server(doorway)
     if http is None:
-        WS_PROTOCOLS["auto"] = None  # Else uvicorn takes WebSocket handshakes past CautiousApp.
+        WS_PROTOCOLS["auto"] = None  # Otherwise uvicorn would route WebSocket handshakes around CautiousApp.
         return [Middleware(CautiousApp), Middleware(ServeLayer)]
     HTTP_PROTOCOLS["auto"] = http
     return [Middleware(ServeLayer)]

@@ -26,7 +26,7 @@ _SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of 
 _ATTRIBUTION = "USDC must be sent from the same wallet public key that activates the account"
 _PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
-_LAST_SECOND = 253_402_300_799  # Of the calendar.
+_LAST_SECOND = 253_402_300_799  # Last second of the calendar.
 _BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
 _BAD_DEPOSIT_BODY = Refusal(
     Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
@@ -34,14 +34,14 @@ _BAD_DEPOSIT_BODY = Refusal(
 
 
 def parse_window(query: bytes) -> tuple[int, int] | Refusal:
-    """(offset, limit) of a listing; other parameters are not looked at."""
+    """Parse (offset, limit) of a listing; ignore other parameters."""
     window = {"offset": 0, "limit": _PAGE_LIMIT}
     bounds = {"offset": (0, _PAGE_OFFSET_MAX), "limit": (1, _PAGE_LIMIT_MAX)}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in window:
             continue
         smallest, largest = bounds[name]
-        # isascii as well: isdigit alone takes digits of other scripts.
+        # isascii too, because isdigit alone accepts digits of other scripts.
         number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
         if not smallest <= number <= largest:
             return Refusal(Err.INVALID_REQUEST, f"{name} must be a whole number from {smallest} to {largest}")
@@ -50,7 +50,7 @@ def parse_window(query: bytes) -> tuple[int, int] | Refusal:
 
 
 def parse_deposit_signature(body: bytes) -> bytes | Refusal:
-    """The signature of POST /account/confirm-deposit."""
+    """Parse the signature of POST /account/confirm-deposit."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -61,7 +61,7 @@ def parse_deposit_signature(body: bytes) -> bytes | Refusal:
 
 
 def parse_ref_code(body: bytes) -> str | Refusal | None:
-    """The referral code of POST /account/api-key, where there is one. No body at all is as good as `{}`."""
+    """Parse the referral code of POST /account/api-key, if there is one. An empty body counts as `{}`."""
     try:
         value = orjson.loads(body or b"{}")
     except orjson.JSONDecodeError:
@@ -73,7 +73,7 @@ def parse_ref_code(body: bytes) -> str | Refusal | None:
         return None
     if not isinstance(ref_code, str):
         return _BAD_KEY_BODY
-    # Interface: unknown codes are ignored silently, so a text that cannot be a code is as well.
+    # The interface ignores unknown codes, so a text that cannot be a code is ignored too.
     return ref_code if 0 < len(ref_code) <= _REF_CODE_CHARACTERS_MAX else None
 
 
@@ -105,22 +105,22 @@ def account_body(account: AccountState, payments: PaymentsConfig, now: int) -> d
 
 
 def runway_body(account: AccountState, now: int) -> dict[str, Any] | None:
-    """None: what the account spends is not known at the moment."""
+    """None: the account's spending is unknown at the moment."""
     if account.in_day is None or account.hour_credits is None:
         return None
     batches, later = list(account.batches), Credits(later_credits(account))
-    if later:  # As if they expired with the last batch that is known.
+    if later:  # Later batches count as if they expired with the last known one.
         batches.append(replace(batches[-1], credits=later, remaining=later))
     return runway_of(account.in_day, account.hour_credits, account.created_at, batches, now)._asdict()
 
 
 def later_credits(account: AccountState) -> int:
-    """Credits of the batches that expire later than those that are told."""
+    """Return the credits of batches that expire later than those in the list."""
     return account.balance - sum(batch.remaining for batch in account.batches)
 
 
 def later_body(account: AccountState) -> dict[str, int]:
-    """Beside credit_batches, where these are not all."""
+    """Return the field beside an incomplete credit_batches."""
     later = later_credits(account)
     return {"credits_of_later_batches": later} if later else {}
 
@@ -154,7 +154,7 @@ def batches_body(account: AccountState) -> list[dict[str, Any]]:
 
 
 def ledger_entry(line: LedgerLine, detailed: bool = False) -> dict[str, Any]:
-    """The interface's fields, and where details were asked for, what the entry paid for.
+    """The interface's fields, and on request details of what the entry paid for.
 
     number: of the entry in its account's ledger. operation: in hex; of a call, it names its hold and its end for ever.
     signature: of the transaction of a deposit or a send. request_id: of the answer that was charged. digest: of its
@@ -202,7 +202,7 @@ def key_body(api_key: str) -> dict[str, Any]:
 
 
 def confirmation_body(confirmed: DepositConfirmation) -> dict[str, Any]:
-    """Other wallets are named by their addresses alone, which are public on the chain."""
+    """Other wallets appear only by their addresses, which are public on the chain."""
     body = {
         "ok": True,
         "credits_added": confirmed.credits_added,
@@ -220,5 +220,5 @@ def timestamp(at_ms: int) -> str:
 
 
 def iso_time(seconds: int) -> str:
-    """ISO 8601 in UTC. A time that the calendar has not is shown as its last one."""
+    """ISO 8601 in UTC. A time outside the calendar becomes its last second."""
     return f"{datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC):%Y-%m-%dT%H:%M:%SZ}"

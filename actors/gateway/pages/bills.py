@@ -95,7 +95,7 @@ def bill_body(bill: Bill) -> dict[str, object]:
 
 
 def bill_csv(bill: Bill) -> str:
-    """With a line of names, and the opening and closing balance as first and last line (RFC 4180)."""
+    """Make the CSV: a line of names, with the opening and closing balance as first and last line (RFC 4180)."""
     first, last = _first_day(bill), _last_day(bill)
     rows: list[tuple[object, ...]] = [_COLUMNS]
     rows.append((first, "opening", "", "", "", bill.opening.balance, "", bill.opening.number, bill.opening.hash.hex()))
@@ -109,8 +109,8 @@ def bill_csv(bill: Bill) -> str:
 
 
 def bill_beancount(bill: Bill, opens: bool) -> str:
-    """Double entry in beancount's form. opens: with the opening balance, for the first of some months in one file; the
-    others assert theirs only."""
+    """Make the bill in beancount's double entry. opens: with the opening balance, for the first of several months in
+    one file; the others only assert theirs."""
     first, last = _first_day(bill), _last_day(bill)
     parts: list[str] = []
     if opens:
@@ -130,7 +130,7 @@ def bill_beancount(bill: Bill, opens: bool) -> str:
 
 
 def bill_page(bill: Bill) -> str:
-    """A page without scripts and remote parts, for the printer."""
+    """Make a page for printing, without scripts and remote parts."""
 
     def rows() -> Iterator[str]:
         yield _row("", "brought forward", "", "", bill.opening.balance, "")
@@ -167,13 +167,13 @@ def _row(day: str, what: str, entries: str, credits: str, balance: int, digest: 
 
 
 def _entry(day: date, note: str, other: str, credits: int, told: tuple[tuple[str, object], ...]) -> str:
-    """credits: what the account of credits gets; the other one gives it."""
+    """credits: amount of the credits account; the other account balances it."""
     metas = "".join(f'\n  {name}: "{value}"' for name, value in told)
     return f'{day} * "{_quoted(note)}"{metas}\n  {_CREDITS}  {credits} CREDIT\n  {other}  {-credits} CREDIT'
 
 
 def _account(line: BillLine) -> str:
-    """Beancount's names begin with a capital and have letters, digits and dashes."""
+    """Return a beancount name: it begins with a capital and has letters, digits and dashes."""
     match line.type:
         case EntryType.DEBIT | EntryType.REFUND:
             name = (

@@ -1,4 +1,4 @@
-"""Who asks for a page of an account, and what an owner's refusal becomes there.
+"""Finds the caller of an account's page, and turns an owner's refusal into the page's.
 
 Implements: interface, "Authentication" and "HTTP statuses and bodies". Shared by the pages of this folder.
 """
@@ -25,24 +25,24 @@ OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this acc
 
 
 def caller_of(authenticator: Authenticator, request: Request, accept: Accept) -> Caller | Refusal:
-    """The caller of a page that is not public."""
+    """Return the caller of a page that is not public."""
     caller = authenticator.authenticate(request, accept, counts_refusals=False)
     if isinstance(caller, Caller) or caller.err is not Err.PAYMENT_REQUIRED:
         return caller
     if request.pays:
         return _NOT_BY_PAYMENT
-    # Interface: no credentials at all is a 402 with payment terms, though no payment opens these paths.
+    # The interface says: no credentials is a 402 with payment terms, though no payment opens these paths.
     return Refusal(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS)
 
 
 def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
-    """The refusal of an owner's reply, with the figures of the account where there is one."""
+    """Make the refusal of an owner's reply, with the account's figures if there are any."""
     assert reply.refusal is not None, reply
     return with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
 
 
 async def owners_answer(accounts: OwnersClient, command: Command[Value]) -> Value | Refusal:
-    """The value that an owner gives to a command, or why there is none."""
+    """Return the value with which an owner answers a command, or a refusal."""
     try:
         reply = await accounts.ask(command)
     except OwnerUnavailable:

@@ -56,7 +56,7 @@ class LedgerPage(NamedTuple):
 
 
 def parse_ledger(query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> LedgerPage | Refusal:
-    """Parameters that this page does not have are not looked at, as the interface has it."""
+    """Parse the parameters; unknown ones are ignored, as the interface says."""
     window = parse_window(query)
     if isinstance(window, Refusal):
         return window
@@ -112,7 +112,9 @@ def filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
 
 
 def ledger_answer(page: LedgerPage, lines: Sequence[LedgerLine]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """The body, and headers beside its type: a table is saved as a file, and has the place of the next page there."""
+    """Return the body, and headers beside its type: a table is saved as a file, and a header has the place of its next
+    page.
+    """
     if page.content_type == JSON:
         return ledger_body(page, lines), []
     body = ledger_csv(lines) if page.content_type == CSV else ledger_parquet(lines)
@@ -130,14 +132,14 @@ def ledger_body(page: LedgerPage, lines: Sequence[LedgerLine]) -> bytes:
 
 
 def ledger_csv(lines: Sequence[LedgerLine]) -> bytes:
-    """The same entries with a line of names above them (RFC 4180)."""
+    """Make a CSV of the same entries below a line of names (RFC 4180)."""
     entries = [ledger_entry(line, detailed=True) for line in lines]
     table = [_NAMES, *(tuple(_cell(entry[name]) for name in _NAMES) for entry in entries)]
     return "".join(f"{','.join(row)}\r\n" for row in table).encode()
 
 
 def ledger_parquet(lines: Sequence[LedgerLine]) -> bytes:
-    """The same entries with their types: times are times, and credits whole numbers of 64 bits."""
+    """Make a Parquet file of the same entries: times are times, and credits integers of 64 bits."""
     rows = []
     for line in lines:
         entry = ledger_entry(line, detailed=True) | {"timestamp": line.at_ms}
@@ -146,7 +148,7 @@ def ledger_parquet(lines: Sequence[LedgerLine]) -> bytes:
 
 
 def _cell(value: str | int | None) -> str:
-    """An amount below zero begins with a sign, and is no formula."""
+    """Format a cell; a negative amount begins with a sign, and is no formula."""
     return str(value) if isinstance(value, int) else cell(value or "")
 
 

@@ -29,8 +29,10 @@ class OperatorGuard:
         self._addresses = addresses
 
     async def refusal(self, request: Request) -> Refusal | None:
-        """Say why this request is not an operator's; None: it is. Wrong tokens count against their address; the right
-        one never waits for the limit, so that nobody can lock an operator out."""
+        """Return why this request is not an operator's, or None.
+
+        Wrong tokens count against their address; the right one never waits for the limit, so that nobody can lock an
+        operator out."""
         if not self._token.is_set:
             return _NO_TOKEN
         if self._networks and not is_among(self._addresses.whole_name_of(request.client), self._networks):
@@ -41,5 +43,5 @@ class OperatorGuard:
 
 
 def is_operators(path: bytes) -> bool:
-    """Return whether this path is for operators: it is answered to no page of another origin."""
+    """Return whether this path is for operators; it is never answered to a page of another origin."""
     return path.startswith(PAGE) and (len(path) == len(PAGE) or path.startswith(PATHS))

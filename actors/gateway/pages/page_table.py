@@ -24,7 +24,7 @@ class PathPages(NamedTuple):
 
 
 class PageTable:
-    """Every page by its path. Raises AssertionError where one page could hide another, and for a path in `taken`."""
+    """The pages by path. Raises AssertionError if one page could hide another, and for a path in `taken`."""
 
     def __init__(self, pages: Iterable[Page], taken: Iterable[bytes] = ()) -> None:
         self._exact: dict[bytes, dict[str, Page]] = {}
@@ -44,7 +44,7 @@ class PageTable:
             assert all(_differ(one, other) for other in patterns[:index]), f"{one} and another fit one path"
 
     def find(self, path: bytes) -> PathPages | None:
-        """Find the pages of a path as the client sent it. A path without parameters goes before a pattern."""
+        """Find the pages of a path as the client sent it. A path without parameters takes precedence over a pattern."""
         by_method = self._exact.get(path)
         if by_method is not None:
             return PathPages(by_method, {})
@@ -71,7 +71,7 @@ def _match(pattern: tuple[bytes, ...], segments: list[bytes]) -> dict[str, str] 
 
 
 def _differ(one: tuple[bytes, ...], other: tuple[bytes, ...]) -> bool:
-    """Whether no path fits both patterns."""
+    """Return whether no path fits both patterns."""
     if len(one) != len(other):
         return True
     return any(a != b and a[:1] != b"{" and b[:1] != b"{" for a, b in zip(one, other, strict=True))

@@ -18,12 +18,12 @@ _MAGIC = b"PAR1"
 _INT64, _BYTE_ARRAY = 2, 6
 _REQUIRED, _OPTIONAL = 0, 1
 _PLAIN, _RLE = 0, 3
-_UTF8, _TIMESTAMP_MILLIS = 0, 9  # As readers from before logical types name them.
+_UTF8, _TIMESTAMP_MILLIS = 0, 9  # Names of these types in older readers.
 _CREATED_BY = "ledger-gateway"
 
 
 class ColumnKind(IntEnum):
-    """What a column has: whole numbers of 64 bits, Unix milliseconds, or texts."""
+    """Kind of a column: integers of 64 bits, Unix milliseconds, or texts."""
 
     NUMBER = 0
     TIME_MS = 1
@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 def parquet_file(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> bytes:
-    """Return the file. rows: of one value for each column, in their order."""
+    """Make the file. rows: one value for each column, in order."""
     parts, offset, chunks = [_MAGIC], len(_MAGIC), []
     for place, column in enumerate(columns):
         page = _page(column, [row[place] for row in rows])
@@ -49,7 +49,7 @@ def parquet_file(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> by
             (1, kind),
             (2, [_PLAIN, _RLE]),
             (3, [column.name]),
-            (4, 0),  # No compression.
+            (4, 0),  # Uncompressed.
             (5, _Long(len(rows))),
             (6, _Long(size)),
             (7, _Long(size)),
@@ -65,7 +65,7 @@ def parquet_file(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> by
 
 
 def _page(column: Column, values: list[Any]) -> bytes:
-    """One column's page, with its header."""
+    """Make one column's page, with its header."""
     present = [value for value in values if value is not None] if column.optional else values
     if column.kind is ColumnKind.TEXT:
         texts = [value.encode() for value in present]
@@ -80,7 +80,7 @@ def _page(column: Column, values: list[Any]) -> bytes:
 
 
 def _levels(present: Iterable[bool]) -> bytes:
-    """Which values are there, as runs of equal ones."""
+    """Encode which values are present, as runs."""
     found, run, last = bytearray(), 0, False
     for is_there in present:
         if is_there != last and run:
@@ -98,7 +98,7 @@ def _element(column: Column) -> "_Struct":
         return _struct((1, _BYTE_ARRAY), (3, repetition), (4, column.name), (6, _UTF8), (10, logical))
     if column.kind is ColumnKind.NUMBER:
         return _struct((1, _INT64), (3, repetition), (4, column.name))
-    logical = _struct((8, _struct((1, True), (2, _struct((1, _struct()))))))  # In UTC, of milliseconds.
+    logical = _struct((8, _struct((1, True), (2, _struct((1, _struct()))))))  # UTC, in milliseconds.
     return _struct((1, _INT64), (3, repetition), (4, column.name), (6, _TIMESTAMP_MILLIS), (10, logical))
 
 
@@ -106,7 +106,7 @@ def _element(column: Column) -> "_Struct":
 
 
 class _Long(int):
-    """A whole number of 64 bits; a bare one has 32."""
+    """An integer of 64 bits; a bare one has 32."""
 
 
 class _Struct(NamedTuple):
@@ -117,12 +117,12 @@ _Value = bool | int | str | _Struct | list[Any]
 
 
 def _struct(*fields: tuple[int, _Value]) -> _Struct:
-    """fields: number and value, by ascending number, each at most 15 behind the one before."""
+    """fields: number and value, by ascending number, each at most 15 above the one before."""
     out, last = bytearray(), 0
     for number, value in fields:
         out.append((number - last) << 4 | _type(value))
         last = number
-        if not isinstance(value, bool):  # Its type has its value.
+        if not isinstance(value, bool):  # The type of a bool contains its value.
             out += _encoded(value)
     return _Struct(bytes(out + b"\x00"))
 

@@ -2,8 +2,8 @@
 
 Implements: interface, "Public endpoints"; decisions, "pricing" and "Price lists".
 A shell. Without price lists in the settings all accounts pay the public prices, and no credential is looked at. With
-them, a request with one is limited by its address, as those of /account/* are: whoever guesses keys learns here whether
-one is good.
+them, a request with a credential is limited by its address, as for /account/*: otherwise this page would let a client
+guess keys.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,12 +24,14 @@ from actors.identity.credentials import Accept
 
 class PricingDocument(Protocol):
     def pricing(self, price_list: str = PUBLIC_PRICES) -> dict[str, Any]:
-        """The document of the list of this name."""
+        """Return the document of the list of this name."""
         ...
 
 
 class PricingPage:
-    """limit: of requests of an address; a refusal or None. are_listed: whether the settings have price lists."""
+    """limit: of requests of an address; returns a refusal or None. are_listed: whether the settings have price
+    lists.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class PricingPage:
         self._limit, self._are_listed = limit, are_listed
 
     async def answer(self, request: Request) -> Response | Refusal:
-        """Raises OwnerUnavailable."""
+        """Answer the request. Raises OwnerUnavailable."""
         if not self._are_listed:
             return Response(200, orjson.dumps(self._status.pricing()), [])
         varies = b"vary", b", ".join(_CREDENTIALS)

@@ -1,7 +1,7 @@
 """GET /account/receipts, /account/receipts/{id}, /account/consistency and /.well-known/ledger-keys.json.
 
-Implements: decisions, "Signed roots". A shell only where it waits for a statement: a receipt that is asked for right
-after its call is there within two seconds. What a receipt has, and how it is checked: accounts/README.md, "Receipts".
+Implements: decisions, "Signed roots". A shell only where it waits for a statement: a receipt requested right after its
+call is ready within two seconds. Contents and checks of receipts: accounts/README.md, "Receipts".
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class ReceiptPages:
 
 
 def receipt_body(pubkey: bytes, receipt: Receipt) -> dict[str, Any]:
-    """No field follows from the others, so a change of any field is noticed."""
+    """No field follows from the others, so that a change of any field is noticed."""
     path, statement = receipt.path, receipt.statement
     assert path is not None and statement is not None, receipt
     return {
@@ -157,7 +157,7 @@ def receipt_body(pubkey: bytes, receipt: Receipt) -> dict[str, Any]:
 
 
 def entry_body(entry: Entry) -> dict[str, Any]:
-    """All that the hash of an entry covers."""
+    """Return everything that the hash of an entry covers."""
     return {
         "number": entry.seq,
         "at_ms": entry.at_ms,

@@ -54,23 +54,24 @@ KEY_MANAGES = Refusal(
     Err.METHOD_NOT_ALLOWED,
     "a named key changes nothing of its account; use its wallet, a session, or the account's own key",
 )
-# The owner's refusals of the credential itself; they come before faults of the rest of the request.
+# Owner's refusals of the credential; they take precedence over faults in the rest of the request.
 _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
-# Interface, "Limits": these pages carry neither credit nor rate headers nor X-Request-Id, with credentials or without.
+# The interface ("Limits") says: these pages have neither credit nor rate headers nor X-Request-Id, with credentials or
+# without.
 PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/stats/landing", b"/.well-known/x402.json"))
 
 
 class StatusPages(PricingDocument, Protocol):
-    """The public pages; each call gives the page as it is now, ready to be sent as JSON."""
+    """The public pages; each method returns the present content of its page, as JSON values."""
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        """(HTTP status, document)."""
+        """Return the HTTP status and the document."""
         ...
 
     def capabilities(self) -> dict[str, Any]: ...
 
     def landing(self) -> dict[str, Any] | None:
-        """None: nobody can say at the moment."""
+        """None: it is unknown at the moment."""
         ...
 
 
@@ -78,7 +79,7 @@ class DepositConfirmer(Protocol):
     """The watcher of deposits: looks up a transfer on the chain."""
 
     async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
-        """pubkey, balance: of the caller; None where it has no account."""
+        """Look the transfer up and credit it. pubkey, balance: of the caller; None if it has no account."""
         ...
 
 
@@ -111,12 +112,12 @@ class Routes:
         self._origin, self._pricing_page = origin.rstrip("/"), pricing
 
     def serves(self, path: bytes) -> str | None:
-        """The HTTP method of this path; None: no such path."""
+        """Return the HTTP method of this path, or None."""
         page = _PAGES.get(path)
         return None if page is None else page.method
 
     async def answer(self, request: Request) -> Response:
-        """The answer to a request whose path and method serves() confirmed."""
+        """Answer a request whose path and method serves() confirmed."""
         page = _PAGES[request.path]
         answered: Response | Refusal
         try:
@@ -185,7 +186,7 @@ class Routes:
 
     async def _confirm_deposit(self, request: Request, caller: Caller) -> Response | Refusal:
         """Credit a transfer. The caller is known before the chain is asked, and may be a wallet without an account; a
-        named key may not change its account, nor learn its balance."""
+        named key can neither change its account nor read its balance."""
         signature = account_pages.parse_deposit_signature(request.body)
         if isinstance(signature, Refusal):
             return await self._identified(caller, signature)
@@ -202,7 +203,7 @@ class Routes:
             confirmed = await deposits.confirm(signature, identity.pubkey, identity.balance)
             if isinstance(confirmed, Refusal):
                 return with_figures(confirmed, account.figures)
-            # Credits may have been added, by this look-up or by the watcher meanwhile: figures and balance of after it.
+            # This look-up or the watcher may have added credits, so figures and balance are read afterwards.
             after = await self._accounts.ask(Identify(ProvenProof(identity.pubkey)))
             if after.value is not None and not confirmed.credits_added:
                 confirmed = msgspec.structs.replace(confirmed, new_balance=after.value.balance or 0)
@@ -253,7 +254,7 @@ class Routes:
     async def _settle(self, request: Request) -> Response | Refusal:
         if request.key is None:
             return await self._payments.settle(request)
-        # There is no account to which the key could belong: it counts for this body alone.
+        # The key can belong to no account, so it counts for this body alone.
         scope = hashlib.sha256(request.path + request.body).digest()
         return await self._keyed.page(scope, request, lambda: self._payments.settle(request), [headers.NO_STORE])
 
@@ -285,8 +286,8 @@ class Routes:
     # --- shared
 
     async def _identified(self, caller: Caller, refusal: Refusal) -> Refusal:
-        """Refuse a request for its form. As for a call that is refused for free, its credential has to be good all the
-        same, its nonce is taken, and the answer carries the account's figures."""
+        """Refuse a malformed request. As for a call that is refused for free, its credential must be valid all the
+        same, its nonce is taken, and the answer has the account's figures."""
         try:
             account = await self._accounts.ask(Identify(caller.proof))
         except OwnerUnavailable:
@@ -296,7 +297,7 @@ class Routes:
     def _shaped(
         self, reply: OwnerReply[Value], shape: Callable[[Value], dict[str, Any]], added: Sequence[Header] = ()
     ) -> Response | Refusal:
-        """The answer made of an owner's reply. added: headers of the answer, refused or not."""
+        """Make the answer from an owner's reply. added: headers of the answer, refused or not."""
         if reply.value is None:
             return refused(reply, added)
         response = _json(shape(reply.value))
@@ -310,14 +311,14 @@ class Routes:
 
 
 class _Page(NamedTuple):
-    """accept: the credentials that it takes, and its handler then gets their Caller; None: it takes none."""
+    """One page. accept: credentials that it takes; its handler then gets their Caller. None: it takes none."""
 
     method: str
     handler: Callable[..., Awaitable[Response | Refusal]]
     accept: Accept | None = None
 
 
-# Every path of this door. GET /capabilities lists them.
+# Every path of this door, listed by GET /capabilities.
 _PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
     {
         b"/account/info": _Page("GET", Routes._info, Accept.ANY),

@@ -1,7 +1,7 @@
 """The door for the pages of other contexts: webhooks, signals, documents, console, usage.
 
 Implements: interface, "Webhook management" and the like (who may ask, which headers an answer carries).
-A shell. What a page answers is its context's; here its caller is proven, and its answer becomes HTTP.
+A shell: it verifies the caller and turns the answer into HTTP; the page's context makes the answer.
 """
 
 from urllib.parse import parse_qsl
@@ -45,7 +45,7 @@ class PageDoor:
         return self._table.find(path)
 
     async def answer(self, found: PathPages, request: Request) -> Response:
-        """The answer to a request whose path and method `find` confirmed."""
+        """Answer a request whose path and method `find` confirmed."""
         page = found.pages["GET" if request.method == "HEAD" else request.method]
         response = await self._answer(page, found, request)
         response.is_public = page.is_public
@@ -53,7 +53,7 @@ class PageDoor:
 
     async def _answer(self, page: Page, found: PathPages, request: Request) -> Response:
         identity, figures, proof = None, None, None
-        if not page.is_public and not page.for_operators:  # The door has proven an operator before.
+        if not page.is_public and not page.for_operators:  # The door has verified an operator before.
             try:
                 proven = await self._prove(request, page)
             except OwnerUnavailable:
@@ -71,7 +71,7 @@ class PageDoor:
         return response
 
     async def _prove(self, request: Request, page: Page) -> tuple[Identity, Figures | None, Proof] | Refusal:
-        """The account of the request's credential, as the account's owner confirms it, its figures, and the proof."""
+        """Have the owner confirm the request's credential. Returns the account, its figures, and the proof."""
         caller = caller_of(self._authenticator, request, Accept.WALLET if page.only_wallet else Accept.ANY)
         if isinstance(caller, Refusal):
             return caller
@@ -103,7 +103,8 @@ def _page_request(
         name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in CREDENTIALS
     }
     if request.key is not None:
-        sent["idempotency-key"] = request.key.decode("latin-1")  # One that came twice is empty, and not the last one.
+        # A repeated header is empty, instead of the last value.
+        sent["idempotency-key"] = request.key.decode("latin-1")
     is_head = request.method == "HEAD"
     if identity is None:
         return PageRequest(None, found.parameters, query, sent, request.body, proof, is_head)

@@ -1,6 +1,6 @@
 """GET /account/usage: its parameters, and its answer as JSON or CSV.
 
-Implements: actors/accounts/README.md, "Usage". Pure. The question's limits are accounts/usage.py's.
+Implements: actors/accounts/README.md, "Usage". Pure. accounts/usage.py has the limits of the query.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ def parse_usage(query: bytes, headers: Iterable[tuple[bytes, bytes]], now: int) 
 
 
 def usage_body(question: UsageQuestion, lines: Sequence[UsageLine]) -> bytes:
-    """The answer as JSON. Rows are sorted by their columns, in the order that was asked for."""
+    """Make the answer as JSON. Rows are sorted by the requested columns."""
     rows = [
         dict(zip(question.by, columns, strict=True)) | {"calls": line.calls, "credits": line.credits}
         for columns, line in _sorted(question, lines)
@@ -68,8 +68,9 @@ def usage_body(question: UsageQuestion, lines: Sequence[UsageLine]) -> bytes:
 
 
 def usage_csv(question: UsageQuestion, lines: Sequence[UsageLine]) -> bytes:
-    """The same rows with a line of names above them (RFC 4180). No cell begins with a sign, so that no program takes a
-    name for a formula."""
+    """Make a CSV of the same rows below a line of names (RFC 4180).
+
+    No cell begins with a sign, so that no program reads a name as a formula."""
     table = [(*question.by, "calls", "credits")]
     table += [(*columns, str(line.calls), str(line.credits)) for columns, line in _sorted(question, lines)]
     return "".join(f"{','.join(map(cell, row))}\r\n" for row in table).encode()
@@ -95,7 +96,7 @@ def cell(text: str) -> str:
 
 
 def _hour(text: str, rounds_up: bool) -> int | None:
-    """The hour of a time in Unix seconds or in ISO 8601; None: it is neither."""
+    """Parse a time in Unix seconds or ISO 8601 to its hour; None: it is malformed."""
     micros = unix_micros(text)
     if micros is None:
         return None

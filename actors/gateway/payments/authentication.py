@@ -1,8 +1,8 @@
 """Authenticates requests: from a request to the caller whose account it names, or to a refusal.
 
 Implements: interface, "Authentication" and "Priority and failure"; threats 35, 50 and 51.
-Every door asks here, and only here. `authenticate` is synchronous: neither the account's owner nor a store is asked.
-`authenticate_payment` takes time, as it moves money.
+Every door authenticates here, and only here. `authenticate` is synchronous: neither the account's owner nor a store is
+asked. `authenticate_payment` takes time, as it moves money.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from actors.gateway.payments.x402 import RequestPayments
 from actors.identity.credentials import Accept, prove
 
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
-_ORIGIN_BYTES_MAX = 300  # A longer one is none that a key may be bound to.
+_ORIGIN_BYTES_MAX = 300  # No key can be bound to a longer origin.
 _HINT = "too many refused calls in one second; correct them and go on after Retry-After"
 _FREE_HINT = "too many bytes of free answers from this address in a short time"
 
@@ -62,25 +62,26 @@ class Authenticator:
         return waits or Caller(proof)
 
     def _with_place(self, proof: KeyProof, request: Request) -> KeyProof:
-        """The proof of an API key with the address and the origin that it comes from.
+        """Add the client's address and origin to the proof of an API key.
 
-        Only named keys are bound to them. Finding them takes longer than all else here, so a key that its owner has
-        told to be the account's own goes without. Its hash is never one of a named key later: the texts of named keys
-        are made of fresh random bytes, children's texts are longer than those of all others, and an imported key has
-        another form. Were it one all the same, a bound key without an address is refused by its owner, and that
-        refusal ends what is known here (refusal_limits.py). A child's text is needed until its owner has taken it up.
+        Only named keys are bound to them. Finding them takes longer than the rest of this module, so a key known to be
+        the account's own goes without. Its hash never becomes that of a named key: named keys are fresh random bytes,
+        children's texts are longer than all others, and an imported key has another form. If it did, the owner would
+        refuse the bound key for its missing address, and that refusal would remove the key from the memory here
+        (refusal_limits.py). A child's text is needed until its owner has recorded the child.
         """
         child = "" if self._limits.is_named(proof.key_hash) else proof.child
         return KeyProof(proof.key_hash, proof.routing, self._address_of(request.client), _origin_of(request), child)
 
     def wait_of(self, proof: Proof | None, client: Client) -> RefusedCaller | None:
-        """The refusal of a caller that has too many refused calls and has to wait; None: it has not. For doors that
-        authenticate once for many calls. proof None: a stranger."""
+        """Return the refusal of a caller over its limit of refused calls, or None.
+
+        For doors that authenticate once for many calls. proof None: a stranger."""
         wait = self._limits.wait(proof, client, self._clock.now()) if self._limits.waiting else None
         return None if wait is None else _told_to_wait(wait)
 
     def wait_of_batch(self, request: Request) -> RefusedCaller | None:
-        """The same for a batch, which no payment comes with: told before anything of it is read."""
+        """As wait_of, for a batch without a payment; called before any of it is read."""
         if not self._limits.waiting:
             return None
         caller = self.authenticate(request, counts_refusals=False)
@@ -88,26 +89,28 @@ class Authenticator:
 
     @property
     def takes_payments(self) -> bool:
-        """Whether an x402 payment decides, in place of credentials, whose account pays. Else its header is ignored."""
+        """Return whether an x402 payment decides, instead of credentials, whose account pays. Otherwise its header is
+        ignored.
+        """
         return self._payments.takes_payments
 
     async def authenticate_payment(self, request: Request) -> Caller | Refusal:
         """Settle the payment of a request, and name its payer as the caller.
 
-        The money moves, so only a request that is not refused for free may ask; its caller is never told to wait.
+        It moves money, so call it only for a request that is not refused for free; its caller is never told to wait.
         """
         return await self._payments.take(request, self._clock.now())
 
     def knows(self, proof: Proof) -> bool:
-        """Whether the account's owner has confirmed this credential to this replica."""
+        """Return whether the account's owner has confirmed this credential to this replica."""
         return self._limits.knows(proof)
 
     def name_of(self, proof: Proof | None, client: Client) -> bytes | str:
-        """The account, or the address, for which the work on a request counts."""
+        """Return the account or the address for which the work on a request counts."""
         return self._limits.address_of(client) if proof is None else self._limits.name_of(proof, client)
 
     def free_answer(self, request: Request, size: int) -> Refusal | None:
-        """Count a free answer of so many bytes. A refusal in its place when its client was given too many.
+        """Count a free answer of so many bytes. Returns a refusal when its client had too many.
 
         It counts for the client's address; when that has used up its bytes, for the account of a known credential.
         """
@@ -123,7 +126,7 @@ class Authenticator:
         return RefusedCaller(Err.RATE_LIMITED, hint=_FREE_HINT, retry_seconds=seconds, told_to_wait=True)
 
     def count_refusals(self, errs: Iterable[Err], client: Client, cost: int = 0) -> Refusal | None:
-        """Count refusals of a client that has proven nothing. A refusal in their place when there were too many.
+        """Count refusals of an unproven client. Returns another refusal when there were too many.
 
         cost: of the work on them, in units of one ordinary refused call.
         """
@@ -135,8 +138,8 @@ class Authenticator:
     def count_refusal_of(
         self, proof: Proof, err: Err, client: Client, figures: Figures | None = None, cost: int = 0
     ) -> None:
-        """Count a refusal for a door that does not use the pipeline: against the account whose figures the owner told,
-        else against the client's address."""
+        """Count a refusal for a door without the pipeline: for the account whose figures the owner told, else for the
+        client's address."""
         self._limits.count(proof, client, (err,), figures, None, self._clock.now(), cost)
 
 

@@ -1,8 +1,8 @@
-"""Sign-in on a 402: a wallet that has an account answers the payment terms with a signature in place of money.
+"""Sign-in on a 402: a wallet with an account answers the payment terms with a signature instead of money.
 
 Implements: x402 extension `sign-in-with-x` for Solana (a Sign-In-With-Solana text); decisions, "Two ways to pay by
 x402". Pure: time and randomness are arguments. A sign-in is a proof by the wallet's signature, and the account's owner
-takes its nonce, as of every such proof: each signed text is good for one call.
+takes its nonce: each signed text is valid for one call.
 
 A sign-in that is not valid is ignored, as the extension demands: the answer is the 402 again, and the client pays. The
 text must name the configured origin, whatever the Host header says, so a text signed for another site is not valid.
@@ -26,9 +26,9 @@ from actors.x402_types import network_of
 
 EXTENSION, HEADER = "sign-in-with-x", b"sign-in-with-x"
 NONCE_BYTES = 16
-# As long as a signed request is valid (accounts/nonces.py): the account's owner refuses a text that lives longer.
+# As long as a signed request is valid (accounts/nonces.py): the account's owner refuses a longer text.
 VALID_SECONDS = 120
-_AHEAD_SECONDS = 5  # Clocks of replicas differ by little.
+_AHEAD_SECONDS = 5  # Allowance for differing clocks of replicas.
 _HEADER_BYTES_MAX, _FIELD_CHARACTERS_MAX, _RESOURCES_MAX = 8_192, 2_048, 8
 _STATEMENT = "Sign in to use the credits of this wallet."
 _TEXTS = ("domain", "address", "uri", "version", "chainId", "type", "nonce", "issuedAt", "signature")
@@ -52,7 +52,7 @@ class SignIn:
         self._enabled = payments.sign_in_with_x
 
     def offer(self, url: str, now: int, randomness: bytes) -> dict[str, Any] | None:
-        """The extension of one 402; None where sign-in is switched off. randomness: NONCE_BYTES, fresh for each 402."""
+        """Make the extension of one 402; None: sign-in is switched off. randomness: NONCE_BYTES, fresh for each 402."""
         if not self._enabled:
             return None
         assert len(randomness) == NONCE_BYTES, len(randomness)
@@ -68,7 +68,7 @@ class SignIn:
         return {"info": info, "supportedChains": [{"chainId": self._chain, "type": "ed25519"}], "schema": _SCHEMA}
 
     def proof(self, sent: Iterable[tuple[bytes, bytes]], now: int) -> WalletProof | None:
-        """The proof that a request carries as a sign-in. None: it carries none, or none that is valid here and now."""
+        """Read the proof of a request's sign-in. None: it has none, or none that is valid now."""
         values = [value for name, value in sent if name == HEADER]
         if not self._enabled or len(values) != 1 or len(values[0]) > _HEADER_BYTES_MAX:
             return None
@@ -83,7 +83,7 @@ class SignIn:
         pubkey, signature = parse_pubkey(signed["address"]), parse_signature(signed["signature"])
         if pubkey is None or signature is None or not is_signed(pubkey, _message(signed).encode(), signature):
             return None
-        # A proof is valid before and after its time, and a text only after it was issued.
+        # A proof is valid before and after its time, a text only after it was issued.
         return WalletProof(pubkey, f"siwx:{signed['nonce']}", issued_at + VALID_SECONDS // 2)
 
     def _is_ours(self, signed: dict[str, Any]) -> bool:
@@ -100,7 +100,7 @@ class SignIn:
 
 
 def _read(value: bytes) -> dict[str, Any] | None:
-    """Decode the header; None where a field is no text of one line, or the list of resources is too long."""
+    """Decode the header; None: a field is not a one-line text, or the list of resources is too long."""
     try:
         signed = orjson.loads(base64.b64decode(value, validate=True))
     except (binascii.Error, ValueError):
@@ -120,14 +120,14 @@ def _is_line(text: Any) -> bool:
 
 
 def _is_within(signed: dict[str, Any], now: int) -> bool:
-    """Whether the text's own time limits, where it has any, allow this moment."""
+    """Return whether the text's own time limits, if any, allow this moment."""
     until, since = signed.get("expirationTime"), signed.get("notBefore")
     ends, begins = _seconds(until) if until else now, _seconds(since) if since else now
     return ends is not None and begins is not None and begins <= now <= ends
 
 
 def _message(signed: dict[str, Any]) -> str:
-    """Build the text that the wallet signed, line by line, as the extension has it."""
+    """Build the signed text line by line, as the extension defines it."""
     lines = [f"{signed['domain']} wants you to sign in with your Solana account:", signed["address"], ""]
     if signed.get("statement"):
         lines += [signed["statement"], ""]
@@ -150,7 +150,7 @@ def _message(signed: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@lru_cache(maxsize=8)  # A flood of requests asks for few different seconds.
+@lru_cache(maxsize=8)  # Many requests ask for few different seconds.
 def _text(now: int) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 

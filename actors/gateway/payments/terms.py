@@ -2,11 +2,11 @@
 
 Implements: interface, "HTTP statuses and bodies" (402); x402 protocol versions 1 and 2, scheme `exact`
 on SVM; decisions, "Neutral words of the interface" (network ids); decisions, "Two ways to pay by x402".
-Terms are made per path from configuration and the newest blockhash. Reading payments is payments.py's.
+Terms are made per path from configuration and the newest blockhash. Not here: reading payments (x402.py).
 
 Version 2 clients read the PAYMENT-REQUIRED header (standard base64, padded) and nothing else; version 1 clients read
-`x402Version: 1` and `accepts` at the top of the body. Both are always sent together: one current client chokes on
-the body without the header.
+`x402Version: 1` and `accepts` at the top of the body. Both are always sent together: one current client chokes on the
+body without the header.
 """
 
 import base64
@@ -21,7 +21,7 @@ from actors.gateway.payments.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.units import usdc_text
 from actors.x402_types import BlockhashHint, Network, mint_of, network_of
 
-# The first is what clients take by default: $0.10 is within every client's own cap and worth the network's fee.
+# Clients take the first by default: $0.10 is below every client's own cap and worth the network's fee.
 AMOUNTS_BASE_UNITS = (100_000, 10_000, 1_000_000)
 _MAX_TIMEOUT_SECONDS = 60
 _DESCRIPTION = "Prepaid credits for Solana RPC calls"
@@ -30,8 +30,8 @@ _DESCRIPTION = "Prepaid credits for Solana RPC calls"
 def build(payments: PaymentsConfig, public_url: str, path: str, hint: BlockhashHint | None = None) -> Terms:
     """public_url: origin that clients see, without a slash at its end; path: starts with one.
 
-    payments.network None means mainnet. Without a sponsor no x402 client could pay, so no x402 terms are offered.
-    hint: saves payers of version 2 a question to a node. It changes every few seconds.
+    payments.network None means mainnet. Without a sponsor no x402 client could pay, so no x402 terms are offered. hint:
+    newest blockhash, which saves payers of version 2 a request to a node. It changes every few seconds.
     """
     network = network_of(payments)
     mint = mint_of(payments)
@@ -66,7 +66,7 @@ def build(payments: PaymentsConfig, public_url: str, path: str, hint: BlockhashH
 
 
 def discovery(payments: PaymentsConfig, public_url: str, resources: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """GET /.well-known/x402.json: what can be paid for, and how. resources: HTTP method and path of each."""
+    """Make /.well-known/x402.json: what can be paid for, and how. resources: HTTP method and path of each."""
     listed = []
     for method, path in resources:
         page = build(payments, public_url, path)
@@ -84,14 +84,15 @@ def discovery(payments: PaymentsConfig, public_url: str, resources: Iterable[tup
     }
 
 
-# These take the wallet's own signature, and the session that ends: a sign-in opens neither, so their terms offer none.
+# These paths need a wallet's own signature, or the session that ends; a sign-in does not open them, so their terms
+# offer none.
 _WITHOUT_SIGN_IN = frozenset((b"/account/api-key", b"/auth/logout"))
 
 
 class TermsByPath:
-    """The terms of the paths that take credentials, made again only when the blockhash in them is a new one.
+    """The terms of the paths that take credentials, rebuilt only when their blockhash changes.
 
-    public_url: see build(). hint: gives the newest blockhash, or None. deposit: where to deposit, on every path.
+    public_url: see build(). hint: returns the newest blockhash, or None. deposit: where to deposit, on every path.
     """
 
     def __init__(
@@ -104,11 +105,12 @@ class TermsByPath:
     ) -> None:
         self._payments, self._public_url, self._sign_in = payments, public_url, sign_in
         self._randomness, self._hint = randomness, hint
-        self._known: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}  # Only paths that are served: few.
+        # Contains only served paths, of which there are few.
+        self._known: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}
         self.deposit = build(payments, public_url, "/").deposit
 
     def of(self, path: bytes, now: int) -> Terms:
-        """The terms for one 402: with a nonce to sign in with, a new one each time."""
+        """Return the terms for one 402, with a fresh nonce for sign-in."""
         hint = self._hint()
         known, terms = self._known.get(path, (None, None))
         if terms is None or known != hint:

@@ -40,10 +40,10 @@ from actors.x402_types import Lack, NotSettled, PaymentSettler, Settled, mint_of
 
 _RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
 _HEADER_BYTES_MAX = 16_384
-_PRIVATE = (b"cache-control", b"private, no-store")  # A receipt tells the payer's balance.
+_PRIVATE = (b"cache-control", b"private, no-store")  # A receipt contains the payer's balance.
 _TRANSACTION_BYTES_MAX = 1_232
 _TO_BE_CREDITED = "settled; POST /account/confirm-deposit with this signature credits it once it is final"
-# HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
+# HTTP status of each failure; a 402 with fresh terms where a new payment can succeed.
 _SETTLE_ERRORS = {
     400: Err.INVALID_REQUEST,
     429: Err.RATE_LIMITED,
@@ -52,11 +52,11 @@ _SETTLE_ERRORS = {
 }
 _STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
 
-NOT_BOUGHT = Refusal(Err.INSUFFICIENT_CREDITS)  # Without a detail: the interface fixes the message.
+NOT_BOUGHT = Refusal(Err.INSUFFICIENT_CREDITS)  # Without a detail, because the interface fixes the message.
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """A payment as its header describes it; the transaction in it is not examined yet."""
+    """A payment as its header describes it; its transaction is not examined yet."""
 
     version: int
     transaction: bytes
@@ -64,7 +64,7 @@ class Offered(msgspec.Struct, frozen=True):
 
 
 class RequestPayments:
-    """settler: None where no payments are taken; their headers are then ignored."""
+    """settler: None: no payments are taken, and their headers are ignored."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RequestPayments:
         return self._settler is not None and self._payments.sponsor_pubkey is not None
 
     async def take(self, request: Request, now: int) -> Caller | Refusal:
-        """Settle the payment that a request came with. Its payer is the caller, with the credits that it brought."""
+        """Settle a request's payment. Its payer is the caller, with the credits that it brought."""
         assert self._settler is not None, "asked without payments"
         too_many = await self._addresses.refusal(request)
         if too_many is not None:
@@ -131,7 +131,7 @@ class RequestPayments:
         return RefusedCaller(err, lack.message, headers=(_receipt(version, receipt),), offers_payment=offers)
 
     def _counted(self, settled: Settled | NotSettled) -> Settled | NotSettled:
-        """Count the payment by its result: settled, or the name of its lack."""
+        """Count the payment by its result: settled, or the name of its failure."""
         self._metrics.payments.add(("settled" if isinstance(settled, Settled) else settled.lack.name.lower(),))
         return settled
 
@@ -156,7 +156,7 @@ class RequestPayments:
         return self._settle_answer(status, settled.reason, settled.message, settled.signature)
 
     def _settle_answer(self, http: int, word: str, message: str, signature: str = "") -> Response:
-        """word: the status of a payment that was sent, else the reason of its refusal."""
+        """word: status of a payment that was sent, else the reason of its refusal."""
         document: dict[str, Any] = {
             "success": http < 300,
             "transaction": signature,
@@ -177,9 +177,9 @@ class RequestPayments:
 def refused_for_free(
     parsed: Call | BadCall | Sequence[Call | BadCall | AdmittedCall], plans: Mapping[str, Plan] = PLANS
 ) -> Replies | None:
-    """The replies to a request of which nothing could be charged; None when there is something to pay for.
+    """Return the replies to a request of which nothing could be charged; None: there is something to pay for.
 
-    plans: of the methods that are offered here.
+    plans: of the methods offered here.
     """
     calls = parsed if isinstance(parsed, Sequence) else (parsed,)
     refused: list[Reply] = []
@@ -195,7 +195,7 @@ def refused_for_free(
 def within(
     calls: Sequence[Call | BadCall | AdmittedCall], credits: int, plans: Mapping[str, Plan] = PLANS
 ) -> list[Any]:
-    """The calls that a payment of so many credits buys; in place of each other call, a refusal for lack of credits.
+    """Return the calls that a payment of this many credits buys; other calls become a refusal for lack of credits.
 
     Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
     account holds. The price of a quoted call is not known yet, so it may use all credits that are left. plans: with the
@@ -212,13 +212,13 @@ def within(
             credits = 0
         else:
             credits -= price
-            # Bought at the price that the terms told, whatever the payer's own price list says.
+            # Bought at the price in the terms, whatever the payer's own price list says.
             bought.append(call if isinstance(call, BadCall) else msgspec.structs.replace(call, credits_max=price))
     return bought
 
 
 def _price(verdict: AdmittedCall | BadCall | Refusal) -> int:
-    """The most that a call can cost; 0 where it is refused for free."""
+    """Return the most that a call can cost; 0: it is refused for free."""
     return verdict.plan.ceiling if isinstance(verdict, AdmittedCall) else 0
 
 
@@ -227,7 +227,9 @@ def _receipt(version: int, receipt: dict[str, Any]) -> Header:
 
 
 def read_offer(sent: HeaderList, payments: PaymentsConfig) -> Offered | Refusal:
-    """The payment of the version 2 header, else of version 1; wallets that send both headers send the same payment."""
+    """Read the payment of the version 2 header, else of version 1; wallets that send both headers send the same
+    payment.
+    """
     for name, version in ((PAYMENT_V2, 2), (PAYMENT_V1, 1)):
         values = [value for header, value in sent if header == name]
         if len(values) > 1:
@@ -256,7 +258,7 @@ def _read_header(value: bytes, version: int, payments: PaymentsConfig) -> Offere
 
 
 def _least_of_v2(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refusal:
-    """The amount of the accepted offer, if it is one of ours: from the minimum on, and all else as offered.
+    """Return the amount of the accepted offer: at least the minimum, and everything else as offered.
 
     `extra` may hold more than was offered, as its blockhash hint differs from answer to answer.
     """
@@ -283,14 +285,14 @@ def _least_of_v2(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refus
 
 
 def _least_of_v1(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refusal:
-    """The smallest deposit: version 1 repeats no terms, and the amount that arrives is credited."""
+    """Return the smallest deposit: version 1 repeats no terms, and the arriving amount is credited."""
     if offer.get("scheme") != "exact" or offer.get("network") != network_of(payments).v1:
         return _not_offered("scheme or network")
     return payments.minimum_deposit_base_units
 
 
 def _read_settle_body(body: bytes) -> bytes | str:
-    """The wire bytes, or what is wrong with the body."""
+    """Return the wire bytes, or what is wrong with the body."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -303,7 +305,7 @@ def _read_settle_body(body: bytes) -> bytes | str:
 
 
 def _decode(text: Any) -> bytes | None:
-    """Decode a transaction; None when it is too long, which is seen before decoding, or no base64."""
+    """Decode a transaction. None: it is too long (checked before decoding), or not base64."""
     if not isinstance(text, str) or len(text) > _TRANSACTION_BYTES_MAX * 4 // 3 + 4:
         return None
     try:

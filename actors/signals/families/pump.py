@@ -32,7 +32,7 @@ _CREATE = {Kind.CREATE: (0, 2, 7), Kind.CREATE_V2: (0, 2, 5)}
 _LEGACY, _V2_TRADE, _V3_TRADE, _WITHDRAW_MINT = (2, 3, 6), (1, 10, 13), (1, 5, 8), 2
 
 
-# Of each trade the event is looked at twice: by the instruction that emits it, and for itself.
+# Cached, because each trade's event is decoded twice: for the instruction that emits it, and by itself.
 _decoded = lru_cache(256)(decode_event)
 
 
@@ -80,7 +80,7 @@ def _emitted(transaction: Transaction, index: int) -> Iterator[Observation]:
 
 
 def _create(transaction: Transaction, index: int) -> Iterator[Observation]:
-    """A launch without its event, which a sample of one instruction does not have."""
+    """Read a launch without its event, as in samples of one instruction."""
     mine = transaction.instructions[index]
     kind = instructions.kind_of(mine.data)
     assert kind is not None
@@ -109,7 +109,7 @@ def _trade(transaction: Transaction, index: int) -> Iterator[Observation]:
 
 
 def _withdraw(transaction: Transaction, index: int) -> Iterator[Observation]:
-    """The graduation of coins until early 2025: the reserves leave for a pool of Raydium's AMM v4."""
+    """Read the graduation of coins until early 2025: the reserves leave for a pool of Raydium's AMM v4."""
     mine = transaction.instructions[index]
     mint = mine.account(_WITHDRAW_MINT)
     if mint is not None:

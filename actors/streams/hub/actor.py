@@ -1,11 +1,11 @@
-"""The hub: one subscription at the nodes for each topic, whoever wants it, and its events to the replicas.
+"""The hub: one subscription at the nodes for each topic, shared by all subscribers; sends its events to the replicas.
 
 Implements: design, "Growth" (identical stream subscriptions share one upstream subscription); interface, "WebSocket
 /ws". A shell: core.py has the state, node_socket.py the connections, fills.py what can be asked after a loss.
 
-A topic whose node is lost is subscribed to at another node at once. Then the hub fills what the chain still tells, and
-tells the rest as a gap: from the newest slot that the lost connection had told (from its root, for events that come
-later than their slot) to the newest one once the topic is served again.
+A topic whose node is lost is subscribed to at another node at once. Then the hub reads missed events from the chain
+where possible, and reports the rest as a gap: from the newest slot that the lost connection had told (from its root,
+for events that come later than their slot) to the newest one once the topic is served again.
 Nodes are connected while there are topics, and IDLE_SECONDS longer. Topics are spread over the nodes of weight above 0
 that are connected; the others take over when none of those is.
 
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 10.0
 _CONNECT_SECONDS = 4.0  # How long a new subscription waits for a node.
 _AGAIN_SECONDS = 1.0
-_SLICE_TOPICS = 50  # One takes about 30 us to begin.
-_SUBSCRIBING_MAX = 64  # Requests to the nodes that wait for their answer; the others wait here.
+_SLICE_TOPICS = 50  # Topics in one turn; beginning one takes about 30 us.
+_SUBSCRIBING_MAX = 64  # Concurrent subscribe requests to the nodes; others wait here.
 IDLE_SECONDS = 30.0
 _LOST = "the connection to the node was lost"
 _NO_NODE = orjson.dumps({"code": -32003, "message": "backend unavailable: no node takes subscriptions at the moment"})
@@ -63,14 +63,14 @@ class StreamHub:
         first_session: int,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """node: for what is asked after a loss."""
+        """node: for reads after a loss."""
         self._config, self._node, self._sleep = config, node, sleep
         self._sockets = [
             NodeSocket(index, one.name, one.url, self, config.silent_seconds_max) for index, one in enumerate(nodes)
         ]
         self._spares = {index for index, one in enumerate(nodes) if one.is_spare}
-        self._urls = dict(enumerate(nodes))  # Of the sockets that may be used; the others were left.
-        self._free: list[int] = []  # Places of sockets that were left and have ended.
+        self._urls = dict(enumerate(nodes))  # Sockets in use; the others were left.
+        self._free: list[int] = []  # Indexes of sockets that were left and have ended.
         self._idle: asyncio.TimerHandle | None = None
         self.topics = Topics(config.topics_max)
         self._queues: dict[bytes, ReplicaQueue] = {}
@@ -102,7 +102,7 @@ class StreamHub:
         return max((socket.root for socket in self._sockets), default=0)
 
     def use(self, nodes: Sequence[StreamUrl]) -> None:
-        """Have these nodes from now on. The topics of one that is left go to the others, as after its loss."""
+        """Use these nodes from now on. Topics of a node that left move to the others, as after its loss."""
         places = {(one.name, one.url): index for index, one in self._urls.items()}
         wanted = {(one.name, one.url): one for one in nodes}
         for key, index in places.items():
@@ -135,7 +135,7 @@ class StreamHub:
         return self._open(request, session)
 
     async def poll(self, request: PollEvents) -> TopicEvents:
-        """Answer when there are events, or after a while without any."""
+        """Answer when there are events, or after a while without."""
         queue = self._queue(request.replica)
         queue.acknowledge(request.session, request.acked)
         if request.session == queue.session and not queue.has_more:
@@ -143,7 +143,7 @@ class StreamHub:
         return self._queue(request.replica).take(self.slot, self.root)
 
     def gone(self, replica: bytes) -> None:
-        """The replica has had no link for too long: forget it."""
+        """Forget a replica that has had no link for too long."""
         for handle in self.topics.handles_of(replica):
             self._leave(replica, handle)
         self._queues.pop(replica, None)
@@ -157,7 +157,7 @@ class StreamHub:
         return queue
 
     async def _until_events(self, replica: bytes) -> None:
-        self._wake(replica)  # An earlier poll, whose link is gone.
+        self._wake(replica)  # An earlier poll, whose link is broken.
         self._polls[replica] = waiting = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_POLL_SECONDS):
@@ -188,7 +188,7 @@ class StreamHub:
         opening = self._opening.get(key)
         error = b"" if opening is None else await asyncio.shield(opening)
         if not error and request.from_slot is not None and not is_new:
-            # Another replica kept it alive, and this one did not hear of it for a while.
+            # Another replica kept the topic alive, and this one has heard nothing of it for a while.
             slot = max(self.slot, await newest_slot(self._node))
             self._tell_gap(topic, request.from_slot, slot, "the hub was restarted", only=member)
         return TopicReply(session, error)
@@ -213,7 +213,7 @@ class StreamHub:
         return error
 
     async def _serve(self, topic: Topic) -> bytes:
-        """Subscribe at a node. Gives the node's error object, or nothing. Raises NodeLost."""
+        """Subscribe at a node. Returns the node's error object, or nothing. Raises NodeLost."""
         await self._up.wait()
         up = [self._sockets[index] for index in self._urls if self._sockets[index].is_up]
         if not up:
@@ -224,7 +224,7 @@ class StreamHub:
             if topic.members:
                 self.topics.serve(topic, socket.index, upstream_id)
                 topic.held = None if topic.from_slot is None else []
-            else:  # Everybody left meanwhile.
+            else:  # All members have left in the meantime.
                 socket.unsubscribe(topic.key.method, upstream_id)
 
         async with self._subscribing:
@@ -274,7 +274,7 @@ class StreamHub:
         self._background.start(self._serve_all_again(topics))
 
     async def _serve_all_again(self, topics: Sequence[Topic]) -> None:
-        """Begin in slices: a node that is lost may have served 100,000 topics."""
+        """Begin in slices: a lost node may have served 100,000 topics."""
         for number, topic in enumerate(topics, 1):
             self._background.start(self._serve_again(topic))
             if not number % _SLICE_TOPICS:
@@ -301,7 +301,7 @@ class StreamHub:
     # --- after a loss -----------------------------------------------------------------------------------------------
 
     async def _serve_again(self, topic: Topic) -> None:
-        """Until a node serves it again, or nobody wants it any more."""
+        """Retry until a node serves it again, or nobody wants it any more."""
         while topic.members:
             try:
                 error = await self._serve(topic)
@@ -313,10 +313,10 @@ class StreamHub:
             await self._sleep(_AGAIN_SECONDS)
 
     async def _repair(self, topic: Topic) -> None:
-        """Deliver what can be known of the time without a node, tell the rest as a gap, then what came since."""
+        """Deliver what can be read of the time without a node, report the rest as a gap, then send held events."""
         try:
             found = await fill(topic.key, topic.last_digest, topic.last_slot, self._node)
-            # Asked for after the topic is served again: what the connections told may be from before the loss.
+            # Read after the topic is served again: slots that the connections reported may be from before the loss.
             slot = max(self.slot, await newest_slot(self._node)) if found.has_gap else 0
         except (KeyError, TypeError, ValueError):
             logger.exception("a fill of %s failed", topic.key.method)
@@ -325,7 +325,7 @@ class StreamHub:
         held, topic.held = topic.held or [], None
         if found.has_gap:
             self._tell_gap(topic, from_slot, slot, _LOST)
-        # What came since is newer than what was asked for, and of a signature it is the same.
+        # Held events are newer than what was read; for a signature they are the same.
         if found.result is not None and not held:
             held = [found.result]
             if topic.key.ends and topic.node is not None and topic.upstream_id is not None:
@@ -351,5 +351,5 @@ class StreamHub:
 
 
 def _is_last(result: bytes) -> bool:
-    """Whether a signature's notification is its last: its value is then an object, and a text before."""
+    """Return whether a signature's notification is its last: its value is then an object, before that a text."""
     return isinstance(orjson.loads(result).get("value"), dict)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from actors.streams.api import MORE, TopicEvent, TopicEvents
 from actors.streams.hub.native import TopicKey
 
-PIECE_BYTES = 4 << 20  # A longer payload is cut, as a frame of the link has a limit.
+PIECE_BYTES = 4 << 20  # A longer payload is cut, because frames of the link have a limit.
 BATCH_BYTES_MAX = 8 << 20
 BATCH_EVENTS_MAX = 4_096
 _EVENT_BYTES = 64  # Counted for each event beside its payload.
@@ -49,7 +49,7 @@ class Topics:
         return len(self.by_key)
 
     def join(self, key: TopicKey, replica: bytes, handle: int) -> Topic | None:
-        """Add a member; the topic is made where there is none. None: there are too many."""
+        """Add a member, making the topic if needed. None: there are too many topics."""
         topic = self.by_key.get(key)
         if topic is None:
             if len(self.by_key) >= self._topics_max:
@@ -60,8 +60,8 @@ class Topics:
         return topic
 
     def leave(self, replica: bytes, handle: int) -> Topic | None:
-        """Take a member out. Gives the topic when that was its last member; it is then forgotten, its place with its
-        node not yet."""
+        """Remove a member. Returns the topic if that was its last member; it is then forgotten, but still served by its
+        node."""
         topic = self.by_member.pop((replica, handle), None)
         if topic is None:
             return None
@@ -102,9 +102,9 @@ class Topics:
 
 
 class ReplicaQueue:
-    """The events that wait for one replica. A batch is kept until the replica says that it has it.
+    """Events waiting for one replica. A batch is kept until the replica acknowledges it.
 
-    When full: everything that waits is dropped, and the next batch says so (`overran`).
+    When full: all waiting events are dropped, and the next batch says so (`overran`).
     """
 
     def __init__(self, session: int, bytes_max: int) -> None:
@@ -134,7 +134,7 @@ class ReplicaQueue:
         return self._sent is not None or bool(self._waiting) or self._overran
 
     def take(self, slot: int, root: int) -> TopicEvents:
-        """The batch to send: the one that did not arrive, or the next one; without events when nothing waits."""
+        """Return the batch to send: the unacknowledged one, or the next one; without events if none wait."""
         if self._sent is not None:
             return self._sent
         if not self._waiting and not self._overran:

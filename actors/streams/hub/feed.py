@@ -26,25 +26,25 @@ from actors.streams.hub.native import TopicKey
 
 logger = logging.getLogger(__name__)
 
-NOTIFICATION_UNITS = 1  # The unit is what a notification costs (prices.units_per_credit).
+NOTIFICATION_UNITS = 1  # The unit of a notification's price (prices.units_per_credit).
 _CHANGE_MS, _POLL_MS = 15_000, 30_000
 _AGAIN_SECONDS, _REOPEN_SECONDS = 0.2, 1.0
-REOPENINGS_MAX = 32  # Of topics at the same time: their tasks together take 1 ms of one round of the loop.
+REOPENINGS_MAX = 32  # Topics reopened at the same time: their tasks together take 1 ms of one round of the event loop.
 STEPS_AT_ONCE = 128  # Topics or subscribers in one round of the loop; a subscriber takes up to 10 us.
 _AWAY = orjson.dumps({"code": -32003, "message": "service temporarily unavailable: subscriptions are not taken"})
 _OVERRAN = "this replica took too few events"
 
 
 class HubLink(Protocol):
-    """The part of a hot link that is needed here."""
+    """The methods of a hot link that this module uses."""
 
     def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]": ...
 
 
 class _Topic:
-    """A topic that some client of this replica wants.
+    """A topic that a client of this replica wants.
 
-    opened: gives the node's error object, or nothing. from_slot: of a topic that has to be opened again, else None.
+    opened: gives the node's error object, or nothing. from_slot: where to reopen it, else None.
     """
 
     __slots__ = ("from_slot", "handle", "head", "key", "opened", "pieces", "sinks")
@@ -77,7 +77,7 @@ class TopicFeed:
         self._by_handle: dict[int, _Topic] = {}
         self._handles = itertools.count(1)
         self._session = self._acked = self._slot = self._root = 0
-        self._reopen: deque[tuple[_Topic, int]] = deque()  # With the handle under which it is opened again.
+        self._reopen: deque[tuple[_Topic, int]] = deque()  # With the handle under which it is reopened.
         self._reopenings = 0  # Tasks that work on _reopen.
         self._background = Background(logger, "subscriptions at the stream hub failed")
 
@@ -91,7 +91,7 @@ class TopicFeed:
         return len(self._topics)
 
     async def subscribe(self, key: TopicKey, sink: Sink) -> FeedSubscription | bytes:
-        """Subscribe. bytes: the JSON-RPC error object why not."""
+        """Subscribe. bytes: a JSON-RPC error object that says why not."""
         topic = self._topics.get(key)
         if topic is None:
             topic = self._topics[key] = self._new(key)
@@ -183,16 +183,16 @@ class TopicFeed:
             steps = await _pause_after(steps + self._deliver(event))
 
     async def _open_all_again(self, slot: int, root: int) -> None:
-        """The hub knows no topic of this replica any more. Subscribers keep their subscriptions."""
+        """Reopen every topic, because the hub has forgotten this replica. Subscribers keep their subscriptions."""
         steps = 0
         for topic in list(self._topics.values()):
             steps = await _pause_after(steps + 1)
             if not topic.opened.done() or self._topics.get(topic.key) is not topic:
-                continue  # Its opening is on its way, and is answered by this hub; or nobody wants it any more.
+                continue  # Its opening is on its way to this hub, or nobody wants it any more.
             self._by_handle.pop(topic.handle, None)
             topic.handle, topic.pieces = next(self._handles), []
             self._by_handle[topic.handle] = topic
-            if topic.from_slot is None:  # Else it waits since an earlier restart, and has had no event since.
+            if topic.from_slot is None:  # Otherwise it has waited since an earlier restart without an event.
                 topic.from_slot = root if topic.key.follows_root else slot
             self._reopen.append((topic, topic.handle))
         while self._reopenings < min(REOPENINGS_MAX, len(self._reopen)):
@@ -200,8 +200,8 @@ class TopicFeed:
             self._background.start(self._open_those_that_wait())
 
     async def _open_those_that_wait(self) -> None:
-        """Open topics again, one after the other. Each is asked for until it is open, nobody wants it, or the hub is
-        another one again."""
+        """Reopen topics one after the other. Each is retried until it is open, nobody wants it, or the hub was replaced
+        again."""
         try:
             while self._reopen:
                 topic, handle = self._reopen.popleft()
@@ -218,7 +218,7 @@ class TopicFeed:
     # --- events
 
     def _deliver(self, event: TopicEvent) -> int:
-        """Give an event to the subscribers of its topic. Return how many steps that took."""
+        """Give an event to the subscribers of its topic. Returns the number of steps taken."""
         topic = self._by_handle.get(event.handle)
         if topic is None:
             return 1
@@ -250,7 +250,7 @@ def _gap(from_slot: int, to_slot: int, reason: str) -> bytes:
 
 
 async def _pause_after(steps: int) -> int:
-    """Let others have the loop after STEPS_AT_ONCE. Return the steps since the last pause."""
+    """Let other tasks run after STEPS_AT_ONCE. Returns the steps since the last pause."""
     if steps < STEPS_AT_ONCE:
         return steps
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a node can still tell about the time in which a topic was not served.
+"""Reads from a node what happened while a topic was not served.
 
 Implements: interface, "WebSocket /ws"; decisions, "gaps of native subscriptions".
 A signature's state can be asked for, so nothing of it is missed. Of an account only the newest contents can: they are
@@ -39,18 +39,18 @@ async def fill(key: TopicKey, last_digest: bytes | None, last_slot: int, node: N
 
 
 async def newest_slot(node: Node) -> int:
-    """Of all that a node has processed; 0 where none tells it."""
+    """Return the newest slot that a node has processed; 0: none answers."""
     slot = await _ask(node, "getSlot", [{"commitment": "processed"}])
     return slot if isinstance(slot, int) else 0
 
 
 def digest(result: Any) -> bytes:
-    """Of the value of a notification or of an answer, whatever the order of its names."""
+    """Return the digest of a notification's or answer's value, independent of the order of names."""
     return hashlib.sha256(orjson.dumps(result["value"], option=orjson.OPT_SORT_KEYS)).digest()
 
 
 async def _account(address: str, config: dict[str, Any], last_digest: bytes, last_slot: int, node: Node) -> Fill:
-    # Another node may be behind: what it has must not be older than what was delivered.
+    # Another node may be behind: its value must not be older than the delivered one.
     result = await _ask(node, "getAccountInfo", [address, config | {"minContextSlot": last_slot}])
     if result is None or result.get("value") is None:
         return Fill()
@@ -73,7 +73,7 @@ async def _signature(signature: str, config: dict[str, Any], node: Node) -> Fill
 
 
 async def _ask(node: Node, method: str, params: list[Any]) -> Any:
-    """The result; None where no node tells it."""
+    """Return the result; None if no node has it."""
     answer = await node.call(method, orjson.dumps(params), _TIMEOUT_MS)
     if answer.kind is not AnswerKind.RESULT:
         return None

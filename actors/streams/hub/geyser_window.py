@@ -38,7 +38,7 @@ class GeyserWindow:
         self.last_slot = max(self.last_slot, slot)
         if self._begins_at is None:
             if status == geyser_pb2.SLOT_PROCESSED:
-                # Slots above this one begin only now, so all of their updates are still to come.
+                # Slots above this one only begin now, so all of their updates are still to come.
                 self._begins_at = self.last_slot + 1
             return
         if slot < self._begins_at:
@@ -49,7 +49,7 @@ class GeyserWindow:
         self._add(slot, status, body)
 
     def add_block(self, slot: int, body: bytes) -> None:
-        """Take the whole block of a slot; a block that comes again changes nothing."""
+        """Add the whole block of a slot; a repeated block changes nothing."""
         self.last_slot = max(self.last_slot, slot)
         if self._begins_at is None or slot < self._begins_at or slot in self._blocks:
             return
@@ -67,7 +67,7 @@ class GeyserWindow:
         return self._blocks.get(slot)
 
     def _wanted(self, number: int, from_slot: int, every_after: int) -> Iterator[WindowEntry]:
-        # Numbers rise by one, and entries leave at the old end alone.
+        # Numbers rise by one, and entries leave only at the old end.
         skipped = 0 if not self._entries else max(0, number + 1 - self._entries[0].number)
         for entry in itertools.islice(self._entries, skipped, None):
             if entry.slot >= from_slot or entry.number > every_after:

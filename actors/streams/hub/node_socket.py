@@ -47,11 +47,11 @@ _decode_slot = msgspec.json.Decoder(_Slot).decode
 
 
 class NodeLost(Exception):
-    """The connection ended, or was never there, before the node answered."""
+    """The connection ended, or never existed, before the node answered."""
 
 
 class SocketEvents(Protocol):
-    """Told by the sockets of all nodes. index: of the node."""
+    """Called by the sockets of all nodes. index: of the node."""
 
     def connected(self, index: int) -> None: ...
 
@@ -73,7 +73,7 @@ class NodeSocket:
     ) -> None:
         self.index, self.name, self._url, self._events = index, name, url, events
         self._silent_seconds_max, self._sleep = silent_seconds_max, sleep
-        self.slot = self.root = 0  # The newest that this connection told.
+        self.slot = self.root = 0  # Newest slot and root on this connection.
         self._socket: ClientConnection | None = None
         self._ids = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.Future[bytes], Callable[[int], None] | None]] = {}
@@ -95,14 +95,14 @@ class NodeSocket:
             await asyncio.gather(task, return_exceptions=True)
 
     async def subscribe(self, method: str, params: bytes, accept: Callable[[int], None]) -> bytes:
-        """Subscribe. Gives the node's error object, or nothing. Raises NodeLost.
+        """Subscribe. Returns the node's error object, or nothing. Raises NodeLost.
 
         accept: called with the node's number before any notification of it is read.
         """
         return await self._ask(method, params, accept)
 
     def unsubscribe(self, method: str, upstream_id: int) -> None:
-        """In the background; a node that is lost has forgotten it anyway."""
+        """Sends unsubscribe without waiting; not needed after a reconnect."""
         if upstream_id != self._slots_id and self.is_up:
             unsubscribe = f"{method.removesuffix('Subscribe')}Unsubscribe"
             task = asyncio.ensure_future(self._ask(unsubscribe, b"[%d]" % upstream_id, None))

@@ -1,4 +1,4 @@
-"""Whether a replica reaches the hub of its own node.
+"""Checks whether a replica reaches the hub of its own node.
 
 Implements: interface, "Service health". A shell around the link's state. A hub that starts again is away for a moment,
 which its clients are told as a gap; health tells of one that stays away, as subscriptions are refused then.
@@ -22,7 +22,7 @@ class OwnHub:
         self._reached_at = clock.monotonic()
 
     def look(self) -> bool:
-        """Look at the link; return whether it stands, or has not been away for long. Call it every second or so."""
+        """Return whether the link is up, or has been down only briefly. Call it about every second."""
         now = self._clock.monotonic()
         if self._link.connected:
             self._reached_at = now

@@ -25,7 +25,7 @@ from actors.streams.yellowstone.updates import SeenUpdate
 
 logger = logging.getLogger(__name__)
 
-_ENTRIES_MAX = 1_000  # Of one answer.
+_ENTRIES_MAX = 1_000  # Entries in one answer.
 _BLOCK_PART_BYTES = 1 << 20
 _ASK_SECONDS = 5.0
 _AGAIN_SECONDS, _AGAIN_SECONDS_MAX = 0.5, 30.0
@@ -101,7 +101,7 @@ class WindowSource:
             from_slot = await self._first_at_node() if fills else None
             end = await self._follow(from_slot)
             had_some = self.window.first_slot is not None
-            # A node that refuses to replay is asked for live updates alone, the next time.
+            # If a node refuses to replay, the next request asks only for live updates.
             fills = had_some or from_slot is None
             pause = _AGAIN_SECONDS if had_some else min(pause * 2, _AGAIN_SECONDS_MAX)
             logger.warning("no window for from_slot, trying again in %.1f s: %s", pause, end.text[:200])
@@ -109,7 +109,7 @@ class WindowSource:
             await asyncio.sleep(pause)
 
     async def _follow(self, from_slot: int | None) -> StreamEnd:
-        """Keep what comes until the node's stream cannot be repaired."""
+        """Collect updates until the node's stream cannot be repaired."""
         self._replace(from_slot)
         self._ended = asyncio.get_running_loop().create_future()
         feed = self._feeds.join(wanted_blocks(from_slot), self)
@@ -119,7 +119,7 @@ class WindowSource:
             self._feeds.leave(feed, self)
 
     async def _first_at_node(self) -> int | None:
-        """The first slot that the node can replay; None: it cannot, or does not say."""
+        """Return the first slot that the node can replay; None: it cannot, or does not answer."""
         try:
             answer = await self._feeds.call(api.SUBSCRIBE_REPLAY_INFO, b"", _ASK_SECONDS)
             found = geyser_pb2.SubscribeReplayInfoResponse.FromString(answer)

@@ -36,7 +36,7 @@ _CLIENT_LEFT = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the connection is c
 
 
 class ClientSocket(Protocol):
-    """The part of a WebSocket that is needed here."""
+    """The methods of a WebSocket that this module uses."""
 
     @property
     def is_full(self) -> bool: ...
@@ -115,7 +115,8 @@ class ClientStreams:
         self._waiting: deque[tuple[_Subscription, StreamEvent]] = deque()
         self._waiting_bytes = 0
 
-    def _is_open(self) -> bool:  # A call, as the type checker takes a property for unchanged after an await.
+    # A method, because the type checker assumes that a property is unchanged after an await.
+    def _is_open(self) -> bool:
         return self.socket.is_open
 
     def serves(self, method: str) -> bool:
@@ -147,7 +148,7 @@ class ClientStreams:
         self._drain()
 
     def closed(self) -> None:
-        """The socket ends: post what was delivered, and let everything go."""
+        """Post delivered events and release everything, because the socket ends."""
         for subscription in list(self._subscriptions.values()):
             self._end(subscription)
         self._waiting.clear()
@@ -204,7 +205,7 @@ class ClientStreams:
         return meter
 
     def _unsubscribe(self, arguments: Sequence[Any]) -> StreamAnswer | Refusal:
-        """As on a node, any unsubscribe method ends any subscription of its socket."""
+        """Unsubscribe. As on a node, any unsubscribe method ends any subscription of its socket."""
         if len(arguments) != 1 or type(arguments[0]) not in (int, str):
             return _NO_SUCH
         subscription = self._subscriptions.get(orjson.dumps(arguments[0]) if _is_plain(arguments[0]) else b"")
@@ -233,7 +234,7 @@ class ClientStreams:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing waits for this client, here or in its socket."""
+        """Return whether nothing waits for this client, here or in its socket."""
         return not self._waiting and not self.socket.is_full and self.socket.is_open
 
     def _send(self, subscription: _Subscription, event: StreamEvent) -> bool:
@@ -248,7 +249,7 @@ class ClientStreams:
         return True
 
     def _drain(self) -> None:
-        """Send what waits, in order. Events of a subscription that has ended are dropped."""
+        """Send waiting events in order. Events of an ended subscription are dropped."""
         waiting = self._waiting
         while waiting and self.socket.is_open:
             subscription, event = waiting[0]
@@ -268,7 +269,8 @@ class ClientStreams:
             self.socket.close(OUT_OF_CREDITS, f"key_budget_exceeded: {refusal.message}")
         elif refusal.err is Err.HOURLY_LIMIT_EXCEEDED:
             self.socket.close(OUT_OF_CREDITS, f"hourly_limit_exceeded: {refusal.message}")
-        elif refusal.err is Err.AUTH_FAILED and self.payer.key:  # Frozen or ended, and not told by the watch yet.
+        # The key is frozen or expired, and the watch has not reported it yet.
+        elif refusal.err is Err.AUTH_FAILED and self.payer.key:
             self.socket.close(AUTH_FAILED, "auth_failed: the API key was frozen or deleted, or its time is over")
         else:
             self.socket.close(POLICY, f"policy_violation: {refusal.message}")

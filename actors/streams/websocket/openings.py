@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 OPENINGS_MAX = 64
-ACCOUNT_OPENINGS_MAX = 16  # So that one account leaves room for others.
+ACCOUNT_OPENINGS_MAX = 16  # Leaves room for other accounts.
 
 
 class Openings:

@@ -1,4 +1,4 @@
-"""All open sockets of a process: how many there may be, and how those end whose accounts may not go on.
+"""All open sockets of a process: limits their number, and closes those whose accounts may not continue.
 
 Implements: interface, "WebSocket /ws" and the close codes; threats 30 and 31. A shell. Not here: asking whether
 accounts may go on (metering/standing_watch.py).
@@ -33,7 +33,7 @@ class StreamSockets:
         self._by_method = {method: kind for kind in kinds for method in (kind.subscribe, kind.unsubscribe)}
         self._openings = Openings()
         self._open: set[ClientStreams] = set()
-        self._staying: dict[ClientStreams, None] = {}  # Those that were not told to end; the oldest first.
+        self._staying: dict[ClientStreams, None] = {}  # Sockets not told to end, oldest first.
         self._is_leaving = False
         self._by_account: Counter[bytes] = Counter()
         self._by_address: Counter[str] = Counter()
@@ -42,7 +42,9 @@ class StreamSockets:
         return self._by_account.total()
 
     def room_for(self, pubkey: bytes, address: str) -> bool:
-        """Whether one more socket may open. address: client_addresses.UNKNOWN has no limit, as many share it."""
+        """Return whether one more socket may open. address: client_addresses.UNKNOWN has no limit, because many clients
+        share it.
+        """
         config = self._config
         return (
             not self._is_leaving
@@ -74,7 +76,7 @@ class StreamSockets:
         self._is_leaving = True
 
     def end_some(self, count: int) -> None:
-        """Each closes when the calls that it made are answered, and at the latest when the server ends."""
+        """Close some sockets: each closes when its calls are answered, at the latest when the server ends."""
         for streams in list(islice(self._staying, count)):
             del self._staying[streams]
             streams.socket.leave(SERVICE_RESTART, RESTART_REASON)
@@ -94,7 +96,7 @@ class StreamSockets:
 
 
 def _close_of(proof: Proof, refusal: Refusal) -> tuple[int, str]:
-    """Return the close code and the reason for a socket that may not go on."""
+    """Return close code and reason for a socket whose account may not continue."""
     if refusal.err is Err.INSUFFICIENT_CREDITS:
         return OUT_OF_CREDITS, f"insufficient_credits: {refusal.detail}"
     if refusal.err is Err.KEY_BUDGET_EXCEEDED:

@@ -19,7 +19,7 @@ from actors.streams.yellowstone.wire import encoded_varint, fields
 Slices = tuple[tuple[int, int], ...]
 # The names of the filters that match, and the update without names; its parts are to be joined.
 Named = tuple[tuple[str, ...], Sequence[bytes]]
-PAUSE = None  # In place of an update: other work may have its turn here.
+PAUSE = None  # Takes the place of an update: other tasks may run here.
 _FILTERS_A_PIECE = 100
 # Numbers of fields: of an update, and of a block.
 _BLOCK, _TRANSACTION, _ACCOUNT, _ENTRY = 5, 6, 11, 13
@@ -34,7 +34,7 @@ class WholeBlock:
 
     def __init__(self, body: bytes) -> None:
         self._body, self.size = body, len(body)
-        self._update = geyser_pb2.SubscribeUpdate()  # Of the block, what is no list.
+        self._update = geyser_pb2.SubscribeUpdate()  # The parts of the block that are no lists.
         self._transactions: list[TransactionKeys] = []
         self._accounts: list[Account] = []
         self._entries: list[geyser_pb2.SubscribeUpdateEntry] = []
@@ -50,7 +50,7 @@ class WholeBlock:
         return self._update.block
 
     def read(self) -> Iterator[None]:
-        """Decode the block, piece by piece. Raises DecodeError for bytes that are no update."""
+        """Decode the block piece by piece. Raises DecodeError for bytes that are no update."""
         rest, block_rest = bytearray(), bytearray()
         for number, start, value, end in fields(self._body):
             if number != _BLOCK:
@@ -103,7 +103,9 @@ class WholeBlock:
                 yield names, (self._bytes(geyser_pb2.SubscribeUpdate(account=write)),)
 
     def _candidates(self, wanted: StreamFilter) -> Iterable[Account]:
-        """The accounts that may match. Most subscriptions name a few keys, and a block has thousands of accounts."""
+        """Return the accounts that may match. Most subscriptions name a few keys, and a block has thousands of
+        accounts.
+        """
         keys, places = wanted.pubkeys, self._places
         if keys is None:
             return self._accounts
@@ -126,7 +128,7 @@ class WholeBlock:
             yield names, (self._bytes(geyser_pb2.SubscribeUpdate(transaction_status=status)),)
 
     def _shaped(self, shape: BlockFilter, slices: Slices) -> Generator[None, None, Sequence[bytes]]:
-        """An update with the parts of the block that were asked for. Its counts are those of the whole block."""
+        """Make an update with the requested parts of the block. Its counts are those of the whole block."""
         block, keys, raw = self._block, shape.keys, self._raw
         found = geyser_pb2.SubscribeUpdateBlock(updated_account_count=block.updated_account_count)
         self._describe(found)
@@ -164,7 +166,7 @@ class WholeBlock:
 
 
 def sliced(account: Account, slices: Slices) -> Account:
-    """The account with these parts of its data; a slice that does not fit into the data is left out."""
+    """Cut the account's data to these slices; a slice beyond its end is left out."""
     if not slices:
         return account
     part = geyser_pb2.SubscribeUpdateAccountInfo()
@@ -175,7 +177,7 @@ def sliced(account: Account, slices: Slices) -> Account:
 
 
 def matching(one: Candidate, filters: Mapping[str, Filter[Candidate]]) -> Generator[None, None, tuple[str, ...]]:
-    """The names of the filters that match. A compressed set of keys takes as long as a hundred other filters."""
+    """Yield the names of matching filters. A compressed set of keys takes as long as a hundred other filters."""
     names = []
     for count, (name, wanted) in enumerate(filters.items(), 1):
         if wanted.matches(one):

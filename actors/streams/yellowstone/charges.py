@@ -20,7 +20,7 @@ from actors.streams.yellowstone.ends import StreamEnd
 
 MINUTE_CREDITS, REPLAY_CREDITS = STREAMS["grpc"]["interval_credits"], STREAMS["grpc"]["replay_request_credits"]
 MINUTE_NAME = "grpc/minute"
-_FIRST_REQUEST_SECONDS = 30.0  # A stream without a request is charged after so long: its hold does not last.
+_FIRST_REQUEST_SECONDS = 30.0  # A stream without a request is charged after this time, because its hold expires.
 _LEDGER_TRIES, _LEDGER_WAIT_SECONDS = 10, 1.0
 
 EndOf = Callable[[Refusal], StreamEnd]  # How a stream ends that the account's owner refuses.
@@ -57,7 +57,7 @@ class GeyserCharges:
         return await asyncio.shield(self._establishing)
 
     async def again(self) -> StreamEnd | None:
-        """Charge for another beginning of the open stream: a request with from_slot that replaces its filters."""
+        """Charge for a request with from_slot that replaces the filters of an open stream."""
         proof = self._charge.settle.payer
         held = await self._meters.hold(proof, self._charge.settle.method, REPLAY_CREDITS)
         if isinstance(held, Refusal):
@@ -75,7 +75,7 @@ class GeyserCharges:
 
     async def _leave_time(self, establishing: "asyncio.Task[StreamEnd | None]", ended_at: float) -> None:
         await establishing
-        self._timer.cancel()  # Of minutes, where it was established only now.
+        self._timer.cancel()  # The timer of minutes, if it was only now established.
         if self._paying is not None:
             await self._paying
         if self._minutes is not None:
@@ -88,7 +88,7 @@ class GeyserCharges:
             self._finish(end)
 
     async def _establish(self) -> StreamEnd | None:
-        """A minute is due at once where the stream before could not pay it; then nothing is charged without it."""
+        """Establish. A minute is due at once if the previous stream could not pay it; without it nothing is charged."""
         taken = await self._meters.take_time(self._charge)
         minutes = Minutes(self._minute_seconds, taken, self._now())
         minute = await self._hold_minute() if taken >= self._minute_seconds else None

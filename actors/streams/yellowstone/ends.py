@@ -17,7 +17,7 @@ class StreamEnd(msgspec.Struct, frozen=True):
 
     code: int
     text: str
-    resume_slot: int | None = None  # As from_slot of the next stream, nothing is missed.
+    resume_slot: int | None = None  # A next stream with this from_slot misses nothing.
 
 
 SHUTTING_DOWN = StreamEnd(UNAVAILABLE, "server is shutting down try again later")

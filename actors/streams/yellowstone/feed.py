@@ -29,10 +29,10 @@ from actors.streams.yellowstone.updates import SeenUpdate, identify, split
 
 logger = logging.getLogger(__name__)
 
-_SILENCE_SECONDS = 12.0  # The node pings every 10 s, and says of every slot where it is.
+_SILENCE_SECONDS = 12.0  # The node pings every 10 s, and sends every slot's status.
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.1, 2.0
 _LOOK_SECONDS = 1.0
-# Codes with which a node refuses a subscription; asking again changes nothing.
+# Codes with which a node refuses a subscription; retrying changes nothing.
 _FINAL = frozenset(
     (
         *(grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED),
@@ -40,7 +40,7 @@ _FINAL = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     )
 )
-_NO_REPLAY = "from_slot is not supported"  # Yellowstone's text, with INTERNAL.
+_NO_REPLAY = "from_slot is not supported"  # Yellowstone's text for INTERNAL.
 _LAST_AVAILABLE = re.compile(r"last available: (\d{1,20})")
 _PING = geyser_pb2.SubscribeRequest(ping=geyser_pb2.SubscribeRequestPing(id=1)).SerializeToString()
 
@@ -56,7 +56,7 @@ class FeedReader(Protocol):
 
 
 class _GapFound(Exception):
-    """The node left out a slot; the text names it."""
+    """The node left out a slot, which the text names."""
 
 
 class GeyserFeed:
@@ -82,14 +82,14 @@ class GeyserFeed:
         self._asked_names = frozenset((*wanted.names, WATCH))
         self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
         self._progress = Progress(wanted.level)
-        self._readers: dict[FeedReader, int] = {}  # With the number of the newest update that each was given.
-        self._names: tuple[str, ...] = ()  # Of the newest update.
+        self._readers: dict[FeedReader, int] = {}  # With the number of the newest update given to each.
+        self._names: tuple[str, ...] = ()  # Names of the newest update.
         self._began_at = self._asked_at = self._heard_at = clock.monotonic()
-        self._updates = 0  # Of the node, which were new and could be read.
+        self._updates = 0  # Number of the node's updates that were new and readable.
         self._call: Any = None
-        self._was_cut = False  # Nothing came for too long, and the call was cancelled here.
+        self._was_cut = False  # True: nothing came for too long, and the call was cancelled here.
         self._resumed = False
-        self._searched: set[int] = set()  # Slots that were left out, and for which the feed has subscribed again.
+        self._searched: set[int] = set()  # Missing slots for which the feed has subscribed again.
         self._task: asyncio.Task[None] | None = None
         self.live = asyncio.Event()
         self.end: StreamEnd | None = None
@@ -104,13 +104,13 @@ class GeyserFeed:
             self._task.cancel()
 
     def join(self, reader: FeedReader, instead_of: FeedReader | None = None) -> None:
-        """Take a reader in from the next update on; instead_of: from the first that this one was not given."""
+        """Add a reader from the next update on; instead_of: from the first update that this reader was not given."""
         assert self.end is None, "a feed that has ended takes no readers"
         given = self._updates if instead_of is None else self._readers.get(instead_of, self._updates)
         self._readers[reader] = given
 
     def leave(self, reader: FeedReader) -> bool:
-        """Take a reader out; True: it was the last one."""
+        """Remove a reader. True: it was the last one."""
         self._readers.pop(reader, None)
         return not self._readers
 
@@ -145,7 +145,7 @@ class GeyserFeed:
             watching.cancel()
 
     async def _follow(self) -> StreamEnd | None:
-        """Subscribe, and take updates until the stream breaks. A StreamEnd: subscribing again is of no use."""
+        """Subscribe, and take updates until the stream breaks. A StreamEnd: retrying is useless."""
         is_resuming = self._progress.began
         from_slot = self._progress.resume_slot if is_resuming else self._wanted.from_slot
         if is_resuming and from_slot is None:
@@ -154,10 +154,10 @@ class GeyserFeed:
         self._call = call = self._open()
         self._asked_at, self._was_cut = self._clock.monotonic(), False
         try:
-            # Until there is a connection, a cancelled call never ends its write.
+            # Without a connection, a cancelled call never ends its write.
             async with asyncio.timeout(_SILENCE_SECONDS):
                 await call.write(self._wanted.request(from_slot))
-                await call.write(_PING)  # The answer says that the node has read the request before it.
+                await call.write(_PING)  # Its answer shows that the node has read the request before it.
             if is_resuming:
                 self._resumed = True
                 self.resumes += 1
@@ -177,7 +177,7 @@ class GeyserFeed:
             code, text = grpc.StatusCode.UNAVAILABLE, "nothing came for too long"
         except TimeoutError:
             code, text = grpc.StatusCode.UNAVAILABLE, "no connection for too long"
-        except asyncio.InvalidStateError:  # The call ended while it was written to.
+        except asyncio.InvalidStateError:  # The call ended during a write.
             code, text = await call.code(), await call.details() or ""
         except _GapFound as gap:
             code, text = grpc.StatusCode.UNAVAILABLE, str(gap)
@@ -191,7 +191,7 @@ class GeyserFeed:
         return self._judge(code, text, is_resuming, from_slot)
 
     def _judge(self, code: grpc.StatusCode, text: str, is_resuming: bool, from_slot: int | None) -> StreamEnd | None:
-        """What the end of the node's stream means; None: subscribe again."""
+        """Interpret the end of the node's stream. None: subscribe again."""
         if is_resuming and (code is grpc.StatusCode.OUT_OF_RANGE or _NO_REPLAY in text):
             return geyser_ends.lost(from_slot, f"the stream source was away, and says: {text}")
         is_replay_refused = code is grpc.StatusCode.INTERNAL and from_slot is not None and not self._progress.began
@@ -213,7 +213,7 @@ class GeyserFeed:
         if not names:
             if not self.live.is_set() and geyser_pb2.SubscribeUpdate.FromString(body).HasField("pong"):
                 self.live.set()
-            return  # A ping or a pong of the node; clients get ours.
+            return  # A ping or pong of the node; clients get ours.
         if not self._asked_names.issuperset(names):
             raise ValueError("an update of a filter that was not asked for")
         update = identify(names, body)
@@ -231,7 +231,7 @@ class GeyserFeed:
 
     async def _give(self, names: tuple[str, ...], body: bytes, update: SeenUpdate | None) -> None:
         number, units = self._updates, units_to_give(len(names))
-        # Again for those who took the place of a reader meanwhile that had not been given this update.
+        # Again for readers that meanwhile replaced one that had not been given this update.
         while waiting := [reader for reader, given in self._readers.items() if given < number]:
             for reader in waiting:
                 if not self._pace.has_room(units):
@@ -248,7 +248,7 @@ class GeyserFeed:
         return False
 
     async def _watch(self) -> None:
-        """Cut a call over which nothing comes any more, and end a feed that the node never takes up."""
+        """Cut a silent call, and end a feed that the node never accepts."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if not self.live.is_set() and self._clock.monotonic() - self._began_at > self._connect_seconds:
@@ -284,7 +284,7 @@ class GeyserFeed:
 
 
 def passed_on(code: grpc.StatusCode, text: str) -> StreamEnd:
-    """The node's status as the client gets it. A client must not take a quarrel of ours with the node for its own."""
+    """Convert the node's status for the client, who must not see a fault between us and the node as its own."""
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         logger.error("the stream source refuses this gateway: %s %s", code.name, text[:200])
         return geyser_ends.NOT_REACHED

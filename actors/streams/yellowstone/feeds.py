@@ -42,7 +42,7 @@ _OPTIONS: Sequence[tuple[str, Any]] = (
 
 
 class SourceRefused(Exception):
-    """A call got no answer; end: how it ends for the client."""
+    """The call got no answer. end: how it ends for the client."""
 
     def __init__(self, end: StreamEnd) -> None:
         super().__init__(end.text)
@@ -62,7 +62,7 @@ class GeyserFeeds:
             self._channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=_OPTIONS)
         else:
             self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-        # Bytes in both directions: updates are passed on as they came.
+        # Bytes in both directions: updates are passed on unchanged.
         self._streams: dict[api.Rpc, Any] = {
             rpc: self._channel.stream_stream(rpc.path) for rpc in api.RPCS if rpc.is_stream
         }
@@ -88,7 +88,7 @@ class GeyserFeeds:
 
     @property
     def is_up(self) -> bool:
-        """Whether the endpoint has answered one of the last probes."""
+        """Return whether the endpoint answered one of the last probes."""
         return self._failed_probes < _FAILED_PROBES_MAX
 
     @property
@@ -108,7 +108,7 @@ class GeyserFeeds:
         return self._streams[rpc](metadata=self._metadata)
 
     async def read_large(self, raw: bytes) -> WantedStream | int:
-        """Read a large request beside the event loop, one at a time. Raises what read_bytes raises."""
+        """Read a large request in a thread, one at a time. Raises what read_bytes raises."""
         settings = self._settings
         work = partial(read_bytes, raw, settings.filters_max, settings.keys_max)
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)

@@ -72,7 +72,7 @@ def check_shape(raw: bytes, filters_max: int, keys_max: int) -> int:
 
 
 def _count(raw: bytes, at: int, end: int, parts: Parts, left: int) -> int:
-    """Take the fields of a message off the number that is left; below 0: there are more."""
+    """Subtract the fields of a message from the number left; below 0: there are more."""
     for number, _, value, after in fields(raw, at, end):
         left -= 1
         inner = parts.get(number)

@@ -41,18 +41,18 @@ class GeyserOutbox:
         pace: GeyserPace | None = None,
     ) -> None:
         self._pace = pace or GeyserPace()
-        self._is_idle = self._asks = self._has_turn = False  # idle: `next` waits. A turn is asked for by `next` alone.
+        self._is_idle = self._asks = self._has_turn = False  # idle: `next` waits. Only `next` asks for a turn.
         self._updates_max, self._bytes_max = updates_max, bytes_max
         self._queues, self.account = queues or GeyserQueues(_UNLIMITED, _UNLIMITED), account
-        self.behind_bytes = 0  # All but the first update, and what the reader keeps.
+        self.behind_bytes = 0  # Bytes of all updates but the first, and of those that the reader keeps.
         self._kept_bytes = 0
         self._queue: deque[tuple[int | None, bytes, bytes]] = deque()
         self._bytes = 0
         self._end: StreamEnd | None = None
         self._wake = asyncio.Event()
         self._has_room = asyncio.Event()
-        self.last_slot: int | None = None  # Of what was handed out.
-        self.on_end: Callable[[StreamEnd, bool], None] | None = None  # Called once; True: nothing that waits is sent.
+        self.last_slot: int | None = None  # Slot of the last update handed out.
+        self.on_end: Callable[[StreamEnd, bool], None] | None = None  # Called once. True: waiting updates are not sent.
 
     def __len__(self) -> int:
         """How many updates wait."""
@@ -90,12 +90,12 @@ class GeyserOutbox:
         return self._end is None
 
     def give_up(self, limit: str) -> None:
-        """Drop what waits, and end the stream, as its client reads too slowly."""
+        """Drop the waiting updates and end the stream, because its client reads too slowly."""
         self._drop()
         self._finish(geyser_ends.too_slow(self.last_slot, limit), True)
 
     def close(self) -> None:
-        """Drop what waits, and take nothing more: the client is gone."""
+        """Drop the waiting updates and accept no more: the client has left."""
         self._drop()
         self._end = self._end or geyser_ends.SHUTTING_DOWN
 
@@ -110,7 +110,7 @@ class GeyserOutbox:
             self._queues.change(self, size)
 
     async def room(self) -> None:
-        """Wait while the queue is half full: for a sender of many past updates, who can wait. Lets others work once."""
+        """Wait while the queue is half full; for a sender of many past updates. Lets other tasks run once."""
         await asyncio.sleep(0)
         while self._end is None and not self._is_half_empty():
             self._has_room.clear()
@@ -134,7 +134,7 @@ class GeyserOutbox:
             self.on_end(end, is_hurried)
 
     def _ask_for_turn(self) -> None:
-        """Ask for the turn to write the first update. It is kept when the queue is dropped before it comes."""
+        """Ask for the turn to write the first update. The turn is kept if the queue is dropped before it comes."""
         if self._asks or self._has_turn:
             return
         _, head, body = self._queue[0]

@@ -60,20 +60,20 @@ class GeyserPace:
 
 
 def _grant(turn: "asyncio.Future[None]") -> None:
-    if not turn.done():  # Else who waited has gone.
+    if not turn.done():  # Otherwise the waiter has left.
         turn.set_result(None)
 
 
 def units_to_read(size: int) -> int:
-    """To identify an update of the node of so many bytes; its first bytes may be 1,000 names."""
+    """Units to identify an update of this many bytes; its first bytes may be 1,000 names."""
     return 20 + min(size, 6_000) // 24 + size // 2_048
 
 
 def units_to_give(names: int) -> int:
-    """To hand an update to one stream, with so many names of filters; they may have to be encoded."""
+    """Units to give an update to one stream with this many filter names, which may have to be encoded."""
     return 4 + names // 6
 
 
 def units_to_write(size: int) -> int:
-    """To write an update of so many bytes to one client, with its copies."""
+    """Units to write an update of this many bytes to one client, with its copies."""
     return 100 + size // 2_048

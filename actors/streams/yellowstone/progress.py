@@ -30,7 +30,7 @@ class Progress:
         self._marks_max = marks_max
         self._marks: dict[int, set[int]] = {}  # By slot.
         self._count = 0
-        # What a replay has of before the feed began is not delivered: the first slot with content, with each status.
+        # Replayed content from before the feed began is not delivered: the first slot with content, with each status.
         self._first_content: int | None = None
         self._first_with: dict[int, int] = {}
         self._highest_with: dict[int, int] = {}  # The highest slot with each status of a level, before it resumed.
@@ -48,7 +48,7 @@ class Progress:
         if marks is None:
             marks = self._marks[slot] = set()
         if update.mark in marks:
-            return not is_replay  # The node itself sent it twice, as a slot that is replayed after a restart.
+            return not is_replay  # The node itself sent it twice, as when a slot is replayed after a restart.
         marks.add(update.mark)
         self._count += 1
         if self.last_slot is None or slot > self.last_slot:
@@ -84,12 +84,12 @@ class Progress:
 
     def _has_reached(self, slot: int) -> bool:
         if self._final is not None and slot < self._final - _KEPT_BEHIND_FINAL:
-            return True  # Too old to tell.
+            return True  # Too old to decide.
         return hash(("slot", slot, self._status_of_level)) in self._marks.get(slot, ())
 
     @property
     def began(self) -> bool:
-        """Whether any update of a slot was seen; before that there is nothing to resume."""
+        """Return whether any update of a slot was seen; before that there is nothing to resume."""
         return self.last_slot is not None
 
     @property
@@ -106,7 +106,7 @@ class Progress:
         return self._final
 
     def _is_older(self, slot: int, status: int | None) -> bool:
-        """Whether the node sent the update before the feed began: it has then seen nothing as old of its kind."""
+        """Return whether the update is from before the feed began: the feed has seen nothing as old of its kind."""
         if status is not None and status in self._first_with:
             return slot < self._first_with[status]
         level = self._status_of_level

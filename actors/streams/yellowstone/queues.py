@@ -21,7 +21,7 @@ class Queue(Protocol):
     def is_ended(self) -> bool: ...
 
     def give_up(self, limit: str) -> None:
-        """Drop what waits, and end the stream. limit: what was reached, for the client."""
+        """Drop the waiting updates, and end the stream. limit: the limit that was reached, for the client."""
 
 
 class GeyserQueues:

@@ -33,9 +33,9 @@ _REPLAYED_BEHIND = 8
 
 
 class _State(Enum):
-    IGNORING = auto()  # A replay is far behind the present: statuses alone are kept.
-    DROPPING = auto()  # Before the status at which it takes over; the old reader has sent all up to there.
-    KEEPING = auto()  # Its charge is not posted yet, or the place at which it takes over is not known yet.
+    IGNORING = auto()  # A replay is far behind the present: only statuses are kept.
+    DROPPING = auto()  # Before the status at which it takes over: the old reader has sent everything up to there.
+    KEEPING = auto()  # Its charge is not posted yet, or the place at which it takes over is unknown.
     SENDING = auto()
     DONE = auto()
 
@@ -76,15 +76,15 @@ class GeyserReader:
         self._state = _State.KEEPING if replays_from is None else _State.IGNORING
         self._replayed = None if replays_from is None else _Replayed(replays_from)
         self._statuses_to_boundary = 0
-        self._highest = 0  # Of the slots whose updates came.
+        self._highest = 0  # Highest slot whose updates came.
         self.boundary: int | None = None
         self._kept: list[tuple[int | None, int | None, bytes, bytes]] = []
         self._kept_bytes = 0
         self._statuses: OrderedDict[int, None] = OrderedDict()  # Marks of the newest statuses.
         self._old: GeyserReader | None = None
         self._successor: GeyserReader | None = None
-        self._places: dict[int, int] = {}  # While it follows: how many updates were kept before each status.
-        self._stops_at_next = False  # The successor is behind: the next status is the place.
+        self._places: dict[int, int] = {}  # While following: how many updates were kept before each status.
+        self._stops_at_next = False  # The successor is behind: the next status is the place of takeover.
         self._begins_after: int | None = None
         self._feed_has_ended = False
         self.on_settled: Callable[[], None] | None = None  # Called once it sends, or never will.
@@ -117,7 +117,7 @@ class GeyserReader:
     # --- called by the stream
 
     def release(self) -> None:
-        """Send what was kept, and everything that comes."""
+        """Send the kept updates, and all later ones."""
         if self._state is not _State.DONE:
             self._state, self._old, self._places = _State.SENDING, None, {}
             kept = self._kept
@@ -156,7 +156,7 @@ class GeyserReader:
     # --- replays
 
     def keep(self) -> None:
-        """The replay is near the present: keep what comes from now on, and find the boundary."""
+        """Keep updates from now on and find the boundary, because the replay is near the present."""
         if self._state is _State.DONE:
             return
         self._state = _State.KEEPING
@@ -167,7 +167,7 @@ class GeyserReader:
         return self._replayed is not None and slot in self._replayed.slots
 
     def replays_slot(self, slot: int) -> None:
-        """The replay sends the content of this slot; what comes of it live is left out."""
+        """The replay sends this slot, so its live content is left out."""
         assert self._replayed is not None
         self._replayed.slots.add(slot)
         self._replayed.last_slot = max(slot, self._replayed.last_slot)
@@ -224,7 +224,7 @@ class GeyserReader:
         self._keep_nothing()
 
     def _hand_over(self, place: int) -> None:
-        """End here; the successor sends what it kept from this place on."""
+        """End here; the successor sends its kept updates from this place on."""
         successor = self._successor
         self.stop()
         if successor is not None:

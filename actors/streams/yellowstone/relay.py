@@ -24,9 +24,9 @@ class _Relay:
 
     def __init__(self, call: Any, establish: Establish, silence_seconds: float) -> None:
         self._call, self._establish = call, establish
-        self._silence_seconds = silence_seconds  # The most without a message of the node, once it was asked.
+        self._silence_seconds = silence_seconds  # Longest silence of the node after a request.
         self._was_asked = False
-        self._reading: asyncio.Timeout | None = None  # Of the read that is under way.
+        self._reading: asyncio.Timeout | None = None  # Time limit of the running read.
         self._end: StreamEnd | None = None
 
     def end(self, end: StreamEnd, at_once: bool = False) -> None:
@@ -56,7 +56,9 @@ class _Relay:
             self._call.cancel()
 
     async def _read(self) -> Any:
-        """The node's next message. Only waits for the node count as its silence, and none before it was asked."""
+        """Return the node's next message. Only waiting for the node counts as its silence, and none before a
+        request.
+        """
         async with asyncio.timeout(self._silence_seconds if self._was_asked else None) as reading:
             self._reading = reading
             try:

@@ -36,16 +36,16 @@ _ASK_TRIES = 8
 _WAIT_MS = 200
 # A client may ask for slots that the hub has not heard of yet; what is further away is not a slot of this chain.
 _AHEAD_SLOTS_MAX = 64
-_LATE_SECONDS = 8.0  # For a block that comes after the statuses of its slot, or a boundary that never comes.
-_ROOM_UPDATES = 50  # Then the replay looks whether the client reads them.
-NOBODY = b""  # In place of an account: a block is read for all who replay it.
+_LATE_SECONDS = 8.0  # Wait for a block that comes after the statuses of its slot, or for a boundary that never comes.
+_ROOM_UPDATES = 50  # Updates after which the replay checks whether the client reads.
+NOBODY = b""  # Takes the place of an account: a block is read for all who replay it.
 _FAILURES = (LinkFull, LinkTimeout, LinkGivenUp)
 
 Ask = Callable[[Any, Any, int], "asyncio.Future[Any]"]  # Link.call
 
 
 class WindowLost(Exception):
-    """The window is another one by now, or has dropped what the replay still needs."""
+    """The window was replaced, or has dropped what the replay still needs."""
 
 
 class GeyserReplays:
@@ -83,7 +83,7 @@ class GeyserReplays:
         return part
 
     async def _ask_patiently(self, kind: Any, request: AskWindow | AskBlock, wait_ms: int) -> Any:
-        """Ask again while the hub does not answer: a client whose replay breaks off pays for another one."""
+        """Retry while the hub does not answer: a client whose replay breaks off would pay for another one."""
         for _ in range(_ASK_TRIES):
             try:
                 return await self._ask(kind, request, wait_ms)
@@ -94,7 +94,7 @@ class GeyserReplays:
         raise WindowLost
 
     async def block(self, epoch: int, slot: int) -> WholeBlock:
-        """A whole block, read once for all who want it at a time. Raises WindowLost."""
+        """Return a whole block, read once for all concurrent requests. Raises WindowLost."""
         key = epoch, slot
         found = self._blocks.get(key)
         if found is not None:
@@ -142,7 +142,7 @@ class Replay:
     def __init__(self, replays: GeyserReplays, epoch: int, from_slot: int, tip: int) -> None:
         self._replays, self._epoch, self._from_slot, self._tip = replays, epoch, from_slot, tip
         self._blocks: set[int] = set()  # Slots whose block is in the window.
-        self._pending: dict[int, float] = {}  # Slots at the level without a block, and since when.
+        self._pending: dict[int, float] = {}  # Slots at the level without a block, with the time since when.
         self._reached = 0  # The highest slot at the level.
 
     async def run(self, wanted: WantedStream, reader: GeyserReader, outbox: GeyserOutbox, work: GeyserWork) -> None:
@@ -200,7 +200,7 @@ class Replay:
             if self._level_status == geyser_pb2.SLOT_PROCESSED or slot in self._pending:
                 await self._send_block(slot)
             return
-        # A node may leave a confirmation out when the slot is final at once.
+        # A node may skip a confirmation when the slot is final at once.
         has_reached = status in (self._level_status, geyser_pb2.SLOT_FINALIZED) and slot >= self._from_slot
         if has_reached and slot in self._blocks:
             await self._send_block(slot)
@@ -235,7 +235,7 @@ class Replay:
 
 
 async def _filter_of(key: bytes) -> StreamFilter:
-    """The filters of a request, made beside the event loop where they are many."""
+    """Make the filters of a request, in a thread if they are many."""
 
     def made() -> StreamFilter:
         return StreamFilter(geyser_pb2.SubscribeRequest.FromString(key))

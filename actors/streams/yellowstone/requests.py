@@ -19,8 +19,8 @@ from actors.streams.yellowstone.limits import BadSubscription, check_request, ch
 
 WATCH = "~"
 HEADERS_BYTES_MAX = 16 << 20
-_NAME_BYTES = 64  # What a name takes in memory beside its bytes.
-SMALL_BYTES = 1_024  # Reading it takes two milliseconds at most: 200 filters without a value.
+_NAME_BYTES = 64  # Memory of a name in addition to its bytes.
+SMALL_BYTES = 1_024  # Reading it takes at most two milliseconds: 200 filters without a value.
 # The maps of a request, each with the first letter of the names that its filters get.
 _MAPS = {
     "accounts": "a",
@@ -47,7 +47,7 @@ class WantedStream(msgspec.Struct, frozen=True, eq=False):
     from_slot: int | None
 
     def live(self) -> "WantedStream":
-        """The same without its past."""
+        """Return the same subscription without its past."""
         return msgspec.structs.replace(self, from_slot=None)
 
     def request(self, from_slot: int | None) -> bytes:

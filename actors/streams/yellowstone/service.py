@@ -36,12 +36,13 @@ from actors.streams.yellowstone.work import GeyserWork
 logger = logging.getLogger(__name__)
 
 REQUEST_CREDITS = STREAMS["grpc"]["request_credits"]
-RESUME_METADATA = "x-resume-from-slot"  # Beside the status, for programs; the text has the slot, too.
+RESUME_METADATA = "x-resume-from-slot"  # In addition to the status, for programs; the text has the slot too.
 _CALL_SECONDS_MAX = 30.0
 _CLOSE_SECONDS = 2.0
 
 Explain = Callable[[Refusal], tuple[int, str]]  # The gRPC status and text of a refusal of the account.
-CountBad = Callable[[Proof, Figures, int, int], None]  # The account's proof, its figures, bytes and filters.
+# Called with the account's proof, its figures, and bytes and filters of the request.
+CountBad = Callable[[Proof, Figures, int, int], None]
 
 
 class GeyserService:
@@ -63,7 +64,7 @@ class GeyserService:
         self._work = GeyserWork() if replays is None else replays.work
         self._open: dict[bytes, int] = {}  # Streams by account.
         self._streams: dict[object, tuple[Callable[[], None], asyncio.Task[Any]]] = {}
-        self._staying: dict[object, None] = {}  # Streams that were not told to end; the oldest first.
+        self._staying: dict[object, None] = {}  # Streams not told to end, oldest first.
         self._is_closing = False
 
     @property
@@ -75,7 +76,7 @@ class GeyserService:
         return sum(self._open.values())
 
     async def close(self) -> None:
-        """End all streams with UNAVAILABLE, as a node does that stops, and close the connection to the node."""
+        """End all streams with UNAVAILABLE, as a stopping node does, and close the connection to the node."""
         self.stop_taking()
         streams = tuple(self._streams.values())
         self.end_some(self.left)
@@ -121,7 +122,7 @@ class GeyserService:
             self._meters.run(self._meters.release(charge))
             raise
         if _is_late(context):
-            # Not awaited: gRPC cancels this call at any moment now, and the hold must be let go of all the same.
+            # Not awaited: gRPC may cancel this call at any moment, and the hold must be released all the same.
             self._meters.run(self._meters.release(charge))
             await _abort(context, geyser_ends.TOO_LATE)
         if not await self._meters.post(charge):
@@ -142,7 +143,7 @@ class GeyserService:
             told = geyser_pb2.SubscribeReplayInfoResponse.FromString(answer)
             firsts += [told.first_available] if told.HasField("first_available") else []
         except (SourceRefused, DecodeError):
-            pass  # The window answers also while the node cannot.
+            pass  # The window also answers while the node cannot.
         return geyser_pb2.SubscribeReplayInfoResponse(first_available=min(firsts)).SerializeToString()
 
     # --- streams
@@ -156,7 +157,7 @@ class GeyserService:
         explain: Explain,
         count_bad: CountBad,
     ) -> None:
-        """count_bad: told of a bad request, which is free; the work on it counts."""
+        """count_bad: called for a bad request, which is free; the work on it counts."""
         charge, proof = await self._held(rpc, context, proof, explain)
         account = charge.pubkey
         if (end := self._why_not(account)) is not None:
@@ -191,7 +192,7 @@ class GeyserService:
         payer = charge.settle.payer
         watched: Proof = payer if isinstance(proof, WalletProof) else proof
         try:
-            # Headers at once: some clients wait for them before they write.
+            # Sent at once, because some clients wait for headers before they write.
             await context.send_initial_metadata(())
             if rpc is api.SUBSCRIBE:
                 stream = GeyserStream(
@@ -219,7 +220,7 @@ class GeyserService:
                 count_bad(proof, charge.figures, *stream.refused)
 
     def _why_not(self, account: bytes) -> StreamEnd | None:
-        """Why this account gets no further stream here."""
+        """Return why this account gets no further stream here, or None."""
         settings = self._settings
         if self._is_closing:
             return geyser_ends.SHUTTING_DOWN
@@ -228,7 +229,7 @@ class GeyserService:
         return geyser_ends.no_room(settings.streams_max) if self.streams_open >= settings.streams_max else None
 
     async def _held(self, rpc: api.Rpc, context: Any, proof: Proof, explain: Explain) -> tuple[HeldCharge, Proof]:
-        """Hold the credit of a call; with the proof that the owner accepted."""
+        """Hold the credit of a call; returns it with the proof that the owner accepted."""
         held = await self._hold(rpc, proof)
         if isinstance(held, Refusal) and held.err is Err.AUTH_FAILED and isinstance(proof, SessionProof):
             # 64 hexadecimal characters are a session token or an API key of the older form; x-token does not say which.
@@ -242,7 +243,7 @@ class GeyserService:
         holding = asyncio.ensure_future(self._meters.hold(proof, f"grpc/{rpc.name}", REQUEST_CREDITS))
         try:
             return await asyncio.shield(holding)
-        except asyncio.CancelledError:  # The client left: its hold is let go of when it is there.
+        except asyncio.CancelledError:  # The client left: its hold is released once it is known.
             self._meters.run(_released(self._meters, holding))
             raise
 
@@ -259,7 +260,7 @@ def _end_of(refusal: Refusal, explain: Explain) -> StreamEnd:
 
 
 def _is_late(context: Any) -> bool:
-    """Whether the deadline that the client gave for its call is over."""
+    """Return whether the client's deadline for its call has passed."""
     left = context.time_remaining()
     return left is not None and left <= 0
 

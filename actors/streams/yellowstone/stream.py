@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 
 PING_SECONDS = 10.0
 
-_REQUEST_BYTES = 64 * 1024  # Each of them counts as one more request.
-_REPLACE_SECONDS = 0.001  # Of the loop, for another subscription at the node, beside the reading of its request.
+_REQUEST_BYTES = 64 * 1024  # Each of this many bytes counts as one more request.
+_REPLACE_SECONDS = 0.001  # Event loop time of another subscription at the node, beside reading its request.
 
-Establish = Callable[[], Awaitable[StreamEnd | None]]  # Charges for the stream, once; else how it ends.
+Establish = Callable[[], Awaitable[StreamEnd | None]]  # Charges for the stream, once; otherwise returns how it ends.
 Write = Callable[[bytes], Awaitable[None]]
 
 
 class StreamPayer(Protocol):
-    """What the stream has to pay. Both return how the stream ends where that cannot be charged."""
+    """Charges the stream. Both methods return how the stream ends if it cannot be charged."""
 
     async def establish(self) -> StreamEnd | None:
         """Charge for the stream, once."""
@@ -76,8 +76,8 @@ class GeyserStream:
         )
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
-        self._from_slot: int | None = None  # Of the newest request.
-        self._newest: bytes | None = None  # A request that was not read yet.
+        self._from_slot: int | None = None  # from_slot of the newest request.
+        self._newest: bytes | None = None  # A request not read yet.
         self._changed = asyncio.Event()
         self._is_established = False
         # The answer to a ping says that the requests before it are in place; until they are, it waits.
@@ -115,7 +115,7 @@ class GeyserStream:
             # A client that reads nothing never lets the last write end; the status then follows what was written.
             if is_hurried:
                 if self._reader is not None:
-                    self._reader.stop()  # So that nothing is kept either.
+                    self._reader.stop()  # So that it keeps nothing either.
                 timers.append(loop.call_later(self._settings.end_seconds, stop_writing, end))
 
         self._outbox.on_end = hurry
@@ -158,7 +158,7 @@ class GeyserStream:
                     return
                 self._take(raw)
         except grpc.aio.AbortError:
-            return  # gRPC has ended the call: a request above the size limit, or a client that is gone.
+            return  # gRPC ended the call: the request was too large, or the client has left.
 
     def _take(self, raw: bytes) -> None:
         if self._is_flooded(len(raw)):
@@ -174,7 +174,7 @@ class GeyserStream:
             if self._is_settled:
                 self._answer_pings()
             return
-        self._newest = raw  # Read when its turn comes; of several that wait, only the newest.
+        self._newest = raw  # Read in its turn; only the newest of several waiting requests counts.
         self._is_settled = False
         self._changed.set()
 
@@ -210,7 +210,7 @@ class GeyserStream:
     # --- subscriptions
 
     async def _apply(self) -> None:
-        """Put the newest request in place, one after the other."""
+        """Apply the newest requests, one after the other."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -236,7 +236,7 @@ class GeyserStream:
             self._turn.end(_REPLACE_SECONDS)
         if isinstance(found, int):
             self._pongs.append(found)
-        elif self._newest is None:  # Else a newer request has come.
+        elif self._newest is None:  # Otherwise a newer request has come.
             await self._replace(found)
 
     async def _replace(self, wanted: WantedStream) -> None:

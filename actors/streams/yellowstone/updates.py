@@ -64,7 +64,7 @@ def identify(names: tuple[str, ...], body: bytes) -> SeenUpdate | None:
         case "slot":
             status, parent = update.slot.status, update.slot.parent if update.slot.HasField("parent") else None
             return SeenUpdate(update.slot.slot, hash((kind, update.slot.slot, status)), status, parent)
-        case "block":  # Of a node that writes the fields in another order.
+        case "block":  # From a node that writes the fields in another order.
             return SeenUpdate(update.block.slot, hash((kind, update.block.slot, names)))
         case "block_meta":
             return SeenUpdate(update.block_meta.slot, hash((kind, update.block_meta.slot)))

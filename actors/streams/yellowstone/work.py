@@ -24,13 +24,13 @@ class GeyserWork:
 
     def __init__(self, now: Callable[[], float] = SystemClock.monotonic) -> None:
         self.now = now
-        self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()  # By account; the next first.
+        self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()  # By account; the first is next.
         self._has_turn = False
-        self._is_scheduled = False  # Whether the next turn is due at a later pass of the loop.
-        self._paid_until = 0.0  # When the turns that were taken are paid with time for others.
+        self._is_scheduled = False  # Whether the next turn is due in a later pass of the event loop.
+        self._paid_until = 0.0  # Until then, other work gets the time that the turns took.
 
     async def begin(self, account: bytes) -> None:
-        """Wait for a turn of this account. `end` must follow."""
+        """Wait for a turn of this account. Call `end` afterwards."""
         if not self._has_turn and not self._is_scheduled:
             self._has_turn = True
             return
@@ -45,7 +45,7 @@ class GeyserWork:
             raise
 
     def end(self, seconds: float) -> None:
-        """The turn is over, and took so long."""
+        """End the turn, which took this long."""
         self._has_turn = False
         self._paid_until = max(self._paid_until, self.now() - seconds) + seconds / SHARE
         self._schedule()
@@ -61,7 +61,7 @@ class GeyserWork:
         if wait > 0:
             loop.call_later(wait, self._grant)
         else:
-            loop.call_soon(self._grant)  # Not at once: the loop looks at its sockets between two turns.
+            loop.call_soon(self._grant)  # Not at once: the event loop checks its sockets between two turns.
 
     def _grant(self) -> None:
         self._is_scheduled = False
@@ -92,7 +92,7 @@ class Turn:
         return self._began is not None and self._work.now() - self._began >= TURN_SECONDS
 
     async def step(self) -> None:
-        """Call after each small piece of the work: gives the turn up when it is over, and waits for the next."""
+        """Call after each small piece of work: gives the turn up when it is over, and waits for the next."""
         if self.is_over:
             self.end()
         await self.begin()

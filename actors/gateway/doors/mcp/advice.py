@@ -15,7 +15,7 @@ import msgspec
 from actors.errors import Err, Refusal
 
 _WAIT = "Make the same call again"
-# Of refusals whose row of the error table has no hint.
+# Hints for refusals whose row in the error table has none.
 _OF_REFUSALS: Final[Mapping[Err, str]] = {
     Err.RATE_LIMITED: "Make fewer calls at once; getMultipleAccounts and getSignatureStatuses ask for many in one",
     Err.CONCURRENCY_LIMITED: "Wait for the answers of earlier calls before you make another one",
@@ -31,7 +31,7 @@ _OF_REFUSALS: Final[Mapping[Err, str]] = {
     Err.INVALID_REQUEST: "Correct what the message names, then make the call again",
     Err.INTERNAL_ERROR: _WAIT,
 }
-# Of a node's own errors, whose words are for people who run nodes.
+# Hints for a node's own errors, whose messages address node operators.
 _OF_NODES: Final[Mapping[int, str]] = {
     -32001: "The node no longer has this block: ask for one after getFirstAvailableBlock",
     -32002: "Nothing was sent. data.err and data.logs tell why it would fail: correct the transaction, then sign again",
@@ -63,7 +63,7 @@ _CODED = msgspec.json.Decoder(_Coded)
 
 
 def advised(refusal: Refusal, example: str) -> Refusal:
-    """The refusal with a hint, where it has none. example: JSON of arguments that the called tool takes."""
+    """Add a hint to a refusal without one. example: JSON of arguments that the called tool accepts."""
     if refusal.hint or refusal.err.row.hint:
         return refusal
     if refusal.err is Err.INVALID_PARAMS:
@@ -72,7 +72,7 @@ def advised(refusal: Refusal, example: str) -> Refusal:
 
 
 def of_node_error(error: bytes) -> str:
-    """What to change after this error of a node. error: its JSON."""
+    """Return what to change after this error of a node. error: its JSON."""
     try:
         code = _CODED.decode(error).code
     except msgspec.DecodeError:

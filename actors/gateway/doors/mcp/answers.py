@@ -27,7 +27,7 @@ from actors.gateway.doors.mcp.tasks import Task
 from actors.release import RELEASE
 from actors.upstream.replies import AnswerKind, NodeAnswer, made
 
-STRUCTURED_BYTES_MAX = 64 << 10  # A result is in the text already; a large one is not repeated.
+STRUCTURED_BYTES_MAX = 64 << 10  # The text contains the result already; a large one is not repeated.
 TEXT_ONLY = "textOnly"
 RECEIPT_META = "x402/payment-response"
 CREDITS_META = "ledger-gateway/credits"
@@ -37,12 +37,12 @@ _SERVER_META = b'"io.modelcontextprotocol/serverInfo":' + orjson.dumps(SERVER)
 # Own codes are outside JSON-RPC's range in 2026-07-28: by this much above those that the older revisions have.
 _OWN_CODES = range(-32_019, -31_999)
 _OWN_SHIFT = 1_000
-# Refusals that say who may call, and not what became of the call.
+# Refusals about the caller, not about the outcome of the call.
 _OF_THE_CREDENTIAL = frozenset((Err.AUTH_FAILED, Err.NONCE_REUSED, Err.METHOD_NOT_ALLOWED))
 
 
 def result(raw_id: bytes, value: bytes) -> bytes:
-    """A JSON-RPC response with this result."""
+    """Make a JSON-RPC response with this result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (raw_id, value)
 
 
@@ -54,14 +54,14 @@ def free_result(raw_id: bytes, value: bytes, dialect: Dialect) -> bytes:
 
 
 def tool_result(reply: Reply, receipt: bytes = b"", dialect: Dialect = OLDEST) -> bytes:
-    """The response to a tools/call that the node answered. receipt: JSON of a payment's receipt."""
+    """Make the response to a tools/call that the node answered. receipt: JSON of a payment's receipt."""
     assert reply.answer is not None
     meta = [_credits(spent_of(reply), reply.credits_remaining), *_receipt(receipt)]
     return result(reply.id, _tool_result(reply.answer, meta, dialect))
 
 
 def spent_of(reply: Reply) -> int:
-    """The credits that are posted for this reply by now."""
+    """Return the credits posted for this reply so far."""
     return reply.posted + (0 if reply.charge is None else reply.charge.charged)
 
 
@@ -70,7 +70,7 @@ def _receipt(receipt: bytes) -> list[bytes]:
 
 
 def _credits(spent: int, left: int | None) -> bytes:
-    """left None: the account's balance is not known, and told to nobody."""
+    """left None: the account's balance is unknown and not told."""
     return b'"%b":%b' % (CREDITS_META.encode(), orjson.dumps({"spent": spent, "left": left}))
 
 
@@ -83,7 +83,7 @@ def _tool_result(answer: NodeAnswer, meta: list[bytes], dialect: Dialect) -> byt
         text,
         b"}",
     ]
-    if failed:  # Beside the node's own error, which stays the JSON that it is.
+    if failed:  # Added to the node's own error, which stays unchanged JSON.
         parts += (b',{"type":"text","text":', orjson.dumps(of_node_error(value)), b"}")
     parts.append(b"]")
     if not failed:
@@ -104,18 +104,18 @@ def _structured(value: bytes) -> bytes:
 
 
 def input_required(raw_id: bytes, input_requests: Mapping[str, Any], state: str, left: int | None) -> bytes:
-    """The response to a call that a person has to confirm first; of the newer revision alone."""
+    """Make the response to a call that a person must confirm first; only in the newer revision."""
     asked = orjson.dumps({"resultType": "input_required", "inputRequests": input_requests, "requestState": state})
     return result(raw_id, b'%b,"_meta":{%b,%b}}' % (asked[:-1], _credits(0, left), _SERVER_META))
 
 
 def task_created(raw_id: bytes, task: Task, left: int | None) -> bytes:
-    """The response to a call that goes on as a task. Nothing is charged until it has ended."""
+    """Make the response to a call that continues as a task. Nothing is charged until it has ended."""
     return _result_of_task(raw_id, {"resultType": "task", **tasks.created(task)}, left)
 
 
 def task_told(raw_id: bytes, task: Task, status: Mapping[str, Any], now: int, left: int | None) -> bytes:
-    """The response to tasks/get. status: the result of getSendStatus."""
+    """Make the response to tasks/get. status: the result of getSendStatus."""
     fields = {"resultType": "complete", **tasks.fields_of(task, status, now)}
     if tasks.is_over(task, status, now):
         body = orjson.dumps(tasks.outcome_of(status))
@@ -125,7 +125,7 @@ def task_told(raw_id: bytes, task: Task, status: Mapping[str, Any], now: int, le
 
 
 def acknowledged(raw_id: bytes, left: int | None) -> bytes:
-    """The response to tasks/update and tasks/cancel."""
+    """Make the response to tasks/update and tasks/cancel."""
     return _result_of_task(raw_id, {"resultType": "complete"}, left)
 
 
@@ -134,7 +134,7 @@ def _result_of_task(raw_id: bytes, fields: Mapping[str, Any], left: int | None) 
 
 
 def receipt_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The JSON of the payment's receipt among these headers; empty where there is none."""
+    """Return the JSON of the payment's receipt among these headers; empty if there is none."""
     for name, value in headers:
         if name in _RECEIPT_HEADERS:
             return base64.b64decode(value)
@@ -170,7 +170,7 @@ def refused(
 
 
 def is_result(refusal: Refusal, dialect: Dialect, names_tool: bool) -> bool:
-    """Whether a refusal of a tools/call is a result that the model sees. names_tool: of a tool that exists."""
+    """Return whether a refusal of a tools/call is a result that the model sees. names_tool: the tool exists."""
     if not names_tool or not dialect.tells_unfit:
         return False
     if dialect.is_modern:

@@ -32,9 +32,9 @@ from actors.units import base58_text
 CLASSES: Final = frozenset(
     (MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE, MethodClass.TRADE_BUILD)
 )
-SECONDS: Final = 300  # A blockhash is good for about 60 to 90 s; a trade is built after its confirmation.
+SECONDS: Final = 300  # A blockhash is valid for about 60 to 90 s; a trade is built after its confirmation.
 NONCE_BYTES: Final = 12
-CONFIRM: Final = "confirm"  # Of the request, and of its one field.
+CONFIRM: Final = "confirm"  # Name of the request, and of its one field.
 _PURPOSE = b"ledger-gateway: confirmations of calls over MCP"
 _EXPIRY_BYTES = 8
 _STATE_BYTES = _EXPIRY_BYTES + NONCE_BYTES + 32
@@ -54,23 +54,23 @@ TOO_LATE: Final = Refusal(
 
 
 class Unasked(msgspec.Struct, frozen=True):
-    """A person has to be asked."""
+    """A person must be asked first."""
 
 
 class Confirmed(msgspec.Struct, frozen=True):
-    """nonce: of the state that was confirmed."""
+    """nonce: of the confirmed state."""
 
     nonce: bytes
 
 
 def can_ask(capabilities: Mapping[str, Any]) -> bool:
-    """Whether a client can show its user a form; an empty capability means that it can."""
+    """Return whether a client can show its user a form; an empty capability means that it can."""
     elicitation = capabilities.get("elicitation")
     return type(elicitation) is dict and (not elicitation or "form" in elicitation)
 
 
 class States:
-    """The states that this cluster has signed; every replica knows its key."""
+    """Signs and verifies states; every replica knows the key."""
 
     def __init__(self, cluster_secret: bytes) -> None:
         self._key = hmac.new(cluster_secret, _PURPOSE, hashlib.sha256).digest()
@@ -84,7 +84,7 @@ class States:
     def decide(
         self, state: str | None, responses: Mapping[str, Any], subject: bytes, now: int
     ) -> Unasked | Confirmed | Refusal:
-        """What a call may do. state: of the client's retry; None: it was not asked yet."""
+        """Decide whether a call may run. state: from the client's retry; None: nobody was asked yet."""
         if state is None:
             return Unasked()
         found = _decoded(state)
@@ -99,7 +99,7 @@ class States:
         content = answer.get("content") if type(answer) is dict else None
         confirmed = content.get(CONFIRM) if type(content) is dict else None
         if action != "accept" or type(confirmed) is not bool:
-            return Unasked()  # As the protocol has it: what is missing is asked for again.
+            return Unasked()  # The protocol says that missing input is requested again.
         return Confirmed(found[_EXPIRY_BYTES:-32]) if confirmed else DECLINED
 
     def _tag(self, claim: bytes, subject: bytes) -> bytes:
@@ -117,7 +117,7 @@ def _decoded(state: str) -> bytes | None:
 
 
 def subject_of(account: bytes, call: AdmittedCall, key: bytes | None) -> bytes:
-    """Name what a confirmation is for. account: who pays. key: the Idempotency-Key of the request."""
+    """Return the subject of a confirmation. account: who pays. key: the Idempotency-Key of the request."""
     parts = [account, fingerprint_of(call.plan.method, call.params), b"" if key is None else b"=" + key]
     if call.plan.price_list:  # The price that its user was told; of the public ones there is one for each method.
         parts.append(f"{call.plan.price_list} {call.plan.ceiling} {call.plan.base}".encode())
@@ -125,7 +125,7 @@ def subject_of(account: bytes, call: AdmittedCall, key: bytes | None) -> bytes:
 
 
 def input_requests(call: AdmittedCall, price: str) -> dict[str, Any]:
-    """The question. It names keys, amounts and programs, and never a text that a stranger wrote on the chain."""
+    """Make the question. It names keys, amounts and programs, and never a text that a stranger wrote on the chain."""
     field = {"type": "boolean", "title": "Yes, do it", "description": "Without it, nothing is sent, built or charged."}
     form = {"type": "object", "properties": {CONFIRM: field}, "required": [CONFIRM]}
     params = {"mode": "form", "message": f"{_what(call)} Costs {price}.", "requestedSchema": form}
@@ -133,7 +133,7 @@ def input_requests(call: AdmittedCall, price: str) -> dict[str, Any]:
 
 
 def _what(call: AdmittedCall) -> str:
-    """Say what the call does. Its parameters have passed the method's rule."""
+    """Describe the call. Its parameters have passed the method's rule."""
     match call.plan.method:
         case "sendTransaction":
             text, *rest = orjson.loads(call.params)

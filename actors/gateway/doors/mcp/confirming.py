@@ -31,7 +31,7 @@ from actors.pricing_config import PricingConfig
 
 
 class ConfirmationQuestion(msgspec.Struct, frozen=True):
-    """What the client's user is to be asked. figures: of the account, after it; None: not known."""
+    """The question for the client's user. figures: of the account afterwards; None: unknown."""
 
     input_requests: dict[str, Any]
     state: str
@@ -48,7 +48,7 @@ class Cleared(msgspec.Struct, frozen=True):
 
 
 class CallConfirmations:
-    """randomness: so many random bytes."""
+    """randomness: returns this many random bytes."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class CallConfirmations:
         self._prices, self._pricing, self._randomness = prices, pricing, randomness
 
     def wants(self, asked: ToolCall, call: Call | BadCall) -> AdmittedCall | None:
-        """The call, where a person is to confirm it. One that is refused for its parameters is asked to nobody."""
+        """Return the call if a person must confirm it. A call refused for its parameters needs no confirmation."""
         if not asked.can_confirm or isinstance(call, BadCall) or call.method not in self._prices.plans:
             return None
         if METHODS[call.method].method_class not in confirmations.CLASSES:
@@ -75,7 +75,7 @@ class CallConfirmations:
     async def of_account(
         self, request: Request, proof: Proof, asked: ToolCall, call: AdmittedCall
     ) -> Cleared | ConfirmationQuestion | Replies:
-        """By the credential of an account. Replies: a refusal."""
+        """Clear a call paid from an account. Replies: a refusal."""
         held = await self._callers.proven(proof, request.client)
         if isinstance(held, Replies):
             return held
@@ -93,7 +93,7 @@ class CallConfirmations:
     def of_payment(
         self, request: Request, asked: ToolCall, call: AdmittedCall
     ) -> Cleared | ConfirmationQuestion | Refusal:
-        """By an x402 payment, which has not been settled."""
+        """Clear a call paid by an x402 payment that is not settled yet."""
         subject = confirmations.subject_of(b"x402" + hashlib.sha256(asked.payment).digest(), call, request.key)
         verdict = self._states.decide(asked.state, asked.responses, subject, self._clock.now())
         match verdict:
@@ -104,7 +104,7 @@ class CallConfirmations:
         return verdict
 
     def _key_of(self, confirmed: Confirmed) -> bytes | None:
-        """One confirmation runs its call once, as far as keys can be stored here."""
+        """Return the key under which one confirmation runs its call once, if keys can be stored here."""
         return b"mcp-confirmed-" + confirmed.nonce.hex().encode() if self._keyed.keeps else None
 
     def _question(self, call: AdmittedCall, subject: bytes, figures: Figures | None) -> ConfirmationQuestion:
@@ -115,7 +115,7 @@ class CallConfirmations:
 
 
 def _at_most(call: AdmittedCall) -> AdmittedCall:
-    """The call at no more than the price that its user has confirmed; that of a built trade is told with the trade."""
+    """Limit the call to the price that its user confirmed; a built trade tells its own price."""
     if call.plan.quoted:
         return call
     most = call.plan.ceiling if call.cost_max is None else min(call.plan.ceiling, call.cost_max)

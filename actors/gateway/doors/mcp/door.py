@@ -77,7 +77,7 @@ class McpDoor:
         self._always_200 = always_200
 
     async def answer(self, request: Request) -> Response:
-        """Answer a POST on PATH. Raises ClientLeftError where the request came by way of ASGI."""
+        """Answer a POST on PATH. Raises ClientLeftError if the request came over ASGI."""
         sent: dict[bytes, bytes] = {}
         for name, value in request.headers:
             if name in transport.READ:  # Two lines are one list: no foreign origin is hidden behind another one.
@@ -137,7 +137,7 @@ class McpDoor:
         return await self._pipeline.large.run(name, len(request.body), read)
 
     def _count_refused(self, request: Request, refused: Sequence[BadCall]) -> Refusal | None:
-        """Count messages that nobody's credential was asked for. A refusal in their place when there were too many."""
+        """Count messages refused before authentication. Returns a refusal instead when there were too many."""
         if not refused:
             return None
         errs = [message.refusal.err for message in refused]
@@ -158,7 +158,7 @@ class McpDoor:
         call = mcp_messages.consistent(asked, request)
         pays = bool(asked.payment) and self._authenticator.takes_payments
         caller: Caller | Refusal | None = None
-        if pays:  # At the public prices, which its terms tell.
+        if pays:  # At the public prices, which the terms tell.
             call = one_within_limit(call, request.max_credits, self._plans)
             call = one_within_limit(call, asked.max_credits, self._plans)
         else:
@@ -194,7 +194,7 @@ class McpDoor:
         asked: ToolCall,
         dialect: Dialect,
     ) -> Response:
-        """The question whether a call may run, or why it may not."""
+        """Make the question whether a call may run, or the answer that says why it may not."""
         if isinstance(end, ConfirmationQuestion):
             left = None if end.figures is None else end.figures.credits_remaining
             body = mcp_answers.input_required(raw_id, end.input_requests, end.state, left)
@@ -202,12 +202,12 @@ class McpDoor:
             if too_many is not None:
                 return self._refused(request, too_many, raw_id, dialect)
             return self._with_headers(Response(200, body, [], is_free=True), Replies((), None, end.figures, left), ())
-        if isinstance(end, Refusal):  # Of a payment that was not taken: nobody is proven.
+        if isinstance(end, Refusal):  # The payment was not taken, so nobody is proven.
             end = Replies((), self._authenticator.count_refusals((end.err,), request.client) or end, None)
         done = end
         refusal = done.refusal or done.items[0].refusal
         assert refusal is not None
-        if refusal is confirmations.FOREIGN_STATE:  # Of the protocol, and not of the tool.
+        if refusal is confirmations.FOREIGN_STATE:  # This error belongs to the protocol, not to the tool.
             response = self._refused(request, refusal, raw_id, dialect)
         else:
             response = self._refused_call(request, refusal, raw_id, asked, dialect, done.credits_remaining)
@@ -237,7 +237,7 @@ class McpDoor:
         return self._with_headers(response, done, caller.headers)
 
     async def _task(self, request: Request, asked: TaskCall, dialect: Dialect) -> Response:
-        """The answer to a message about a task. Nothing of it is charged."""
+        """Make the answer to a message about a task, which costs nothing."""
         caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             return self._refused(request, caller, asked.id, dialect)
@@ -263,7 +263,7 @@ class McpDoor:
         dialect: Dialect,
         left: int | None = None,
     ) -> Response:
-        """A refusal that a model can act on is a result, where the revision has it so."""
+        """Make the refusal of a call: a result that a model can act on, where the revision has such results."""
         more = refusal if isinstance(refusal, RefusedCaller) else None
         if not mcp_answers.is_result(refusal, dialect, bool(asked.tool)) or (more is not None and more.told_to_wait):
             return self._refused(request, refusal, raw_id, dialect)
@@ -275,12 +275,12 @@ class McpDoor:
         return self._with_more(response, more)
 
     async def _payer(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:
-        """The caller by the payment that came with the call."""
+        """Return the caller by the payment that came with the call."""
         free = refused_for_free(call, self._plans)
         if free is not None:  # No payment is taken for a call that costs nothing.
             return self._authenticator.count_refusals(free.errs(), request.client) or free.first_refusal()
         paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, payment)], pays=True)
-        # A payment that has begun is carried to its end, also when its client leaves.
+        # A started payment is completed, even when its client leaves.
         return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
 
     async def _answered(self, request: Request, reply: Reply, receipt: bytes, dialect: Dialect) -> Response:

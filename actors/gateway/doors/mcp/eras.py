@@ -33,13 +33,13 @@ class Dialect(msgspec.Struct, frozen=True):
 OLDER: Final = {
     one.version: one for one in (Dialect("2025-03-26"), Dialect("2025-06-18"), Dialect("2025-11-25", tells_unfit=True))
 }
-OLDEST: Final = OLDER["2025-03-26"]  # Of a request that names no version.
+OLDEST: Final = OLDER["2025-03-26"]  # Revision of a request that names no version.
 LATEST_OLDER: Final = OLDER["2025-11-25"]
 MODERN: Final = Dialect("2026-07-28", is_modern=True, tells_unfit=True)
 VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
 HEADERS: Final = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
-# The parameter of Mcp-Name.
+# The parameter that Mcp-Name repeats.
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     TASK_METHODS, "taskId"
 )
@@ -51,7 +51,7 @@ ENVELOPE_ERRORS: Final = frozenset(
 
 
 def dialect_of(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Dialect:
-    """The revision that a message is of; the older one of its header where it names no newer one."""
+    """Return the revision of a message: a newer one that it names, else the older one of its header."""
     version = _version_in(message)
     if message.get("method") == "initialize" and version is None:
         return LATEST_OLDER
@@ -63,7 +63,7 @@ def dialect_of(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Di
 
 
 def unfit(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Refusal | None:
-    """Why the envelope of a request of the newer era is none; None: it is as it should be."""
+    """Return what is wrong with the envelope of a newer request, or None."""
     meta = _meta_of(message)
     version = meta.get(VERSION_META)
     header = _value_of(headers.get(b"mcp-protocol-version"))
@@ -81,7 +81,7 @@ def unfit(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Refusal
 
 
 def _differing(headers: Mapping[bytes, bytes], message: Mapping[str, Any], version: str, method: Any) -> Refusal | None:
-    """A proxy acts on the headers, and this service on the body: both must say the same."""
+    """Refuse differing headers and body: a proxy acts on the headers, and this service on the body."""
     params = message.get("params")
     key = _NAMED_BY.get(method)
     wanted = [(b"mcp-protocol-version", "MCP-Protocol-Version", version), (b"mcp-method", "Mcp-Method", method)]
@@ -100,7 +100,7 @@ def _differing(headers: Mapping[bytes, bytes], message: Mapping[str, Any], versi
 
 
 def _value_of(sent: bytes | None) -> str | None:
-    """A header's value, decoded from its base64 form; None: absent, or malformed."""
+    """Decode a header's value from its base64 form; None: absent or malformed."""
     if sent is None:
         return None
     value = sent.strip(b" \t")
@@ -113,7 +113,7 @@ def _value_of(sent: bytes | None) -> str | None:
         return None
     try:
         decoded = base64.b64decode(encoded, validate=True)
-        # One value has one spelling: bits behind the last character would be another one.
+        # Each value has one spelling: extra bits after the last character would be another one.
         return decoded.decode() if base64.b64encode(decoded) == encoded else None
     except (binascii.Error, UnicodeDecodeError):
         return None
@@ -124,7 +124,7 @@ def _unsupported(version: str) -> Refusal:
 
 
 def unsupported_data(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of the error that tells a client which version to ask with."""
+    """Return the error data that tells a client the supported versions."""
     requested = _version_in(message) or _value_of(headers.get(b"mcp-protocol-version")) or ""
     return {"supported": [MODERN.version], "requested": requested[:64]}
 

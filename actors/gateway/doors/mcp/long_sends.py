@@ -35,7 +35,7 @@ from actors.upstream.replies import AnswerKind, value_of
 logger = logging.getLogger(__name__)
 
 METHOD = "sendAndConfirm"
-SOON_SECONDS = 2.0  # A landing takes about 1 s: most calls are answered without a task.
+SOON_SECONDS = 2.0  # A landing takes about 1 s, so most calls are answered without a task.
 _KEY_BYTES = 16
 _NO_TASK = Refusal(Err.INVALID_PARAMS, "this account has no task of this id")
 
@@ -49,7 +49,7 @@ class TaskState(msgspec.Struct, frozen=True):
 
 
 class LongSends:
-    """randomness: so many random bytes."""
+    """randomness: returns this many random bytes."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class LongSends:
 
     @property
     def are_offered(self) -> bool:
-        """Whether a call can outlive its request here."""
+        """Return whether a call can outlive its request here."""
         return self._keyed.keeps and METHOD in self._pipeline.plans
 
     def may_go_on(self, proof: Proof, call: AnyCall) -> AdmittedCall | None:
-        """The call, where it may become a task. proof: of its caller."""
+        """Return the call if it may become a task. proof: of its caller."""
         if not self.are_offered or not isinstance(call, Call | AdmittedCall):
             return None
         if (call.method if isinstance(call, Call) else call.plan.method) != METHOD:
@@ -81,7 +81,7 @@ class LongSends:
     async def run(
         self, proof: Proof, call: AdmittedCall, key: bytes | None, client: Client | None
     ) -> Replies | TaskState:
-        """Carry out a call until it ends, or until it is known to go on by itself."""
+        """Run a call until it ends, or until it is known to continue by itself."""
         payer = await self._proven(proof, client)
         if isinstance(payer, Replies):
             return payer

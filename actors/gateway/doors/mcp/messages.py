@@ -31,7 +31,7 @@ CONSISTENCY_META = "ledger-gateway/consistency"
 
 
 class Free(msgspec.Struct, frozen=True):
-    """A request that is answered here, for everybody: of FREE_METHODS. params: as Python values."""
+    """A request of FREE_METHODS, answered here for everybody. params: as Python values."""
 
     id: bytes
     method: str
@@ -68,7 +68,7 @@ class TaskCall(msgspec.Struct, frozen=True):
 
 
 class BadEnvelope(msgspec.Struct, frozen=True):
-    """A request of the newer era that is none. http: its status. data: of the error, beside our own."""
+    """A malformed request of a newer revision. http: its status. data: of the error, in addition to our own."""
 
     id: bytes
     refusal: Refusal
@@ -120,7 +120,7 @@ _BAD_ID = _invalid('"id" must be a string or a whole number')
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """One message, or a batch in order; a body that is refused whole is one BadCall. dialect: how to answer."""
+    """One message, or a batch in order; a wholly refused body is one BadCall. dialect: how to answer."""
 
     content: Message | list[Message]
     dialect: Dialect
@@ -159,7 +159,7 @@ def _batch(body: bytes, values: Sequence[Any], dialect: Dialect, tools: Collecti
             messages[index] = BadCall(message.id, _INITIALIZE_IN_BATCH)
         elif isinstance(message, Free) and message.method == "tools/list":
             lists += 1
-            if lists > 1:  # All are equal, and 100 of them would be 11 MB for a request of 5 kB.
+            if lists > 1:  # All lists are equal, and 100 of them would turn a request of 5 kB into 11 MB.
                 messages[index] = BadCall(message.id, _ONE_LIST)
     return messages
 
@@ -239,13 +239,13 @@ def _tool_call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collect
 
 
 def consistent(asked: ToolCall, request: Request) -> Call | BadCall:
-    """Return its call as its _meta, or else the header of its request, has it. Both have been checked."""
+    """Apply X-Consistency from the call's _meta, or else from the request's header. Both were checked."""
     value = request.consistency if asked.consistency is None else asked.consistency
     return one_monotonic(asked.call) if value is not None and parse_consistency(value) is True else asked.call
 
 
 def _task_call(raw_id: bytes, method: str, params: Mapping[str, Any]) -> TaskCall | BadEnvelope | BadCall:
-    """A message about a task. Its envelope has been checked."""
+    """Parse a message about a task. Its envelope was checked."""
     if not tasks.takes_tasks(params["_meta"][eras.CAPABILITIES_META]):
         return BadEnvelope(raw_id, Refusal(Err.MCP_CAPABILITY_MISSING, tasks.EXTENSION), data=tasks.REQUIRED)
     task_id = params.get("taskId")
@@ -257,7 +257,7 @@ def _task_call(raw_id: bytes, method: str, params: Mapping[str, Any]) -> TaskCal
 
 
 def _with_capabilities(asked: ToolCall, params: Mapping[str, Any]) -> ToolCall:
-    """The call with what its client can do, and with its confirmation. Its envelope has been checked."""
+    """Add the client's capabilities and confirmation to the call. Its envelope was checked."""
     state, responses = params.get("requestState"), params.get("inputResponses")
     if state is not None and type(state) is not str:
         return _no_call(asked.call.id, '"requestState" must be the string that an earlier result had')
@@ -291,7 +291,7 @@ def _call(raw_id: bytes, raw: bytes, name: str, arguments: dict[str, Any]) -> Ca
     body = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (raw_id, orjson.dumps(method), sent)
     call = jsonrpc.parse(body)
     assert not isinstance(call, list), "one object is one call"
-    if isinstance(call, BadCall):  # All but the parameters was made here, so what is wrong is wrong with them.
+    if isinstance(call, BadCall):  # Only the parameters come from the client, so the fault is in them.
         return _refused(raw_id, call.refusal.detail)
     return call
 
@@ -303,7 +303,7 @@ def _payment(meta: Any) -> bytes | None:
         return b""
     try:
         return base64.b64encode(orjson.dumps(payment))
-    except orjson.JSONEncodeError:  # orjson reads a deeper nesting than it writes.
+    except orjson.JSONEncodeError:  # orjson parses deeper nesting than it writes.
         return None
 
 

@@ -28,7 +28,7 @@ _PURPOSE = b"ledger-gateway: ids of tasks over MCP"
 _SIGNATURE_BYTES, _TIME_BYTES, _TAG_BYTES = 64, 8, 16
 _ID_BYTES = _SIGNATURE_BYTES + _TIME_BYTES + _TAG_BYTES
 _ID_CHARACTERS_MAX = 128
-_NOT_OF_THE_CALL = ("updated_at", "legs")  # What getSendStatus tells beside the result of sendAndConfirm.
+_NOT_OF_THE_CALL = ("updated_at", "legs")  # Fields of getSendStatus that the result of sendAndConfirm lacks.
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -40,26 +40,26 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def takes_tasks(capabilities: Mapping[str, Any]) -> bool:
-    """Whether a client has declared the extension."""
+    """Return whether a client has declared the extension."""
     extensions = capabilities.get("extensions")
     return type(extensions) is dict and type(extensions.get(EXTENSION)) is dict
 
 
 class TaskIds:
-    """Ids that this cluster has made; every replica knows its key."""
+    """Makes and verifies task ids; every replica knows the key."""
 
     def __init__(self, cluster_secret: bytes) -> None:
         self._key = hmac.new(cluster_secret, _PURPOSE, hashlib.sha256).digest()
 
     def make(self, account: bytes, signature: bytes, now: int) -> Task:
-        """account: whose task it is."""
+        """account: the owner of the task."""
         assert len(signature) == _SIGNATURE_BYTES, len(signature)
         named = signature + now.to_bytes(_TIME_BYTES, "big")
         task_id = base64.urlsafe_b64encode(named + self._tag(named, account)).decode().rstrip("=")
         return Task(task_id, signature, now)
 
     def read(self, task_id: str, account: bytes) -> Task | None:
-        """The task of this account; None: it has none of this id."""
+        """Parse a task id of this account; None: it is not one."""
         if len(task_id) > _ID_CHARACTERS_MAX or not task_id.isascii():
             return None
         try:
@@ -77,22 +77,22 @@ class TaskIds:
 
 
 def created(task: Task) -> dict[str, Any]:
-    """The fields of a task that has just begun."""
+    """Return the fields of a task that has just begun."""
     return _fields(task, "working", task.created_at, "The transaction is sent, and its outcome is awaited.")
 
 
 def outcome_of(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of sendAndConfirm. status: the result of getSendStatus."""
+    """Return the result of sendAndConfirm. status: the result of getSendStatus."""
     return {name: value for name, value in status.items() if name not in _NOT_OF_THE_CALL}
 
 
 def is_over(task: Task, status: Mapping[str, Any], now: int) -> bool:
-    """Whether a task has its result."""
+    """Return whether a task has its result."""
     return status["status"] in ("confirmed", "failed") or now >= task.created_at + PROVEN_SECONDS
 
 
 def fields_of(task: Task, status: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """The fields of a task by its status, without the result."""
+    """Return the fields of a task by its status, without the result."""
     updated_at = max(task.created_at, int(status["updated_at"]))
     if is_over(task, status, now):
         return _fields(task, "completed", updated_at, f"The outcome of the send is {status['status']}.")
@@ -106,7 +106,7 @@ def _fields(task: Task, status: str, updated_at: int, message: str) -> dict[str,
         "statusMessage": message,
         "createdAt": _time(task.created_at),
         "lastUpdatedAt": _time(updated_at),
-        "ttlMs": None,  # Outcomes are kept without an end.
+        "ttlMs": None,  # Outcomes are kept for ever.
         "pollIntervalMs": POLL_MS,
     }
 

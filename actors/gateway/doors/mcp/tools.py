@@ -33,13 +33,13 @@ _INSTRUCTIONS = (
     "call before it is made. The tools by the price of a call:"
 )
 _CAPABILITIES = {"tools": {"listChanged": False}}
-# The last two are of a call that was refused, with `isError`.
+# The last two occur in a refused call, with `isError`.
 _IN_PLACE_OF_A_RESULT = (
     {"title": "too large: the text has it", "properties": {TEXT_ONLY: {"const": True}}, "required": [TEXT_ONLY]},
     {"title": "refused", "required": ["error"]},
     {"title": "terms of payment, x402", "required": ["x402Version", "accepts"]},
 )
-LIST_TTL_MS = 300_000  # Tools and prices change with a deployment.
+LIST_TTL_MS = 300_000  # Tools and prices change only with a deployment.
 
 
 def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:
@@ -51,7 +51,7 @@ def instructions(plans: Mapping[str, Plan], pricing: PricingConfig) -> str:
 
 
 def initialize_result(requested: Any, instructions: str) -> bytes:
-    """The result of `initialize`: the requested version where it is served, else the newest that is."""
+    """Make the result of `initialize`: the requested version if it is served, else the newest one."""
     version = requested if type(requested) is str and requested in OLDER else LATEST_OLDER.version
     return orjson.dumps(
         {
@@ -64,7 +64,7 @@ def initialize_result(requested: Any, instructions: str) -> bytes:
 
 
 def discover_result(instructions: str, has_tasks: bool) -> bytes:
-    """The result of `server/discover`: the newer revisions alone, as older ones are agreed on by `initialize`."""
+    """Make the result of `server/discover`: only newer revisions, because `initialize` negotiates older ones."""
     extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if has_tasks else {}
     return orjson.dumps(
         {
@@ -88,7 +88,7 @@ def list_result(plans: Mapping[str, Plan], pricing: PricingConfig) -> bytes:
 
 
 def example_of(document: MethodDocument) -> str:
-    """Return JSON of the arguments of a call that is taken, once what stands between < and > is filled in."""
+    """Return JSON of arguments that the call accepts, once the parts between < and > are filled in."""
     if document.example is None:
         return f'{{"params": {document.sketch}}}'
     return json.dumps({"params": list(document.example)} if document.example else {})
@@ -100,7 +100,7 @@ def examples(plans: Iterable[str]) -> dict[str, str]:
 
 
 def _description(what: str, when: str, price: str, example: str) -> str:
-    """A line each: what the tool does, when to use it, its price, and arguments that it takes."""
+    """Describe the tool, one line each: what it does, when to use it, its price, and example arguments."""
     return f"{what}\n{when}\n{price}\nExample of arguments: {example}"
 
 

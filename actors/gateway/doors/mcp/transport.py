@@ -25,7 +25,7 @@ _ACCEPTED = (b"application/json", b"application/*", b"*/*")
 def unfit(sent: Mapping[bytes, bytes], origins: Collection[str], request_id: str) -> Response | None:
     """The answer to a request that this endpoint cannot take. sent: the headers of READ. origins: in lower case."""
     origin = sent.get(b"origin")
-    # A page elsewhere could reach a service on its reader's own machine by a name that changes its address.
+    # Protects against DNS rebinding: a foreign page could reach a service on its reader's own machine.
     if origin is not None and origin.decode("latin-1").lower() not in origins:
         return replies.plain(_FOREIGN_ORIGIN, request_id)
     if sent.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":

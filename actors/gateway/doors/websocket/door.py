@@ -45,15 +45,15 @@ from actors.start_line import StartLine
 logger = logging.getLogger(__name__)
 
 PATHS = (b"/ws", b"/", b"/rpc")
-BALANCE_MIN = 10  # Interface: connections are closed below 10 credits.
-BACKLOG_BYTES_MAX = 256 << 20  # Of a process; five of the largest blocks of a node.
+BALANCE_MIN = 10  # The interface closes connections below 10 credits.
+BACKLOG_BYTES_MAX = 256 << 20  # Bytes of one process; five of the largest blocks of a node.
 # Of a process, and of an account in it: 256 and 32 unfinished messages of the largest size.
 UNFINISHED_BYTES_MAX, UNFINISHED_ACCOUNT_BYTES_MAX = 64 << 20, 8 << 20
-HANDSHAKE_COST = 25  # Units of a refused call: what a refused handshake takes of the loop, about half a millisecond.
+HANDSHAKE_COST = 25  # In units of a refused call: a refused handshake takes about half a millisecond of the event loop.
 _SUBPROTOCOL, _KEY_PREFIX = b"solana-rpc", b"auth."
 _OFFER, _VERSION, _KEY = b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-key"
-_PER_ROUND = 2  # Handshakes that begin in one round of the loop: to ask the account's owner takes 0.5 to 1 ms.
-_NOBODY = b""  # The owner of refused sockets, whose messages are not read.
+_PER_ROUND = 2  # Handshakes begun in one round of the event loop: asking the account's owner takes 0.5 to 1 ms.
+_NOBODY = b""  # Owner of refused sockets, whose messages are not read.
 _BAD_HANDSHAKE = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Key of 16 bytes in base64")
 _BAD_VERSION = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Version, which is 13")
 _TWO_KEYS = Refusal(Err.AUTH_FAILED, "two keys were offered as subprotocols")
@@ -73,11 +73,11 @@ class StreamService(Protocol):
     """The subscriptions of this process."""
 
     def room_for(self, pubkey: bytes, address: str) -> bool:
-        """Whether this account may open one more socket here, from this client address."""
+        """Return whether this account may open one more socket here, from this client address."""
         ...
 
     def open(self, socket: WebSocket, payer: ProvenProof, proof: Proof, address: str) -> OpenStreams:
-        """The subscriptions of a socket that has opened. proof: for the checks while it is open, and for charges."""
+        """Open a socket's subscriptions. proof: for charges, and for checks while the socket is open."""
         ...
 
 
@@ -106,7 +106,7 @@ class WebSocketDoor:
         self._unfinished = UnfinishedMessages(max(UNFINISHED_BYTES_MAX, 2 * most), most)
 
     async def answer(self, request: Request) -> Upgrade | Response:
-        """Accept a handshake or refuse it. Where the answer is a Response, the connection is closed."""
+        """Accept a handshake or refuse it. After a Response the connection is closed."""
         address = self._addresses.name_of(request.client)
         verdict = await self._judge(request, address)
         if isinstance(verdict, Refusal):
@@ -161,7 +161,7 @@ class WebSocketDoor:
         return response
 
     async def _judge(self, request: Request, address: str) -> tuple[ProvenProof, Proof] | Refusal:
-        """The payer of the socket and the proof of its calls, or why there is no socket. Counts what is refused."""
+        """Return the socket's payer and the proof of its calls, or a refusal, which is counted."""
         sent = dict(request.headers)
         names = [name for name, _ in request.headers]
         if not _is_key(sent.get(_KEY, b"")) or names.count(_KEY) > 1:
@@ -180,7 +180,7 @@ class WebSocketDoor:
         if keys and b"x-api-key" not in sent:  # The header is checked first, as before the parameter of the URL.
             request.headers = [*request.headers, (b"x-api-key", keys[0])]
         caller = self._authenticator.authenticate(request)
-        if isinstance(caller, Refusal):  # A caller that is told to wait is counted already.
+        if isinstance(caller, Refusal):  # A caller that must wait is counted already.
             return caller if caller.err is Err.RATE_LIMITED else self._counted(caller, request)
         standing = await self._standing(caller.proof)
         if isinstance(standing, Refusal):
@@ -230,19 +230,19 @@ def _proof_of_socket(proof: Proof, payer: ProvenProof) -> Proof:
 
 
 def _is_token(request: Request) -> bool:
-    """Whether the credential that decides is a session token: by the priority of the interface, it is the last."""
+    """Return whether the deciding credential is a session token, the last in the interface's priority."""
     names = {name for name, _ in request.headers}
     has_other = b"x-api-key" in names or b"x-pubkey" in names or bool(url_keys(request.query))
     return b"authorization" in names and not has_other
 
 
 def _offered(headers: HeaderList) -> list[bytes]:
-    """The subprotocols that the client offers; the header may come more than once."""
+    """Return the subprotocols that the client offers; the header may occur more than once."""
     return [offer.strip() for name, value in headers if name == _OFFER for offer in value.split(b",")]
 
 
 def _wants_monotonic(headers: HeaderList) -> bool | Refusal:
-    """Whether all reads of the socket are to be monotonic."""
+    """Return whether all reads of the socket must be monotonic."""
     words = [value for name, value in headers if name == CONSISTENCY]
     if not words:
         return False

@@ -17,7 +17,7 @@ class HandshakeLimits:
         self._second = 0
 
     def admits_address(self, name: str, now: int) -> bool:
-        """Count a handshake of a client address. name: as AddressLimits names it; UNKNOWN has no limit."""
+        """Count a handshake of a client address. name: from AddressLimits; UNKNOWN has no limit."""
         return all(self._add(one, self._per_address * share, now) for one, share in allowances(name))
 
     def admits_account(self, pubkey: bytes, now: int) -> bool:

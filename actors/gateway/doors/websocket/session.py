@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 CALLS_MAX = 64
 WAITS_MAX = 20  # Each costs a quarter of a refused call.
 BREACH_COST = 50  # Units of a refused call, about 1 ms: of a handshake, of the frames up to the limit, and of the end.
-_ID_BYTES_MAX = 1_024  # Of a message that is refused unread: a longer one is not parsed for its id.
+_ID_BYTES_MAX = 1_024  # For a message refused unread: a longer one is not parsed for its id.
 _WITHDRAWN = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger has withdrawn the charge; nothing is charged for this call"
 )
@@ -70,7 +70,7 @@ class OpenStreams(Protocol):
     """The subscriptions of one socket."""
 
     def serves(self, method: str) -> bool:
-        """Whether this method subscribes or unsubscribes."""
+        """Return whether this method subscribes or unsubscribes."""
         ...
 
     async def call(self, method: str, arguments: list[Any] | dict[str, Any]) -> StreamReply | Refusal: ...
@@ -99,11 +99,11 @@ class SocketSession:
         self._deposit, self._next_id, self._open_streams = deposit, next_id, open_streams
         self._monotonic = monotonic
         self._work: set[asyncio.Task[None]] = set()
-        self._calls: set[asyncio.Task[Any]] = set()  # Of it, what is cancelled when the socket ends.
+        self._calls: set[asyncio.Task[Any]] = set()  # Those of its tasks that are cancelled when the socket ends.
         self._drained = asyncio.Event()
         self._drained.set()
-        self._figures: Figures | None = None  # Of the account, once its owner has told them.
-        self._waits_until, self._waits = 0, 0  # The end of a wait, and the messages that came before it.
+        self._figures: Figures | None = None  # Figures of the account, once its owner has told them.
+        self._waits_until, self._waits = 0, 0  # When the wait ends, and how many messages came before.
 
     # --- told by the connection
 
@@ -152,7 +152,7 @@ class SocketSession:
     # --- refusals
 
     def _refuse_unread(self, text: bytes, wait: RefusedCaller) -> None:
-        """Tell a client to wait, at a small cost; end a socket that does not."""
+        """Tell a client to wait, at a small cost; close a socket that does not wait."""
         assert wait.figures is not None
         if self._waits_until != wait.figures.rate_reset:
             self._waits_until, self._waits = wait.figures.rate_reset, 0
@@ -173,7 +173,7 @@ class SocketSession:
         self._count(call, cost)
 
     def _count(self, call: BadCall, cost: int = 0) -> None:
-        """Count a refusal that was told, or that nobody hears."""
+        """Count a refusal, whether or not the client receives it."""
         if self._figures is None:
             self._begin(self._count_first(call, cost))
         else:
@@ -182,7 +182,7 @@ class SocketSession:
             self._pipeline.counted(self._proof, self._client, done, work)
 
     async def _count_first(self, call: BadCall, cost: int) -> None:
-        """The owner tells the figures of the account, which the limit depends on."""
+        """Count a refusal after asking the owner for the account's figures, on which the limit depends."""
         done = await self._pipeline.refuse(self._proof, call, self._client, cost)
         self._figures = done.figures or self._figures
         if done.refusal is not None:
@@ -257,7 +257,7 @@ class SocketSession:
         self._look_at_credential(done.refusal)
 
     async def _mixed_batch(self, calls: list[Call | BadCall]) -> None:
-        """Answer a batch with subscriptions in it as one array; their notifications follow behind it."""
+        """Answer a batch with subscriptions as one array; their notifications follow it."""
         work_for(self._next_id())
         others = [call for call in calls if not self._is_stream(call)]
         running: asyncio.Task[Replies] | None = None
@@ -288,7 +288,7 @@ class SocketSession:
     # --- answers
 
     async def _reply(self, items: Sequence[Reply], is_batch: bool, sent: Sequence[Callable[[], None]] = ()) -> None:
-        """Send what was paid for, once its charges stand; then say that it has left. sent: to be called then."""
+        """Send a paid answer once its charges stand, then report that it has left. sent: called then."""
         request_id = current()
         charges = [item.charge for item in items if item.charge is not None]
         try:
@@ -322,7 +322,7 @@ class SocketSession:
             self._look_at_reading()
 
     async def _until_taken(self) -> None:
-        """A client that takes nothing of an answer holds room that others wait for. One that is slow may go on."""
+        """Close a socket whose client reads nothing of an answer, because it holds room; a slow reader may continue."""
         while self._socket.is_open and not self._drained.is_set():
             taken = self._socket.taken_bytes
             try:
@@ -338,7 +338,7 @@ class SocketSession:
 
 
 class _SocketClient:
-    """The client of every call of a socket. Its address counts for the handshake alone, so it has none here."""
+    """The client of every call of a socket. Its address counts only at the handshake, so it has none here."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -347,7 +347,7 @@ class _SocketClient:
 
     @property
     def disconnected(self) -> bool:
-        """Whether the client ended the socket, or broke a rule. False: this server gave it up with its calls."""
+        """Return whether the client ended the socket, or broke a rule. False: this server gave it up with its calls."""
         return not self._socket.is_given_up
 
 
@@ -363,7 +363,7 @@ def _stream_reply(raw_id: bytes, reply: StreamReply | Refusal) -> Reply:
 
 
 def _is_ping(text: bytes) -> bool:
-    """Whether a message that is no call is a ping: `{"jsonrpc":"2.0","method":"ping"}`, with or without params."""
+    """Return whether a message is a ping: `{"jsonrpc":"2.0","method":"ping"}`, with or without params."""
     if len(text) > 256:
         return False
     try:
