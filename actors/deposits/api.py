@@ -54,7 +54,7 @@ WatcherCommand = ListTransfers | CountTransfers | ExplainTransaction | AssignTra
 
 
 class StandsBy(msgspec.Struct, frozen=True):
-    """The answer of a watcher while the other one watches: it has done nothing."""
+    """Reply of a standby watcher, which has done nothing."""
 
 
 async def ask_watcher(watchers: Sequence[Any], method: str, *arguments: Any, wait_seconds: float) -> Any:
@@ -90,7 +90,7 @@ class DepositsClient:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """The latest health of the one that watches; empty while none is known to."""
+        """Return the latest health of the active watcher; empty while none is known."""
         return max((client.state for _, client in self._watchers), key=_epoch)
 
     async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
@@ -110,5 +110,5 @@ class DepositsClient:
 
 
 def _epoch(state: Mapping[str, Any]) -> int:
-    """Of a watcher's health. 0: it stands by. -1: it does not answer."""
+    """Return the epoch in a watcher's health. 0: it stands by. -1: it does not answer."""
     return int(state.get("epoch", 0)) if state else -1

@@ -64,11 +64,11 @@ _REST = (
 
 @dataclass(slots=True)
 class DepositsReport(AuditReport):
-    transfers: int = 0  # Into the deposit account, final.
+    transfers: int = 0  # Final transfers into the deposit account.
     received: int = 0  # Base units of those transfers.
     credited: int = 0  # Base units of credited transfers, assigned ones included.
     credits: int = 0  # Credits for those, without bonuses.
-    waiting: int = 0  # Base units that are listed for the operator.
+    waiting: int = 0  # Base units listed for the operator.
     unexplained: int = 0  # Base units that came without a transfer; the operator may have assigned some.
     older: int = 0  # Credited transfers that the node no longer has, and that a checkpoint covers.
     young: int = 0  # Payments with a call, newer than the watcher's last reading.

@@ -14,7 +14,7 @@ from actors.documents.offer import Offer
 from actors.pages import JSON, Page, PageAnswer, PageRequest
 
 _CACHED = "public, max-age=300"
-# The reference page needs nothing but its own style: no script runs on it, and nothing is loaded.
+# The reference page uses only its own style: it runs no script and loads nothing.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
@@ -24,7 +24,7 @@ ENDPOINTS = ("GET /openapi.json", "GET /openrpc.json", "GET /llms.txt", "GET /do
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One page as it is sent. etag: of exactly these bytes."""
+    """One page as sent. etag: of exactly these bytes."""
 
     path: str
     body: bytes
@@ -52,12 +52,12 @@ def pages(offer: Offer) -> list[Page]:
 
 
 def openrpc_bytes(offer: Offer) -> bytes:
-    """The document as `rpc.discover` gives it too."""
+    """Return the document, as `rpc.discover` also gives it."""
     return orjson.dumps(openrpc.document(offer))
 
 
 def is_known(if_none_match: str, etag: str) -> bool:
-    """Whether the client has this version: RFC 9110, 13.1.2, where W/ makes no difference."""
+    """Return whether the client has this version: RFC 9110, 13.1.2, where W/ makes no difference."""
     if if_none_match.strip() == "*":
         return True
     return any(tag.strip().removeprefix("W/") == etag for tag in if_none_match.split(","))

@@ -1,6 +1,6 @@
 """A JSON schema in words: tables of fields for readers, without patterns.
 
-Implements: README.md. Pure. Shows what a schema of schemas.py says, and adds nothing to it.
+Implements: README.md. Pure. Shows only what a schema of schemas.py says.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ import orjson
 from actors.documents.receipt_schemas import SCHEMAS
 
 _BOUND_MAX = 10**9
-_DEPTH_MAX = 3  # Deeper fields stand as "object": a table is for reading, the OpenAPI document has the rest.
+_DEPTH_MAX = 3  # Deeper fields are shown as "object": the table is for readers, and the OpenAPI document has the rest.
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class FormTable:
 
 
 def tables(schema: Mapping[str, Any]) -> list[FormTable]:
-    """A table for each form that the value may have; of a value without fields, a caption alone."""
+    """Make a table for each form of the value; for a value without fields, only a caption."""
     name, whole = _resolved(schema)
     alternatives = [each for each in whole.get("anyOf", ()) if each.get("type") != "null"]
     if alternatives:
@@ -36,7 +36,7 @@ def tables(schema: Mapping[str, Any]) -> list[FormTable]:
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
-    """One value in words: its type, its choices, its bounds."""
+    """Describe one value: its type, choices and bounds."""
     _, whole = _resolved(schema)
     if "anyOf" in whole:
         words = dict.fromkeys(in_words(each) for each in whole["anyOf"] if each.get("type") != "null")
@@ -69,7 +69,7 @@ def _fields(schema: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tupl
 
 
 def _inside(field: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """The object whose fields stand below this one, and what is put behind the name of a list."""
+    """Return the object whose fields are shown below this one, and the suffix for the name of a list."""
     _, whole = _resolved(field)
     forms = [each for each in whole.get("anyOf", [whole]) if each.get("type") != "null"]
     if len(forms) != 1:
@@ -94,7 +94,7 @@ def _bounds(schema: Mapping[str, Any], end: str) -> str:
 
 
 def _resolved(schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The schema that a reference names, with that name; another schema as it is."""
+    """Resolve a reference to its schema and name; return another schema unchanged."""
     if "$ref" not in schema:
         return "", schema
     name = str(schema["$ref"]).rpartition("/")[2]

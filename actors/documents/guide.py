@@ -34,7 +34,7 @@ const socket = new WebSocket("%s", ["solana-rpc", "auth." + apiKey]);
 socket.onopen = () => socket.send('{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}');
 socket.onmessage = (message) => console.log(message.data);
 socket.onclose = (end) => console.log(end.code, end.reason);"""
-# Interface, "HTTP statuses and bodies", and those of RFC 6455 that a client meets.
+# Codes of the interface ("HTTP statuses and bodies"), and those of RFC 6455 that a client meets.
 CLOSE_CODES = (
     ("1000", "the client ended it"),
     ("1006", "the network lost it: connect again, subscribe again"),
@@ -61,7 +61,7 @@ class Chapter:
 
 
 def chapters(offer: Offer) -> list[Chapter]:
-    """A chapter of what is not offered here is left out."""
+    """Return the chapters; leaves out those that are not offered here."""
     found = [_account(offer), _consistency()]
     if offer.streams.subscriptions:
         found.append(_websocket(offer))
@@ -99,7 +99,7 @@ def _account(offer: Offer) -> Chapter:
 
 
 def _consistency() -> Chapter:
-    """How far each method keeps what a monotonic read promises."""
+    """Describe for each method what a monotonic read promises."""
     any_word, monotonic = CONSISTENCIES
     rows = [(kind.value, ", ".join(f"`{name}`" for name in names)) for kind, names in context_slots.table() if names]
     return Chapter(

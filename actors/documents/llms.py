@@ -1,4 +1,4 @@
-"""The text for language models, in the form of llmstxt.org: a title, a summary, and links with a line each.
+"""The text for language models, in the form of llmstxt.org: a title, a summary, and links with one line each.
 
 Implements: README.md. Pure.
 """

@@ -19,7 +19,7 @@ from actors.methods.prices import STREAMS
 from actors.release import RELEASE
 
 _SEGMENT: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
-# A header has no spaces around it, and may have them inside.
+# A header has no spaces around it, but may have them inside.
 _PRINTABLE: Schema = {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"}
 _WALLET: dict[str, list[str]] = {"publicKey": [], "signature": [], "timestamp": [], "nonce": []}
 _ANY: list[dict[str, list[str]]] = [{"apiKey": []}, _WALLET, {"sessionToken": []}, {"apiKeyInUrl": []}]
@@ -161,7 +161,7 @@ def _operation(row: Operation) -> dict[str, Any]:
 
 
 def statuses(row: Operation) -> set[int]:
-    """Every status that this path answers with."""
+    """Return every status with which this path answers."""
     found = {*row.successes, *row.refusals, 400, 500}
     if row.access is not Access.PUBLIC:
         found |= {401, 402, 429}

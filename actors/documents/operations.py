@@ -1,7 +1,7 @@
 """Parameters and answers of each HTTP path: the table from which the OpenAPI document and the reference page are made.
 
 Implements: interface, "Endpoints". Pure data. The paths that are served are told by the gateway's routes
-and by the pages of contexts; a path that is served and stands in no row is a mistake that a test finds.
+and by the pages of contexts; a test fails for a served path without a row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -164,7 +164,7 @@ def _account(endpoint: str, summary: str, answer: str, **more: object) -> Operat
 def _session(
     name: str, summary: str, answer: str, refusals: tuple[int, ...], request: Schema | None = None
 ) -> Operation:
-    """request: None where the token says it all, and a body is not needed."""
+    """request: None if the token suffices, and no body is needed."""
     return Operation(
         f"POST /auth/{name}",
         "sessions",
@@ -374,7 +374,7 @@ OPERATIONS: MappingProxyType[str, Operation] = MappingProxyType(
 
 
 def operations_of(served: Iterable[str]) -> list[Operation]:
-    """The rows of the paths that are served, in their order; one without a row is listed without a description."""
+    """Return the rows of the served paths, in order; a path without a row is listed without a description."""
     return [
         OPERATIONS.get(endpoint) or Operation(endpoint, "other", "", {}, Access.OPTIONAL, content_type="*/*")
         for endpoint in served

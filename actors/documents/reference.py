@@ -138,7 +138,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:
-    """A parameter of a method in words, with the names of its fields."""
+    """Describe a parameter of a method, with the names of its fields."""
     fields = schema.get("properties")
     return forms.in_words(schema) + (f" with {', '.join(fields)}" if fields else "")
 
@@ -194,7 +194,7 @@ def _errors() -> str:
 
 
 def _text(text: str) -> str:
-    """A text with code between backticks."""
+    """Format a text with code between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

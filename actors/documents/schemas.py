@@ -61,12 +61,12 @@ def list_of(schema: Schema, **bounds: int) -> Schema:
 
 
 def record(optional: dict[str, Schema] | None = None, /, **fields: Schema) -> Schema:
-    """An object that has all of these fields, and may have the optional ones and others."""
+    """Make an object that has all of these fields, and may have the optional ones and others."""
     return {"type": "object", "properties": {**fields, **(optional or {})}, "required": list(fields)}
 
 
 def body(optional: dict[str, Schema] | None = None, /, **fields: Schema) -> Schema:
-    """The body of a request that may have no other fields."""
+    """Make the body of a request that may have no other fields."""
     return {**record(optional, **fields), "additionalProperties": False}
 
 
@@ -196,7 +196,7 @@ _ACCOUNT: dict[str, Schema] = {
         {"next_cursor": {"type": ["string", "null"]}},
         entries=list_of(
             record(
-                {  # Where details were asked for.
+                {  # Present if details were asked for.
                     "number": COUNT,
                     **{key: {"type": ["string", "null"]} for key in _DETAILS},
                     "key": or_null(COUNT),
@@ -241,7 +241,7 @@ _ACCOUNT: dict[str, Schema] = {
         already_processed=BOOLEAN,
     ),
     "Challenge": record(
-        {"sign_in": {"type": "object"}, "message": STRING},  # Of the format "sign-in", for wallets in pages.
+        {"sign_in": {"type": "object"}, "message": STRING},  # With format "sign-in", for wallets in pages.
         challenge={"type": "string", "pattern": "^[0-9a-f]{64}$"},
         expires_in=COUNT,
     ),
@@ -394,7 +394,7 @@ _EVENTS: dict[str, Schema] = {
     "RecentSignals": record(ok=OK, events=list_of(ref("SignalEvent")), next_cursor=STRING),
 }
 
-# All but those of receipts, which receipt_schemas.py has.
+# All schemas but those of receipts, which receipt_schemas.py has.
 OTHERS: MappingProxyType[str, Schema] = MappingProxyType(
     {**_ERRORS, **_RPC, **_ACCOUNT, **_STATUS, **_LISTS, **_EVENTS}
 )

@@ -1,7 +1,7 @@
-"""The second half of a connection: the answers of its requests, and clients that take nothing or ask nothing.
+"""The answering half of a connection: writes the answers, and closes connections of clients that read or send nothing.
 
-Implements: threats 8, 13 and 36 on the hot paths. A shell around uvicorn's HttpToolsProtocol, whose inside it
-rests on. Not here: how requests are read (server.py).
+Implements: threats 8, 13 and 36 on the hot paths. A shell around uvicorn's HttpToolsProtocol, whose inside it rests on.
+Not here: how requests are read (server.py).
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from actors.http_server.responses import CLOSE, HeaderList, HttpResponse, MadeBo
 
 logger = logging.getLogger(__name__)
 
-# A client that takes nothing for so long loses its connection: what is meant for it holds room that others wait for.
+# A client that reads nothing for this long loses its connection, because its answer holds memory that others need.
 _TAKES_NOTHING_SECONDS_MAX = 30.0
-_LOOK_SECONDS = 5.0  # Between two looks at a client that does not take all that is written.
+_LOOK_SECONDS = 5.0  # Interval of checking a client that does not read everything written.
 _LOOKS_MAX = round(_TAKES_NOTHING_SECONDS_MAX / _LOOK_SECONDS)
-# More than this waits in memory before the connection counts as unread; asyncio's own bound is four times as high.
+# With more in memory the connection counts as unread; asyncio's own bound is four times as high.
 _WRITTEN_BYTES_MAX = 16_384
-# Of an answer that its client does not take, the kernel holds no more than this beside what is on the way. Without a
+# Most that the kernel holds of an answer that its client does not read, in addition to bytes on the way. Without a
 # bound it takes up to 4 MB for each connection. A front on the same machine reads as fast with it.
 _KERNEL_BYTES_MAX = 131_072
 _BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -53,18 +53,18 @@ class AnsweringHttp(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._doorway = doorway
-        self._sealed = False  # No further byte reaches the parser.
+        self._sealed = False  # True: no further byte reaches the parser.
         self._reading: Any = None  # The request whose body is being read: a HttpRequest, or uvicorn's cycle.
-        self._answering: HttpRequest | None = None  # A request that came after it may be `cycle` by now.
+        self._answering: HttpRequest | None = None  # The request being answered; `cycle` may already be a later one.
         self._last_words: bytes | None = None  # A refusal that waits until earlier requests are answered.
         self._idle_since: float | None = None
-        self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that come in more than one piece.
-        self._taking: asyncio.TimerHandle | None = None  # While more is written than the client has taken.
-        self._looks = 0  # In a row that saw the client take nothing.
-        self._rest = 0  # Bytes of an answer in parts; all of them are in memory until it has ended.
-        self._unread = 0  # Bytes that are counted for _unread_owner.
+        self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that arrive in several pieces.
+        self._taking: asyncio.TimerHandle | None = None  # Runs while more is written than the client has read.
+        self._looks = 0  # Checks in a row during which the client read nothing.
+        self._rest = 0  # Bytes of an answer in parts; all stay in memory until it has ended.
+        self._unread = 0  # Bytes counted for _unread_owner.
         self._unread_owner: bytes | str = ""
-        self._payer: bytes | None = None  # The account that paid for the answer that is being written.
+        self._payer: bytes | None = None  # The account that paid for the answer being written.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -72,7 +72,7 @@ class AnsweringHttp(HttpToolsProtocol):
         _bound_kernel(transport, _KERNEL_BYTES_MAX)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """uvicorn tells the last request only; the one that is being answered may have others behind it."""
+        """Notify the requests. uvicorn notifies only the last one; the one being answered may have others behind it."""
         for timer in (self._taking, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
@@ -87,13 +87,13 @@ class AnsweringHttp(HttpToolsProtocol):
             answering.set()
 
     def _lost(self, work: Coroutine[Any, Any, HttpResponse] | None, task: Any) -> None:
-        """A task that is cancelled before it begins ends nothing by itself."""
+        """Close the work of a task that was cancelled before it began, which ends nothing by itself."""
         self.tasks.discard(task)
         if work is not None:
             work.close()
 
     def _carry_out(self, request: HttpRequest, answer: Answer) -> None:
-        """Write an answer of a door, now or when it is there."""
+        """Write a door's answer, now or when it is ready."""
         if isinstance(answer, bytes):
             self._answer(request, answer)
         elif isinstance(answer, asyncio.Future):
@@ -102,11 +102,11 @@ class AnsweringHttp(HttpToolsProtocol):
         else:
             request.work = answer
             request.waiting = task = self.loop.create_task(self._serve(request, answer))
-            self.tasks.add(task)  # Until _serve takes it out.
+            self.tasks.add(task)  # _serve removes it.
 
     def _ready(self, request: HttpRequest, answer: "asyncio.Future[bytes]") -> None:
-        """The loop calls this after all that became ready in the same turn: a client with several connections is woken
-        once, and not by each."""
+        """Finish the request. The loop calls this after all that became ready in the same turn, so that a client with
+        several connections is woken once."""
         if request.response_complete or self.transport.is_closing():
             return
         try:
@@ -116,7 +116,7 @@ class AnsweringHttp(HttpToolsProtocol):
             self._break_off()
 
     def _finish_now(self) -> None:
-        """What comes next must not wait: have the answer under way made at once, where the door can."""
+        """Have the running answer made at once, if the door can, because the next request must not wait."""
         request = self._answering
         if request is not None and request.hurry is not None:
             request.hurry()
@@ -133,7 +133,7 @@ class AnsweringHttp(HttpToolsProtocol):
         try:
             response = await answer
             made = response.made
-            request.waiting = None  # From here on a client who leaves changes nothing: its answer is on its way.
+            request.waiting = None  # Completes the answer even after a disconnect.
             if self.flow.write_paused and not request.disconnected:
                 await self.flow.drain()
             if response.charges and not late.may_leave(response.charges):
@@ -148,8 +148,8 @@ class AnsweringHttp(HttpToolsProtocol):
             if response.charges:
                 late.delivered(response.charges)
         except asyncio.CancelledError:
-            # The client left, and the door has seen to what that means; or the server has run out of patience, and
-            # nobody must wait for an answer that never comes.
+            # The client left, and the door has handled that; or the server gives up, and nobody may wait for an answer
+            # that never comes.
             if not request.disconnected:
                 self.transport.close()
                 raise
@@ -168,12 +168,12 @@ class AnsweringHttp(HttpToolsProtocol):
     # --- WebSocket handshakes
 
     def _begin_upgrade(self, request: HttpRequest, behind: bytes) -> None:
-        """Let the door decide. behind: bytes that came after the handshake, of which the door must see none before."""
+        """Let the door decide. behind: bytes after the handshake, which the door must not see before it has decided."""
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
         self.flow.pause_reading()
-        self.cycle = cast(Any, request)  # So that the connection's loss is told to it.
+        self.cycle = cast(Any, request)  # So that it is notified when the connection is lost.
         self._answering = request
         request.waiting = task = self.loop.create_task(self._upgrade(request, behind))
         self.tasks.add(task)
@@ -196,18 +196,18 @@ class AnsweringHttp(HttpToolsProtocol):
             self.tasks.discard(task)
 
     def _switch(self, upgrade: Upgrade, behind: bytes) -> None:
-        """Go on as a WebSocket: from here on this object has nothing to do with the connection."""
+        """Continue as a WebSocket: from here on this object no longer handles the connection."""
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
         self.connections.discard(self)
         protocol = upgrade.protocol(self.connections)
         self.transport.write(_SWITCHING + b"\r\n".join((*map(b": ".join, upgrade.headers), b"\r\n")))
-        self.transport.set_write_buffer_limits()  # A WebSocket has bounds of its own.
+        self.transport.set_write_buffer_limits()  # A WebSocket has its own bounds.
         _bound_kernel(self.transport, 0)
         self.transport.set_protocol(protocol)
         # It and this object hold each other; uvicorn does the same when a connection is lost.
         self.parser = None  # type: ignore[assignment]
-        self.flow.resume_reading()  # Before the protocol gets anything, as it may stop the reading itself.
+        self.flow.resume_reading()  # Before the protocol gets data, because it may stop the reading itself.
         protocol.connection_made(self.transport)
         if behind:
             protocol.data_received(behind)
@@ -219,7 +219,7 @@ class AnsweringHttp(HttpToolsProtocol):
             self._end(request)
 
     async def _answer_in_parts(self, request: HttpRequest, response: HttpResponse) -> None:
-        """As fast as the client takes it; a client that takes nothing loses its connection."""
+        """Send as fast as the client reads; a client that reads nothing loses its connection."""
 
         made = response.made
 
@@ -230,7 +230,8 @@ class AnsweringHttp(HttpToolsProtocol):
                     made.close()
             elif made is not None:
                 self._rest = made.held_bytes
-                self.transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))  # An empty one ends the body.
+                # An empty piece would end the body.
+                self.transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))
                 await self.flow.drain()
             elif piece:
                 self.transport.write(piece)
@@ -238,7 +239,7 @@ class AnsweringHttp(HttpToolsProtocol):
 
         self.transport.write(self._head(request, response))
         if not await cast(Charges, request.door.late).send_parts(send, response):
-            self.transport.abort()  # What is written and not taken would keep the whole of it in memory.
+            self.transport.abort()  # Unread written bytes would keep the whole answer in memory.
         elif not request.disconnected:
             self._end(request)
 
@@ -284,7 +285,7 @@ class AnsweringHttp(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         self.timeout_keep_alive_task = None
         if self._idle_since is None:
-            return  # It is working; the next answer begins another wait.
+            return  # A request is running; the next answer starts another wait.
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left <= 0:
             super().timeout_keep_alive_handler()
@@ -292,11 +293,11 @@ class AnsweringHttp(HttpToolsProtocol):
             self._wait_for_more(left)
 
     def eof_received(self) -> None:
-        """The client has said all it has to say, and may well be listening; the connection ends with this turn."""
+        """Handle the end of the client's data. The client may still read; the connection ends with this turn."""
         self._finish_now()
 
     def shutdown(self) -> None:
-        """The server ends; what was received is answered first."""
+        """Stop: the server ends; received requests are answered first."""
         self._finish_now()
         super().shutdown()
 
@@ -326,7 +327,7 @@ class AnsweringHttp(HttpToolsProtocol):
     def _look_again(self, left: int) -> None:
         self._looks = 0 if self.transport.get_write_buffer_size() < left else self._looks + 1
         if self._looks >= _LOOKS_MAX or (self._looks and self._doorway.unread.is_over(self._unread_owner)):
-            self.transport.abort()  # Closing would wait until the client has read all of it.
+            self.transport.abort()  # A close would wait until the client has read everything.
             self._count_unread(0)
         else:
             self._watch()
@@ -339,7 +340,7 @@ class AnsweringHttp(HttpToolsProtocol):
             self._unread = size
 
     def _owner_of_answer(self) -> bytes | str:
-        """The account that pays for the answer under way, else the address of its client."""
+        """Return the account that pays for the running answer, else the client's address."""
         cycle: Any = self._answering or self.cycle
         if self._payer is not None:
             return self._payer
@@ -358,7 +359,7 @@ class AnsweringHttp(HttpToolsProtocol):
 
 
 def _bound_kernel(transport: asyncio.BaseTransport, size: int) -> None:
-    """Bound the bytes that the kernel takes and has not sent. 0: by the setting of the system."""
+    """Limit the unsent bytes in the kernel. 0: the system's default."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, size)
@@ -366,6 +367,6 @@ def _bound_kernel(transport: asyncio.BaseTransport, size: int) -> None:
 
 def whole_head(status: int, headers: HeaderList) -> bytes:
     head = STATUS_LINE[status] + b"\r\n".join((*map(b": ".join, headers), b"\r\n"))
-    # Values are made here, some of them from settings and from nodes' words: none may begin a line of its own.
+    # Some values come from settings and nodes: none may start a new header line.
     assert head.count(b"\n") == len(headers) + 2, "a header holds a line break"
     return head

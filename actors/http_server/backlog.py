@@ -1,6 +1,6 @@
-"""The bytes that clients of full WebSockets have not taken, and which of them is dropped when there are too many.
+"""Counts unread bytes of WebSocket clients, and drops the connection with most of them when there are too many.
 
-Implements: threat 35 (clients that take nothing). No I/O but through the connection that it drops.
+Implements: threat 35 (clients that take nothing). No I/O except dropping a connection.
 """
 
 from typing import Protocol
@@ -8,14 +8,14 @@ from typing import Protocol
 
 class Droppable(Protocol):
     def drop(self) -> None:
-        """End the connection, with all that waits for its client."""
+        """End the connection, and discard everything that waits for its client."""
         ...
 
 
 class Backlog:
-    """The bytes that clients of full connections have not taken, of all WebSockets of a process.
+    """Unread bytes of all full WebSockets of a process.
 
-    When full: the connection with the most bytes is dropped. Clients that take their answers have few or none.
+    When full: the connection with the most bytes is dropped. Clients that read their answers have few or none.
     """
 
     def __init__(self, bytes_max: int) -> None:

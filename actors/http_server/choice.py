@@ -33,9 +33,9 @@ _REFUSED = "this server takes one Host, no upgrades, no CONNECT and no bodies in
 
 
 def http_server(doorway: Doorway) -> Any:
-    """Return what uvicorn's `http` setting takes; None where uvicorn must be used as it is, with CautiousApp."""
+    """Return the value for uvicorn's `http` setting; None: use uvicorn unchanged, with CautiousApp."""
     try:
-        # Here, not above: it names parts of uvicorn that another version may not have.
+        # Imported here, because it names parts of uvicorn that another version may lack.
         from actors.http_server.server import HttpServer
 
         _try_out(HttpServer)
@@ -80,7 +80,7 @@ def _is_in_doubt(scope: Any) -> bool:
 
 
 class _Rehearsal:
-    """Plays everything around a connection: the loop, the transport, the door and the ASGI application."""
+    """Stands in for everything around a connection: the loop, the transport, the door and the ASGI application."""
 
     body_bytes_max, late = 100, None
     written = b""
@@ -97,7 +97,7 @@ class _Rehearsal:
         return self
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> "_Rehearsal":
-        """Run it to its end at once."""
+        """Run the coroutine to its end at once."""
         with suppress(StopIteration):
             work.send(None)
         return self

@@ -1,4 +1,4 @@
-"""What passes between the server of a connection and the door behind it: a request, its answer, what a door can do.
+"""Interfaces between the server of a connection and the door behind it: requests, answers, doors.
 
 Vocabulary of this folder and of the doors. Not here: how requests are read and answers written (server.py).
 """
@@ -31,16 +31,16 @@ class HttpRequest(msgspec.Struct, eq=False):
     door: "Door"
     target: bytes
     headers: HeaderList
-    by_name: dict[bytes, bytes]  # The same headers; of a name that occurs twice, one value.
+    by_name: dict[bytes, bytes]  # The same headers; of a repeated name, one value.
     client: tuple[str, int] | None
     keep_alive: bool
     body: bytes = b""
     size: int = 0
-    pieces: list[bytes] | None = None  # Of a body that comes in several.
+    pieces: list[bytes] | None = None  # Pieces of a body that arrives in several.
     disconnected: bool = False
     response_complete: bool = False
-    waiting: asyncio.Future[Any] | None = None  # While the answer is being worked on.
-    work: Coroutine[Any, Any, HttpResponse] | None = None  # That makes the answer.
+    waiting: asyncio.Future[Any] | None = None  # Set while the answer is being made.
+    work: Coroutine[Any, Any, HttpResponse] | None = None  # Makes the answer.
     hurry: Callable[[], None] | None = None
     notes: Any = None
 
@@ -50,7 +50,7 @@ class HttpRequest(msgspec.Struct, eq=False):
 
     @property
     def response_started(self) -> bool:
-        """Of a request that is still being read: its answer, if it has one, is complete."""
+        """Return whether the answer of a request that is still being read is complete."""
         return False
 
     @property
@@ -58,7 +58,7 @@ class HttpRequest(msgspec.Struct, eq=False):
         return self
 
     def set(self) -> None:
-        """Told by uvicorn when the connection is lost."""
+        """Called by uvicorn when the connection is lost."""
         waiting = self.waiting
         if self.disconnected and isinstance(waiting, asyncio.Task):
             waiting.cancel()
@@ -81,20 +81,20 @@ class AnswerWithdrawn(Exception):
 
 
 class Charges(Protocol):
-    """Asked about answers that were paid for, in the moment before they leave."""
+    """Asked about paid answers just before they leave."""
 
     def may_leave(self, charges: Sequence[Any]) -> bool:
-        """Whether an answer with these charges may leave at once."""
+        """Return whether an answer with these charges may leave at once."""
 
     async def confirmed(self, response: Any, notes: Any) -> HttpResponse:
-        """Where it may not: the response, or another one in its place. It must be written at once."""
+        """Return the response, or another one instead, if the answer may not leave at once. Write it immediately."""
 
     async def send_parts(self, send: Send, response: Any) -> bool:
         """Send the parts of a response, or its made body, as ASGI messages. False: its client took nothing. Raises
         AnswerWithdrawn."""
 
     def delivered(self, charges: Sequence[Any]) -> None:
-        """The answer that these paid for has left."""
+        """Record that the answer with these charges has left."""
 
 
 class Door(Protocol):
@@ -107,19 +107,19 @@ class Door(Protocol):
     def late(self) -> Charges | None: ...
 
     def takes(self, request: HttpRequest) -> bool:
-        """Whether it answers this request, of which only the head is there. Others go by way of ASGI."""
+        """Return whether the door answers this request, of which only the head is known. Others use ASGI."""
         ...
 
     def answer(self, request: HttpRequest) -> Answer:
-        """To a request that it takes and that came whole."""
+        """Answer a complete request that `takes` accepted."""
         ...
 
     def too_long(self, request: HttpRequest) -> HttpResponse:
-        """To a body of more than body_bytes_max; nothing more of it is kept."""
+        """Answer a body of more than body_bytes_max; nothing more of it is kept."""
         ...
 
     def refused(self, reason: str, status: int) -> HttpResponse:
-        """To a request of which not everything is read; its connection is closed."""
+        """Answer a request that is not read to its end; its connection is closed."""
         ...
 
 

@@ -9,22 +9,22 @@ import orjson
 HeaderList: TypeAlias = list[tuple[bytes, bytes]]
 
 CHUNKED = (b"transfer-encoding", b"chunked")
-CLOSE = (b"connection", b"close")  # After a request of which not everything was read.
+CLOSE = (b"connection", b"close")  # For a request that was not read completely.
 
 
 class MadeBody(Protocol):
-    """A body that is made while it is sent, in chunks, as its length is not known before.
+    """A body produced while it is sent, in chunks, because its length is not known before.
 
-    close() must be called when it has been sent or is not needed; a second call changes nothing.
+    Call close() when it was sent or is not needed; repeating it changes nothing.
     """
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of memory that it holds."""
+        """Return the bytes of memory that it holds."""
         ...
 
     def pieces(self) -> AsyncIterator[tuple[bytes, bool]]:
-        """Each piece, none of them empty, and whether it is the last one. Ends early after close()."""
+        """Yield each non-empty piece, and whether it is the last. Ends early after close()."""
         ...
 
     def close(self) -> None: ...
@@ -46,7 +46,7 @@ class HttpResponse(msgspec.Struct):
 
 
 def refusal(reason: str, status: int, source: str = "gateway") -> HttpResponse:
-    """Of a request that cannot be read to its end, where no door has words of its own."""
+    """Make the answer to a request that cannot be read to its end, if no door answers it."""
     told = {"code": "INVALID_REQUEST", "source": source, "constant": "INVALID_REQUEST", "message": reason}
     body = orjson.dumps({"error": told})
     length = (b"content-length", b"%d" % len(body))

@@ -37,9 +37,9 @@ from actors.http_server.responses import HeaderList, refusal
 
 logger = logging.getLogger(__name__)
 
-HEAD_BYTES_MAX = 16_384  # The front's buffer is as large, so it lets no longer head through.
+HEAD_BYTES_MAX = 16_384  # The front's buffer is as large, so it passes no longer head on.
 _VERSIONS = ("1.1", "1.0")
-_NOTHING, _HEAD, _BODY = 0, 1, 2  # The parts of a request: which one is being read.
+_NOTHING, _HEAD, _BODY = 0, 1, 2  # The part of a request that is being read.
 
 
 UPGRADE = "this path takes no upgrade of the connection"
@@ -73,10 +73,10 @@ class HttpServer(AnsweringHttp):
     ) -> None:
         super().__init__(doorway, config, server_state, app_state, _loop)
         self._stage = _NOTHING
-        self._data_bytes = 0  # Of what the parser is reading now.
-        self._unproductive_bytes = 0  # Of what it read since the last piece of a body, or since a head began.
-        self._keeps = False  # Whether the connection outlives the request that is being read by way of ASGI.
-        self._handshake: HttpRequest | None = None  # Of a WebSocket, which the door takes without ASGI.
+        self._data_bytes = 0  # Bytes of the piece that the parser is reading.
+        self._unproductive_bytes = 0  # Bytes that it read since the last piece of a body, or the start of a head.
+        self._keeps = False  # Whether the connection outlives the ASGI request being read.
+        self._handshake: HttpRequest | None = None  # A WebSocket handshake, which the door takes without ASGI.
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._arrival is not None:
@@ -113,9 +113,9 @@ class HttpServer(AnsweringHttp):
             self.refuse(MALFORMED)
         elif isinstance(cause, FramingFault):
             self.refuse(str(cause))
-        elif isinstance(cause, (httptools.HttpParserError, UnicodeDecodeError)):  # Of the request target.
+        elif isinstance(cause, (httptools.HttpParserError, UnicodeDecodeError)):  # A malformed request target.
             self.refuse(MALFORMED)
-        elif not self._sealed:  # A mistake of ours, and not the client's.
+        elif not self._sealed:  # A fault of this service, not of the client.
             logger.error("a request could not be read", exc_info=cause)
             self._sealed = True
             self.transport.close()
@@ -129,7 +129,7 @@ class HttpServer(AnsweringHttp):
         self.url = b""
         self.headers = []
         self._stage, self._reading = _HEAD, None
-        self._unproductive_bytes = 0  # The rest of this piece is counted in on_headers_complete.
+        self._unproductive_bytes = 0  # on_headers_complete counts the rest of this piece.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._stage != _HEAD:
@@ -148,7 +148,7 @@ class HttpServer(AnsweringHttp):
             or parser.should_upgrade()
             or self._data_bytes + self._unproductive_bytes > HEAD_BYTES_MAX
             or version != "1.1"
-        ):  # Else nothing is odd.
+        ):  # Otherwise nothing is unusual.
             fault = self._framing_fault(version, found)
             if fault is not None:
                 raise FramingFault(fault)
@@ -196,7 +196,7 @@ class HttpServer(AnsweringHttp):
     def _is_websocket(self, version: str, found: dict[bytes, bytes]) -> bool:
         paths = self._doorway.websocket_paths
         return (
-            self._should_upgrade()  # uvicorn's own look at the headers; it decides for itself later, by the same.
+            self._should_upgrade()  # uvicorn's own check of the headers, by which it decides later.
             and self.parser.get_method() == b"GET"
             and version == "1.1"
             and b"transfer-encoding" not in found
@@ -208,12 +208,13 @@ class HttpServer(AnsweringHttp):
 
     def _by_asgi(self) -> Any:
         url, headers, expects = self.url, self.headers, self.expect_100_continue
-        if url[:1] != b"/" and httptools.parse_url(url).path is None:  # As `http://host`; uvicorn wants a path.
+        # An absolute URL such as `http://host`; uvicorn wants a path.
+        if url[:1] != b"/" and httptools.parse_url(url).path is None:
             raise FramingFault(MALFORMED)
         before = self.cycle
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
-        self.headers.extend(headers)  # The list that is in the scope.
+        self.headers.extend(headers)  # The same list as in the scope.
         super().on_headers_complete()
         cycle = cast(Any, self.cycle)
         if cycle is before:
@@ -258,7 +259,7 @@ class HttpServer(AnsweringHttp):
         self._answering = request
         try:
             self._carry_out(request, request.door.answer(request))
-        except Exception:  # Else the parser would take it for a mistake of the client's.
+        except Exception:  # Otherwise the parser would report a fault of the client.
             logger.exception("a request could not be answered")
             self._break_off()
 
@@ -274,7 +275,7 @@ class HttpServer(AnsweringHttp):
         self.transport.close()
 
     def _answers_something(self) -> bool:
-        """Whether an answer is under way, or may be: another one must not be written into it."""
+        """Return whether an answer is running, or may be: another one must not be written into it."""
         cycle = cast(Any, self.cycle)
         if self._answering is not None or self.pipeline:
             return True
@@ -283,7 +284,7 @@ class HttpServer(AnsweringHttp):
     # --- refusals
 
     def refuse(self, reason: str) -> None:
-        """Answer the requests that came whole, then this one with 400, and close. A second call changes nothing."""
+        """Answer the complete requests, then this one with 400, and close. Repeating it changes nothing."""
         if self._sealed:
             return
         self._finish_now()
@@ -311,7 +312,7 @@ class HttpServer(AnsweringHttp):
             self._close_with(words)
 
     def _let_go(self, reading: Any) -> bool:
-        """Tell the application that this request will not come whole. False: its answer has begun."""
+        """Tell the application that this request will not be completed. False: its answer has begun."""
         if reading.response_started:
             self.transport.abort()
             return False
@@ -320,7 +321,7 @@ class HttpServer(AnsweringHttp):
         return True
 
     def _refusal(self, reason: str, status: int) -> bytes:
-        """The whole answer, which has no body where the request is HEAD."""
+        """Make the whole answer, which has no body for a HEAD."""
         door = self._doorway.door
         response = refusal(reason, status) if door is None else door.refused(reason, status)
         head = whole_head(status, response.headers)

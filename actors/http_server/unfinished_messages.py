@@ -22,9 +22,9 @@ class UnfinishedMessages:
         self._by_owner: defaultdict[bytes, int] = defaultdict(int)
 
     def resize(self, owner: bytes, before: int, now: int) -> bool:
-        """Count the unfinished message of one connection anew. False: it has no room, and nothing has changed.
+        """Change the count for one connection's unfinished message. False: there is no room, and nothing has changed.
 
-        before: bytes that this connection has here; now: bytes that it wants, 0 when its message is complete.
+        before: bytes counted for this connection; now: bytes wanted, 0 when its message is complete.
         """
         more = now - before
         of_owner = self._by_owner[owner] + more
@@ -41,5 +41,5 @@ class UnfinishedMessages:
 
     @property
     def owners(self) -> int:
-        """How many owners have bytes here."""
+        """Return how many owners have bytes here."""
         return len(self._by_owner)

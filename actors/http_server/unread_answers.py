@@ -20,12 +20,12 @@ class UnreadAnswers:
         self._by_owner: Counter[bytes | str] = Counter()
 
     def resize(self, owner: bytes | str, before: int, now: int) -> None:
-        """Count the unread bytes of one connection anew. before: those that are counted; now: 0 when it has none."""
+        """Change the unread bytes of one connection. before: counted so far; now: 0 when it has none."""
         self.bytes += now - before
         self._by_owner[owner] += now - before
         if not self._by_owner[owner]:
             del self._by_owner[owner]
 
     def is_over(self, owner: bytes | str) -> bool:
-        """Whether a connection of this owner whose client takes nothing has to go."""
+        """Return whether a connection of this owner must be closed if its client reads nothing."""
         return self.bytes > self._bytes_max or self._by_owner[owner] > self._owner_bytes_max

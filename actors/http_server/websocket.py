@@ -42,14 +42,14 @@ _frames_logger.setLevel(logging.WARNING)
 PING_SECONDS = 25.0
 LINGER_SECONDS = 2.0
 TAKING_SECONDS_MAX = 10.0
-BUFFERED_BYTES_MAX = 64 << 10  # Written and not taken by the client; above it the connection is full.
+BUFFERED_BYTES_MAX = 64 << 10  # Bytes written but not read by the client; above it the connection is full.
 SLICE_BYTES = 512  # At most 85 frames, which take half a millisecond to parse.
 FRAMES_AT_ONCE, SLICES_AT_ONCE = 32, 256  # Of one connection in one turn of the loop: 1 to 2 ms of work.
-# Read and dropped after a client broke a rule, so that it sees the close code and no reset; then nothing is read.
+# Bytes read and discarded after a client broke a rule, so that it sees the close code instead of a reset.
 DROPPED_BYTES_MAX = 1 << 20
 SERVICE_RESTART, INVALID_TEXT, TOO_SLOW, NO_PONG = 1012, 1007, 1013, 1011
 RESTART_REASON = "service_restart: connect again and subscribe again; signals go on after `since`"
-RATE_LIMITED = 4003  # The interface's own code.
+RATE_LIMITED = 4003  # Defined by the interface.
 _UNANSWERED_PINGS_MAX = 2
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
@@ -60,18 +60,18 @@ class SocketHandler(Protocol):
     def opened(self, socket: "WebSocket") -> None: ...
 
     def message(self, text: bytes) -> None:
-        """One whole message, in UTF-8."""
+        """Take one whole message, in UTF-8."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a message is being answered."""
+        """Return whether a message is being answered."""
         ...
 
     def writable(self) -> None:
-        """The connection is not full any more."""
+        """Called when the connection is no longer full."""
 
     def closed(self) -> None:
-        """The connection ends: called once, when either side begins to close it."""
+        """Called once, when either side begins to close the connection."""
 
 
 def text_frame(*parts: bytes) -> bytes:
@@ -112,18 +112,18 @@ class WebSocket(asyncio.Protocol):
         self._handler, self._per_second_max, self._connections = handler, per_second_max, connections
         self._backlog, self._resize = backlog, resize
         self._protocol = ServerProtocol(state=OPEN, max_size=message_bytes_max, logger=_frames_logger)
-        self._fragments = bytearray()  # One object: a list would cost more than its bytes when they come one by one.
-        self._room = 0  # Bytes that this connection has of UnfinishedMessages.
-        self._unread = memoryview(b"")  # Has arrived and waits to be parsed.
-        self._turn: asyncio.Handle | None = None  # That goes on with it.
-        self._discards = False  # Nothing more is parsed.
+        self._fragments = bytearray()  # One object: a list would cost more than its bytes when they arrive one by one.
+        self._room = 0  # Bytes counted for this connection in UnfinishedMessages.
+        self._unread = memoryview(b"")  # Bytes that wait to be parsed.
+        self._turn: asyncio.Handle | None = None  # Turn of the event loop that continues parsing.
+        self._discards = False  # True: nothing more is parsed.
         self._dropped = 0
-        self._is_held = False  # The handler wants no more messages for now.
+        self._is_held = False  # True: the handler wants no more messages for now.
         self._leaves: tuple[int, str] | None = None  # The close that follows once the handler is not busy.
         self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
-        self.is_open = True  # Until the handler is told of the end.
-        self.has_broken_a_rule = False  # The client did, and the connection ends for it.
-        self.is_given_up = False  # This side ended it, and the client had broken no rule.
+        self.is_open = True  # True until the handler is told of the end.
+        self.has_broken_a_rule = False  # True: the client broke a rule, and the connection ends for that.
+        self.is_given_up = False  # True: this side ended it, and the client had broken no rule.
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -131,7 +131,7 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def taken_bytes(self) -> int:
-        """How much of the messages the client, or a buffer on the way to it, has taken."""
+        """Return how many bytes of the messages the client, or a buffer on the way, has taken."""
         return self._written - self._transport.get_write_buffer_size()
 
     def send_text(self, *parts: bytes) -> None:
@@ -143,7 +143,7 @@ class WebSocket(asyncio.Protocol):
                 self._backlog.holds(self, self._transport.get_write_buffer_size())
 
     def close(self, code: int, reason: str) -> None:
-        """Begin to close, for a reason of this side. A second call changes nothing."""
+        """Begin to close, for a reason of this side. Repeating it changes nothing."""
         self.is_given_up = self.is_given_up or (self.is_open and not self._transport.is_closing())
         self._close(code, reason)
 
@@ -154,9 +154,9 @@ class WebSocket(asyncio.Protocol):
         self._end()
 
     def leave(self, code: int, reason: str) -> None:
-        """Close once all messages that the handler took are answered; no more are taken. A second call changes nothing.
+        """Close once all accepted messages are answered; no more are accepted. Repeating it changes nothing.
 
-        What is not taken was not carried out, so the client may send it again elsewhere.
+        Messages not accepted were not carried out, so the client may send them again elsewhere.
         """
         if self._leaves is None and self.is_open:
             self._leaves = (code, reason)
@@ -164,17 +164,17 @@ class WebSocket(asyncio.Protocol):
             self.idle()
 
     def idle(self) -> None:
-        """For the handler, when it is not busy any more."""
+        """Called by the handler when it is no longer busy."""
         if self._leaves is not None and self.is_open and not self._handler.is_busy:
             self.close(*self._leaves)
 
     def drop(self) -> None:
-        """End without a close frame: the client takes nothing, so it would not get one."""
+        """End without a close frame, because a client that reads nothing would not get it."""
         self._transport.abort()
         self._end()
 
     def pause_reading(self) -> None:
-        """No more messages for now. Those of the slice that is being parsed still come."""
+        """Stop passing messages for now. Those of the slice being parsed still arrive."""
         self._is_held = True
         self._look_at_reading()
 
@@ -204,7 +204,7 @@ class WebSocket(asyncio.Protocol):
             self._parse_some()
 
     def _parse_some(self) -> None:
-        """Parse what has arrived, until all is parsed, or it is another's turn, or no more may be taken."""
+        """Parse received bytes, until all is parsed, others need the event loop, or no more messages are accepted."""
         frames = slices = 0
         while self._unread and not self._waits:
             if frames >= FRAMES_AT_ONCE or slices >= SLICES_AT_ONCE:
@@ -223,8 +223,8 @@ class WebSocket(asyncio.Protocol):
         self._parse_some()
 
     def _parse(self, piece: memoryview) -> int:
-        """Take the frames that are complete with this piece. Returns how many it parsed."""
-        has_said_all = not self.is_open  # The close frame is written.
+        """Accept the frames completed by this piece. Returns their number."""
+        has_said_all = not self.is_open  # The close frame was written.
         self._protocol.receive_data(bytes(piece))
         frames = self._protocol.events_received()
         for frame in frames:
@@ -239,11 +239,11 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def _waits(self) -> bool:
-        """Whether nothing of the client may be taken now. An end is taken always."""
+        """Return whether nothing of the client may be accepted now. An end is always accepted."""
         return self.is_open and (self.is_full or self._is_held or self._leaves is not None)
 
     def _look_at_reading(self) -> None:
-        """Read of the client only when all that it sent is parsed."""
+        """Read from the client only when everything that it sent is parsed."""
         if self._transport.is_closing():
             return
         if self._unread and not self._waits and self._turn is None:
@@ -258,7 +258,7 @@ class WebSocket(asyncio.Protocol):
         self._look_at_reading()
 
     def eof_received(self) -> None:
-        """The transport closes itself after this."""
+        """The transport closes itself afterwards."""
         self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -274,7 +274,7 @@ class WebSocket(asyncio.Protocol):
         # Cycles, which a flood of handshakes would leave to the garbage collector: 61 objects a connection, whose
         # collection holds the loop. A protocol and its generator hold each other, as do a handler and its socket.
         self._protocol.parser.close()
-        del self._handler  # Which is told of nothing after the end.
+        del self._handler  # It is told nothing after the end.
 
     def pause_writing(self) -> None:
         self.is_full = True
@@ -288,7 +288,7 @@ class WebSocket(asyncio.Protocol):
             self._handler.writable()
 
     def shutdown(self) -> None:
-        """The server ends."""
+        """Close because the server ends."""
         self.close(SERVICE_RESTART, RESTART_REASON)
 
     # --- inside
@@ -316,7 +316,7 @@ class WebSocket(asyncio.Protocol):
             self._unanswered_pings = 0
 
     def breach(self, code: int, reason: str) -> None:
-        """Close for a rule that the client broke; nothing more of it is parsed."""
+        """Close because the client broke a rule; nothing more of it is parsed."""
         self.has_broken_a_rule = self.has_broken_a_rule or self.is_open
         self._close(code, reason)
         self._discard()
@@ -330,7 +330,7 @@ class WebSocket(asyncio.Protocol):
         self._discard()
 
     def _discard(self) -> None:
-        """Let go of what has come of a message, and of everything that comes after it."""
+        """Discard the unfinished message, and everything after it."""
         self._discards = True
         self._dropped += len(self._unread)
         self._unread = memoryview(b"")
@@ -368,14 +368,14 @@ class WebSocket(asyncio.Protocol):
         self.is_open = False
         if self._timer is not None:
             self._timer.cancel()
-        self._look_at_reading()  # The client's close frame has to come.
+        self._look_at_reading()  # The client's close frame must still arrive.
         self._gives_up_at = self._loop.time() + TAKING_SECONDS_MAX
         self._is_taken = not self._transport.get_write_buffer_size()
         self._timer = self._loop.call_later(LINGER_SECONDS, self._linger)
         self._handler.closed()
 
     def _linger(self) -> None:
-        """End the connection LINGER_SECONDS after the client has taken everything, or when it takes too long."""
+        """End the connection LINGER_SECONDS after the client has read everything, or when that takes too long."""
         if self._is_taken or self._loop.time() >= self._gives_up_at:
             self._transport.abort()
             return

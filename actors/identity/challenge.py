@@ -13,7 +13,7 @@ from actors.units import ROUTING_BYTES, routing_bytes
 
 RANDOM_BYTES = 4  # Distinguishes the challenges of one public key in one second.
 CHALLENGE_CHARACTERS = 64
-AHEAD_SECONDS_MAX = 60  # The clock of the replica that issued a challenge may be so far ahead.
+AHEAD_SECONDS_MAX = 60  # How far the clock of the replica that issued a challenge may be ahead.
 _TIME_BYTES = 4
 _SIGNED_BYTES = ROUTING_BYTES + _TIME_BYTES + RANDOM_BYTES
 _TAG_BYTES = 16  # 128 bits, the usual truncation of HMAC-SHA256.

@@ -157,7 +157,7 @@ def minute_of(now: int) -> int:
 @dataclass(frozen=True, slots=True)
 class AddressVerdict:
     allowed: bool
-    limit: int  # Requests per minute.
+    limit: int  # Requests in a minute.
     remaining: int
     reset: int  # Unix second in which the window ends.
     retry_after_seconds: int  # At least 1; for refused requests.

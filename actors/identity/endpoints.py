@@ -40,13 +40,13 @@ class VerifyRequest:
 
     @property
     def issued(self) -> str:
-        """The challenge itself; empty where the text has none."""
+        """Return the challenge itself; empty if the text has none."""
         return (challenge_in(self.challenge) or "") if "\n" in self.challenge else self.challenge
 
 
 @dataclass(frozen=True, slots=True)
 class ChallengeRequest:
-    """for_wallet: the text of a wallet sign-in is wanted too."""
+    """for_wallet: whether the text of a wallet sign-in is wanted too."""
 
     pubkey: bytes
     for_wallet: bool

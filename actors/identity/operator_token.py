@@ -1,6 +1,6 @@
 """The operator's token: proves that a request for /operator/* comes from an operator.
 
-Implements: decisions, "The operators' page". Pure. A replica keeps the token's hash alone.
+Implements: decisions, "The operators' page". Pure. A replica keeps only the token's hash.
 Not here: which pages there are (operators/), who counts refused tokens (gateway/pages/served.py).
 """
 
@@ -22,7 +22,7 @@ def new_token(randomness: bytes) -> str:
 
 
 class OperatorToken:
-    """text: the token that is configured; None: there is none, and nobody is an operator."""
+    """text: the configured token; None: there is no token, and nobody is an operator."""
 
     def __init__(self, text: str | None) -> None:
         self._hash = None if text is None else _hash(text.encode())

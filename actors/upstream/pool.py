@@ -19,7 +19,7 @@ from actors.upstream.method_lanes import Lane, is_of_history, lane_of
 from actors.upstream.node_selection import NodeSelection, State, min_slot_of
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer, RefusedAnswer
 
-_BEHIND_AFTER_SECONDS = 0.5  # A lagging node gets a late read only when no better node has answered for so long.
+_BEHIND_AFTER_SECONDS = 0.5  # A lagging node gets a late read only when no better node has answered for this long.
 _DELAY_GROWTH = 2  # Each check of a late call waits twice as long as the one before.
 
 
@@ -87,7 +87,7 @@ class NodePool:
         except asyncio.CancelledError:
             if not hedge.ends_the_wait():
                 raise
-            # Another node answered first, so this call counts as failed: so a hanging node is noticed.
+            # Another node answered first, so this call counts as failed: this reveals a hanging node.
             breaker.ended(ticket, False, self._now_ms())
             assert hedge.won is not None
             return hedge.won
@@ -145,7 +145,7 @@ class _PooledRead:
         self.began = asyncio.get_running_loop().time()
         self.give_up_at = self.began + timeout_ms / 1000
         self.tried: list[int] = []
-        self.second_best: NodeAnswer | None = None  # Of a node that is behind or busy.
+        self.second_best: NodeAnswer | None = None  # Answer of a node that is behind or busy.
 
     def is_answered_by(self, answer: NodeAnswer) -> bool:
         """Return whether no other node needs to be asked."""

@@ -23,10 +23,11 @@ logger = logging.getLogger(__name__)
 
 _NO_PARAMS = b"[]"
 _CONFIRMED, _PROCESSED = b'[{"commitment":"confirmed"}]', b'[{"commitment":"processed"}]'
-_SLOT_MAX = 10**12  # The chain makes so many in 12,000 years. By a higher one all other nodes would be behind.
-_ANSWER_BYTES_MAX = 4_096  # Of a number, a word or a version.
+# The chain reaches this slot in 12,000 years. A higher one would make all other nodes count as behind.
+_SLOT_MAX = 10**12
+_ANSWER_BYTES_MAX = 4_096  # Size of the answer: a number, a word or a version.
 _VERSION_CHARACTERS_MAX = 64
-_VERSION_EVERY = 30  # Probes. A version changes only with a restart, and the first probe after one asks too.
+_VERSION_EVERY = 30  # In probes. A version changes only with a restart, and the first probe after a restart asks too.
 
 
 class _Version(msgspec.Struct):
@@ -117,7 +118,7 @@ def _slot(answer: NodeAnswer | None) -> int | None:
 
 
 def _shown(version: str) -> str | None:
-    """Return a version as /health shows it. None: a text that is none, which may be of any length."""
+    """Return a version as /health shows it. None: the text is no version, and may be of any length."""
     return version if 0 < len(version) <= _VERSION_CHARACTERS_MAX and version.isprintable() else None
 
 

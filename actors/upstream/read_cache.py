@@ -50,7 +50,8 @@ _KEPT_BY_METHOD = {
     **dict.fromkeys(("getAccountInfo", "getMultipleAccounts", "getBalance", "getTokenAccountBalance"), Kept.SLOT),
     **dict.fromkeys(("getTokenSupply", "getTokenAccountsByOwner", "isBlockhashValid", "getFeeForMessage"), Kept.SLOT),
 }
-_SIMULATIONS = frozenset(("simulateTransaction", "simulateBundle"))  # Their parameters are rarely the same twice.
+# Simulations rarely have the same parameters twice.
+_SIMULATIONS = frozenset(("simulateTransaction", "simulateBundle"))
 _DESCRIBED_MAX, _DESCRIBED_PARAMS_BYTES_MAX = 8_192, 256
 _CONTEXT_WITHIN = 256  # A result that names its slot does so in its first bytes.
 _CONTEXT = re.compile(rb'"context":\{[^{}]*?"slot":(\d{1,19})')
@@ -104,7 +105,7 @@ def _read(method: str, params: bytes, kept: Kept) -> Read:
     word = config.get("commitment")
     commitment = COMMITMENTS.get(word) if word is None or type(word) is str else None
     if method == "getBlockTime":
-        commitment = Commitment.CONFIRMED  # It has no such parameter, and is answered before the block is final.
+        commitment = Commitment.CONFIRMED  # getBlocks has no such parameter, and is answered before the block is final.
     slot = arguments[0] if method in _NAMES_SLOT and arguments and type(arguments[0]) is int else None
     if method in _NAMES_SLOT and slot is None:
         kept = Kept.IN_FLIGHT
@@ -161,7 +162,7 @@ def _transaction_slot(answer: NodeAnswer) -> int | None:
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 HIT, MISS, COALESCED = CACHE_HIT, "miss", "coalesced"
-_OVERHEAD_BYTES = 400  # Of the key and the objects of an entry.
+_OVERHEAD_BYTES = 400  # Memory of the key and the objects of an entry.
 _LARGEST_SHARE = 4  # One answer may fill a quarter of the cache.
 _PINNED_SECONDS = 0.4  # The length of a slot: an older answer is almost certainly outdated, so no node is asked.
 
@@ -223,7 +224,7 @@ class ReadCache:
                 return
             self.saw_slot(read.commitment, slot)
             if slot < self.slots[read.commitment]:
-                return  # The node is behind a slot that is known already.
+                return  # The node is behind a known slot.
         elif not _is_final(read, answer, finalized_slot):
             return
         size = answer.size + len(read.key) + _OVERHEAD_BYTES

@@ -18,10 +18,10 @@ import orjson
 from actors.errors import Err, Refusal
 from actors.upstream.large_bodies import ENDS_BYTES, HashedAnswer, LargeBody, place_by_the_ends
 
-CACHE_HIT = "hit"  # As `NodeAnswer.cache` and X-Cache say it.
+CACHE_HIT = "hit"  # Values of `NodeAnswer.cache` and X-Cache.
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
-VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
-PARSED_BYTES_MAX = 4 << 20  # Nothing longer is parsed: that would hold the event loop, by 15 ms for each MiB at worst.
+VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, only both ends.
+PARSED_BYTES_MAX = 4 << 20  # Nothing longer is parsed: parsing would block the event loop, for up to 15 ms a MiB.
 _MADE_HEAD = b'{"jsonrpc":"2.0","id":' + MADE_ID + b","
 _MADE_RESULT_HEAD = _MADE_HEAD + b'"result":'
 _MADE_ID = (len(_MADE_HEAD) - 1 - len(MADE_ID), len(_MADE_HEAD) - 1)  # The place of the id in answers made here.
@@ -113,7 +113,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
         place, before = (0, 0) if self.id_end <= len(parts[0]) else (-1, self.size - len(parts[-1]))
         named = parts[place]
         head, tail = named[: self.id_start - before], named[self.id_end - before :]
-        # A few bytes beside the id go with it: each part is a write of its own.
+        # A few bytes around the id go with it, because each part is a separate write.
         around: list[bytes | memoryview] = [head, raw_id, tail]
         if len(head) <= ENDS_BYTES:
             around[:2] = [bytes(head) + raw_id]
@@ -160,7 +160,7 @@ CallerHandler = Callable[..., Coroutine[Any, Any, NodeAnswer]]
 
 
 class PiecesAnswer(NodeAnswer, frozen=True):
-    """An answer to a call that is priced by the piece: the pieces requested, and how many of them succeeded."""
+    """An answer to a call priced by the piece: the pieces requested, and how many of them succeeded."""
 
     pieces: int = 1
     done: int = 1
@@ -360,7 +360,7 @@ def value_of(answer: NodeAnswer) -> Any:
         return None
     try:
         return orjson.loads(answer.value())
-    except (orjson.JSONDecodeError, msgspec.DecodeError):  # Of a large answer only the ends were checked.
+    except (orjson.JSONDecodeError, msgspec.DecodeError):  # Only the ends of a large answer were checked.
         return None
 
 

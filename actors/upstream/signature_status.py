@@ -13,7 +13,7 @@ import orjson
 from actors.units import base58_text
 from actors.upstream.replies import Node, value_of
 
-STATUSES_MAX = 256  # Of one getSignatureStatuses.
+STATUSES_MAX = 256  # Limit of one getSignatureStatuses.
 _ERROR_TEXT_MAX = 500
 
 
@@ -29,7 +29,7 @@ class SignatureStatus:
 
     @property
     def counts(self) -> bool:
-        """Return whether it can be relied on: what is only processed may vanish with its fork."""
+        """Return whether it can be relied on: a transaction that is only processed may vanish with its fork."""
         return self.confirmed or self.finalized
 
 

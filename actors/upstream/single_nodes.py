@@ -12,7 +12,7 @@ _Each = TypeVar("_Each")
 
 
 class SingleNodes(Sequence[Any]):
-    """As they are at each look: the nodes may change meanwhile."""
+    """The nodes at the time of each call; they may change in between."""
 
     def __init__(self, now: Callable[[], Sequence[Node]]) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""What must survive of an operator's changes of the nodes: the port, and PostgreSQL. Also the reports of processes.
+"""Stores an operator's changes of the nodes, and the reports of processes. The port, and PostgreSQL behind it.
 
 Implements: upstream/README.md, "Nodes that change while the service runs". Decides nothing: `change` asks a rule
 between its lock and its write. URLs are sealed (node_sealing.py).
@@ -19,7 +19,7 @@ from actors.upstream.node_changes import Forget, NodeChange
 from actors.upstream.node_reports import ProcessReport, SeenNode
 from actors.upstream.node_sealing import NONCE_BYTES, NodeUrls, NodeUrlSeal
 
-FORGOTTEN_SECONDS = 3_600  # A process that told nothing for so long is gone.
+FORGOTTEN_SECONDS = 3_600  # A process without a report for this long has ended.
 _COLUMNS = "id, sealed, roles, weight, is_drained, is_removed, network"
 _TELL = """
 INSERT INTO node_reports (process, version, report) VALUES ($1, $2, $3::jsonb)
@@ -60,7 +60,7 @@ class NodeChangesStore(Protocol):
     async def read(self) -> KeptChanges: ...
 
     async def change(self, decide: Callable[[KeptChanges], _Decided]) -> tuple[_Decided, int]:
-        """Ask `decide`, and keep or forget what it says, with no other command between. Gives the version after it."""
+        """Call `decide` under a lock, and keep or remove the change that it returns. Returns the version afterwards."""
         ...
 
     async def keep_network(self, network: str) -> None:

@@ -1,7 +1,7 @@
-"""The client of one node in a replica that traces: each request to the node is a step, and brings its traceparent.
+"""The client of one node in a replica with tracing: each request to the node is a step, and carries its traceparent.
 
-Implements: actors/launch/README.md, "Traces". A shell; replicas that trace nothing use client.py alone. A read that
-many clients wait for is a step of the trace of the request that began it, if that one is traced.
+Implements: actors/launch/README.md, "Traces". A shell; replicas without tracing use client.py alone. A read that many
+clients wait for is a step of the trace of the request that began it, if that one is traced.
 """
 
 from actors.config import UpstreamConfig

@@ -1,4 +1,4 @@
-"""Joins the parts of a large answer for whoever reads its body whole, without holding the event loop.
+"""Joins the parts of a large answer for readers of its whole body, without blocking the event loop.
 
 Implements: large answers. A shell: a thread joins, which lets go of the interpreter's lock; in the loop's thread 16 MB
 took up to 12 ms. Most readers need no whole body: it leaves in its parts (large_bodies.py).
@@ -11,7 +11,7 @@ import msgspec
 
 from actors.upstream.replies import NodeAnswer
 
-_AT_ONCE_BYTES_MAX = 2 << 20  # In the loop's thread: 1 to 2 ms.
+_AT_ONCE_BYTES_MAX = 2 << 20  # In the event loop's thread: 1 to 2 ms.
 
 
 async def joined(parts: Sequence[bytes]) -> bytes:

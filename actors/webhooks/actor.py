@@ -1,11 +1,12 @@
-"""The dispatcher: leases jobs, sends them, charges for the first success of each, and keeps what came of them.
+"""The dispatcher: leases jobs, sends them, charges for the first success of each, and stores the results.
 
 Implements: interface, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
 threats 27 to 29; design, "Owners, for every kind of actor". A shell: core.py decides about an attempt, lanes.py and
 places.py about fairness, and functions.sql claims.
-Order of one delivery: lease, have its credit held, send, have the hold posted or released, keep. A kill in between
-sends it once more; the charge is named by the event, so it is made once. What is not held is given back unsent.
-Several dispatchers share the accounts by slices; the dispatcher of one slice also takes in events, and keeps order.
+Order of one delivery: lease, have its credit held, send, have the hold posted or released, keep. After a kill in
+between it is sent once more; the charge is named by the event, so it is made once. A job without a hold is given back
+unsent. Several dispatchers share the accounts by slices; the dispatcher of one slice also reads the sources of events,
+and cleans up.
 """
 
 import asyncio
@@ -37,13 +38,13 @@ LEASE_MS = 120_000
 _LIFECYCLE_SECONDS = 0.5
 _EVENTS_AT_ONCE_MAX = 500
 _RESULTS_AT_ONCE_MAX = 500
-_DEBT_SECONDS = 10.0  # Between two tries to charge an account without credits.
+_DEBT_SECONDS = 10.0  # Interval of attempts to charge an account without credits.
 _DEBTS_AT_ONCE_MAX = 50
-_BEYOND_SECONDS = 1.0  # Until jobs are leased again that were beyond what an account's balance pays at once.
+_BEYOND_SECONDS = 1.0  # Pause before jobs are leased again that exceeded what an account's balance pays at once.
 _CARE_SECONDS = 60.0
 _FIGURES_SECONDS = 5.0
-_PAUSE_SECONDS = 1.0  # After a failure of the store.
-FINISH_SECONDS = 16.0  # Of a move: a request takes 15 s at most, and then its result is kept.
+_PAUSE_SECONDS = 1.0  # Pause after a failure of the store.
+FINISH_SECONDS = 16.0  # Time limit of a move: a request takes 15 s at most, and then its result is stored.
 
 
 class DeliverySender(Protocol):
@@ -51,9 +52,9 @@ class DeliverySender(Protocol):
 
 
 class WebhookDispatcher:
-    """name: of this dispatcher. held: its slices; what is leased of a slice when it gets it is given back first.
+    """name: of this dispatcher. held: its slices; jobs leased of a new slice are given back first.
 
-    kept_ms: how long ended jobs are kept. idle_seconds: between two looks for jobs when there are none.
+    kept_ms: how long ended jobs are kept. idle_seconds: interval of looking for jobs when there are none.
     """
 
     def __init__(
@@ -76,17 +77,17 @@ class WebhookDispatcher:
         self._name, self._store, self._sender = name, store, sender
         self._seal, self._clock, self._metrics = seal, clock, metrics
         self._kept_ms, self._jitter, self._sleep, self._idle_seconds = kept_ms, jitter, sleep, idle_seconds
-        self._held, self._fresh = held, set(held.serving())  # Slices that are not recovered yet.
-        self._claiming, self._was_kept = asyncio.Lock(), asyncio.Event()  # The event is set when results were kept.
+        self._held, self._fresh = held, set(held.serving())  # Slices not recovered yet.
+        self._claiming, self._was_kept = asyncio.Lock(), asyncio.Event()  # The event is set when results were stored.
         self._standings = Standings(accounts)
         self._payments = DeliveryPayments(accounts, clock, metrics, lists)
-        self._stopped: set[str] = set()  # Webhooks that were withdrawn since the newest claim began.
+        self._stopped: set[str] = set()  # Webhooks withdrawn since the newest claim began.
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()
         self._ended: list[tuple[Job, Attempt]] = []
         self._given_back: list[Job] = []
         self._has_ended = asyncio.Event()
-        self.wake = asyncio.Event()  # Set by the sources of events: there are new jobs.
+        self.wake = asyncio.Event()  # Set by the sources of events when there are new jobs.
         self.places = Places()
         self.figures = QueueFigures(0, None, 0)
         self._tasks: list[asyncio.Task[None]] = []
@@ -121,7 +122,7 @@ class WebhookDispatcher:
         await asyncio.gather(*self._tasks, *self._requests, return_exceptions=True)
 
     async def _for_ever(self, work: Callable[[], Awaitable[bool]], seconds: float) -> None:
-        """Do the work again at once while it says that there is more, and else after a pause."""
+        """Repeat the work at once while it returns True, and otherwise after a pause."""
         while True:
             try:
                 more = await work()
@@ -129,7 +130,7 @@ class WebhookDispatcher:
                 logger.warning("webhooks: %s", error)
                 await self._sleep(_PAUSE_SECONDS)
                 continue
-            except Exception:  # After a bug, deliveries of others must go on.
+            except Exception:  # A bug must not stop the deliveries of others.
                 logger.exception("webhooks: a round failed")
                 await self._sleep(_PAUSE_SECONDS)
                 continue
@@ -144,20 +145,21 @@ class WebhookDispatcher:
     # --- slices
 
     def begin(self, slices: Sequence[int]) -> None:
-        """Go on with what is stored of these slices."""
+        """Continue with the stored jobs of these slices."""
         self._fresh.update(slices)
         self.wake.set()
 
     async def finish(self, slices: Collection[int]) -> None:
-        """Send nothing more of these slices, and wait until what came of requests under way is kept. What takes longer
-        than a request may take is not waited for: whoever has the slices next sends those jobs again."""
+        """Send nothing more of these slices, and wait until results of running requests are stored.
+
+        Does not wait longer than a request may take: the next owner of the slices sends the remaining jobs again."""
         self._fresh.difference_update(slices)
         self._give_back(self._lanes.withdraw_where(lambda job: slice_of(job.pubkey) in slices))
         self._has_ended.set()
         waited_for = {number for number in slices if self._held.epoch(number) is not None}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_SECONDS):
-                async with self._claiming:  # A claim that had begun gives back what it leased of them.
+                async with self._claiming:  # A running claim gives back the jobs that it leased of them.
                     pass
                 left = [account for account in self.places.accounts if slice_of(account) in waited_for]
                 while any(map(self.places.of, left)):
@@ -178,7 +180,7 @@ class WebhookDispatcher:
         return self._held.epoch(slice_of(job.pubkey)) is not None
 
     def _drop_lost(self) -> None:
-        """Leave jobs to another dispatcher that has their slices: it sends them again, and pays for them."""
+        """Leave jobs to the dispatcher that now has their slices: it sends them again, and pays for them."""
         lost = [job for job in (*self._given_back, *(job for job, _ in self._ended)) if not self._is_mine(job)]
         self._ended = [(job, attempt) for job, attempt in self._ended if self._is_mine(job)]
         self._given_back = list(filter(self._is_mine, self._given_back))
@@ -189,7 +191,7 @@ class WebhookDispatcher:
     # --- jobs
 
     async def claim_once(self) -> bool:
-        """Lease jobs that are due and begin to send them. True: there may be more."""
+        """Lease jobs that are due, and begin to send them. True: there may be more."""
         async with self._claiming:
             return await self._claim()
 
@@ -209,7 +211,7 @@ class WebhookDispatcher:
             self._give_back(jobs)
             self._has_ended.set()
             raise
-        # Not those whose webhook was disabled, or whose slice was given, while the account was asked about.
+        # Skip jobs whose webhook was disabled, or whose slice was given away, while the account was asked about.
         ready = [job for job in payable if job.webhook_id not in self._stopped]
         ready = [job for job in ready if self._held.serves(slice_of(job.pubkey))]
         begun = {job.id for job in ready}
@@ -229,7 +231,7 @@ class WebhookDispatcher:
         paused: list[bytes] = []
         for pubkey, mine in jobs_by_account(jobs).items():
             standing, paid = standings.get(pubkey), [job for job in mine if not job.is_free]
-            most = 0  # Also where nobody knows: nothing is delivered on trust.
+            most = 0  # Also if the standing is unknown: nothing is delivered without it.
             if standing is not None and standing.is_active and not standing.is_stopped:
                 most = paid_places_max(standing.balance, self._payments.price_of(pubkey))
             elif standing is not None and not standing.is_active:
@@ -253,7 +255,8 @@ class WebhookDispatcher:
         waiting = list(jobs)
         while waiting:
             job = waiting.pop(0)
-            if not self._payments.may_begin(job):  # It waited for slow requests before it; held anew, it is sent.
+            # It waited too long behind slow requests; it is sent after a new hold.
+            if not self._payments.may_begin(job):
                 ready, _ = self._lanes.ended(job, failed=False)
                 waiting += ready
                 self._give_back([job])
@@ -273,14 +276,14 @@ class WebhookDispatcher:
         self._begin(ready)
 
     def withdraw(self, webhook_id: str) -> None:
-        """Give back what waits for a webhook that was disabled, deleted or rotated; requests under way end by
+        """Give back the waiting jobs of a webhook that was disabled, deleted or rotated; running requests end by
         themselves."""
         self._stopped.add(webhook_id)
         self._give_back(self._lanes.withdraw(webhook_id))
         self._has_ended.set()
 
     def _take_back(self, accounts: Collection[bytes]) -> None:
-        """Give back what these accounts have ahead of their requests, as they do not pay."""
+        """Give back waiting jobs of these accounts, because they do not pay."""
         if accounts:
             self._give_back(self._lanes.withdraw_where(lambda job: job.pubkey in accounts and not job.is_free))
             self._has_ended.set()
@@ -302,15 +305,15 @@ class WebhookDispatcher:
         headers = delivery_headers(secrets, job.webhook_id, event_id, now_ms // 1000, body)
         try:
             return await self._sender.send(job.url, headers, body)
-        except Exception:  # A fault of ours must not leave the job without an end.
+        except Exception:  # A fault of this service must not leave the job without an end.
             logger.exception("webhooks: a delivery failed in an unexpected way")
             return Attempt(now_ms, 0, None, "internal error")
 
     async def finish_once(self) -> bool:
-        """Charge for what was delivered, and keep what came of each attempt."""
+        """Charge for delivered jobs, and store the result of each attempt."""
         await self._has_ended.wait()
         if self._given_back or not all(attempt.is_success for _, attempt in self._ended):
-            await self._store.confirm()  # Holds are released, and another dispatcher's have the same names.
+            await self._store.confirm()  # Settling releases holds, and another dispatcher's holds have the same names.
         self._drop_lost()
         ended, self._ended = self._ended[:_RESULTS_AT_ONCE_MAX], self._ended[_RESULTS_AT_ONCE_MAX:]
         given_back, self._given_back = self._given_back, []
@@ -319,7 +322,7 @@ class WebhookDispatcher:
         try:
             delivered = [job for job, attempt in ended if attempt.is_success]
             failed = [job for job, attempt in ended if not attempt.is_success]
-            # Holds end before their leases: who leases a job next holds its credit anew.
+            # Holds end before their leases: the next dispatcher that leases a job makes a new hold.
             charged = await self._payments.settle(delivered, [*failed, *given_back])
             if given_back:
                 await self._store.release([job.id for job in given_back], self._clock.now_ms())
@@ -359,7 +362,7 @@ class WebhookDispatcher:
         return taken == _EVENTS_AT_ONCE_MAX
 
     async def collect_debts_once(self) -> bool:
-        """Charge what could not be charged before. An account that pays again gets its deliveries again."""
+        """Charge deliveries that could not be charged before. A paying account gets its deliveries again."""
         now_ms, price_of = self._clock.now_ms(), self._payments.price_of
         accounts = await self._store.debts(now_ms, now_ms + int(_DEBT_SECONDS * 1_000), _DEBTS_AT_ONCE_MAX)
         standings = await self._standings.of(accounts)
@@ -378,8 +381,8 @@ class WebhookDispatcher:
         return False
 
     async def care_once(self) -> bool:
-        """End what waited too long, and remove what ended long ago. Pause accounts that hold places of wallets and pay
-        for nothing. True: there may be more."""
+        """End jobs that waited too long, remove jobs that ended long ago, and pause accounts that hold places of
+        wallets without paying. True: there may be more."""
         now_ms, price_of = self._clock.now_ms(), self._payments.price_of
         named = [one for one in await self._store.wallet_accounts() if self._held.serves(slice_of(one))]
         standings = await self._standings.of(named)
@@ -394,5 +397,5 @@ class WebhookDispatcher:
 
 
 def _at_once_max(job: Job) -> int:
-    """Events of an account's life have an order; a webhook that fails is tried with one request at a time."""
+    """Return 1 for lifecycle events, which have an order, and for a failing webhook."""
     return 1 if job.filter_type == "lifecycle" or job.failing_since_ms is not None else AT_ONCE_MAX

@@ -1,4 +1,4 @@
-"""What a replica asks of the dispatchers: the commands of the pages, and the client.
+"""Commands of the webhook pages to the dispatchers, and the client that sends them.
 
 Implements: interface, "Webhook management"; design, "Owners, for every kind of actor" (replicas ask again when
 refused). Each command goes to one dispatcher, by the slice that it is about.
@@ -20,8 +20,8 @@ from actors.webhooks.slices import SOURCES_SLICE, slice_of
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 5.0  # Between two readings of the holders.
-_MOVING_SECONDS = 0.1  # Between two tries while nobody has the slice.
+_LOOK_SECONDS = 5.0  # Interval of reading which dispatcher has which slice.
+_MOVING_SECONDS = 0.1  # Interval of retries while no dispatcher has the slice.
 _ASK_SECONDS = 8.0
 _TEST_SECONDS = 20.0  # A test delivery waits for the endpoint's answer.
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the webhook dispatcher does not answer at the moment")
@@ -78,8 +78,10 @@ class NotMine(msgspec.Struct, frozen=True):
 
 
 def slice_for(command: WebhookCommand) -> int:
-    """Return the slice whose dispatcher carries a command out: the account's. What takes places of watched wallets goes
-    to the dispatcher that follows the signals, as it alone knows who holds them."""
+    """Return the slice whose dispatcher carries the command out: the account's.
+
+    A command that needs places of watched wallets goes to the dispatcher that follows the signals, because only that
+    one knows who holds places."""
     fields = command.fields if isinstance(command, CreateWebhook | ChangeWebhook) else None
     takes_wallets = isinstance(fields, dict) and bool(fields.get("wallets"))
     return SOURCES_SLICE if takes_wallets else slice_of(command.pubkey)
@@ -111,17 +113,17 @@ class WebhooksClient:
         await asyncio.gather(*(each.stop() for each in self._dispatchers.values()))
 
     async def ask(self, command: WebhookCommand) -> dict[str, Any] | Refusal:
-        """The body of the answer. A dispatcher that does not answer is a refusal like others."""
+        """Send a command, and return the body of the answer. A dispatcher that does not answer is a refusal."""
         found = await self._ask(command, slice_for(command))
         own = slice_of(command.pubkey)
         is_disabled = isinstance(command, ChangeWebhook) and isinstance(found, dict) and _disables(command.fields)
         if is_disabled and slice_for(command) != own:
-            # Another dispatcher changed it: the one that sends its deliveries has to give back what it has leased.
+            # Another dispatcher made the change; the one that sends the deliveries must give back its leases.
             return await self._ask(ChangeWebhook(command.pubkey, command.webhook_id, {"status": "disabled"}), own)
         return found
 
     async def _ask(self, command: WebhookCommand, number: int) -> dict[str, Any] | Refusal:
-        """A command that a dispatcher may have is not given to another one."""
+        """Send a command to one dispatcher; never to a second one if the first may have it."""
         seconds = _TEST_SECONDS if isinstance(command, TryWebhook) else _ASK_SECONDS
         deadline = self._clock.monotonic() + seconds
         while (left := deadline - self._clock.monotonic()) > 0:
@@ -148,7 +150,7 @@ class WebhooksClient:
             return
         self._holders = {number: owned.holder for number, owned in found.items()}
         names = set(self._holders.values())
-        for name in names - self._dispatchers.keys():  # Its pulse also starts an actor that Ray has restarted.
+        for name in names - self._dispatchers.keys():  # Their health check also starts an actor that Ray has restarted.
             self._dispatchers[name] = hosting.ActorClient(self._reference(name))
             self._dispatchers[name].start()
         for name in self._dispatchers.keys() - names:

@@ -25,15 +25,15 @@ from actors.webhooks.transactions import from_block, from_stream
 
 logger = logging.getLogger(__name__)
 
-CATCH_UP_SLOTS_MAX = 9_000  # An hour; older transactions are not delivered, and webhooks are told.
+CATCH_UP_SLOTS_MAX = 9_000  # One hour; older transactions are not delivered, and webhooks get a notice.
 _BLOCKS_AT_ONCE = 50
-_APART_MAX = 300  # Slots; nodes of one pool are fewer apart, unless one of them has told an absurd slot.
-_OVERLAP_SLOTS = 8  # The stream begins so many slots before the last one read: slots are confirmed out of order.
+_APART_MAX = 300  # Slots; nodes of one pool differ by less, unless one has reported an absurd slot.
+_OVERLAP_SLOTS = 8  # How many slots before the last one read the stream begins: slots are confirmed out of order.
 _EVENTS_AT_ONCE_MAX = 500
 _FLUSH_SECONDS = 0.2
 _POLL_SECONDS = 0.5
 _RETRY_SECONDS = 2.0
-_LOOK_SECONDS = 10.0  # How often the watched accounts are read again, whoever changed them.
+_LOOK_SECONDS = 10.0  # Interval of reading the watched accounts again.
 _CALL_MS = 10_000
 _SILENT_SECONDS_MAX = 20.0  # A node's stream pings every 10 to 15 s.
 _MESSAGE_BYTES_MAX = 64 << 20
@@ -55,7 +55,7 @@ class ChainFollower:
         self._wake, self._sleep = wake, sleep
         self._watched: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
-        self._slot: int | None = None  # All events up to here are queued.
+        self._slot: int | None = None  # All events up to this slot are queued.
         self._task: asyncio.Task[None] | None = None
         self.is_streaming = False
 
@@ -68,7 +68,7 @@ class ChainFollower:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def changed(self) -> None:
-        """Webhooks were created, changed or deleted: the watched accounts are to be read again."""
+        """Read the watched accounts again, because webhooks were created, changed or deleted."""
         self._changed.set()
 
     async def _run(self) -> None:
@@ -81,7 +81,7 @@ class ChainFollower:
                     await self._until_changed()
                     continue
                 if self._slot is None:
-                    # Webhooks that were there before this process: from where the last one stopped. Else from now on.
+                    # For webhooks from before this process, continue where the last one stopped; otherwise from now on.
                     self._slot = ((await self._store.cursor()).slot if first else None) or await self._newest()
                     first = False
                 await self._catch_up()
@@ -129,14 +129,14 @@ class ChainFollower:
             logger.error("webhooks: slots %d to %d are not delivered, as they are too long ago", first, last)
             await self._queue(gap_events(self._watched, first, last, self._clock.now_ms()), last)
             self._slot = last
-        # The place moves over blocks that a node lists, and never to a slot that is only told: of several nodes the
-        # next one may be behind, and one absurd slot would pass over all blocks to come.
+        # The place moves over blocks that a node lists, never to a slot that is only reported: the next node may be
+        # behind, and one absurd slot would skip all later blocks.
         while self._slot < newest and (slots := await self._blocks_from(self._slot + 1)):
             for slot in slots:
                 await self._read_block(slot)
 
     async def _blocks_from(self, first: int) -> list[int]:
-        """List the next slots that have a block. Empty: there is none yet, or the node that was asked is behind."""
+        """List the next slots that have a block. Empty: there is none yet, or the asked node is behind."""
         slots = await self._ask("getBlocksWithLimit", [first, _BLOCKS_AT_ONCE, {"commitment": "confirmed"}])
         if not isinstance(slots, list) or not all(type(slot) is int and slot >= first for slot in slots):
             raise NodeSilent("getBlocksWithLimit")
@@ -216,7 +216,7 @@ class ChainFollower:
             elif kind == "ping":
                 await call.write(geyser_pb2.SubscribeRequest(ping=geyser_pb2.SubscribeRequestPing(id=1)))
             if len(events) >= _EVENTS_AT_ONCE_MAX or (now >= flush_at and (events or newest - 1 > flushed_slot)):
-                # The newest slot may have more to come.
+                # The newest slot may have more transactions to come.
                 await self._queue(events, newest - 1)
                 self._slot = flushed_slot = max(flushed_slot, newest - 1)
                 events, flush_at = [], now + _FLUSH_SECONDS
@@ -231,7 +231,7 @@ class ChainFollower:
                     await call.write(self._request(None))
 
     def _request(self, from_slot: int | None) -> geyser_pb2.SubscribeRequest:
-        """One filter for all webhooks. Block metas tell that time goes on where no transaction matches."""
+        """Make one filter for all webhooks. Block metas show progress where no transaction matches."""
         request = geyser_pb2.SubscribeRequest(commitment=geyser_pb2.CONFIRMED)
         found = request.transactions["webhooks"]
         found.vote = found.failed = False
@@ -247,7 +247,7 @@ class ChainFollower:
 
 
 class NodeSilent(Exception):
-    """The node did not give what was asked; the text names the call."""
+    """The node did not answer; the text names the call."""
 
 
 def _brief(error: BaseException) -> str:

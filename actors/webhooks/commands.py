@@ -1,4 +1,4 @@
-"""Carries out what the pages ask: registrations, their secrets, the log of deliveries, tests and replays.
+"""Carries out the commands of the pages: registrations, their secrets, the log of deliveries, tests and replays.
 
 Implements: interface, "Webhook management"; decisions, webhook record, secret, rotation, replay and test.
 A shell: registrations.py checks bodies, the guard checks URLs.
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _ID_BYTES = 12
 _REPLAYED_MAX = 1_000
-_A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
+_A_MINUTE_MAX = 10  # Test deliveries, and replays, of one account: both cause unpaid requests.
 _COUNTED_ACCOUNTS_MAX = 10_000
 # Of answers in a page of deliveries: as JSON up to six times as long, which takes 4 ms to write and as long to read.
 _PAGE_ANSWER_BYTES_MAX = 1 << 17
@@ -64,11 +64,11 @@ class WebhookCommands:
         self._watched = watched or WatchedWallets()
         self._store, self._sender, self._seal, self._clock = store, sender, seal, clock
         self._random, self._standing, self._changed, self._withdraw = random, standing, changed, withdraw
-        self._wallets_turn = asyncio.Lock()  # Counting wallets and keeping a webhook must not be interleaved.
+        self._wallets_turn = asyncio.Lock()  # No other task may run between counting wallets and storing a webhook.
         self._counts: dict[tuple[bytes, str], tuple[int, int]] = {}  # Account and kind to the minute and the requests.
 
     async def ask(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
-        """Carry one command out. Gives the body of the answer."""
+        """Carry one command out. Returns the body of the answer."""
         try:
             return await self._carry_out(command)
         except WebhooksUnavailable as error:
@@ -77,7 +77,8 @@ class WebhookCommands:
 
     async def _carry_out(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
         balance = 0
-        if isinstance(command, _CAUSES_WORK) and getattr(command, "fields", None) != _DISABLE:  # Always possible.
+        # Disabling is always possible.
+        if isinstance(command, _CAUSES_WORK) and getattr(command, "fields", None) != _DISABLE:
             standing = await self._standing(command.pubkey)
             if isinstance(standing, Refusal):
                 return standing
@@ -164,7 +165,7 @@ class WebhookCommands:
         return webhook.body() | {"secret": secret}
 
     async def _too_many_wallets(self, pubkey: bytes, wanted: WebhookFilter, balance: int) -> Refusal | None:
-        """A refusal where the account would watch more wallets than it may: what is reported is bounded for all."""
+        """Refuse if the account would watch more wallets than it may; the total of watched wallets is bounded."""
         if not wanted.wallets:
             return None
         paused_before_ms = self._clock.now_ms() - WALLETS_PAUSED_MS
@@ -182,10 +183,10 @@ class WebhookCommands:
         return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, reason)
 
     async def _too_many_webhooks(self, pubkey: bytes, balance: int) -> Refusal | None:
-        """A refusal where there are so many webhooks in all that the rest is for accounts that pay."""
+        """Refuse if the remaining registrations are reserved for paying accounts."""
         own, taken = await self._store.registered(pubkey)
         most = max(REGISTRATIONS.most(own, taken, balance), REGISTRATIONS.most_unpaid(own, taken))
-        if own >= WEBHOOKS_MAX or own < most:  # The store refuses one too many of an account.
+        if own >= WEBHOOKS_MAX or own < most:  # The store refuses an account's surplus webhook.
             return None
         needed = (own + 1) * CREDITS_A_PLACE
         if balance < needed:
@@ -224,7 +225,9 @@ class WebhookCommands:
         return {"event_id": event_id, "delivered": attempt.is_success, **_tried(attempt)}
 
     def _count(self, pubkey: bytes, kind: str) -> Refusal | None:
-        """Count one of an account's requests of this kind. A refusal when there were too many in this minute."""
+        """Count one of an account's requests of this kind. Returns a refusal when there were too many in this
+        minute.
+        """
         this_minute, second = divmod(self._clock.now(), 60)
         minute, count = self._counts.get((pubkey, kind), (0, 0))
         count = count + 1 if minute == this_minute else 1

@@ -13,8 +13,8 @@ DELAYS_MS = (5_000, 30_000, 120_000, 600_000, 3_600_000, 14_400_000, 43_200_000)
 ATTEMPTS_MAX = len(DELAYS_MS) + 1
 JITTER = 0.2
 RETRY_AFTER_MS_MAX = 12 * 3_600_000
-FAILING_MS_MAX = 3 * 86_400_000  # So long nothing but failure disables a webhook.
-KEPT_MS_MAX = 3 * 86_400_000  # So long a job waits for credits, or for its webhook to be enabled again.
+FAILING_MS_MAX = 3 * 86_400_000  # A webhook is disabled after failing for this long without a success.
+KEPT_MS_MAX = 3 * 86_400_000  # How long a job waits for credits, or for its webhook to be enabled again.
 # A webhook that fails gets one request, then rests: its receiver may be overloaded, and many that hang must not hold
 # all places of a dispatcher. The rest grows with the time since its failures began.
 REST_MS_MIN, REST_MS_MAX = 4_000, 60_000  # At least the shortest retry with its jitter, and a minute.
@@ -31,7 +31,7 @@ class JobState(IntEnum):
     DELIVERED = 2
     FAILED = 3
     EXPIRED = 4
-    UNPAID = 5  # Delivered, and not charged yet: the account has no credits.
+    UNPAID = 5  # Delivered but not charged: the account has no credits.
 
 
 STATUS_NAMES = {
@@ -46,7 +46,7 @@ STATUS_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of one request. http_status None: no answer came; error says why. retry_after: the header's text."""
+    """Result of one request. http_status None: no answer came; error says why. retry_after: the header's text."""
 
     at_ms: int
     latency_ms: int
@@ -61,7 +61,7 @@ class Attempt:
 
     @property
     def result(self) -> str:
-        """Return what came of it in one word, for metrics."""
+        """Return the result in one word, for metrics."""
         if self.http_status is None:
             return "refused" if self.error.startswith("refused by") else "no_answer"
         return f"{self.http_status // 100}xx" if 100 <= self.http_status < 600 else "other"
@@ -99,7 +99,9 @@ def decide(earlier_attempts: int, attempt: Attempt, failing_since_ms: int | None
 
 
 def retry_after_ms(text: str | None, now_ms: int) -> int:
-    """The wait that a Retry-After header asks for: seconds or a date; 0 for none and for nonsense, 12 hours at most."""
+    """Return the wait that a Retry-After header asks for (seconds or a date): 0 if it is missing or malformed, 12 hours
+    at most.
+    """
     if text is None or len(text) > 64 or not text.isascii():
         return 0
     text = text.strip()
@@ -118,7 +120,7 @@ def event_id(webhook_id: str, job: int) -> str:
 
 
 def job_of(webhook_id: str, text: str) -> int | None:
-    """The job of an event id; None: it is no event of this webhook."""
+    """Parse the job of an event id; None: it belongs to no event of this webhook."""
     prefix = f"evt_{webhook_id}_"
     number = text.removeprefix(prefix)
     if number == text or not number.isascii() or not number.isdigit() or len(number) > 18:

@@ -23,14 +23,14 @@ from actors.webhooks.api import (
     WebhookCommand,
 )
 
-_LIMIT, _LIMIT_MAX = 50, 500  # As the listings of /account/*.
+_LIMIT, _LIMIT_MAX = 50, 500  # As for the listings of /account/*.
 _NO_STORE = (("cache-control", "no-store"),)
 _NO_FIELDS = Refusal(Err.INVALID_REQUEST, "this path takes no fields: send {} or no body")
 Ask = Callable[[WebhookCommand], Awaitable[dict[str, Any] | Refusal]]
 
 
 class WebhookPages:
-    """ask: has the dispatcher carry a command out."""
+    """ask: sends a command to its dispatcher."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -66,7 +66,8 @@ class WebhookPages:
         return await self._answer(ChangeWebhook(request.account, request.parameters["id"], fields))
 
     async def _rotate(self, request: PageRequest) -> PageAnswer | Refusal:
-        if not _has_no_fields(request.body):  # A client that sends its own secret must not believe that it counts.
+        # A client that sends a secret of its own must not believe that it was accepted.
+        if not _has_no_fields(request.body):
             return _NO_FIELDS
         return await self._answer(RotateSecret(request.account, request.parameters["id"]), 200, _NO_STORE)
 

@@ -1,4 +1,4 @@
-"""Tells facts about webhooks to the owners of their accounts, who write them into the ledgers.
+"""Sends facts about webhooks to the owners of their accounts, which write them into the ledgers.
 
 Implements: decisions, "One chain of facts"; threat 56. A shell. A fact is removed when its owner has answered that it
 is durable, so a kill at any moment loses none, and may tell one twice. Facts have numbers: one that comes twice or late
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 AT_ONCE_MAX = 200  # Facts of one round, in one message to each owner; 10 kB is the longest.
 _BETWEEN_SECONDS = 0.25  # Rounds of a backlog: after an upgrade 100,000 facts are told in two minutes.
 _IDLE_SECONDS = 1.0
-_AWAY_SECONDS = 5.0  # Until facts are told again that an owner did not take, or after a failure.
+_AWAY_SECONDS = 5.0  # Pause before facts are sent again that an owner did not accept, or after a failure.
 _PUT_OFF_MAX = 10_000
 
 
 class FactTeller:
-    """Goes through the facts that wait, in the order of their ids, and begins anew at their end."""
+    """Goes through the waiting facts in the order of their ids, and starts again at the end."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class FactTeller:
     ) -> None:
         self._store, self._accounts, self._sleep = store, accounts, sleep
         self._after = 0
-        self._put_off: set[bytes] = set()  # Accounts whose facts wait until the next time through.
+        self._put_off: set[bytes] = set()  # Accounts whose facts wait for the next pass.
 
     async def run(self) -> None:
         while True:
@@ -45,17 +45,17 @@ class FactTeller:
             except WebhooksUnavailable as error:
                 logger.warning("webhooks: %s", error)
                 seconds = _AWAY_SECONDS
-            except Exception:  # After a bug, the facts of others must still be told.
+            except Exception:  # A bug must not stop the facts of others.
                 logger.exception("webhooks: a round of facts failed")
                 seconds = _AWAY_SECONDS
             await self._sleep(seconds)
 
     async def tell_once(self) -> float:
-        """Tell some facts. Gives the seconds until the next ones."""
+        """Send some facts. Returns the seconds until the next ones."""
         waiting = await self._store.waiting(self._after, AT_ONCE_MAX)
         if waiting:
             self._after = waiting[-1].id
-            # An earlier fact about the same account was not taken: later ones wait with it.
+            # If an earlier fact of the same account was not accepted, later ones wait with it.
             told = await self._tell([fact for fact in waiting if fact.pubkey not in self._put_off])
             if told:
                 await self._store.told(told)
@@ -66,7 +66,7 @@ class FactTeller:
         return seconds
 
     async def _tell(self, facts: Sequence[WaitingFact]) -> list[int]:
-        """Return the ids of the facts that are in the ledgers now."""
+        """Return the ids of the facts that are now in the ledgers."""
         parts = _parts(facts)
         commands = [
             TellFacts(part[0].pubkey, FactKind.WEBHOOK.value, tuple(fact.numbered for fact in part)) for part in parts
@@ -83,7 +83,7 @@ class FactTeller:
 
 
 def _parts(facts: Sequence[WaitingFact]) -> list[list[WaitingFact]]:
-    """Divide facts into commands: each of one account, in the order of their ids."""
+    """Group facts into commands: each for one account, in the order of ids."""
     by_account: dict[bytes, list[WaitingFact]] = {}
     for fact in facts:
         by_account.setdefault(fact.pubkey, []).append(fact)

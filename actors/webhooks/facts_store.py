@@ -33,11 +33,11 @@ class FactsStore(Protocol):
     """Both methods raise WebhooksUnavailable where the store does not answer."""
 
     async def waiting(self, after: int, limit: int) -> list[WaitingFact]:
-        """Return facts of the slices served with ids above `after`, in the order of their ids."""
+        """Return facts of the served slices with ids above `after`, in the order of ids."""
         ...
 
     async def told(self, ids: Sequence[int]) -> None:
-        """Remove facts that are in the ledgers now."""
+        """Remove facts that are now in the ledgers."""
         ...
 
 

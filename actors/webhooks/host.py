@@ -50,13 +50,13 @@ from actors.webhooks.watched_wallets import WatchedWallets
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS_MAX = 6  # Of 80 that the embedded PostgreSQL has for a whole run.
+_CONNECTIONS_MAX = 6  # Of the 80 connections that the embedded PostgreSQL has in all.
 _DAY_MS = 86_400_000
 OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
 
 
-# The log of signals, and what it raises while its stores do not answer.
+# Opens the log of signals; with the exceptions that it raises while its stores do not answer.
 OpenFeed = Callable[[Config], Awaitable[tuple[SignalFeed, tuple[type[Exception], ...]]]]
 # The settings of a dispatcher and of what the wiring opens for it; it is replaced when one of them changes. How many
 # there are is none of them: their slices move, and those that stay go on.
@@ -108,23 +108,23 @@ class WebhookDispatcherActor(ReportingActor):
         return NotMine() if self._held.epoch(slice_for(command)) is None else await self._commands.ask(command)
 
     async def changed(self) -> None:
-        """Another dispatcher created, changed or deleted webhooks."""
+        """Read webhooks again, because another dispatcher created, changed or deleted some."""
         await self._ready()
         if self._sources.are_followed:
             self._sources.changed()
 
     async def take(self, slices: Sequence[int]) -> None:
-        """Of a move: own these slices from now on."""
+        """Step of a move: own these slices from now on."""
         await self._ready()
         await self._keeper.take(slices)
 
     async def give(self, slices: Sequence[int]) -> None:
-        """Of a move: finish what is under way, and do nothing more for these slices."""
+        """Step of a move: finish running work, and do nothing more for these slices."""
         await self._ready()
         await self._keeper.give(slices)
 
     async def scale(self, count: int) -> None:
-        """Have so many dispatchers from now on."""
+        """Have this many dispatchers from now on."""
         await self._ready()
         await self._director.scale(count)
 
@@ -192,7 +192,7 @@ class WebhookDispatcherActor(ReportingActor):
         await self._dispatcher.finish(slices)
 
     async def _tell_sources(self) -> None:
-        """Its followers look by themselves every ten seconds, so nothing is lost where it does not answer."""
+        """Notify the sources' dispatcher. Its followers also look every ten seconds, so a lost notice does no harm."""
         with contextlib.suppress(OwnershipUnavailable, hosting.ActorUnreachable):
             owned = (await self._ownership.holders(KIND)).get(SOURCES_SLICE)
             if owned is not None and owned.holder != self._name:
@@ -205,7 +205,7 @@ class WebhookDispatcherActor(ReportingActor):
 
 
 def egress_rules(config: Config) -> EgressRules:
-    """Where deliveries of this service may go."""
+    """Return the rules on where deliveries of this service may go."""
     own = urlsplit(config.serve.public_url or "").hostname
     settings = config.webhooks
     return EgressRules(frozenset(settings.ports), settings.allow_loopback, (own,) if own else ())

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 JobType = TypeVar("JobType")
 
-AT_ONCE_MAX = 8  # Requests under way to one webhook.
+AT_ONCE_MAX = 8  # Concurrent requests to one webhook.
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Lanes(Generic[JobType]):
         self.waiting = self.under_way = 0
 
     def add(self, jobs: Iterable[JobType]) -> list[JobType]:
-        """Take jobs in, in this order. Gives those that are to be sent now."""
+        """Add jobs in this order. Returns those to send now."""
         touched: dict[str, None] = {}
         for job in jobs:
             name = self._webhook_of(job)
@@ -44,8 +44,8 @@ class Lanes(Generic[JobType]):
         return [job for name in touched for job in self._next(name)]
 
     def ended(self, job: JobType, failed: bool) -> tuple[list[JobType], list[JobType]]:
-        """A job's request has ended. Gives the jobs to send now, and those to give back: a webhook that failed is left
-        alone until its next job is due."""
+        """End a job's request. Returns the jobs to send now, and those to give back: a failed webhook is left alone
+        until its next job is due."""
         name = self._webhook_of(job)
         lane = self._lanes[name]
         lane.under_way -= 1
@@ -57,7 +57,7 @@ class Lanes(Generic[JobType]):
         return ready, given_back
 
     def withdraw_where(self, is_meant: Callable[[JobType], bool]) -> list[JobType]:
-        """Take waiting jobs out, of whichever webhooks. Requests under way end by themselves."""
+        """Remove waiting jobs of these webhooks. Running requests end by themselves."""
         taken: list[JobType] = []
         for name, lane in list(self._lanes.items()):
             meant = [job for job in lane.waiting if is_meant(job)]
@@ -70,7 +70,7 @@ class Lanes(Generic[JobType]):
         return taken
 
     def withdraw(self, name: str) -> list[JobType]:
-        """Take the waiting jobs of a webhook out. Requests under way end by themselves."""
+        """Remove the waiting jobs of a webhook. Running requests end by themselves."""
         lane = self._lanes.get(name)
         if lane is None:
             return []

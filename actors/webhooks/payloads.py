@@ -23,7 +23,7 @@ _NAMES: Mapping[type, str] = {
     ApiKeyRotated: "api_key.rotated",
     CreditsAnomaly: "credits.anomaly",
 }
-_LOGS_BYTES_MAX = 32_768  # Nodes cut logs at 10 kB by themselves; this bounds what another node may send.
+_LOGS_BYTES_MAX = 32_768  # Nodes cut logs at 10 kB; this bounds what a faulty node may send.
 
 
 class QueuedEvent(NamedTuple):
@@ -113,13 +113,13 @@ def signal_event(signal: FedSignal, now_ms: int) -> QueuedEvent:
 
 
 def signal_gap_event(notice: bytes, now_ms: int) -> QueuedEvent:
-    """A part of the log that is gone, told to every signal webhook; free. notice: as JSON."""
+    """Make the event of a missing part of the log, for every signal webhook; free. notice: as JSON."""
     cause = f"signal-gap:{hashlib.sha256(notice).hexdigest()[:32]}"
     return QueuedEvent(cause, "signal", ANY_SUBJECT, None, None, now_ms, notice.decode(), is_free=True)
 
 
 def transaction_events(transaction: WatchedTransaction, watched: frozenset[str], now_ms: int) -> list[QueuedEvent]:
-    """One event for each watched account of a transaction, and one for each watched program that it invoked."""
+    """Make one event for each watched account of a transaction, and one for each watched program that it invoked."""
     touched = [name for name in dict.fromkeys(transaction.accounts) if name in watched]
     subjects = [(kind, name) for name in touched for kind in ("account", "my_account")]
     subjects += [("program", name) for name in sorted(transaction.programs) if name in watched]
@@ -138,7 +138,7 @@ def transaction_events(transaction: WatchedTransaction, watched: frozenset[str],
 
 
 def gap_events(watched: frozenset[str], from_slot: int, to_slot: int, now_ms: int) -> list[QueuedEvent]:
-    """Tell every webhook that watches the chain that these slots were not read; free."""
+    """Make the notice that these slots were not read, for every webhook that watches the chain; free."""
     body = {"event": "gap", "from_slot": from_slot, "to_slot": to_slot, "reason": "these slots are too long ago"}
     return [
         QueuedEvent(
@@ -152,7 +152,7 @@ def gap_events(watched: frozenset[str], from_slot: int, to_slot: int, now_ms: in
 
 
 def example(found: WebhookFilter, pubkey: str, now: int) -> bytes:
-    """The body of a test delivery: an event of this webhook's type that never happened."""
+    """Make the body of a test delivery: an invented event of this webhook's type."""
     if found.filter_type == "lifecycle":
         kind = (found.kinds or ("low_balance",))[0]
         return orjson.dumps({"event": kind, "pubkey": pubkey, "at": now, "data": {"balance": 999}, "test": True})
@@ -196,7 +196,7 @@ def _cut(logs: tuple[str, ...]) -> list[str]:
 
 
 def _data(event: Event) -> dict[str, Any]:
-    """Everything but whose it is and when it was."""
+    """Return all fields but the account and the time."""
     data = dataclasses.asdict(event)
     del data["pubkey"], data["at"]
     if isinstance(event, DepositCredited):

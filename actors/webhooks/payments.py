@@ -24,12 +24,12 @@ from actors.webhooks.store import Job
 
 logger = logging.getLogger(__name__)
 
-METHOD = "webhookDelivery"  # As the ledger and the usage history name a charge.
+METHOD = "webhookDelivery"  # Name of a charge in the ledger and the usage history.
 _HOLDS_MAX = 3  # By a guess, by the price list that the owner told, and once more where that changed meanwhile.
 # A request begins at most so long after its hold was asked for. It takes 15 s, and a hold lasts 55 s at least
 # (`accounts.hold_seconds`), so the charge comes before the hold ends by its time.
 BEGIN_SECONDS = 30.0
-# The owner of the account may or may not have charged; or the account is suspended, and pays later.
+# The owner may or may not have charged; or the account is suspended, and pays later.
 _EXPECTED = (Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, Err.METHOD_NOT_ALLOWED.name)
 
 Owing = Mapping[bytes, Sequence[tuple[int, str]]]  # By account: jobs with their webhooks.
@@ -52,8 +52,8 @@ class DeliveryPayments:
     ) -> None:
         self._accounts, self._clock, self._metrics = accounts, clock, metrics
         self._lists, self._told = lists or {}, ToldLists()
-        self._begin_until: dict[int, float] = {}  # By job that is held.
-        self._credits: dict[int, int] = {}  # Of these, the price that is held.
+        self._begin_until: dict[int, float] = {}  # By held job.
+        self._credits: dict[int, int] = {}  # Held price by job.
 
     async def hold(self, jobs: Sequence[Job]) -> set[int]:
         """Hold the price of each job that is not free. Returns the ids of the jobs that may be sent."""
@@ -87,7 +87,7 @@ class DeliveryPayments:
         return again
 
     def price_of(self, pubkey: bytes) -> int:
-        """What a delivery costs this account, as far as is known here."""
+        """Return the price of a delivery for this account, as far as is known here."""
         return self._list_of(pubkey).credits(METHOD, WEBHOOK_DELIVERY_CREDITS)
 
     def _list_of(self, pubkey: bytes) -> PriceList:
@@ -97,12 +97,12 @@ class DeliveryPayments:
         return self._lists.get(name) or PriceList(name)
 
     def may_begin(self, job: Job) -> bool:
-        """Whether the hold of this job lasts until its charge, if its request begins now."""
+        """Return whether this job's hold lasts until its charge if its request begins now."""
         return job.is_free or self._clock.monotonic() < self._begin_until.get(job.id, 0.0)
 
     def forget(self, jobs: Sequence[Job]) -> None:
-        """Their requests have ended. What another dispatcher sends again is charged and released there: its hold has
-        the same name, so it must not be released here."""
+        """Forget ended requests without releasing their holds: another dispatcher that sends them again uses holds of
+        the same names."""
         for job in jobs:
             self._begin_until.pop(job.id, None)
             self._credits.pop(job.id, None)

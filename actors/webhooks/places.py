@@ -22,7 +22,7 @@ from actors.webhooks.store import Job, Room
 
 LEASED_MAX = 2_000
 LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they end before their lease.
-FAILING_SHARE = 2  # Of webhooks that fail: however many hang, half of the places are for others.
+FAILING_SHARE = 2  # Failing webhooks may use one part in this many of the places; the rest is for others.
 # An eighth of the places for jobs ahead of requests: 20 busy webhooks of as many accounts keep their lanes full.
 ACCOUNT_SHARE = 8
 HELD_SHARE = 10
@@ -38,7 +38,7 @@ class Places:
     def __init__(self, places_max: int = LEASED_MAX) -> None:
         self._max = places_max
         self._held: Counter[bytes] = Counter()
-        self._paid: Counter[bytes] = Counter()  # Of them, for deliveries that cost something.
+        self._paid: Counter[bytes] = Counter()  # Number of those for deliveries that cost credits.
         self._failing = 0
         self.taken = 0
 
@@ -73,11 +73,11 @@ class Places:
             self.taken += 1
 
     def attempted(self, job: Job) -> None:
-        """A job of a webhook that fails makes room for another such job when its request ends, or is never made."""
+        """Make room for another job of failing webhooks, once a failing webhook's request has ended or is not made."""
         self._failing -= job.failing_since_ms is not None
 
     def free(self, jobs: Iterable[Job]) -> None:
-        """The results of these jobs are kept, or their leases are given back."""
+        """Free the places of jobs whose results are stored, or whose leases are given back."""
         for job in jobs:
             self.taken -= 1
             self._held[job.pubkey] -= 1

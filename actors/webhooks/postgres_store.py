@@ -68,7 +68,7 @@ class PostgresWebhookStore:
     async def create(self, webhook: Webhook, sealed: bytes) -> bool:
         with away_as(WebhooksUnavailable):
             async with self._pool.acquire() as connection, connection.transaction():
-                # Two creations of one account at once must not both find the last place.
+                # Two concurrent creations of one account must not both find the last place.
                 await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 15))", webhook.pubkey.hex())
                 count = await connection.fetchval(
                     "SELECT count(*) FROM webhooks WHERE pubkey = $1 AND status <> 'deleted'", webhook.pubkey
@@ -278,7 +278,7 @@ class PostgresWebhookStore:
 
     @asynccontextmanager
     async def _owning(self, number: int) -> AsyncIterator[Any]:
-        """Give a transaction of a slice's owner. Raises SliceTaken, also where the database refuses the epoch."""
+        """Open a transaction of a slice's owner. Raises SliceTaken, also where the database refuses the epoch."""
         epoch = self._held.epoch(number)
         if epoch is None:
             raise SliceTaken(f"slice {number} is not held")
@@ -356,7 +356,7 @@ class PostgresWebhookStore:
             "DELETE FROM webhook_events WHERE id IN (SELECT e.id FROM webhook_events e WHERE e.at_ms < $1"
             " AND NOT EXISTS (SELECT FROM webhook_jobs j WHERE j.event = e.id) LIMIT $2)",
         ):
-            with suppress(asyncpg.ForeignKeyViolationError):  # A job was made meanwhile.
+            with suppress(asyncpg.ForeignKeyViolationError):  # A job was made in the meantime.
                 async with self._owning(SOURCES_SLICE) as connection:
                     removed += _number(await connection.execute(statement, before_ms, _EMPTY_PLACES_MAX))
         return removed

@@ -1,4 +1,4 @@
-"""What a customer may register, and a registration as it is kept and shown.
+"""Parses the registrations of customers, and shows stored ones.
 
 Implements: interface, "Webhook subscription"; decisions, "webhook record", "watched wallets". Pure.
 """
@@ -17,7 +17,7 @@ FILTER_TYPES = ("account", "program", "my_account", "lifecycle", "signal")
 WEBHOOKS_MAX = 50  # Of one account.
 LIST_MAX = 100  # Wallets, programs, and names of events, of one webhook: as subscribeSignal takes.
 _U64_MAX = (1 << 64) - 1
-ANY_SUBJECT = ""  # Of signals, which are about no single account.
+ANY_SUBJECT = ""  # Subject of signals, which concern no single account.
 # Fields of one filter type, which may be changed later.
 _OWNERS = {"lifecycle_events": "lifecycle"} | dict.fromkeys(
     ("signal_events", "wallets", "mint", "programs", "min_lamports"), "signal"
@@ -43,7 +43,7 @@ class WebhookFilter:
     def narrowed(
         self,
     ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, str | None, tuple[str, ...] | None, int]:
-        """Return all that can be changed."""
+        """Return all fields that can be changed."""
         return self.kinds, self.wallets, self.mint, self.programs, self.min_lamports
 
 
@@ -80,7 +80,7 @@ class Webhook:
     last_at_ms: int | None = None
 
     def body(self) -> dict[str, Any]:
-        """As it is listed."""
+        """Return the webhook as it is listed."""
         found, last = self.filter, None
         if self.last_job is not None:
             last = {
@@ -150,7 +150,7 @@ def parse_change(fields: Any, present: WebhookFilter) -> Change | Refusal:
 
 
 def _alien(names: Iterable[str], filter_type: str) -> Refusal | None:
-    """A refusal of the first field that belongs to another type."""
+    """Refuse the first field that belongs to another type."""
     for name in sorted(names):
         if name in _OWNERS and _OWNERS[name] != filter_type:
             return _bad(f"{name} is for filter_type {_OWNERS[name]}")

@@ -1,4 +1,4 @@
-"""Looks a host's name up and gives only addresses that the egress guard lets through.
+"""Looks a host's name up, and returns only addresses that the egress guard allows.
 
 Implements: threat 26 (resolve once, check all, pin). A shell around dnspython. The HTTP client connects to the
 addresses that it gets here and asks nobody else, so a name that changes between check and connection gains nothing.
@@ -25,7 +25,7 @@ class GuardRefused(OSError):
 
 
 class HostUnknown(OSError):
-    """The name has no address, or nobody answers for it."""
+    """The name has no address, or no name server answers for it."""
 
 
 class GuardedResolver(AbstractResolver):
@@ -39,7 +39,7 @@ class GuardedResolver(AbstractResolver):
         self._resolver.lifetime, self._resolver.timeout = _SECONDS_MAX, _SECONDS_MAX / 2
 
     async def addresses(self, host: str) -> list[str]:
-        """All addresses of a host. Raises GuardRefused when one of them is refused, and HostUnknown."""
+        """Return all addresses of a host. Raises GuardRefused when one of them is refused, and HostUnknown."""
         found = [host] if _is_address(host) else await self._look_up(host)
         for text in found:
             fault = address_fault(text, self._rules)
@@ -62,14 +62,14 @@ class GuardedResolver(AbstractResolver):
         except dns.resolver.NXDOMAIN:
             return []
         except dns.exception.DNSException as error:
-            # One family alone could be the one that is let through: without both answers nothing is known.
+            # With one family alone, the other family's addresses would stay unchecked.
             raise HostUnknown(f"its host cannot be looked up ({type(error).__name__})") from error
         return [] if answer.rrset is None else [str(record.address) for record in answer.rrset]
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """As the HTTP client asks."""
+        """Implements aiohttp's AbstractResolver.resolve."""
         return [
             ResolveResult(
                 hostname=host,
@@ -95,6 +95,6 @@ def _is_address(host: str) -> bool:
 
 
 def name_server(text: str) -> "dns.nameserver.Nameserver":
-    """text: "address" or "address:port". Raises ValueError."""
+    """Parse "address" or "address:port". Raises ValueError."""
     address, _, port = text.partition(":") if text.count(":") == 1 else (text, "", "")
     return dns.nameserver.Do53Nameserver(str(ipaddress.ip_address(address)), int(port or 53))

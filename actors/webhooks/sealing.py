@@ -1,7 +1,7 @@
 """Encrypts the secrets of webhooks for the database. They must be read again to sign, so a hash would not do.
 
 Implements: decisions, "webhook secret" (shown once, kept encrypted): AES-256-GCM with a key that HKDF derives from the
-cluster's secret; a sealed secret is bound to its webhook. Whoever has the database alone cannot sign. Pure: the nonce
+cluster's secret; a sealed secret is bound to its webhook. A person with only the database cannot sign. Pure: the nonce
 is an argument.
 """
 
@@ -23,12 +23,12 @@ class SecretSeal:
         self._cipher = AESGCM(key)
 
     def seal(self, secret: str, webhook_id: str, nonce: bytes) -> bytes:
-        """nonce: NONCE_BYTES at random, never used before."""
+        """Encrypt a secret. nonce: NONCE_BYTES at random, never used before."""
         assert len(nonce) == NONCE_BYTES, len(nonce)
         return nonce + self._cipher.encrypt(nonce, secret.encode(), webhook_id.encode())
 
     def unseal(self, sealed: bytes, webhook_id: str) -> str:
-        """Raises CannotUnseal."""
+        """Decrypt a secret. Raises CannotUnseal."""
         try:
             return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], webhook_id.encode()).decode()
         except (InvalidTag, ValueError) as error:

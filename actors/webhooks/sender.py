@@ -24,12 +24,12 @@ from actors.webhooks.targets import EgressRules, url_fault
 ANSWER_BYTES_MAX = 1_024
 ATTEMPT_SECONDS_MAX = 15.0
 _CONNECT_SECONDS_MAX = 5.0
-_BODY_SECONDS_MAX = 2.0  # For the first kilobyte of the body, once the head is there.
-_REST_BYTES_MAX = 16_384  # Of a body that is read to its end, so that its connection can be used again.
+_BODY_SECONDS_MAX = 2.0  # Time for the first kilobyte of the body, after the head.
+_REST_BYTES_MAX = 16_384  # A body of up to this size is read to its end, so that its connection can be used again.
 _IDLE_SECONDS = 20.0
 _USER_AGENT = "ledger-gateway-webhooks/1"
 _ERROR_CHARACTERS_MAX = 200
-_INFORMATIONAL_MAX = 10  # Heads of 100 to 199 before an answer. Usual are none, or one.
+_INFORMATIONAL_MAX = 10  # Informational heads (100 to 199) before an answer. Usual are none, or one.
 _CAUSES_MAX = 8
 _CUT = "the endpoint closed the connection before it answered"
 _WORDS = {
@@ -57,7 +57,7 @@ class _HeadsCounted:
 
 
 class _Answer(aiohttp.ClientResponse):
-    """An endpoint may send informational heads for ever, each of which costs work, and the client would read them."""
+    """Counts informational heads: an endpoint could send them without end, and the client would read them all."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         counted: Any = _HeadsCounted(connection, _HeadsCounted(connection.protocol))
@@ -94,7 +94,7 @@ class WebhookSender:
         )
 
     async def check(self, url: str) -> str | None:
-        """Why a webhook may not have this URL now; None: it may. Looks its host up."""
+        """Return why a webhook may not have this URL now, or None. Looks its host up."""
         fault = self._fault(url)
         if fault is not None:
             return fault
@@ -127,7 +127,7 @@ class WebhookSender:
         return Attempt(at_ms, self._since(started), status, error[:_ERROR_CHARACTERS_MAX], retry_after, answer)
 
     def _fault(self, url: str) -> str | None:
-        """The guard's word on a URL, and on its host as the HTTP client reads it: the client asks no resolver about an
+        """Apply the guard to a URL, and to its host as the HTTP client reads it: the client asks no resolver about an
         address, so both must find the same host."""
         fault = url_fault(url, self._rules)
         if fault is not None:
@@ -141,7 +141,7 @@ class WebhookSender:
         return None
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        """The beginning of the body. A body of which not all was read ends its connection."""
+        """Read the beginning of the body. A connection whose body was not read to its end is closed."""
         read, kept = 0, b""
         try:
             async with asyncio.timeout(_BODY_SECONDS_MAX):
@@ -164,12 +164,14 @@ class WebhookSender:
 
 
 def _explain(failure: Exception) -> str:
-    """One clause for the log of deliveries, in words that the owner of the endpoint can act on."""
+    """Describe the failure in one clause for the log of deliveries, in terms that the endpoint's operator can act
+    on.
+    """
     causes = list(_causes(failure))
     for cause in causes:
         if isinstance(cause, (GuardRefused, HostUnknown)):
             return str(cause)
-        # The client has an exception of its own of this type, without a message.
+        # The client raises an exception of this type without a message.
         if isinstance(cause, ssl.SSLCertVerificationError) and (words := getattr(cause, "verify_message", "")):
             return f"the certificate is not valid: {words}"
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
@@ -184,7 +186,7 @@ def _explain(failure: Exception) -> str:
 
 
 def _causes(failure: BaseException) -> Iterator[BaseException]:
-    """The failure, and the failures behind it."""
+    """Yield the failure and its causes."""
     cause: BaseException | None = failure
     for _ in range(_CAUSES_MAX):
         if cause is None:

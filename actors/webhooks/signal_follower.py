@@ -43,7 +43,7 @@ class SignalFeed(Protocol):
         ...
 
     async def read(self, after_cursor: str, count: int, wait_ms: int = 0) -> FedPage:
-        """Return entries after a cursor, oldest first; wait so long where there are none."""
+        """Return entries after a cursor, oldest first; wait this long if there are none."""
         ...
 
     async def watch(self, wallets: Collection[str], now: int) -> None:
@@ -71,7 +71,7 @@ class SignalFollower:
         self._watched = watched or WatchedWallets()
         self._wake, self._sleep, self._wait_ms = wake, sleep, wait_ms
         self._pauses: tuple[type[Exception], ...] = (WebhooksUnavailable, *away)
-        self._cursor: str | None = None  # Signals up to here are queued.
+        self._cursor: str | None = None  # Signals up to this cursor are queued.
         self._changed = asyncio.Event()
         self._background = Background(logger, "webhooks: following the signals failed")
 
@@ -83,14 +83,14 @@ class SignalFollower:
         await self._background.stop()
 
     def changed(self) -> None:
-        """Tell that webhooks were created, changed or deleted: their wallets are to be read again."""
+        """Read the wallets again, because webhooks were created, changed or deleted."""
         self._changed.set()
 
     async def follow_once(self) -> None:
         """Queue the next signals of the log. Raises what the store or the feed raises; nothing is lost then."""
         if self._cursor is None:
             self._cursor = (await self._store.cursor()).log_cursor
-        if self._cursor is None:  # The first start ever: signals from now on.
+        if self._cursor is None:  # At the first start ever, begin with new signals.
             newest = await self._feed.newest()
             await self._store.queue([], self._clock.now_ms(), SourceCursor(log_cursor=newest))
             self._cursor = newest

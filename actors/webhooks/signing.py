@@ -10,7 +10,7 @@ import hmac
 from collections.abc import Sequence
 
 SECRET_BYTES = 32
-PREVIOUS_VALID_MS = 86_400_000  # After a rotation, the secret before it signs for a day more.
+PREVIOUS_VALID_MS = 86_400_000  # After a rotation, the previous secret also signs for one day.
 PREVIOUS_MAX = 3  # Earlier secrets that sign at the same time; a further rotation waits until the oldest has ended.
 _PREFIX = "whsec_"
 

@@ -11,12 +11,13 @@ import hashlib
 
 from actors.ownership.team import Team
 
-KIND = "webhook-dispatchers"  # As ownership names it; functions.sql has it, too.
+KIND = "webhook-dispatchers"  # Name in ownership; functions.sql repeats it.
 SLICES = 64  # Never changes while webhooks are stored. Four for each of the most dispatchers, so shares are even.
 DISPATCHERS_MAX = 16
-# Its dispatcher also follows the sources of events (chain, signals, accounts), and removes what ended long ago.
+# Its dispatcher also follows the sources of events (chain, signals, accounts), and removes old rows.
 SOURCES_SLICE = 0
-DISPATCHER_ACTOR_NAME = "webhook-dispatcher"  # The only one of the release before: its replicas still ask it.
+# Name of the only dispatcher in the previous release, whose replicas still ask it.
+DISPATCHER_ACTOR_NAME = "webhook-dispatcher"
 
 
 def slice_of(pubkey: bytes) -> int:
@@ -25,7 +26,7 @@ def slice_of(pubkey: bytes) -> int:
 
 
 def dispatcher_names(count: int) -> list[str]:
-    """Return the names of so many dispatchers; each begins with DISPATCHER_ACTOR_NAME."""
+    """Return the names of this many dispatchers; each begins with DISPATCHER_ACTOR_NAME."""
     assert 1 <= count <= DISPATCHERS_MAX, count
     return [DISPATCHER_ACTOR_NAME, *(f"{DISPATCHER_ACTOR_NAME}-{index}" for index in range(1, count))]
 
@@ -36,7 +37,7 @@ DISPATCHERS = Team(
     DISPATCHERS_MAX,
     DISPATCHER_ACTOR_NAME,
     dispatcher_names,
-    give_seconds=18.0,  # Above the time that a dispatcher waits for its requests under way.
-    take_seconds=15.0,  # A dispatcher that starts with this call has to open its connections.
-    group=SLICES,  # All at once: a giver waits for its slowest receiver once, and not for each group.
+    give_seconds=18.0,  # More than the time for which a dispatcher waits for its running requests.
+    take_seconds=15.0,  # A dispatcher that starts with this call must first open its connections.
+    group=SLICES,  # All at once, so that a giver waits only once for its slowest receiver.
 )

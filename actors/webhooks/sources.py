@@ -44,7 +44,7 @@ class EventSources:
                 await follower.stop()
 
     def changed(self) -> None:
-        """Tell that webhooks were created, changed or deleted: what is watched for them is to be read again."""
+        """Read the watched accounts and wallets again, because webhooks were created, changed or deleted."""
         for follower in self._followers:
             follower.changed()
         if not self._followers:

@@ -1,6 +1,6 @@
 """Asks the owners of accounts which of them pay for deliveries now.
 
-Implements: threat 68 (who pays nothing gets no deliveries and holds no places). A shell; nothing is kept.
+Implements: threat 68 (accounts that do not pay get no deliveries and hold no places). A shell without state.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,12 +28,12 @@ class Standings:
             for pubkey, reply in zip(part, replies, strict=True):
                 if reply.value is not None:
                     found[pubkey] = reply.value
-                elif reply.refusal in _UNKNOWN:  # It never had a credit.
+                elif reply.refusal in _UNKNOWN:  # The account never had a credit.
                     found[pubkey] = AccountStanding(pubkey, 0, is_active=True)
         return found
 
     async def one(self, pubkey: bytes) -> AccountStanding | Refusal:
-        """Return how this account stands, or why it may make nothing now: it is suspended, or nobody knows."""
+        """Return how this account stands, or a refusal: it is suspended, or its standing is unknown."""
         standing = (await self.of([pubkey])).get(pubkey)
         if standing is None:
             return AWAY

@@ -13,7 +13,7 @@ from actors.webhooks.registrations import Change, Webhook
 
 ANY_BYTES = 1 << 62
 JOBS_WAITING_MAX = 10_000  # Of one webhook; events beyond make no job for it, and are counted.
-PAUSED_JOBS_MAX = 1_000  # The same of an account that is paused: storage is for those who pay.
+PAUSED_JOBS_MAX = 1_000  # The same for a paused account: storage is for paying accounts.
 
 
 class WebhooksUnavailable(Exception):
@@ -64,7 +64,7 @@ class Room(NamedTuple):
 
 
 class JobResult(NamedTuple):
-    """What came of one attempt, as webhooks_finish() takes it. attempts: made so far."""
+    """Result of one attempt, as arguments of webhooks_finish(). attempts: made so far."""
 
     job: int
     lease: int
@@ -120,7 +120,7 @@ class SourceCursor(NamedTuple):
 
 class QueueFigures(NamedTuple):
     waiting: int
-    oldest_ms: int | None  # When the oldest waiting job was made.
+    oldest_ms: int | None  # Creation time of the oldest waiting job.
     paused_accounts: int
 
     def oldest_seconds(self, now_ms: int) -> float:
@@ -195,7 +195,7 @@ class WebhookStore(Protocol):
         ...
 
     async def cursor(self) -> SourceCursor:
-        """Return where each source is to be read on; None in it: it was never read."""
+        """Return the cursor from which each source must be read; None: it was never read."""
         ...
 
     async def watched(self) -> frozenset[str]:
@@ -215,7 +215,7 @@ class WebhookStore(Protocol):
         ...
 
     async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:
-        """Keep what came of attempts. The result of a lease that another one followed is not taken."""
+        """Store results of attempts. Ignores the result of a lease that was followed by another one."""
         ...
 
     async def release(self, jobs: Sequence[int], now_ms: int) -> None:
@@ -223,7 +223,7 @@ class WebhookStore(Protocol):
         ...
 
     async def confirm(self) -> None:
-        """Lose the slices that another dispatcher has claimed."""
+        """Drop the slices that another dispatcher has claimed."""
         ...
 
     async def recover(self, slices: Collection[int], now_ms: int) -> int:
@@ -253,7 +253,7 @@ class WebhookStore(Protocol):
         ...
 
     async def paid(self, pubkey: bytes, jobs: Sequence[int]) -> bool:
-        """These are charged now. True: nothing is unpaid any more, and the account's deliveries go on."""
+        """Record that these are charged. True: nothing is unpaid any more, and the account's deliveries continue."""
         ...
 
     # --- keeping order
@@ -268,5 +268,5 @@ class WebhookStore(Protocol):
         ...
 
     async def figures(self) -> QueueFigures:
-        """Count what waits in the slices served."""
+        """Count the waiting jobs of the served slices."""
         ...

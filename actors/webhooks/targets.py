@@ -17,7 +17,7 @@ _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
 _NETLOC = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?")
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
-# Names that mean this machine, this network, or a cloud's metadata service, whatever they resolve to.
+# Names for this machine, this network, or a cloud's metadata service, whatever they resolve to.
 _INNER_SUFFIXES = (
     "localhost",
     "local",
@@ -36,7 +36,7 @@ _REFUSED_V4 = tuple(
     for text in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16"),
-        "168.63.129.16/32",  # The host of a machine in Azure, which only its machines reach.
+        "168.63.129.16/32",  # A host address in Azure that only its own machines can reach.
         *("192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
     )
 )
@@ -59,7 +59,7 @@ class EgressRules:
 
 
 def url_fault(url: str, rules: EgressRules) -> str | None:
-    """Why deliveries may not go to this URL, in one clause; None: as far as its text tells, they may."""
+    """Return why deliveries may not go to this URL, in one clause; None: its text shows no fault."""
     if len(url) > URL_CHARACTERS_MAX:
         return f"it is longer than {URL_CHARACTERS_MAX} characters"
     if not _URL_CHARACTERS.fullmatch(url):
@@ -108,7 +108,7 @@ def _host_fault(host: str, parts: SplitResult, rules: EgressRules) -> str | None
 
 
 def address_fault(text: str, rules: EgressRules) -> str | None:
-    """Why no connection may be made to this address; None: it may. text: as a resolver gives it, or from a URL."""
+    """Return why no connection may be made to this address, or None. text: from a resolver or a URL."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -14,7 +14,7 @@ from actors.webhooks.payloads import WatchedTransaction
 
 
 def from_stream(update: geyser_pb2.SubscribeUpdateTransaction, block_time: int | None) -> WatchedTransaction | None:
-    """A transaction of the stream. None: it failed, or it is a vote."""
+    """Read a transaction of the stream. None: it failed, or it is a vote."""
     info = update.transaction
     meta, message = info.meta, info.transaction.message
     if info.is_vote or meta.HasField("err") or not info.transaction.signatures:
@@ -49,7 +49,7 @@ def from_stream(update: geyser_pb2.SubscribeUpdateTransaction, block_time: int |
 
 
 def from_block(slot: int, block: Mapping[str, Any]) -> list[WatchedTransaction]:
-    """The successful transactions of a getBlock answer with encoding "json" and full details."""
+    """Read the successful transactions of a getBlock answer with encoding "json" and full details."""
     found = []
     block_time = block.get("blockTime")
     for row in block.get("transactions") or ():
@@ -110,7 +110,7 @@ def _token_changes(
     before: Mapping[int, tuple[str, str, str, int]],
     after: Mapping[int, tuple[str, str, str, int]],
 ) -> tuple[dict[str, Any], ...]:
-    """An account that is not listed before or after had or has nothing of the token."""
+    """Return balance changes; a token account missing before or after counts as empty."""
     found = []
     for index in sorted({*before, *after}):
         mint, owner, _, decimals = after.get(index) or before[index]

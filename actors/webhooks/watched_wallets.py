@@ -1,4 +1,4 @@
-"""Which wallets of signal webhooks are watched: those of accounts that hold places for them.
+"""Selects the watched wallets of signal webhooks: those of accounts that hold places for them.
 
 Implements: threat 68; decisions, "watched wallets". Pure. An account that is paused for WALLETS_PAUSED_MS gives its
 places back, and others may take them. When it pays again, its wallets wait until places are free as for a newcomer: so
@@ -11,13 +11,13 @@ from actors.place_shares import PlaceShares
 
 # Signals are reported for 15,000 wallets at most; the others are for subscriptions.
 WALLETS = PlaceShares(total=5_000, kept=1_000, base=10, of_one_max=500)
-WALLETS_PAUSED_MS = 600_000  # So long an account without credits keeps its places.
+WALLETS_PAUSED_MS = 600_000  # How long an account without credits keeps its places.
 
 
 class WatchedWallets:
     def __init__(self, shares: PlaceShares = WALLETS) -> None:
         self._shares = shares
-        self._holders: set[bytes] | None = None  # None: not looked yet.
+        self._holders: set[bytes] | None = None  # None: not read yet.
 
     def is_holder(self, account: bytes) -> bool:
         return self._holders is not None and account in self._holders

@@ -41,9 +41,9 @@ logger = logging.getLogger(__name__)
 BATCH_MAX = 128  # Transactions worked on at once.
 _WAITING_MAX = BATCH_MAX // 2  # When more of a batch wait for accounts that cannot be credited, they are postponed.
 _POSTPONED_MS = 60_000
-_FRUITLESS_MAX = 16  # After so many batches without one credit in a round, the ledger itself must be away.
+_FRUITLESS_MAX = 16  # After this many batches without one credit in a round, the ledger itself must be unavailable.
 READS_IN_FLIGHT_MAX = 16
-_LAG_SLOTS = 150  # An address may stand for several nodes; none that is further behind is expected to answer.
+_LAG_SLOTS = 150  # An address may stand for several nodes; none is expected to be further behind.
 _GONE_TRIES = 4  # Nodes take turns, so this reaches up to four of them.
 _READ_SLOT_SECONDS = 60  # An idle watcher stores how far it has read this often.
 _PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -158,7 +158,7 @@ class DepositWatcher:
 
     async def _read_slot(self) -> int:
         """Return the slot up to which the pages are whole; 0: not known. It never goes back, so one absurd slot would
-        end the notice of gaps for ever: a block has to be there."""
+        disable the detection of gaps for ever: the slot must have a block."""
         slot = max(0, await self._chain.slot() - _LAG_SLOTS)
         if await self._chain.has_block_from(slot):
             return slot

@@ -78,8 +78,8 @@ class Finding:
     amount: int  # Base units.
     source: str = ""
     authority: str = ""
-    pubkey: bytes | None = None  # The account that has the credits.
-    credits: int = 0  # The bonus included.
+    pubkey: bytes | None = None  # The credited account.
+    credits: int = 0  # Including the bonus.
     note: str = ""  # The operator's reason.
 
 

@@ -115,7 +115,7 @@ class DepositWatcherActor(ReportingActor):
             self._background.start(self._stand_by())
 
     async def _begin(self) -> None:
-        """Watch by the next epoch, which refuses whatever a watcher of before still writes."""
+        """Watch with the next epoch, which refuses all later writes of an earlier watcher."""
         payments, clock = self._config.payments, SystemClock()
         await self._store.prepare()
         watcher = DepositWatcher(
@@ -139,7 +139,7 @@ class DepositWatcherActor(ReportingActor):
         self._watcher = watcher
 
     async def _stand_by(self) -> None:
-        """Until the first watcher is away. What does not answer, and a bug, must not end it."""
+        """Wait until the first watcher is unavailable. Failed health checks and bugs must not end it."""
         pulses, silence = Pulses(), Silence()
         while self._watcher is None:
             in_doubt = silence.is_in_doubt([WATCHER_ACTOR_NAME])

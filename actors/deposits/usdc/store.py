@@ -1,4 +1,4 @@
-"""The durable state of the watcher: its cursor, the inbox, and the outcome of each transfer.
+"""Stores the watcher's state: its cursor, the inbox, and the outcome of each transfer.
 
 Implements: the durable cursor behind "catches up after any outage, in order, without missing or repeating"; design,
 "Owners, for every kind of actor" (deposit watcher). A port and its PostgreSQL store. Decides nothing; every method may
@@ -69,7 +69,7 @@ class DepositStore(Protocol):
     write raise WatcherReplaced once another watcher has begun."""
 
     async def prepare(self) -> None:
-        """Begin as the one watcher: refuse, from now on, what an earlier one writes."""
+        """Become the only watcher: refuse later writes of an earlier one."""
         ...
 
     async def cursor(self, account: str) -> Cursor | None: ...
@@ -125,7 +125,7 @@ class PostgresDepositStore:
 
     def __init__(self, pool: asyncpg.Pool, holder: str) -> None:
         self._pool, self._holder = pool, holder
-        self.epoch = 0  # Below every epoch that was ever claimed.
+        self.epoch = 0  # Lower than every claimed epoch.
 
     async def prepare(self) -> None:
         with away_as(DepositStoreUnavailable):

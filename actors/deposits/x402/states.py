@@ -33,7 +33,7 @@ BLOCKHASH_BLOCKS = 150
 class PaymentKind(IntEnum):
     """How a payment came here. The numbers are stored in the database."""
 
-    STANDARD = 0  # Paid with a call; credited here.
+    STANDARD = 0  # Paid with a call; credited at once.
     SPONSORED = 1  # Relayed and co-signed; its payer confirms the deposit.
     SELF_PAID = 2  # Relayed unchanged.
 
