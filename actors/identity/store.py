@@ -29,7 +29,7 @@ from actors.units import PUBKEY_BYTES, VirtualShard
 _PREFIX = "identity:"
 _PUBKEY_HEX = 2 * PUBKEY_BYTES
 _COMMAND_SECONDS_MAX = 5.0  # A whole command with its retries; Redis answers in less than a millisecond.
-_COUNT_SECONDS_MAX = 1.0  # Without an answer in this time a replica counts addresses by itself.
+_COUNT_SECONDS_MAX = 1.0  # A replica that gets no answer in this time counts addresses by itself.
 _COUNT_SECONDS = 2 * WINDOW_SECONDS + 10  # A replica whose clock lags may still count in the minute before.
 
 
@@ -38,7 +38,9 @@ class IdentityStoreUnavailable(Exception):
 
 
 class NotTheOwner(Exception):
-    """A nonce record has another owner, or was lost. Nothing was written. epoch: of the owner; 0: not known."""
+    """Another owner has a nonce record, or the record was lost. Nothing was written. epoch: of the owner; 0:
+    unknown.
+    """
 
     def __init__(self, epoch: int = 0) -> None:
         super().__init__(f"the owner of the nonce record has epoch {epoch}" if epoch else "not the owner")

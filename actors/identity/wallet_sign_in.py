@@ -1,12 +1,12 @@
-"""The text that a wallet signs to get a session in a page, which names the site that asks for it.
+"""Makes the text that a wallet signs to get a session in a page; the text names the site that asks.
 
 Implements: decisions, "Wallet sign-in"; Sign-In With Solana, as the feature `solana:signIn` of the Wallet Standard
 writes it. Pure.
 
-The challenge for programs is 64 characters that name no site, so whatever page shows them to a wallet gets a session of
-that wallet. This text begins with the domain of this service, which wallets compare with the page that asks. It has the
-same challenge as its nonce, so nothing is stored for it either, and it can be made again from the challenge alone: what
-was signed must be that text, byte for byte.
+The challenge for programs is 64 characters that name no site, so any page that shows them to a wallet could get a
+session of that wallet. This text begins with the domain of this service, which wallets compare with the page that asks.
+It has the same challenge as its nonce, so nothing is stored for it either, and it can be made again from the challenge
+alone: the signed text must equal it, byte for byte.
 """
 
 import re
@@ -21,7 +21,7 @@ _NONCE = re.compile(rf"^Nonce: ([0-9a-f]{{{CHALLENGE_CHARACTERS}}})$", re.MULTIL
 
 
 def sign_in_fields(origin: str, address: str, challenge: str, seconds: int) -> dict[str, Any]:
-    """The input of `solana:signIn`. origin: scheme, host and port as clients see them. seconds: lifetime of the
+    """Return the input of `solana:signIn`. origin: scheme, host and port as clients see them. seconds: lifetime of the
     challenge."""
     issued = issued_at(challenge)
     return {
@@ -37,7 +37,7 @@ def sign_in_fields(origin: str, address: str, challenge: str, seconds: int) -> d
 
 
 def sign_in_text(fields: dict[str, Any]) -> str:
-    """The text that a wallet makes of the fields, and that one without the feature signs as a message."""
+    """Return the text that a wallet makes of the fields, and that a wallet without the feature signs as a message."""
     return "\n".join(
         (
             f"{fields['domain']} wants you to sign in with your Solana account:",
@@ -55,7 +55,7 @@ def sign_in_text(fields: dict[str, Any]) -> str:
 
 
 def challenge_in(text: str) -> str | None:
-    """The challenge of a text that may have been signed; None: it is none of ours."""
+    """Return the challenge of a signed text; None: the text is not of this service."""
     found = _NONCE.search(text)
     return None if found is None else found[1]
 

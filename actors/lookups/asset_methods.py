@@ -34,11 +34,11 @@ from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
 MINTS_PER_CALL = ACCOUNTS_PER_CALL // 2
-ASSETS_PER_SLICE = 50  # To make and to write an asset takes 20 us,
-ACCOUNTS_PER_ASSET = 50  # and as long for so many of its token accounts.
+ASSETS_PER_SLICE = 50  # Making and writing an asset takes 20 us,
+ACCOUNTS_PER_ASSET = 50  # and as long for this many of its token accounts.
 ACCOUNTS_PER_SLICE = 500
 _SORTED_AT_ONCE = 5_000  # Keys that are only put into their places.
-# Without fungible tokens, of how many mints one call may ask for supply and decimals: a hundred calls to the node.
+# Without fungible tokens: most mints whose supply and decimals one call may read, by a hundred calls to the node.
 CANDIDATES_MAX = 10_000
 _TOO_MANY = replies.own_error(
     Err.INVALID_PARAMS,
@@ -79,7 +79,7 @@ class AssetMethods:
         grouped = await reads.by_mint(accounts, asked.zero_balance)
         keys = await reads.in_order(grouped, asked.descending)
         if not asked.fungible:
-            # Nobody can hold more than one of a mint with a supply of one.
+            # The holder of a mint with a supply of one has exactly one.
             every, keys = keys, []
             for start in range(0, len(every), ACCOUNTS_PER_SLICE):
                 await reads.turn()
@@ -227,7 +227,7 @@ class _Reads:
     def __init__(self, questions: Questions, commitment: str) -> None:
         self._questions = questions
         self._at = {"commitment": commitment} if commitment else {}
-        # Large answers are counted by the memory budget as long as somebody has them; what is read from them is not.
+        # The memory budget counts large answers as long as they are referenced; values read from them are not counted.
         self._kept: list[NodeAnswer] = []
         self.slot: int | None = None
         self.turn = questions.turn
@@ -251,7 +251,7 @@ class _Reads:
         return ordered[::-1] if descending else ordered
 
     async def answered(self, work: Any) -> NodeAnswer:
-        """Do the work; its answer, or the one that it failed with."""
+        """Do the work. Returns its answer, or the one with which it failed."""
         answer = replies.GARBAGE
         try:
             answer = await work

@@ -24,7 +24,7 @@ from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 _NO_DATA = {"encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
 _TRANSACTION = {"encoding": "json", "maxSupportedTransactionVersion": VERSION_MAX}
 
-_ONE_SLOT_ROUNDS = 3  # The second nearly always ends it: a slot lasts longer than a question.
+_ONE_SLOT_ROUNDS = 3  # The second round nearly always ends it: a slot lasts longer than a request.
 
 
 class _Balances(NamedTuple):
@@ -112,7 +112,7 @@ def _asked(params: bytes) -> BulkQuestion:
 
 
 def _slot_json(slots: list[int]) -> dict[str, Any]:
-    """The slot of all balances; where they are of several, the answer says so."""
+    """Return the slot of all balances; with several slots, the answer says so."""
     if len(set(slots)) <= 1:
         return {"slot": slots[0] if slots else None}
     return {"slot": None, "slots": {"lowest": min(slots), "highest": max(slots)}}

@@ -22,7 +22,7 @@ from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
 VERSION_MAX = 1  # The newest version: legacy, v0 and v1 exist.
-_UNSUPPORTED_VERSION_CODE = -32015  # About one transaction; other errors are about the node.
+_UNSUPPORTED_VERSION_CODE = -32015  # About one transaction; other errors concern the node.
 _NOT_UNDERSTOOD = "It cannot be shown: the node's form of it is not understood."
 _MALFORMED = (KeyError, TypeError, IndexError, ValueError, AttributeError, msgspec.DecodeError)
 
@@ -82,7 +82,7 @@ async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str,
         return orjson.dumps(history_entry.missing_entry(listed))
     try:
         return orjson.dumps(history_entry.entry(asked.address, listed, transaction))
-    except _MALFORMED:  # One transaction of an unknown form must not hide all others.
+    except _MALFORMED:  # One transaction of an unknown form must not hide the others.
         return orjson.dumps(history_entry.missing_entry(listed, _NOT_UNDERSTOOD))
 
 

@@ -65,7 +65,7 @@ def explanation(
 
 
 def _moved(subject: str, sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> str | None:
-    """Return the sum that this account gave and got, in words. None: nothing."""
+    """Describe the sum that this account gave and got. None: nothing."""
     change: dict[_Asset, int] = {}
     others: set[str] = set()
     for give, take, asset, amount in _flows(sol, tokens):

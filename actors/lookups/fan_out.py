@@ -81,7 +81,7 @@ class Questions:
         if answer.size > min(ANSWER_BYTES_MAX, self._bytes_left):
             return replies.OVERSIZED
         self._bytes_left -= answer.size
-        return await in_one_part(answer)  # All that is asked here is read whole.
+        return await in_one_part(answer)  # Callers read these answers whole.
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
         """Return the result of `work` for each item, in the order of the items; CALLS_PER_REQUEST run at a time."""

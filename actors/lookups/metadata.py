@@ -1,12 +1,11 @@
-"""What a mint's account and its metadata account say of a token: supply, authorities, name, symbol, URI, creators.
+"""Reads a token's mint account and metadata account: supply, authorities, name, symbol, URI, creators.
 
 Implements: the byte layouts of mints of both token programs, of Token-2022's extensions, and of accounts of Metaplex's
 token metadata program. Pure.
 
-The owner of a token writes all of this, so nothing is believed about it. Reading never raises: what is malformed, or
-cut off by the slice that the node was asked for, is None, and so is what lies behind it. Texts are shown as they are,
-with invalid UTF-8 replaced; one that is longer than any honest one is not shown. A URI is a text: nobody here fetches
-it.
+The owner of a token writes all of this, so it is not trusted. Reading never raises: a field that is malformed, or cut
+off by the requested slice, is None, and so are all fields after it. Texts are shown unchanged, with invalid UTF-8
+replaced; texts of absurd length are not shown. URIs are never fetched.
 """
 
 import struct
@@ -22,7 +21,7 @@ from actors.addresses import TOKEN_METADATA_PROGRAM, TOKEN_PROGRAMS
 # fixed length and an honest name has some 1,500. A thousand mints are then 5 MB of base64 at worst.
 SLICE = {"offset": 0, "length": 2_048}
 NAME_BYTES_MAX, SYMBOL_BYTES_MAX, URI_BYTES_MAX = 200, 64, 512  # Metaplex allows 32, 10 and 200.
-CREATORS_MAX = 5  # Of the metadata program.
+CREATORS_MAX = 5  # Limit of the metadata program.
 PAIRS_MAX = 16
 STANDARDS = (
     "NonFungible",
@@ -48,7 +47,7 @@ class Creator:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What an account says of a token. None: it does not say it, or not so that it can be read."""
+    """Metadata of a token. None: the account lacks it, or it is unreadable."""
 
     name: str | None = None
     symbol: str | None = None
@@ -79,11 +78,11 @@ class MintAccount:
 
 
 class _End(Exception):
-    """Raised where the bytes end, or are not what they should be."""
+    """The bytes ended, or are malformed."""
 
 
 class _Reader:
-    """Reads values one behind the other. Raises _End."""
+    """Reads consecutive values. Raises _End."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self._data, self._at = data, at
@@ -108,7 +107,7 @@ class _Reader:
         return str(Pubkey(self.take(32)))
 
     def text(self, bytes_max: int) -> str | None:
-        """Read a text behind its length. None: it is longer than bytes_max, and is passed over."""
+        """Read a text with its length before it. None: it is longer than bytes_max, and is skipped."""
         taken = self.take(self.number(4))
         text = taken.rstrip(b"\0")
         return text.decode("utf-8", "replace") if len(text) <= bytes_max else None
@@ -182,7 +181,7 @@ def _optional_key(data: bytes, at: int) -> str | None:
 
 
 def _key_or_none(key: bytes) -> str | None:
-    """A key of 32 bytes, where zeros stand for none."""
+    """Return a key of 32 bytes; None for zeros."""
     return None if key == _NO_KEY else str(Pubkey(key))
 
 
@@ -274,7 +273,7 @@ _SHOWN = {
 
 
 def _shown(values: Mapping[int, bytes], own: tuple[Metadata, dict[str, Any]] | None) -> dict[str, Any]:
-    """Build `mint_extensions`: those that are known and whole."""
+    """Build `mint_extensions` from the known and complete extensions."""
     shown: dict[str, Any] = {}
     for kind, value in values.items():
         if kind in _SHOWN and len(value) >= _SHOWN[kind][1]:

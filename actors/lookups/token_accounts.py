@@ -18,7 +18,7 @@ import msgspec
 from solders.pubkey import Pubkey
 
 TOKEN_ACCOUNT_SLICE = {"offset": 0, "length": 129}  # Up to the delegated amount.
-ROWS_PER_SLICE = 250  # A row takes 4 us.
+ROWS_PER_SLICE = 250  # Decoding a row takes 4 us.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Slices:
         self._lock = asyncio.Lock()
 
     async def turn(self) -> None:
-        """Wait for the next round of the loop in which nobody else has had a turn."""
+        """Wait for the next round of the event loop in which no other caller has had a turn."""
         async with self._lock:
             await asyncio.sleep(0)
 

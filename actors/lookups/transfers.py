@@ -170,7 +170,7 @@ def _token_accounts(transaction: Mapping[str, Any]) -> tuple[_TokenAccounts, dic
             address, shown = keys[entry["accountIndex"]], entry["uiTokenAmount"]
             accounts.mints[address] = entry["mint"]
             accounts.decimals[entry["mint"]] = _decimals_of(shown["decimals"])
-            if entry.get("owner"):  # Missing on very old data.
+            if entry.get("owner"):  # Missing in very old data.
                 accounts.owners[address] = entry["owner"]
             amounts[side][address] = int(shown["amount"])
     accounts.running = amounts[0]

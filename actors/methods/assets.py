@@ -27,7 +27,7 @@ _PAGE = {
     "after": forms.PUBKEY,
 }
 _SORT = an_object("order of the assets", (), sortBy=choice("id", "none"), sortDirection=choice("asc", "desc"))
-# Of each option: what keeps this service from it.
+# For each option: why this service does not offer it.
 _NOT_OFFERED = {
     "showCollectionMetadata": "the metadata of a collection lies outside the chain",
     "showInscription": "inscriptions need an index",
@@ -37,7 +37,7 @@ _NOT_OFFERED = {
     "showClosedAccounts": "closed accounts need an index",
 }
 _NOT_SORTED_BY = ("created", "updated", "recent_action", "recentAction")
-_NAMES_OF_ACCOUNTS = (("owner", "ownerAddress"), ("mint", "mintAddress"))  # At one provider or another.
+_NAMES_OF_ACCOUNTS = (("owner", "ownerAddress"), ("mint", "mintAddress"))  # Names that different providers use.
 _OPTION_NAMES = ("options", "displayOptions")
 _OF_ASSETS = ("showFungible", "showUnverifiedCollections")
 _OF_LISTS = (*_OF_ASSETS, "showNativeBalance", "showZeroBalance", "showGrandTotal")

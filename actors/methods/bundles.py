@@ -20,9 +20,9 @@ from actors.methods.signed_transactions import decode_signed
 from actors.methods.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, whole_transaction
 from actors.methods.values import InvalidError, at, at_most, boolean, decoded_base64, fields, items, one_of, shown
 
-TRANSACTIONS_MAX = 5  # Of a bundle, and bundles of a question: the engine's limits.
+TRANSACTIONS_MAX = 5  # Transactions of a bundle, and bundles of a request: the engine's limits.
 SIMULATED_MAX = 20  # Transactions of a simulated bundle; the node's limit, like all limits of such bundles.
-_BUNDLE_ID_CHARACTERS_MAX = 128  # The engine's ids have 64; it decides on their form.
+_BUNDLE_ID_CHARACTERS_MAX = 128  # The engine's ids have 64; the engine judges their form.
 _ENCODING = {"encoding": forms.TRANSACTION_ENCODING.check}
 
 
@@ -33,7 +33,7 @@ class BundleQuestion(Question, frozen=True):
 
 
 class RelayedSendQuestion(Question, frozen=True):
-    """One transaction, in base64, through the block engine. bundle_only: it must not land other than as a bundle."""
+    """A transaction, in base64, sent through the block engine. bundle_only: it may land only as a bundle."""
 
     transaction: str
     bundle_only: bool

@@ -1,4 +1,4 @@
-"""How each method is kept from stepping back: which answers name their slot, and which methods take a minimum slot.
+"""How each method can be kept from going back: which answers name their slot, and which methods take a minimum slot.
 
 Implements: decisions, "Monotonic reads". Pure data, read by the nodes' client (upstream/) and by the documents.
 
@@ -16,7 +16,7 @@ from actors.methods.catalog import METHODS
 from actors.methods.prices import Availability
 
 MIN_SLOT = "minContextSlot"
-CONSISTENCIES = ("any", "monotonic")  # Of X-Consistency; the first one where a request has none.
+CONSISTENCIES = ("any", "monotonic")  # Values of X-Consistency; the first one is the default.
 
 
 class Monotony(Enum):
@@ -76,7 +76,7 @@ def takes_min_slot(method: str) -> bool:
 
 
 def table() -> list[tuple[Monotony, list[str]]]:
-    """Every method that is offered, by how it is kept."""
+    """Return every offered method with its kind of monotony."""
     offered = [name for name, row in METHODS.items() if row.availability in (Availability.NODE, Availability.COMPOSED)]
     return [(kind, sorted(name for name in offered if kept(name) is kind)) for kind in Monotony]
 

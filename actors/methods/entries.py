@@ -21,7 +21,7 @@ from actors.pricing_config import PricingConfig
 from actors.units import Credits
 
 Rule = Callable[[list[Any], bytes], bytes]
-NamedRule = Callable[[dict[str, Any], bytes], bytes]  # Of parameters that are given by name.
+NamedRule = Callable[[dict[str, Any], bytes], bytes]  # Rule for parameters given by name.
 _ENCODER = msgspec.json.Encoder()
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 

@@ -31,10 +31,10 @@ from actors.methods.values import (
     up_to,
 )
 
-FEE_ACCOUNTS_MAX = 128  # A node takes no more in one call.
-ESTIMATE_ACCOUNTS_MAX = 500  # Asked for in slices.
+FEE_ACCOUNTS_MAX = 128  # Limit of a node for one call.
+ESTIMATE_ACCOUNTS_MAX = 500  # Requested from the node in several calls.
 WINDOW_SLOTS = 150
-_LOOKBACK_MAX = 300  # What callers of the estimate may send; a node remembers half of it.
+_LOOKBACK_MAX = 300  # Most that callers of the estimate send; a node keeps half of it.
 # Priority levels of the estimate, and their percentiles.
 _PRIORITIES = {"Min": 0, "Low": 25, "Medium": 50, "High": 75, "VeryHigh": 95, "UnsafeMax": 100, "Default": 50}
 _OPTIONS = {
@@ -56,7 +56,7 @@ _EXAMPLE_MESSAGE = (
 )
 
 
-_Accounts = tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]  # As in EstimateQuestion: accounts, and tables.
+_Accounts = tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]  # As in EstimateQuestion: accounts and tables.
 
 
 class FeeQuestion(Question, frozen=True):

@@ -78,7 +78,7 @@ FROM_CONFIRMED = Form(values.commitment_from_confirmed, {"type": "string", "desc
 
 
 def up_to(largest: int, smallest: int = 0, **more: Any) -> Form:
-    """more: further words of the schema."""
+    """more: further keywords of the schema."""
     schema = {"type": "integer", "minimum": smallest, "maximum": largest, **more}
     return Form(values.up_to(largest, smallest), schema)
 

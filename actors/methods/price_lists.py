@@ -1,7 +1,7 @@
 """The prices of one list: those that everybody pays, or those of the accounts to which an operator gave the list.
 
-Implements: decisions, "Price lists"; money rule 7. Pure. A price is a whole number of credits, rounded up, and what has
-a price never becomes free. Not here: which account has which list (accounts/price_list.py).
+Implements: decisions, "Price lists"; money rule 7. Pure. A price is a whole number of credits, rounded up, and no price
+becomes zero. Not here: which account has which list (accounts/price_list.py).
 """
 
 from collections.abc import Mapping
@@ -23,21 +23,21 @@ class PriceList:
     methods: Mapping[str, int] = field(default_factory=dict)
 
     def credits(self, name: str, public: int) -> int:
-        """The price of what has this name and this public price; what is free stays free."""
+        """Return the price for this name with this public price; free methods stay free."""
         own = self.methods.get(name)
         return self.part(public) if own is None or not public else own
 
     def part(self, public: int) -> int:
-        """The percentage of a public price, whatever it is the price of."""
+        """Return the percentage of a public price."""
         return -(-public * self.percent // PERCENT)
 
     def built(self, name: str, fixed: int, public: int) -> int:
-        """The price of what costs a fixed part and more. public: both together at the public prices."""
+        """Return the price of a method with a fixed part and a further part. public: their sum at the public prices."""
         own = self.methods.get(name)
         return self.part(public) if own is None else own + self.part(public - fixed)
 
     def landing(self, name: str, landing: int, base: int) -> tuple[int, int]:
-        """The two prices of a send by its outcome: where it lands, and else. The second is never above the first."""
+        """Return the two prices of a send: if it lands, and if not. The second is never above the first."""
         dearer = self.credits(name, landing)
         return dearer, min(self.part(base), dearer)
 

@@ -61,7 +61,7 @@ CLASSES: MappingProxyType[MethodClass, ClassRow] = MappingProxyType(
 )
 
 
-WEBHOOK_DELIVERY_CREDITS = 1  # Of each delivered event; those of lifecycle webhooks are free.
+WEBHOOK_DELIVERY_CREDITS = 1  # Price of each delivered event; events of lifecycle webhooks are free.
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class BulkRow:
 
     name: str
     items: str  # The field of the request that has the list.
-    item: str  # The name of one item, in the price list.
+    item: str  # Name of one item in the price list.
     credits_per_item: Credits
     items_max: int
     timeout_ms: int
-    commitments: tuple[str, ...]  # Those that a request may name; the first one where it names none.
+    commitments: tuple[str, ...]  # Commitments that a request may name; the first one is the default.
 
 
 _OF_STATE, _OF_HISTORY = ("finalized", "confirmed", "processed"), ("confirmed", "finalized")
@@ -131,7 +131,7 @@ STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
     }
 )
 SIGNALS = "subscribeSignal"
-HISTORY = "signals/history"  # As the ledger names it.
+HISTORY = "signals/history"  # Name in the ledger.
 
 
 def units_per_credit() -> int:
@@ -190,6 +190,6 @@ SUBSCRIPTIONS: tuple[SubscriptionRow, ...] = (
 )
 
 
-FREE = frozenset((MethodClass.SEND_STATUS, MethodClass.DISCOVERY))  # On purpose; a call takes a rate unit.
-# By the settings' pricing branch; or free.
+FREE = frozenset((MethodClass.SEND_STATUS, MethodClass.DISCOVERY))  # Free on purpose; a call takes a rate unit.
+# Priced in the settings' pricing branch, or free.
 PRICED_ELSEWHERE = FREE | {MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD}

@@ -1,7 +1,7 @@
-"""JSON schemas of results: what each method answers, as far as it is known.
+"""JSON schemas of the results of each method, as far as they are known.
 
-Implements: interface, "sendAndConfirm result", "getTransactionHistory result", "suggestPriorityFee result" and
-"Trade builder results"; the results that Agave's RPC documents.
+Implements: interface, "sendAndConfirm result", "getTransactionHistory result", "suggestPriorityFee result" and "Trade
+builder results"; the results that Agave's RPC documents.
 Pure data. Nodes answer for themselves: a schema names what every version of a node has had, admits further fields
 everywhere, and says nothing of values whose form a client chooses by an encoding. `{}` admits anything.
 """

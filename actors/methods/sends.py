@@ -28,7 +28,7 @@ from actors.methods.values import (
 )
 from actors.methods.values import an_object as object_of
 
-_PREFLIGHT = "confirmed"  # A blockhash that a client fetched a moment ago is known here, and not yet at finalized.
+_PREFLIGHT = "confirmed"  # The node knows a newly fetched blockhash at this commitment, but not yet at finalized.
 _SEND = {
     "skipPreflight": forms.BOOLEAN,
     "preflightCommitment": forms.COMMITMENT,
@@ -136,7 +136,7 @@ def _signed(arguments: list[Any], checks: dict[str, Check]) -> tuple[str, dict[s
     second = arguments[1] if len(arguments) > 1 else None
     config = {} if second is None else fields(second, "parameter 2 (configuration)", checks)
     for name in config:
-        if name not in checks:  # A misspelt `simulate` would send what its caller wanted to try.
+        if name not in checks:  # A misspelt `simulate` would send a transaction that its caller wanted to simulate.
             raise InvalidError(f"parameter 2 (configuration): {shown(name)} is none of {', '.join(checks)}")
     if type(text) is not str:
         raise InvalidError("transaction: wanted a string")

@@ -1,5 +1,5 @@
-"""Methods of the service itself, and those that it lists and does not offer. Implements: interface, "Method classes
-and credits". Pure data."""
+"""Methods of the service itself, and those that it lists but does not offer. Implements: interface, "Method classes and
+credits". Pure data."""
 
 from actors.methods import results
 from actors.methods.entries import own, refused, takes

@@ -19,7 +19,7 @@ Check = Callable[[Any, str], None]
 
 U64_MAX = (1 << 64) - 1
 _COMMITMENTS = ("processed", "confirmed", "finalized")
-# Names of older nodes; the node decides which of them it still takes.
+# Names from older nodes; the node decides which of them it still accepts.
 _FORMER_COMMITMENTS = ("recent", "single", "singleGossip", "root", "max")
 
 

@@ -78,7 +78,7 @@ class AccountPages:
             return state
         keys, hourly = await self._asked(ListKeys(pubkey)), await self._asked(ReadHourlyLimit(pubkey))
         body = self._account_body(state) | {
-            # None: could not be read now, and the rest could.
+            # None: it could not be read now; the other fields could.
             "named_keys": None if isinstance(keys, Refusal) else len(keys),
             "hourly_limit": None if isinstance(hourly, Refusal) else hourly.credits,
             "spent_this_hour": None if isinstance(hourly, Refusal) else hourly.spent,
@@ -149,12 +149,12 @@ class AccountPages:
 
 
 def _may_be_of(moved: int, asked: int) -> bool:
-    """Return whether a request for so many credits can have moved these. Less is taken where less was available."""
+    """Return whether a request for this many credits can have moved these. Fewer are moved if fewer were available."""
     return moved == asked if asked > 0 else asked <= moved < 0
 
 
 def listed_body(account: ListedAccount) -> dict[str, object]:
-    """One row of the list, for the page and for `accounts list --json`."""
+    """Return one row of the list, for the page and for `accounts list --json`."""
     return {
         "pubkey": base58_text(account.pubkey),
         "balance": account.balance,

@@ -1,8 +1,8 @@
-"""Which alerts are on, as the running product knows itself.
+"""Evaluates which alerts are on in the running product.
 
-Implements: decisions, "The operators' page" (alerts that are on). Pure: a look at the product in, alerts out. An alert
-is on as soon as its figure says so; Prometheus waits for as long as each rule's `for`. Not here: rules that need rates
-over time (README.md, "Alerts").
+Implements: decisions, "The operators' page" (alerts that are on). Pure: takes a ProductLook, returns alerts. An alert
+is on as soon as its figure crosses the limit; Prometheus also waits for each rule's `for`. Not here: rules that need
+rates over time (README.md, "Alerts").
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,13 @@ from actors.operators.rules import Rule, RuleKind, Severity
 from actors.telemetry.figures import ProcessFigures
 
 RULES: tuple[Rule, ...] = (*money_rules.RULES, *service_rules.RULES)
-REPORTED_SECONDS = 30  # As the page of metrics: a process that is silent for longer is none any more.
+REPORTED_SECONDS = 30  # As on the page of metrics: a process silent for longer counts as ended.
 _ORDER = tuple(Severity)
-_PAGES = "metrics-page-"  # What the pages of metrics are named; one alert of them says what is missing.
+_PAGES = "metrics-page-"  # Name prefix of the pages of metrics; one alert reports all missing ones.
 
 
 class Alert(NamedTuple):
-    """process: of the product, or empty where the rule is about all of them."""
+    """process: name of the process; empty if the rule covers all of them."""
 
     name: str
     severity: Severity
@@ -39,7 +39,7 @@ class _Found(NamedTuple):
 
 
 def alerts_on(look: ProductLook, listed: int | None, has_watcher: bool, rules: Iterable[Rule] = RULES) -> list[Alert]:
-    """Return the alerts, the most serious first. listed: transfers that wait for an operator; None: not known.
+    """Return the alerts, most serious first. listed: transfers that wait for an operator; None: unknown.
 
     has_watcher: whether deposits are watched at all.
     """
@@ -71,7 +71,7 @@ def _found(rule: Rule, look: ProductLook, listed: int | None) -> Iterable[_Found
         return []
     if rule.kind is RuleKind.ABSENT:
         known = any(name in one.gauges for one in look.figures for name in rule.figures)
-        # Where a page of metrics does not answer, nobody knows what its machine reports.
+        # If a page of metrics does not answer, the figures of its machine are unknown.
         return [] if known or _is_page_away(look) else [_Found(0)]
     hits = [hit for one in look.figures if (hit := _hit(rule, one)) is not None]
     return hits if rule.scope == "each" else _worst(rule, hits)

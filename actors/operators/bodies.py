@@ -1,4 +1,4 @@
-"""Bodies and queries of the operators' pages: what is taken, and which sentence a fault gets.
+"""Parses bodies and queries of the operators' pages, and words their faults.
 
 Implements: decisions, "The operators' page". Pure.
 """
@@ -14,26 +14,26 @@ from actors.errors import Err, Refusal
 
 _REASON = msgspec.Meta(min_length=1, max_length=200)
 _BIG = 10**15
-_BYTES_MAX = 16_384  # Of a body: no kind of it comes near.
+_BYTES_MAX = 16_384  # Limit of a body; all kinds are far smaller.
 _KEY_CHARACTERS_MAX = 255
 Reason = Annotated[str, _REASON]
 NODE_ID = r"^[a-z0-9][a-z0-9-]{0,31}$"
 
 
 class Because(msgspec.Struct, forbid_unknown_fields=True):
-    """reason: as the commands take it."""
+    """reason: as in the commands."""
 
     reason: Reason
 
 
 class Adjust(Because):
-    """credits: whole ones; below zero they are removed."""
+    """credits: an integer; below zero they are removed."""
 
     credits: Annotated[int, msgspec.Meta(ge=-_BIG, le=_BIG)]
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True):
-    """null: the default from now on. Left out: stays as it is."""
+    """null: the default from now on. Missing: unchanged."""
 
     requests_per_second: int | msgspec.UnsetType | None = msgspec.UNSET
     concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -53,7 +53,7 @@ class Assign(Because):
 
 
 class AddedNode(msgspec.Struct, forbid_unknown_fields=True):
-    """unreachable: also a node that does not answer now."""
+    """unreachable: accept a node that does not answer now."""
 
     id: Annotated[str, msgspec.Meta(pattern=NODE_ID)]
     url: Annotated[str, msgspec.Meta(min_length=8, max_length=2_048)]
@@ -66,7 +66,7 @@ class AddedNode(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChangedNode(msgspec.Struct, forbid_unknown_fields=True):
-    """unreachable: also where no other node answers now."""
+    """unreachable: accept it even if no other node answers now."""
 
     weight: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
     drained: bool | None = None
@@ -74,14 +74,14 @@ class ChangedNode(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Twice(Exception):
-    """A field stands twice: which of the two is meant, nobody can say."""
+    """A field occurs twice, so its meaning is ambiguous."""
 
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 def decoded(body: bytes, kind: type[Body]) -> Body | Refusal:
-    """Read a body as one of the kinds above. The sentence names the field and never repeats its value."""
+    """Parse a body as one of the kinds above. The error names the field and never repeats its value."""
     if len(body) > _BYTES_MAX:
         return Refusal(Err.INVALID_REQUEST, f"the body is longer than {_BYTES_MAX} bytes")
     try:
@@ -104,14 +104,14 @@ def chosen(query: Mapping[str, str], **allowed: str) -> dict[str, str] | Refusal
 
 
 def number_in(text: str, least: int, most: int) -> int | None:
-    """Parse a whole number. None: it is none, or not within these."""
+    """Parse an integer. None: it is malformed or out of range."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12):
         return None
     return int(text) if least <= int(text) <= most else None
 
 
 def operation_of(idempotency_key: str | None) -> str | Refusal:
-    """Return the name of an operation that moves credits, so that a repeated request moves them once."""
+    """Return the operation name of a change of credits, so that a repeated request moves them once."""
     if idempotency_key is None or not 1 <= len(idempotency_key) <= _KEY_CHARACTERS_MAX:
         text = (
             f"send an Idempotency-Key of 1 to {_KEY_CHARACTERS_MAX} characters: a repeated request then moves nothing"

@@ -13,7 +13,7 @@ from actors.operators.ports import OperatorParts, ProductLook
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 
 _OWNER = "account-shard-"
-_TOTALS_SECONDS = 4.0  # A watcher that hangs is an alert itself, and holds back no other.
+_TOTALS_SECONDS = 4.0  # A hanging watcher is an alert itself, and must not delay the others.
 
 
 class ClusterPages:
@@ -39,7 +39,7 @@ class ClusterPages:
         return json_answer(alerts_body(look, alerts_on(look, listed, self._transfers is not None)))
 
     async def _listed(self) -> int | None:
-        """Return how many transfers wait for an operator. None: it is not known now."""
+        """Return how many transfers wait for an operator. None: unknown now."""
         if self._transfers is None:
             return None
         try:
@@ -51,7 +51,7 @@ class ClusterPages:
 
 
 def owners_body(look: ProductLook) -> dict[str, Any]:
-    """Each actor with what it tells; owners of accounts first. lag: seconds that entries wait for a statement."""
+    """Return each actor with its health; owners of accounts first. lag: seconds that entries wait for a statement."""
     figures = {one.process: one.gauges for one in look.figures or ()}
     rows = [_actor_body(name, state, figures.get(name, {})) for name, state in look.actors.items()]
     rows.sort(key=lambda row: (not row["name"].startswith(_OWNER), row["name"]))
@@ -67,7 +67,7 @@ def _actor_body(name: str, state: Mapping[str, Any], gauges: Mapping[str, float]
 
 
 def alerts_body(look: ProductLook, alerts: list[Alert]) -> dict[str, Any]:
-    """has_figures False: no process reports, so only what actors and the watcher say is judged."""
+    """has_figures False: no process reports figures, so only actors and the watcher are evaluated."""
     processes = len(look.figures or ())
     return {
         "ok": True,

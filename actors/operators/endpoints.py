@@ -1,7 +1,7 @@
 """All pages of /operator/*.
 
-Implements: decisions, "The operators' page". Every one takes the operator's token and nothing else, which the gateway's
-door proves before it reads a body.
+Implements: decisions, "The operators' page". Each accepts only the operator's token, which the gateway verifies before
+it reads a body.
 """
 
 from actors.operators.accounts import AccountPages

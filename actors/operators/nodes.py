@@ -1,7 +1,7 @@
 """/operator/nodes: health of the nodes; weights and drains changed, nodes added and removed while the product runs.
 
-Implements: decisions, "The operators' page". A shell: the desk (ports.py) carries the commands out and words refusals.
-A node's URL may be a key, so it is in no answer and in no log.
+Implements: decisions, "The operators' page". A shell: NodeDesk (ports.py) carries the commands out and words refusals.
+A node's URL may be a key, so no answer and no log contains it.
 """
 
 import logging

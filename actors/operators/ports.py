@@ -1,6 +1,6 @@
-"""What the operators' pages need of other contexts, which `launch` hands to them.
+"""Ports through which the operators' pages use other contexts; `launch` passes the implementations.
 
-Implements: decisions, "The operators' page". Ports and their values; no rules.
+Implements: decisions, "The operators' page". No rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,34 +15,34 @@ from actors.telemetry.figures import ProcessFigures
 
 
 class Transfers(Protocol):
-    """The watcher of deposits. A refusal says why it did not do what was asked."""
+    """The watcher of deposits. A refusal says why the request was not carried out."""
 
     async def totals(self) -> Mapping[str, Any] | Refusal:
-        """How many transfers there are of each status, and the state of the watcher."""
+        """Return how many transfers have each status, and the state of the watcher."""
         ...
 
     async def listing(self, status: str, limit: int, offset: int) -> Sequence[Mapping[str, Any]] | Refusal:
-        """Transfers of this status, newest first; `all` for every one."""
+        """Return transfers of this status, newest first; `all` for every status."""
         ...
 
     async def explain(self, signature: str) -> Mapping[str, Any] | Refusal:
-        """ProductLook a transaction up, credit what is due, and tell what became of each transfer."""
+        """Look a transaction up, credit its transfers, and return the outcome of each."""
         ...
 
     async def assign(self, signature: str, index: int | None, pubkey: str, reason: str) -> Mapping[str, Any] | Refusal:
-        """Give a listed transfer to an account, once. index None: the only one that is listed."""
+        """Give a listed transfer to an account, once. index None: the only listed one."""
         ...
 
 
 class NodesAnswer(NamedTuple):
-    """http: 200, with all nodes after the command; else the reason and a sentence in `message`."""
+    """http: 200, with all nodes after the command; otherwise the reason and a sentence in `message`."""
 
     http: int
     body: Mapping[str, Any]
 
 
 class NodeDesk(Protocol):
-    """Lists and changes the nodes. is_unreachable_allowed: also where the node, or every other one, does not answer."""
+    """Lists and changes the nodes. is_unreachable_allowed: also if the node, or every other one, does not answer."""
 
     async def listing(self) -> NodesAnswer: ...
 
@@ -81,7 +81,7 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorParts:
-    """transfers None: no deposit wallet is set. account_body: an account as the commands print it for programs."""
+    """transfers None: no deposit wallet is set. account_body: returns an account in the JSON form of the commands."""
 
     accounts: OwnersClient
     nodes: NodeDesk

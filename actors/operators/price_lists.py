@@ -65,7 +65,9 @@ class PriceListPages:
 
 
 class PriceListWatch:
-    """Looks now and then for lists that accounts have and the settings lack; those accounts pay the public prices."""
+    """Checks from time to time for lists that accounts have and the settings lack; those accounts pay the public
+    prices.
+    """
 
     def __init__(self, accounts: OwnersClient, pricing: PricingConfig, metrics: Metrics) -> None:
         self._accounts, self._lists = accounts, pricing.lists
@@ -82,7 +84,7 @@ class PriceListWatch:
         await self._background.stop()
 
     async def look(self) -> None:
-        """Look once. Where no owner answers, what was found last stays."""
+        """Check once. If no owner answers, the last result stays."""
         counted = await _asked(self._accounts, CountPriceLists())
         if isinstance(counted, Refusal):
             return
@@ -93,7 +95,7 @@ class PriceListWatch:
 
 
 def mistake_in_list(name: str, lists: Mapping[str, PriceListConfig]) -> str | None:
-    """One sentence on why accounts cannot get this list, or None."""
+    """Return a sentence on why accounts cannot get this list, or None."""
     if name == PUBLIC_WORD or name in lists:
         return None
     there = ", ".join(sorted(lists)) or "none"
@@ -101,7 +103,7 @@ def mistake_in_list(name: str, lists: Mapping[str, PriceListConfig]) -> str | No
 
 
 def price_lists_body(lists: Mapping[str, PriceListConfig], counted: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The lists of the settings, and those that accounts have though the settings lack them. counted: accounts by
+    """Return the lists of the settings, and those that accounts have and the settings lack. counted: accounts by
     list."""
     return [
         {

@@ -1,4 +1,4 @@
-"""What an alert is told from: one rule for each thing that a person should look at.
+"""The form of alert rules: one rule for each condition that a person should check.
 
 Implements: decisions, "The operators' page" (alerts that are on). Pure vocabulary; the rules are in money_rules.py and
 service_rules.py, with the sentences of deploy/observability/prometheus-rules.yaml, and alerts.py applies them.

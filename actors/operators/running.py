@@ -1,7 +1,7 @@
 """Looks at the running product: which actors answer, and which figures each process reports.
 
-Implements: decisions, "The operators' page" (owners, alerts that are on). A shell. Looks that are asked for at the same
-moment are one, and one is good for LOOK_SECONDS: however many operators look, each actor is asked once in that time.
+Implements: decisions, "The operators' page" (owners, alerts that are on). A shell. Concurrent requests share one look,
+whose result is valid for LOOK_SECONDS: however many operators look, each actor is asked once in that time.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from actors.telemetry.metrics_page import METRICS_ACTOR_PREFIX
 
 LOOK_SECONDS = 2.0
 _ANSWER_SECONDS = 4.0
-_ASKED_AT_ONCE = 6  # Starting a call to an actor takes the event loop up to a millisecond.
+_ASKED_AT_ONCE = 6  # Actors asked at once: starting a call to an actor takes the event loop up to a millisecond.
 _NO_CLUSTER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the actors of this product cannot be listed at the moment")
 
 
@@ -38,7 +38,7 @@ class RunningProduct:
 
     async def _look(self) -> ProductLook | Refusal:
         try:
-            # In a thread: the call waits for Ray's own processes.
+            # In a thread, because the call waits for Ray's own processes.
             names = await asyncio.to_thread(hosting.names)
         except hosting.ActorUnreachable:
             return _NO_CLUSTER

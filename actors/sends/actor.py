@@ -37,26 +37,26 @@ from actors.upstream.signature_status import STATUSES_MAX, SignatureStatus
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.15  # Under half a slot, so a landing is told within the slot that confirms it.
-_POLL_SECONDS_WITH_NOTICES = 0.4  # A slot: notices tell of landings, the slot says when to send again.
-_MORE_NOTICES_SECONDS = 0.01  # Many transactions are confirmed by one block; one look is for all of them.
+POLL_SECONDS = 0.15  # Under half a slot, so that a landing is reported within the slot that confirms it.
+_POLL_SECONDS_WITH_NOTICES = 0.4  # One slot: notices report landings, and the slot tells when to send again.
+_MORE_NOTICES_SECONDS = 0.01  # A block confirms many transactions; one query serves all of them.
 _IDLE_SECONDS = 0.8  # Two slots.
-_LAG_SLOTS_MAX = 512  # Four times what makes a node unhealthy.
+_LAG_SLOTS_MAX = 512  # Four times the lag that makes a node unhealthy.
 # Questions of one look at that pace. With more races looks are rarer, so that they take the node the same time however
 # many there are: 5,000 races are looked at every 0.75 s.
 _QUICK_QUESTIONS = 4
-_TICKED_AT_ONCE = 32  # Races that go on in one turn of the event loop, which must stay below 5 ms.
-_BEGUN_AT_ONCE = 4  # Calls of `race`, of 1 ms each.
-_LOOKED_AT_ONCE = 512  # That may have nothing to do.
-RACES_MAX = 5_000  # At once, of one racer.
-OPEN_MAX = 500  # Of one account, whose outcome or charge is open.
+_TICKED_AT_ONCE = 32  # Races advanced in one turn of the event loop, which must stay below 5 ms.
+_BEGUN_AT_ONCE = 4  # Calls of `race` begun at once, of 1 ms each.
+_LOOKED_AT_ONCE = 512  # Races examined at once, which may have nothing to do.
+RACES_MAX = 5_000  # Concurrent races of one racer.
+OPEN_MAX = 500  # Races of one account whose outcome or charge is open.
 # Until recovery looks at a race that is being driven here: the longest window, and time to store its end.
 LEASE_MS = (core.WINDOW_SECONDS_MAX + 6) * 1000
-FINISH_SECONDS = LEG_MS / 1000 + 1  # A broadcast under way has ended by then, and its reports are stored.
+FINISH_SECONDS = LEG_MS / 1000 + 1  # By then a running broadcast has ended, and its reports are stored.
 
 
 class SendRacer:
-    """held: the slices whose races it carries; another racer's are refused as moved."""
+    """held: the slices whose races it carries; it refuses others' races as moved."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class SendRacer:
         self._held, self._notices = held, notices or SignatureNotices(None)
         self._metrics, self._open_max, self._reached = metrics or Metrics(), open_max, reached
         self._running: dict[bytes, RunningRace] = {}
-        self._calls = 0  # Of `race`, under way.
+        self._calls = 0  # Running calls of `race`.
         self._starts = StartLine(_BEGUN_AT_ONCE, RACES_MAX)
         self._background = Background(logger, "a step of a send failed")
         self._needed = asyncio.Event()
-        self.slot: int | None = None  # The newest that a node has told.
+        self.slot: int | None = None  # The newest slot that a node has reported.
         self.statistics = LandingStatistics(clock.now_ms())
         self.broadcasts = Broadcasts(legs, store, clock, self.statistics, self._metrics, reached)
         self.endings = HoldEndings(accounts, store, clock, self._metrics, reached)
@@ -96,7 +96,7 @@ class SendRacer:
             return RaceRefused(NO_ROOM)
         self._calls += 1
         try:
-            # A batch comes as a hundred calls in one turn of the loop. Fewer wait than there is room for.
+            # A batch comes as a hundred calls in one turn of the event loop; fewer wait than there is room for.
             await self._starts.enter(wanted.pubkey)
             transaction = signed_transaction(wanted.transaction)
             if not self._held.serves(slice_of(transaction.signature)):
@@ -143,12 +143,12 @@ class SendRacer:
             return RaceResult(stored or race, ticket, (), over=True)
 
     async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
-        """Tell of the newest call of this account for this signature. None: there is none. Raises RacesUnavailable."""
+        """Return the newest call of this account for this signature, or None. Raises RacesUnavailable."""
         kept = await self._store.find(signature, pubkey)
         return None if kept is None else await self._told(kept)
 
     async def has_sent(self, signature: bytes) -> bool | SliceMoved:
-        """Return whether a leg took it in the window that is open here, or it has landed. Raises RacesUnavailable."""
+        """Return whether a leg took it in the window open here, or it has landed. Raises RacesUnavailable."""
         if not self._held.serves(slice_of(signature)):
             return SliceMoved()
         running = self._running.get(signature)
@@ -176,12 +176,13 @@ class SendRacer:
         again = core.window_opens(race, race.last_slot if self.slot is None else self.slot, now_ms)
         if await self._store.broadcast(race, again, now_ms + LEASE_MS):
             return again
-        return await self._store.race(race.signature) or race  # Another call has opened it, or the race has ended.
+        # Another call has opened the window, or the race has ended.
+        return await self._store.race(race.signature) or race
 
     def drive(
         self, race: Race, transaction: SignedTransaction | None = None, seen: SignatureStatus | None = None
     ) -> RunningRace:
-        """Run the window of a stored race, unless it runs already. seen: its status, where it was asked just now."""
+        """Run the window of a stored race, unless it is already running. seen: its status, if it was just read."""
         running = self._running.get(race.signature)
         if running is None:
             running = RunningRace(race, transaction or signed_transaction(race.transaction), seen=seen)
@@ -280,7 +281,7 @@ class SendRacer:
             self._metrics.send_landing_seconds.observe(max(0, took_ms) / 1000)
 
     async def _result(self, ticket: Ticket, running: RunningRace | None = None) -> RaceResult:
-        """Read what is to be told. running: of this call; its reports may not be stored yet."""
+        """Make the result for a call. running: its race, whose reports may not be stored yet."""
         kept = await self._store.find(ticket.signature, ticket.pubkey, ticket.operation)
         assert kept is not None, ticket
         return await self._told(kept, running)
@@ -329,8 +330,9 @@ class SendRacer:
         await self._sleep(_MORE_NOTICES_SECONDS)
 
     async def look(self) -> None:
-        """One look; each race that has a step to take then takes it. The questions go out together: where the node is
-        slow, many races wait no longer than one."""
+        """Query the chain once; then each race with a step to take takes it.
+
+        All queries are sent together: if the node is slow, many races wait no longer than one."""
         running = list(self._running.values())
         parts = [running[start : start + STATUSES_MAX] for start in range(0, len(running), STATUSES_MAX)]
 
@@ -351,7 +353,9 @@ class SendRacer:
                 await asyncio.sleep(0)
 
     def _learn(self, slot: int | None) -> None:
-        """One told by a node that lags a little does not count. Far behind, it shows that the one before was wrong."""
+        """Update the slot. A value from a node slightly behind is ignored; one far below shows that the previous one
+        was wrong.
+        """
         if slot is not None and (self.slot is None or slot > self.slot or slot < self.slot - _LAG_SLOTS_MAX):
             self.slot = slot
 

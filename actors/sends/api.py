@@ -1,7 +1,7 @@
-"""What the doors ask of a racer, and what they get.
+"""Requests of the gateway to a racer, and the replies.
 
 Implements: interface, "sendAndConfirm result"; decisions, `getSendStatus`.
-Vocabulary. Nothing is decided here. Not here: the client (client.py).
+Vocabulary; decides nothing. Not here: the client (client.py).
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from actors.sends.store import LegReport
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
 _NO_PROOF = "the outcome could not be proven; the landing price is not charged"
-NO_ROOM = "too many sends are under way"  # The reason of a racer that has as many as it takes, of all accounts.
+NO_ROOM = "too many sends are under way"  # Reason when a racer has its maximum of races, of all accounts.
 _NOT_YET = "not confirmed in time; it may still land, and its charge is pending: ask getSendStatus before sending again"
 
 
@@ -57,7 +57,7 @@ class SliceMoved(msgspec.Struct, frozen=True):
 
 
 class RacerUnreachable(Exception):
-    """The racer did not answer in time; whether it has the call is not known."""
+    """The racer did not answer in time; it may or may not have the call."""
 
 
 def unheard_body(signature_text: str, landing: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One broadcast of a race over all legs at once, and the reports of what each leg did.
+"""Broadcasts a race over all legs at once, and stores the report of each leg.
 
 Implements: interface, sendAndConfirm ("Legs"); decisions, `getSignatureStatus` (`legs`).
 The shell: core.py decides when a race broadcasts, and actor.py has stored that before it comes here.
@@ -24,7 +24,8 @@ from actors.upstream.signature_status import SignatureStatus
 
 logger = logging.getLogger(__name__)
 
-_UNSTORED_MAX = 5_000  # Broadcasts; above it the oldest are lost, and only the timeline of a race has a gap.
+# Unstored broadcasts; above this number the oldest are lost, which only leaves a gap in the timeline of a race.
+_UNSTORED_MAX = 5_000
 
 
 @dataclass(slots=True)
@@ -44,18 +45,18 @@ class RunningRace:
     _sending: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def sends(self, broadcast: "asyncio.Task[None]") -> None:
-        """Keep a broadcast under way until it has ended."""
+        """Keep a running broadcast referenced until it has ended."""
         self._sending.add(broadcast)
         broadcast.add_done_callback(self._sending.discard)
 
     async def quiet(self) -> None:
-        """Wait until no broadcast is under way."""
+        """Wait until no broadcast is running."""
         if self._sending:
             await asyncio.wait(self._sending)
 
 
 class Broadcasts:
-    """reached: told of each step (fault_switch.py)."""
+    """reached: called at each step (fault_switch.py)."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Broadcasts:
         self._reached("reported")
 
     async def store_again(self) -> None:
-        """Store the reports that the store did not take. Raises RacesUnavailable."""
+        """Store the reports that the store did not accept. Raises RacesUnavailable."""
         while self._unstored:
             signature, reports = self._unstored.popleft()
             try:
@@ -106,7 +107,7 @@ class Broadcasts:
         except Exception as error:  # A bug in one leg must not end the others.
             logger.exception("the leg %s failed", leg.name)
             done = Submission(None, None, type(error).__name__)
-        said = done.error.replace("\0", "")  # The other side's words; PostgreSQL takes no NUL.
+        said = done.error.replace("\0", "")  # The text comes from the other side; PostgreSQL accepts no NUL.
         report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, said, done.refused)
         running.reports[place] = report
         if report.sent:
@@ -119,5 +120,5 @@ class Broadcasts:
 
 
 def _drop(signature: bytes) -> None:
-    """The race is another racer's, which does not hear of these reports: what it may charge for them is not charged."""
+    """Drop reports of a race that moved to another racer, which never gets them: it does not charge for them."""
     logger.warning("reports of the legs for %s are lost: another racer has its race", base58_text(signature))

@@ -1,8 +1,8 @@
-"""What races ask of the nodes: slots, heights, statuses with and without history, nonces, simulations.
+"""Queries of races to the nodes: slots, heights, statuses with and without history, nonces, simulations.
 
-Implements: decisions, "expired send" (proof); getSignatureStatuses and the expiry of blockhashes as Agave has them.
-The shell around the nodes: every call has a time limit, no answer is a value, and no method raises. core.py decides
-what follows from an answer.
+Implements: decisions, "expired send" (proof); getSignatureStatuses and the expiry of blockhashes as Agave has them. The
+shell around the nodes: every call has a time limit, no answer is a value, and no method raises. core.py decides what
+follows from an answer.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class SendChain:
 
     @property
     def nodes(self) -> int:
-        """How many nodes `search` asks."""
+        """Return how many nodes `search` asks."""
         return len(self._each())
 
     async def slot(self) -> int | None:
@@ -119,7 +119,7 @@ class SendChain:
         ]
 
     async def _nonce(self, account: str) -> bytes | None:
-        """Ask for a nonce. Empty: there is no such nonce account. None: the node did not say."""
+        """Read a nonce. Empty: there is no such nonce account. None: the node did not answer."""
         found = await self._ask("getAccountInfo", [account, {"encoding": "base64", "commitment": "finalized"}])
         try:
             value = found["value"]
@@ -136,7 +136,7 @@ class SendChain:
         return await self.node.call(method, orjson.dumps(params), timeout_ms)
 
     async def _insist(self, method: str, params: list[Any]) -> Any:
-        """Ask up to three times: a send that is refused because its node was busy for a moment may be late for good."""
+        """Ask up to three times: a send that is refused because its node was briefly busy may be too late for good."""
         for _ in range(_TRIES - 1):
             if (found := await self._ask(method, params)) is not None:
                 return found

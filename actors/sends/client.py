@@ -24,12 +24,12 @@ from actors.sends.statistics import landing_document
 
 logger = logging.getLogger(__name__)
 
-_RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s of its class.
+_RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s timeout of its class.
 _STATUS_SECONDS = 4.0
-_HAS_SENT_SECONDS = 1.0  # A send waits for it, and its bytes grow old.
-_WAY_SECONDS = 0.5  # To the racer and back, beside the time that a question has at the engine.
-_LOOK_SECONDS = 5.0  # Between two readings of the holders; a call that waits longer looks whether its slice has moved.
-_MOVING_SECONDS = 0.05  # Between two tries while a slice is given and not taken yet.
+_HAS_SENT_SECONDS = 1.0  # Short, because a send waits for it, and its blockhash ages.
+_WAY_SECONDS = 0.5  # Time to the racer and back, in addition to the engine's time for a request.
+_LOOK_SECONDS = 5.0  # Interval of reading who holds which slice; a waiting call checks it too.
+_MOVING_SECONDS = 0.05  # Interval of retries while a slice is given but not taken yet.
 
 ReadHolders = Callable[[], Awaitable[Mapping[int, Owned]]]
 

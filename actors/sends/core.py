@@ -24,24 +24,25 @@ from actors.methods.signed_transactions import SignedTransaction
 from actors.upstream.signature_status import SignatureStatus
 
 RESEND_SLOTS = 8
-BROADCASTS_MAX = 3  # The first, and two more.
+BROADCASTS_MAX = 3  # The first one, and two more.
 WINDOW_SLOTS = 30
-# Where no slot can be learnt, as the node does not answer: 30 slots at the nominal 400 ms, and as much again.
+# Used when the slot is unknown because no node answers: twice 30 slots at the nominal 400 ms.
 WINDOW_SECONDS_MAX = 24
-BLOCKHASH_BLOCKS = 150  # A blockhash is good for so many blocks after its own.
+BLOCKHASH_BLOCKS = 150  # A blockhash is valid for this many blocks after its own.
 # Of a blockhash that our node has not seen: the client's node may be ahead by what makes a node unhealthy, 128 slots.
 UNSEEN_BLOCKS = 150
 UNPROVEN_MS = 24 * 3_600_000
 # The chain must have moved on too: a wall clock that jumps a day ahead proves nothing. 11 h at the nominal 400 ms.
 UNPROVEN_SLOTS = 100_000
-# So long after its window the proof of one node is enough, although others are configured: they may be away for good.
+# After this time past its window, the proof of one node suffices even if others are configured: they may be gone for
+# good.
 ONE_PROOF_MS = 3_600_000
 # So long after its window an open race is looked at often, then after each quarter of its further age. A durable nonce
 # may stay for a day.
 LOOK_OFTEN_MS = 300_000
-ROOTED_SLOTS = 150  # Until then a landed transaction is rooted: 31 slots, and more where slots were skipped.
+ROOTED_SLOTS = 150  # By then a landed transaction is rooted: 31 slots, and more where slots were skipped.
 HOLD_MS = 60_000  # As long as a hold lasts: until then its credits are there to pay for a landing.
-LEGS_ROWS_MAX = 24  # The newest of the timeline: three broadcasts on a few legs, in a few windows.
+LEGS_ROWS_MAX = 24  # The newest rows of the timeline: three broadcasts on a few legs, in a few windows.
 
 
 @unique
@@ -79,12 +80,12 @@ class Race:
     started_slot: int
     window_at_ms: int
     window_slot: int
-    last_slot: int  # In which the latest broadcast began.
+    last_slot: int  # Slot in which the latest broadcast began.
     broadcasts: int = 0
-    retries: int = 0  # Broadcasts but the first, in all windows.
+    retries: int = 0  # Broadcasts except the first, in all windows.
     sent: bool = False
     state: RaceState = RaceState.OPEN
-    slot: int = 0  # In which it landed; 0 before.
+    slot: int = 0  # Slot in which it landed; 0 before.
     error: str = ""
     ended_at_ms: int = 0
 
@@ -181,7 +182,7 @@ def next_step(
     if seen is not None:
         if seen.counts:
             return RaceStep.CONFIRM if seen.error is None else RaceStep.FAIL
-        return RaceStep.WAIT  # It landed in a fork: sending again would not help there.
+        return RaceStep.WAIT  # It landed in a fork: sending again would not help.
     wanted = 1 if nodes < 2 or now_ms - race.window_at_ms >= ONE_PROOF_MS else 2
     if sum(_expired(race, proof) for proof in proofs) >= wanted:
         return RaceStep.EXPIRE

@@ -76,7 +76,7 @@ class SendMethods:
     async def _send_and_confirm(
         self, params: bytes, hold: SettleRequest, timeout_ms: int, base: int | None = None
     ) -> NodeAnswer:
-        """base: what the send costs its account where it does not land; None: what it costs everybody."""
+        """base: price for this account if it does not land; None: the public one."""
         del timeout_ms  # The window of a race ends within the time of its class.
         asked = msgspec.json.decode(params, type=RaceQuestion)
         raw = base64.b64decode(asked.transaction)
@@ -91,7 +91,7 @@ class SendMethods:
         try:
             found = await self._racer.race(wanted)
         except RacerUnreachable as error:
-            # It may have the call, and then it ends the hold; if it has not, the hold expires.
+            # The racer may have the call, and then ends the hold; otherwise the hold expires.
             logger.warning("the racer did not answer: %s", error)
             body = unheard_body(base58_text(signature), hold.ceiling)
             return replies.made_deferred(orjson.dumps(body))
@@ -120,7 +120,7 @@ class SendMethods:
         return replies.made(orjson.dumps(status_body(found, asked.signature)))
 
     async def _send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """As the node has it, and the same bytes again within a window are the same send."""
+        """Send as the node does; the same bytes again within a window are the same send."""
         text, *rest = orjson.loads(params)
         encoding = rest[0].get("encoding") if rest and rest[0] else None
         signature = decode_signed(text, encoding or "base58").signature
@@ -132,7 +132,7 @@ class SendMethods:
         )
 
     async def _smart_send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """Through our node, which goes on sending by itself; the signature is the answer, at once."""
+        """Send through our node, which keeps resending by itself; the answer is the signature, at once."""
         asked = msgspec.json.decode(params, type=SmartSendQuestion)
         if asked.simulate:
             refused = await self._preflight(base64.b64decode(asked.transaction), "confirmed")
@@ -161,7 +161,7 @@ class SendMethods:
 
 
 def _said_of(error: Any, logs: Any) -> str:
-    """The error in the words of a node's own preflight, as far as its simulation told them; else as its JSON."""
+    """Return the error in the words of a node's preflight, as far as its simulation reports them; else as its JSON."""
     match error:
         case str():
             return error

@@ -31,7 +31,7 @@ _CONNECT_SECONDS = 1.0
 _TIP_ACCOUNTS_SECONDS = 600.0
 _TIP_FLOOR_SECONDS = 5.0
 _WAITING_MAX = 256
-_QUIET_SECONDS = 20.0  # Without an answer for so long, the engine is asked whether it is there.
+_QUIET_SECONDS = 20.0  # After this long without an answer, the engine is probed.
 _AWAY_SECONDS = 5.0  # The same while it does not answer.
 _FAILURES_IN_A_ROW = 3  # As for nodes (decisions, "health transitions").
 _PROBE_MS = 3_000
@@ -39,7 +39,7 @@ _PATHS = {"sendBundle": "/api/v1/bundles", "sendTransaction": "/api/v1/transacti
 
 
 class EngineUnavailable(Exception):
-    """The engine did not answer, or may not be asked now. sent: it may have taken the request nevertheless."""
+    """The engine did not answer, or may not be asked now. sent: it may have received the request all the same."""
 
     def __init__(self, text: str, sent: bool = False, retry_seconds: float = 0.0, late: bool = False) -> None:
         super().__init__(text)
@@ -106,7 +106,7 @@ class RateBucket:
         return 0.0 if self.level >= 1 - 1e-9 else (1 - self.level) / self.per_second
 
     def take(self, now: float) -> float:
-        """Take one and return 0 where one may leave now; else as wait_seconds."""
+        """Take one and return 0 if one may leave now; else as wait_seconds."""
         wait = self.wait_seconds(now)
         if wait == 0:
             self.level = max(0.0, self.level - 1)
@@ -119,7 +119,7 @@ class RateBucket:
         self.level = min(self.level, self._most)
 
     def _fill(self, now: float) -> None:
-        """Nothing gathers while no rate is valid."""
+        """Refill. Nothing accumulates while no rate is valid."""
         gathered = max(0.0, min(now, self.until) - self.at) * self.per_second
         self.level, self.at = min(self._most, self.level + gathered), max(now, self.at)
 
@@ -154,7 +154,7 @@ class BlockEngineClient:
 
     @property
     def host(self) -> str:
-        """For logs: the URL may hold a key."""
+        """Return the host, for logs: the URL may hold a key."""
         return urlsplit(self._url).hostname or ""
 
     @property
@@ -164,7 +164,7 @@ class BlockEngineClient:
 
     @property
     def leased_per_second(self) -> float:
-        """Return the rate that is this racer's now."""
+        """Return this racer's present rate."""
         return self._bucket.per_second if self._clock.monotonic() < self._bucket.until else 0.0
 
     def lease(self, milli: int, until: float) -> None:
@@ -182,12 +182,12 @@ class BlockEngineClient:
 
     @property
     def known_tip_accounts(self) -> tuple[str, ...]:
-        """As the engine told them last, or the ones that it is known to have."""
+        """Return the accounts that the engine last named, or its known ones."""
         return self._tip_accounts
 
     @property
     def reachable(self) -> bool:
-        """Whether it answers: of the last three requests, at least one."""
+        """Return whether it answers: at least one of the last three requests."""
         return self._failures_in_a_row < _FAILURES_IN_A_ROW
 
     async def close(self) -> None:
@@ -229,14 +229,16 @@ class BlockEngineClient:
     async def call(
         self, path: str, method: str, params: bytes, timeout_ms: int, wait_ms: int | None = None
     ) -> EngineAnswer:
-        """Raises EngineUnavailable. wait_ms: at most so long for the rate limit; None: as long as the call may take."""
+        """Ask the engine. Raises EngineUnavailable. wait_ms: longest wait for the rate limit; None: as long as the call
+        may take.
+        """
         give_up_at = self._clock.monotonic() + timeout_ms / 1000
         await self._admitted(timeout_ms if wait_ms is None else wait_ms)
         body = b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (method.encode(), params)
         return await self._request("POST", self._url + path, body, give_up_at - self._clock.monotonic())
 
     async def tip_accounts(self, timeout_ms: int) -> tuple[str, ...]:
-        """Kept for ten minutes. Raises EngineUnavailable while none were ever told."""
+        """Return the tip accounts, kept for ten minutes. Raises EngineUnavailable while none were ever known."""
         now = self._clock.monotonic()
         if self._tip_accounts_at is not None and now - self._tip_accounts_at < _TIP_ACCOUNTS_SECONDS:
             return self._tip_accounts
@@ -260,7 +262,7 @@ class BlockEngineClient:
         self._tip_accounts, self._tip_accounts_at = tuple(found), now
 
     async def tip_floor(self, timeout_ms: int) -> bytes:
-        """The engine's object, unchanged; at most five seconds old. Raises EngineUnavailable."""
+        """Return the engine's object unchanged, at most five seconds old. Raises EngineUnavailable."""
         now = self._clock.monotonic()
         if self._tip_floor is not None and now - self._tip_floor[0] < _TIP_FLOOR_SECONDS:
             return self._tip_floor[1]
@@ -292,7 +294,7 @@ class BlockEngineClient:
             self._waiting -= 1
 
     def _heard(self, status: int) -> None:
-        """A status of 500 and above is an outage: the engine's front answers, and not the engine."""
+        """Record an answer. A status of 500 and above is an outage: the engine's front answers, not the engine."""
         self._failures_in_a_row = self._failures_in_a_row + 1 if status >= 500 else 0
         self._answered_at = self._clock.monotonic()
 
@@ -326,7 +328,7 @@ def _made(result: bytes) -> EngineAnswer:
 
 
 def error_of(answer: EngineAnswer) -> str:
-    """The error in an answer; empty if it is a result."""
+    """Return the error in an answer; empty: it is a result."""
     try:
         body: Any = orjson.loads(answer.body)
         error = body.get("error")

@@ -55,7 +55,7 @@ class HoldEndings:
             ticket.landing,
             charged,
             int(Outcome.ANSWERED if charged else Outcome.RELEASED),
-            # The owner takes no charge for a hold of long ago. This one is as old as its proof.
+            # The owner accepts no charge for an old hold; this one is as old as its proof.
             self._clock.now(),
             send_evidence(name) if charged else "",
             ticket.key,
@@ -74,7 +74,7 @@ class HoldEndings:
         charged = charged if settled.ok else 0
         await self._store.end_ticket(ticket, charged)
         outcome = Outcome.ANSWERED if charged else Outcome.RELEASED
-        self._metrics.call_ended(ticket.method, outcome, charged, None)  # The replica leaves the count to the racer.
+        self._metrics.call_ended(ticket.method, outcome, charged, None)  # The replica leaves counting to the racer.
         if charged:
             self._accounts.delivered(ticket.pubkey, ticket.operation)
         self._reached("ticket_ended")

@@ -48,7 +48,7 @@ from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS_MAX = 6  # Of 80 that the embedded PostgreSQL has for a whole run; a racer writes for a millisecond.
+_CONNECTIONS_MAX = 6  # Of the 80 connections of the embedded PostgreSQL; a racer writes for a millisecond.
 _SEED_BYTES = 32
 OpenSettling = Callable[[Config], Awaitable[Settles]]
 
@@ -112,17 +112,17 @@ class SendRacerActor(ReportingActor):
         return await self._racer.has_sent(signature)
 
     async def take(self, slices: Sequence[int]) -> None:
-        """Of a move: own these slices from now on."""
+        """Step of a move: own these slices from now on."""
         await self._ready()
         await self._keeper.take(slices)
 
     async def give(self, slices: Sequence[int]) -> None:
-        """Of a move: finish what is under way, and do nothing more for these slices."""
+        """Step of a move: finish running work, and do nothing more for these slices."""
         await self._ready()
         await self._keeper.give(slices)
 
     async def scale(self, count: int) -> None:
-        """Spread the slices over so many racers from now on."""
+        """Spread the slices over this many racers from now on."""
         await self._ready()
         await self._director.scale(count)
 

@@ -9,9 +9,9 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-LEADER_SLOTS = 4  # In a row.
-SLOTS_AHEAD = 64  # Of the schedule, asked for at once.
-REFETCH_SLOTS = 24  # With fewer left the schedule is asked for again.
+LEADER_SLOTS = 4  # Consecutive slots of a leader.
+SLOTS_AHEAD = 64  # Slots of the schedule requested at once.
+REFETCH_SLOTS = 24  # With fewer left, the schedule is requested again.
 QUIC_PORT_OFFSET = 6  # Old nodes tell their UDP port alone; QUIC is this much above it.
 _PORT_MIN = 1_024  # Below are services such as DNS, and no validator's.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")

@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 6.0
 RENEW_SECONDS = 1.5
-_STORE_MORE_MS = 500  # A lease ends in the store so much later than at its racer.
+_STORE_MORE_MS = 500  # How much later a lease ends in the store than at its racer.
 
 
 class LeaseStore(Protocol):
     """Every method raises RacesUnavailable."""
 
     async def racers(self) -> set[str]:
-        """Return the racers that have a lease, be it of nothing."""
+        """Return the racers that have a lease, even one with no share."""
         ...
 
     async def lease(self, engine: str, racer: str, process: str, wanted_milli: int, rate_milli: int) -> int:
@@ -78,12 +78,12 @@ class EngineLeases:
             engine.lease(granted, asked_at + LEASE_SECONDS)
 
     async def keep(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Until cancelled."""
+        """Renew until cancelled."""
         while True:
             try:
                 await self.renew()
             except RacesUnavailable as error:
                 logger.warning("the block engine's rate is not leased: %s", error)
-            except Exception:  # A bug here must not end the leases for good.
+            except Exception:  # A bug must not end the leases for good.
                 logger.exception("leasing the block engine's rate failed")
             await sleep(RENEW_SECONDS)

@@ -15,7 +15,7 @@ from actors.sends.chain import base64_text
 from actors.sends.engine import EngineAnswer, EngineUnavailable, error_of
 from actors.upstream.replies import NOT_SENT, AnswerKind, Node, RefusedAnswer
 
-LEG_MS = 2_000  # After it, a leg that has not said anything has not acknowledged.
+LEG_MS = 2_000  # A leg that has not answered in this time has not acknowledged.
 LOCAL_RPC, JITO, TPU_QUIC = "local_rpc", "jito", "tpu_quic"
 LEG_NAMES = (LOCAL_RPC, JITO, TPU_QUIC)
 
@@ -36,7 +36,7 @@ class Leg(Protocol):
     name: str
 
     def takes(self, transaction: SignedTransaction) -> bool:
-        """Return whether it is worth trying; a leg that does not take it is not attempted."""
+        """Return whether the leg takes this transaction; otherwise it is not attempted."""
         ...
 
     async def send(self, transaction: SignedTransaction) -> Submission: ...
@@ -45,7 +45,7 @@ class Leg(Protocol):
 
 
 class LocalRpcLeg:
-    """The node sends it once: sending again is the race's own decision."""
+    """The node sends once, because the race decides about sending again."""
 
     name = LOCAL_RPC
 
@@ -88,7 +88,7 @@ class TransactionEngine(Protocol):
 
 
 class JitoLeg:
-    """Takes what pays a tip: the engine refuses everything else, and each request counts against its rate."""
+    """Takes only transactions with a tip: the engine refuses all others, and each request counts against its rate."""
 
     name = JITO
 

@@ -48,9 +48,9 @@ class SignatureNotices:
         self._ws_url, self._sleep = ws_url, sleep
         self._background = Background(logger, "notices of signatures failed")
         self.noticed = asyncio.Event()
-        self._changed = asyncio.Event()  # The writer has something to do.
+        self._changed = asyncio.Event()  # Set when the writer has something to do.
         self._wanted: set[bytes] = set()
-        self._passed_over: set[bytes] = set()  # Races beyond FOLLOWED_MAX.
+        self._passed_over: set[bytes] = set()  # Races beyond FOLLOWED_MAX, without a subscription.
         self._connected = False
         self._moved = asyncio.Event()
         self._socket: ClientConnection | None = None
@@ -63,7 +63,7 @@ class SignatureNotices:
 
     @property
     def complete(self) -> bool:
-        """Return whether a notice will come for every race, so that polls may be rare."""
+        """Return whether every race will get a notice, so that polls may be rare."""
         if not self._connected or self._passed_over or not self._wanted <= self._subscriptions.keys():
             return False
         return all(self._subscriptions[signature].number is not None for signature in self._wanted)
@@ -110,11 +110,11 @@ class SignatureNotices:
             except (OSError, TimeoutError, websockets.WebSocketException) as error:
                 # The URL may contain a key, so only the kind of failure is logged.
                 logger.info("no notices of signatures: %s", type(error).__name__)
-            except Exception:  # A bug here must not end the notices for good.
+            except Exception:  # A bug must not end the notices for good.
                 logger.exception("notices of signatures failed")
             finally:
                 self._connected, self._socket = False, None
-                self.noticed.set()  # The racer polls from now on, beginning at once.
+                self.noticed.set()  # From now on the racer polls, beginning at once.
             await self._sleep(_PAUSES_SECONDS[min(attempt, len(_PAUSES_SECONDS) - 1)])
             attempt += 1
 
@@ -152,14 +152,16 @@ class SignatureNotices:
                         await self._send(socket, unsubscribe)
 
     async def _send(self, socket: ClientConnection, request: str) -> None:
-        """Thousands of sends begin or end in one moment, and a socket that takes them at once lets nobody else in."""
+        """Send a request, with turns for others: thousands of sends begin or end at once, and a socket that takes them
+        all would block the event loop.
+        """
         await socket.send(request)
         self._sent += 1
         if self._sent % _SENT_AT_ONCE == 0:
             await asyncio.sleep(0)
 
     def _hear(self, message: str | bytes) -> None:
-        """Take one message. What cannot be understood is passed over: the poll will tell."""
+        """Handle one message. Ignores malformed ones, because the poll will tell."""
         try:
             found: Any = orjson.loads(message)
             if found.get("method") == "signatureNotification":

@@ -42,7 +42,7 @@ class SendMarks(Protocol):
     """Signatures of the last WINDOW_SECONDS, for all replicas. Raises nothing: a mark that cannot be read is absent."""
 
     async def claim(self, signature: bytes) -> bytes | None:
-        """Mark a signature as on its way. None: it was not marked, and the caller sends it; else its mark."""
+        """Mark a signature as on its way. None: it was unmarked, and the caller sends it; else its mark."""
         ...
 
     async def sent(self, signature: bytes) -> None:
@@ -50,11 +50,11 @@ class SendMarks(Protocol):
         ...
 
     async def racing(self, signature: bytes) -> None:
-        """The racer is asked to send it: later callers ask the racer whether it has."""
+        """Mark that the racer was asked to send it: later callers ask the racer whether it has."""
         ...
 
     async def failed(self, signature: bytes) -> None:
-        """It was not sent."""
+        """Remove the mark, because it was not sent."""
         ...
 
 

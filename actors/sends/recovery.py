@@ -1,7 +1,7 @@
-"""Finishes the races that nobody drives: those of a racer that died, and those whose window ended without an outcome.
+"""Finishes races without a running window: those of a racer that died, and those whose window ended without an outcome.
 
-Implements: threat 18; decisions, "expired send"; interface, "sendAndConfirm outcome" (`unknown`: the charge is
-pending until recovery proves the result).
+Implements: threat 18; decisions, "expired send"; interface, "sendAndConfirm outcome" (`unknown`: the charge is pending
+until recovery proves the result).
 The shell: core.py decides what proves an outcome. Repeating any of it changes nothing. Each racer recovers the races of
 the slices that it serves.
 """
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 1.0
 _LOOK_AGAIN_MS = 4_000
-_AT_ONCE = 256  # As many statuses as one question takes.
+_AT_ONCE = 256  # Statuses in one request.
 _FORGET_BEATS = 3_600
 _KEEP_MS = 30 * 86_400_000
 _JUMP_MS = 1_000
@@ -42,7 +42,7 @@ class RaceRecovery:
         self._fresh: set[int] = set()
 
     def begin(self, slices: Collection[int]) -> None:
-        """These slices were taken: the next round takes their races over."""
+        """Have the next round take over the races of these newly taken slices."""
         self._fresh.update(slices)
 
     async def take_over(self, slices: Collection[int] = range(SLICES)) -> int:
@@ -80,7 +80,7 @@ class RaceRecovery:
                     self._fresh -= fresh
                     logger.info("recovery found %d sends to finish in %d slices", found, len(fresh))
                 while await self.carry_on() == _AT_ONCE:
-                    pass  # More are due: thousands, where a window of many ended without an outcome.
+                    pass  # More are due: thousands, if a window of many ended without an outcome.
                 if beats % _FORGET_BEATS == 0:
                     await self._store.forget(self._clock.now_ms() - _KEEP_MS)
                 beats += 1

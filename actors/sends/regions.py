@@ -16,9 +16,9 @@ from actors.sends.engine import BlockEngineClient, EngineAnswer, EngineAway, Eng
 
 logger = logging.getLogger(__name__)
 
-_BUNDLES_MAX = 20_000  # Ids that are remembered, the newest; five minutes at 60 a second.
+_BUNDLES_MAX = 20_000  # Ids kept, the newest; five minutes at 60 a second.
 _BUSY = 429
-_KEPT_HERE = frozenset({"getTipAccounts", "tipFloor"})  # Answered from what is kept; each region tells the same.
+_KEPT_HERE = frozenset({"getTipAccounts", "tipFloor"})  # Answered from the cache; every region gives the same answer.
 
 
 class EngineRegions:
@@ -32,7 +32,7 @@ class EngineRegions:
 
     @property
     def known_tip_accounts(self) -> tuple[str, ...]:
-        """As an engine told them, or the ones that are known."""
+        """Return the accounts that an engine named, or the known ones."""
         told = (engine.known_tip_accounts for engine in self._engines)
         return next((accounts for accounts in told if accounts != TIP_ACCOUNTS), TIP_ACCOUNTS)
 
@@ -42,14 +42,14 @@ class EngineRegions:
 
     @property
     def requests_per_second(self) -> float:
-        """Return what this racer may ask of all engines together."""
+        """Return this racer's rate at all engines together."""
         return sum(engine.leased_per_second for engine in self._engines)
 
     async def close(self) -> None:
         await asyncio.gather(*(engine.close() for engine in self._engines))
 
     async def watch(self) -> None:
-        """Until cancelled: know of each engine whether it answers."""
+        """Watch until cancelled whether each engine answers."""
         await asyncio.gather(*(engine.watch() for engine in self._engines))
 
     async def send_transaction(self, raw: bytes, timeout_ms: int) -> EngineAnswer:
@@ -69,7 +69,7 @@ class EngineRegions:
                 continue
             if answer.status != _BUSY and answer.status < 500:
                 return answer
-            refused = answer  # The same signed bytes may go to the next one, whatever became of these.
+            refused = answer  # The same signed bytes may go to the next one, whatever happened to this attempt.
         if isinstance(refused, EngineAnswer):
             return refused
         raise refused or EngineUnavailable("the block engine did not answer: TimeoutError", late=True)

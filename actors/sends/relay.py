@@ -90,7 +90,7 @@ class RelayMethods:
             if found.busy:
                 return replies.refused(_BUSY)
             return replies.TIMED_OUT if found.late else replies.UNREACHABLE
-        if found.status == 429:  # The limit of this service, and not of the customer.
+        if found.status == 429:  # The limit is of this service, not of the customer.
             return replies.refused(_BUSY)
         if found.status >= 500:
             return replies.UNREACHABLE

@@ -32,6 +32,6 @@ RACERS = Team(
     RACERS_MAX,
     NAME_PREFIX,
     racer_names,
-    give_seconds=6.0,  # Above the time that a racer takes to finish a broadcast.
-    take_seconds=15.0,  # A racer that starts with this call has to open its connections.
+    give_seconds=6.0,  # More than the time that a racer takes to finish a broadcast.
+    take_seconds=15.0,  # A racer that starts with this call must first open its connections.
 )

@@ -24,7 +24,7 @@ TICKET: Columns = (
     *(("base", "bigint"), ("signature", "bytea"), ("opened_at_ms", "bigint"), ("first", "boolean")),
     ("charged", "bigint"),
 )
-# The last field of core.Ticket stands in a table of its own (schema.sql).
+# The last field of core.Ticket is in a separate table (schema.sql).
 _KEY = "coalesce((SELECT k.key FROM send_ticket_keys k WHERE k.operation = t.operation), 0) AS key"
 _SCHEDULE: Columns = (("look_at_ms", "bigint"), ("settled", "boolean"))  # The last columns of send_races.
 _EPOCH: Columns = (("my_epoch", "bigint"),)

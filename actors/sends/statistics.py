@@ -1,8 +1,8 @@
-"""How each leg and the races as a whole did lately.
+"""Recent statistics of each leg and of all races.
 
 Implements: GET /stats/landing; the figures of legs.
-Pure: times are arguments, in Unix milliseconds. In memory of each racer: what a restart forgets was minutes old.
-A race is won by all its legs together, since the chain does not say over which of them a transaction came.
+Pure: times are arguments, in Unix milliseconds. In memory of each racer: a restart loses only the figures of minutes. A
+race is won by all its legs together, since the chain does not say over which of them a transaction came.
 Each racer gives its part: a document that has, in place of percentiles, how often each time came. A replica makes one
 document of all parts.
 """
@@ -15,8 +15,8 @@ from typing import Any
 WINDOW_MS = 600_000
 _ROWS_MAX = 50_000
 _SHOWN_PERCENTILES = (50, 90, 99)
-FRESH_MS = 5_000  # Every replica asks for the part; it takes up to 0.1 s to make.
-_DIGITS = 3  # Of a time in a part: exact below a second, and a part stays small.
+FRESH_MS = 5_000  # Every replica asks for the part, which takes up to 0.1 s to make.
+_DIGITS = 3  # Digits of a time in a part: exact below a second, and a part stays small.
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _together(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         elif name.endswith("_ms"):
             found[name] = _percentiles(sum((Counter(row[name]) for row in rows), Counter()))
         else:
-            found[name] = None  # Of another kind, in its place; the caller sets it.
+            found[name] = None  # Not a sum; the caller sets it.
     return found
 
 

@@ -1,4 +1,4 @@
-"""What must survive of races: the races, the tickets of the calls that share them, and what each leg did.
+"""Stores races, the tickets of the calls that share them, and the reports of legs.
 
 Implements: threat 18 (journalled before the first byte leaves); design, "What must survive what" and "Owners, for every
 kind of actor". The port, and PostgreSQL. Decides nothing: a change names the state that it follows, and is refused in
@@ -41,7 +41,7 @@ class RacesUnavailable(Exception):
 
 
 class _OneRefused(RacesUnavailable):
-    """The database refused a whole statement, perhaps for one of its rows. It has changed nothing."""
+    """The database refused a whole statement, perhaps because of one row, and changed nothing."""
 
 
 class _Fenced(_OneRefused):
@@ -196,7 +196,7 @@ class PostgresRaceStore:
             await self._reports.ask((epoch, signature, reports))
 
     async def _report(self, asked: Sequence[tuple[int, bytes, Sequence[LegReport]]]) -> Sequence[None]:
-        """The reports of all races stand in one list; each race names its part of it."""
+        """Store the reports. All races share one list; each race names its part of it."""
         every = [report for _, _, reports in asked for report in reports]
         columns = list(zip(*map(_OF_REPORT, every), strict=True)) or [()] * len(statements.REPORT_COLUMNS)
         ends = accumulate(len(reports) for _, _, reports in asked)
@@ -263,7 +263,7 @@ class PostgresRaceStore:
         return [found[place] for place in range(1, len(rows) + 1)]
 
     async def _each(self, statement: str, rows: Sequence[Sequence[Any]], *more: Any) -> list[Any]:
-        """Run a statement for all of these rows, which it takes as columns."""
+        """Run a statement for all of these rows, passed as columns."""
         with away_as(RacesUnavailable):
             try:
                 return list(await self._pool.fetch(statement, *zip(*rows, strict=True), *more))
@@ -298,7 +298,7 @@ class PostgresRaceStore:
             return int(await self._pool.fetchval("SELECT sends_forget($1, $2, $3)", *self._serving(), before_ms))
 
     def _serving(self, slices: Collection[int] | None = None) -> tuple[list[int], list[int]]:
-        """Return the slices that are served, of these, and their epochs."""
+        """Return those of these slices that are served, with their epochs."""
         found = {n: epoch for n, epoch in self._held.serving().items() if slices is None or n in slices}
         return list(found), list(found.values())
 

@@ -37,13 +37,13 @@ ALPN = "solana-tpu"
 FAN_OUT = 2
 _WARM = FAN_OUT + 1
 _IDLE_SECONDS = 10.0
-_PING_SECONDS = 1.0  # Validators close what is silent; many after two seconds.
+_PING_SECONDS = 1.0  # Validators close silent connections; many after two seconds.
 _HANDSHAKE_SECONDS = 2.0
-_AGAIN_SECONDS = 8.0  # A server takes 8 new connections of an address in a minute.
+_AGAIN_SECONDS = 8.0  # A server accepts 8 new connections of an address in a minute.
 _PORTS_SECONDS = 300.0
-_ASK_AGAIN_SECONDS = 5.0  # After an answer that was none: some nodes refuse these methods, and they are not cheap.
+_ASK_AGAIN_SECONDS = 5.0  # After a failed answer: some nodes refuse these methods, which are not cheap.
 _ASK_MS = 1_500
-_STREAMS_MAX = 512  # Under way to one leader.
+_STREAMS_MAX = 512  # Concurrent streams to one leader.
 
 
 class TpuQuicLeg:
@@ -157,7 +157,7 @@ class TpuQuicLeg:
         while True:
             try:
                 await self.refresh()
-            except Exception:  # A bug here must not end the leg for good.
+            except Exception:  # A bug must not end the leg for good.
                 logger.exception("keeping connections to leaders failed")
             await self._sleep(_PING_SECONDS / 4)
 
@@ -181,7 +181,7 @@ class _Link:
         return self._client is not None and len(self._client._quic._streams) < _STREAMS_MAX
 
     def keep(self) -> None:
-        """See to it that the connection is open or being opened; one that failed is left alone for a while."""
+        """Keep the connection open or opening; after a failure the leader is left alone for a while."""
         if self._task is not None and not self._task.done():
             return
         now = self._clock.monotonic()
@@ -232,7 +232,7 @@ class _Link:
                 finally:
                     self._client = None
                     closed.cancel()
-        except (OSError, TimeoutError) as error:  # A ConnectionError: the leader refused us.
+        except (OSError, TimeoutError) as error:  # A ConnectionError means that the leader refused us.
             logger.debug("no connection to the leader at %s:%d: %s", host, port, type(error).__name__)
 
 
