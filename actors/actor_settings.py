@@ -1,4 +1,4 @@
-"""The settings that one actor uses, and the fingerprint by which a new deployment finds an actor that has others.
+"""The settings that one actor uses, and their fingerprint, which tells a new deployment which actors to replace.
 
 Implements: decisions, "Fingerprint of a running actor". Pure, but for the look-up of the installed release.
 
@@ -18,9 +18,9 @@ from pydantic import BaseModel, SecretStr
 
 from actors.config import Config
 
-# Of every actor: its log, and the page of metrics that it reports to.
+# Used by every actor: its log, and the page of metrics.
 OF_EVERY_ACTOR = ("telemetry", "serve.internal_port_first")
-# Of every actor that reaches the owners of accounts (accounts/client.py).
+# Used by every actor that reaches the owners of accounts (accounts/client.py).
 OF_OWNERS_CLIENTS = (
     "gateway.hold_wait_ms",
     "gateway.settle_wait_ms",
@@ -89,5 +89,5 @@ def _plain(value: Any) -> Any:
 def _release() -> str:
     try:
         return version("ledger-gateway")
-    except PackageNotFoundError:  # Run from a clone that is not installed.
+    except PackageNotFoundError:  # The code runs from a clone that is not installed.
         return "not-installed"

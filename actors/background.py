@@ -1,7 +1,7 @@
-"""Background tasks: whoever starts one keeps it here, so that its crash is logged and counted, and its end awaited.
+"""Keeps background tasks, logs and counts their crashes, and awaits their ends.
 
-asyncio keeps only a weak reference to a task, and tells an exception of a task that nobody awaits when the task is
-collected, if ever. Not here: tasks whose result somebody awaits.
+asyncio keeps only a weak reference to a task, and reports the exception of an unawaited task when the task is
+collected, if ever. Not here: tasks whose result is awaited.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ _Result = TypeVar("_Result")
 
 
 class Background:
-    """The background tasks of one object. Belongs to one event loop. failure: the log message of a crash."""
+    """The background tasks of one object, in one event loop. failure: the log message of a crash."""
 
-    crashes: ClassVar[int] = 0  # In this process, for its metrics.
+    crashes: ClassVar[int] = 0  # Crashes in this process, for its metrics.
 
     def __init__(self, logger: logging.Logger, failure: str) -> None:
         self._logger, self._failure = logger, failure
@@ -54,7 +54,7 @@ class Background:
             _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_SECONDS)
 
     async def finish(self) -> None:
-        """Wait until no task runs, also of those that start meanwhile."""
+        """Wait until no task runs, including tasks started in the meantime."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 

@@ -32,14 +32,15 @@ def new_replica_id(random: bytes) -> bytes:
 
 
 def lasting_prefix(replica_id: bytes) -> bytes:
-    """Return what the operations of a replica begin with whose end another process brings about, as the racer does for
-    a send, or whose answer is kept, as for a key of idempotency. No replica has this name: it never links, is never
-    gone, and its charges stay when the replica dies."""
+    """Return the prefix of operations that do not belong to a process.
+
+    Another process ends them, as the racer does for a send, or their answer is stored, as for an Idempotency-Key. No
+    replica has this id: it never links and never dies, and its charges stay when the replica dies."""
     return bytes([_LASTING]) + hashlib.sha256(b"deferred" + replica_id).digest()[: REPLICA_ID_BYTES - 1]
 
 
 def is_lasting(operation: bytes) -> bool:
-    """Whether an operation, or the name that it begins with, is not one of a replica that may go away."""
+    """Return whether an operation, or its prefix, belongs to no replica that may die."""
     return operation[0] == _LASTING
 
 
@@ -88,7 +89,9 @@ Proof = KeyProof | WalletProof | SessionProof | ProvenProof
 
 
 def routing_of(proof: Proof) -> bytes:
-    """The account's routing bytes. A key or a session claims them until the account's owner has confirmed it."""
+    """Return the account's routing bytes. Those of a key or a session are unconfirmed until the account's owner has
+    accepted it.
+    """
     return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
 
 
@@ -99,7 +102,7 @@ def shard_of_proof(proof: Proof) -> VirtualShard:
     return shard_of(proof.pubkey)
 
 
-PUBLIC_PRICES = ""  # In place of the name of a price list.
+PUBLIC_PRICES = ""  # Takes the place of a price list's name.
 # The refusal of a hold whose ceilings are not of the account's price list, as the reply names it. It is no Err, because
 # no client sees it: the replica finds the prices by that list, and asks again.
 OTHER_PRICES = "OTHER_PRICES"
@@ -166,7 +169,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def payer(self) -> ProvenProof:
-        """The proof with which further holds of the same request are asked for."""
+        """Return the proof for further holds of the same request."""
         return ProvenProof(self.pubkey, self.key)
 
 
@@ -217,7 +220,7 @@ class Evidence(NamedTuple):
     cache: str = ""
 
 
-_NAME_BYTES = 5  # Ids of requests begin with so much of their replica's name, as operations do.
+_NAME_BYTES = 5  # Ids of requests begin with this much of their replica's id, as operations do.
 _SENT = "tx:"
 _KEY_DIGITS_MAX = 9
 
@@ -234,12 +237,12 @@ def send_evidence(transaction: str) -> str:
 
 
 def with_key(description: str, key: int) -> str:
-    """The description of an entry that a named key has made: the key's number stands last, behind a bar."""
+    """Add the number of the named key that made the entry to its description, at the end after a bar."""
     return f"{description}|{key}" if key else description
 
 
 def split_key(description: str) -> tuple[str, int]:
-    """The description without the number of its key, and that number; 0: no named key has made the entry."""
+    """Split a description into its text and the number of its key; 0: no named key made the entry."""
     text, bar, number = description.rpartition("|")
     if not bar or len(number) > _KEY_DIGITS_MAX or not number.isascii() or not number.isdigit():
         return description, 0
@@ -331,7 +334,7 @@ class Noted(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_allowance(operation: bytes) -> bool:
-    """Whether the operation is held ahead for an open stream."""
+    """Return whether the operation is a hold ahead for an open stream."""
     return operation[REPLICA_ID_BYTES] >= FIRST_ALLOWANCE >> 56
 
 

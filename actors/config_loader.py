@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from actors.config import ENVIRONMENT_PREFIX, Config, ConfigError
 from actors.provider_config import BlockEngineConfig, NodeConfig
 
-# Usual names of these variables, beside LEDGER_STORAGE__...
+# Common names of these variables, in addition to LEDGER_STORAGE__...
 _ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
 # Lists of objects with a URL: JSON, or URLs with commas between them.
 _LISTS = (tuple[NodeConfig, ...], tuple[BlockEngineConfig, ...])
-# Of the commands of clients, whose names begin as settings do: one machine may have both.
+# Settings of client commands, whose names begin like these: one machine may have both.
 _OF_CLIENTS = frozenset(f"LEDGER_GATEWAY_{name}" for name in ("URL", "API_KEY", "KEYPAIR", "PROFILE", "NODE_URL"))
 
 
@@ -128,10 +128,10 @@ def _causes(error: ValidationError) -> list[Any]:
 
 def _sentence(row: Any, sources: Mapping[str, str]) -> str:
     name = ".".join(str(part) for part in row["loc"])
-    setting = ".".join(str(part) for part in row["loc"][:2])  # Further parts are a place in its value.
+    setting = ".".join(str(part) for part in row["loc"][:2])  # Further parts are a path within its value.
     where = f" (from {sources[setting]})" if setting in sources else ""
     if row["type"] == "extra_forbidden":
         return f"{name}: no such setting{where}; `config --show` lists them all"
-    # Of a check of ours, the text alone: pydantic's begins with "Value error".
+    # For our own checks only the text: pydantic's begins with "Value error".
     text = row["ctx"]["error"] if row["type"] == "value_error" else row["msg"]
     return f"{name}: {text}{where}"

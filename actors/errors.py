@@ -19,7 +19,7 @@ class ErrorRow:
     hint: str = ""  # Advice for the caller, in data.hint, because the interface fixes some messages.
 
 
-@unique  # Without it, two names with equal rows become one member.
+@unique  # Without it, two names with equal rows would silently become one member.
 class Err(Enum):
     INSUFFICIENT_CREDITS = ErrorRow(402, -32010, "insufficient credits", hint="deposit USDC, then call again")
     PAYMENT_REQUIRED = ErrorRow(
@@ -33,7 +33,7 @@ class Err(Enum):
     METHOD_NOT_ALLOWED = ErrorRow(403, -32001, "method not allowed")
     SERVICE_PROFILE_DISABLED = ErrorRow(200, -32004, "method is disabled in this service profile")
     NONCE_REUSED = ErrorRow(403, None, "nonce already used", hint="sign again with a fresh X-Nonce")
-    # Of requests with an Idempotency-Key (decisions).
+    # For requests with an Idempotency-Key (decisions).
     IDEMPOTENCY_KEY_REUSED = ErrorRow(
         409, None, "this Idempotency-Key came with another request", hint="use a fresh key for each request"
     )
@@ -44,20 +44,20 @@ class Err(Enum):
         retry_seconds=1,
         hint="ask again with the same key and body for its answer",
     )
-    # Of requests with X-Max-Credits. HTTP 412: a condition that the client itself has set does not hold.
+    # For requests with X-Max-Credits. HTTP 412: a condition set by the client does not hold.
     MAX_CREDITS_EXCEEDED = ErrorRow(412, -32011, "the request can cost more than its X-Max-Credits")
-    # Of named keys. HTTP 403 and not 402: a payment would not raise the budget.
+    # For named keys. HTTP 403, not 402: a payment would not raise the budget.
     KEY_BUDGET_EXCEEDED = ErrorRow(
         403,
         -32012,
         "the budget of this API key is used up",
         hint="a budget of the day begins anew at 00:00 UTC; the account's wallet can change a key's budgets",
     )
-    # Of calls over MCP that a person is asked about.
+    # For MCP calls that need a person's confirmation.
     CONFIRMATION_DECLINED = ErrorRow(
         200, -32013, "the call was not confirmed", hint="do not make it again unless your user asks for it"
     )
-    # Of the hourly limit. A payment would not lift it, and a retry is in vain until the hour ends.
+    # For the hourly limit. Neither a payment nor a retry helps until the hour ends.
     HOURLY_LIMIT_EXCEEDED = ErrorRow(
         403,
         -32014,
@@ -68,17 +68,17 @@ class Err(Enum):
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")
-    # Of POST /account/confirm-deposit, for which the interface gives no constants.
+    # For POST /account/confirm-deposit; the interface gives no constants.
     DEPOSIT_NOT_FOUND = ErrorRow(404, None, "no such transaction on the chain yet", retry_seconds=5)
     DEPOSIT_NOT_FINAL = ErrorRow(404, None, "the transaction is not final yet", retry_seconds=5)
     NOT_FOUND = ErrorRow(404, None, "not found", hint="GET /capabilities lists what this service offers")
-    # Of the ledger, its receipts and bills, for a month whose entries were exported and detached (decisions).
+    # For the ledger, receipts and bills of a month that was exported and detached (decisions).
     MONTH_DETACHED = ErrorRow(410, None, "this month is not kept here any more")
     WRONG_HTTP_METHOD = ErrorRow(405, None, "this path does not answer to that HTTP method")
     UNSUPPORTED_MEDIA_TYPE = ErrorRow(415, None, "this service takes bodies of JSON")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
     INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
-    # Of the MCP endpoint: codes of that protocol (2026-07-28, basic, "Error Codes").
+    # For the MCP endpoint: codes of that protocol (2026-07-28, basic, "Error Codes").
     MCP_HEADER_MISMATCH = ErrorRow(400, -32020, "the headers and the body of the message differ")
     MCP_VERSION_UNSUPPORTED = ErrorRow(
         400, -32022, "this version of the protocol is not served", hint="ask server/discover for those that are"
@@ -86,7 +86,7 @@ class Err(Enum):
     MCP_CAPABILITY_MISSING = ErrorRow(
         400, -32021, "the client has not declared a capability that this needs", hint="declare what data names"
     )
-    # Of subscriptions on a socket. The interface gives the code and the message, which ends with both figures.
+    # For subscriptions on a socket. The interface gives the code and the message, which ends with both figures.
     SUBSCRIPTION_LIMIT = ErrorRow(
         200, -32000, "Subscription limit reached", hint="unsubscribe, or subscribe on another connection"
     )

@@ -1,4 +1,4 @@
-"""Gives the memory that a flood of large requests leaves free in this process back to the system.
+"""Returns memory to the system that this process holds free after many large requests.
 
 glibc returns only the free end of its heap. After 16 connections had sent refused bodies of 256 KiB for ten seconds, a
 replica held 40 MB that was free, in 1,000 pieces, and kept it until its next flood; `malloc_trim` returns such pieces.
@@ -23,11 +23,11 @@ logger = logging.getLogger(__name__)
 
 _FREE_BYTES_MAX = 24 << 20
 _LOOK_SECONDS = 4.0
-_NUMBERS = 10  # Of mallinfo2(3): all are size_t.
+_NUMBERS = 10  # Number of fields of mallinfo2(3); all are size_t.
 _FREE = 8  # Its field fordblks.
-# Of mallopt(3). Setting one of them ends glibc's own adjusting of both.
+# Parameters of mallopt(3). Setting one of them ends glibc's own adjustment of both.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_FROM_HEAP_BYTES_MAX = 32 << 20  # The highest that glibc takes, and would come to by itself.
+_FROM_HEAP_BYTES_MAX = 32 << 20  # The highest value that glibc accepts, and would reach by itself.
 
 
 class _Numbers(ctypes.Structure):
@@ -46,7 +46,7 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def free_bytes() -> int:
-    """Return how much the heap holds that nothing uses, also what was given back before; 0 where that is not known."""
+    """Return the unused bytes of the heap, including those returned to the system before; 0: unknown."""
     library = _glibc()
     return 0 if library is None else int(library.mallinfo2().of[_FREE])
 
@@ -58,7 +58,7 @@ def trim() -> None:
 
 
 def reuse() -> bool:
-    """Have the heap keep freed memory until it is trimmed. False: this is not glibc, or it does not take the values."""
+    """Make the heap keep freed memory until it is trimmed. False: this is not glibc, or it refuses the values."""
     library = _glibc()
     if library is None:
         return False

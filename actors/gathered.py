@@ -1,9 +1,9 @@
-"""Does many equal small tasks in one: those that are asked for while one group is under way form the next group.
+"""Runs many equal small tasks as one: tasks that arrive during one group form the next group.
 
 Implements: design, "Measured facts" (one message for everything that waits, never one for each item). A shell. A racer
 with thousands of races asks a node, and writes to PostgreSQL, once for many of them; a flood of handshakes asks an
-owner of accounts once for many of them. Nobody waits for company: while no group is under way, a task begins with the
-next turn of the event loop. Callers never join a group that has begun: its answer may be older than what they know.
+owner of accounts once for many of them. A task does not wait for others: while no group is running, it begins with the
+next turn of the event loop. Callers never join a group that has begun: its answer may be outdated for them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-# Callers that go on in one turn of the event loop: each then has work of its own, and others wait for the turn's end.
+# Callers resumed in one turn of the event loop: each then has work of its own.
 WOKEN_AT_ONCE = 16
 
 Item = TypeVar("Item")
@@ -47,7 +47,7 @@ class Gathered(Generic[Item, Answer]):
         try:
             while self._waiting:
                 taken = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
-                asked = [(item, answer) for item, answer in taken if not answer.done()]  # Others have left.
+                asked = [(item, answer) for item, answer in taken if not answer.done()]  # The other callers have left.
                 if asked:
                     await self._answer(asked)
         finally:

@@ -1,8 +1,8 @@
-"""Values that travel to actors by pickle, and that got fields since the last release.
+"""Base of values that are pickled to actors and have new fields since the last release.
 
 Implements: hotlink/README.md, "Releases side by side". msgspec pickles a struct as its class and all its fields, which
 a process of the release before refuses when there is one more. A `Growing` struct leaves out the last fields while they
-have their defaults, so the release before reads it as long as it is not told anything new. Pure.
+have their defaults, so the previous release reads it as long as the new fields are unused. Pure.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Growing(msgspec.Struct, frozen=True):
-    """New fields stand last, and have a default that means what was so before."""
+    """New fields come last, and their defaults keep the former meaning."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         names, defaults = _fields_of(type(self))

@@ -1,9 +1,9 @@
 """Runs plain classes as Ray actors: names, places and finds them.
 
 Implements: design, "Measured facts" ("Ray places, names, supervises and restarts the shard actors and tells their
-addresses"). With small_actors.py the only shared module that imports Ray. Each function imports it when called: Ray
-reads its settings from the environment while it is imported, so the environment must be set before. Tests use the plain
-classes directly. Actors that have one process together (small_actors.py) are placed and found by the same functions.
+addresses"). Only this shared module and small_actors.py import Ray. Each function imports it when called: Ray reads its
+settings from the environment while it is imported, so the environment must be set before. Tests use the plain classes
+directly. Actors that have one process together (small_actors.py) are placed and found by the same functions.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
 _PLACE_TRIES = 3
-_SHARED_SECONDS = 30.0  # Also while its process starts: a name that is not placed yet is nobody's.
+_SHARED_SECONDS = 30.0  # Includes the start of its process: a name without an actor has no owner yet.
 _PULSE_SECONDS = 5.0
 _STARTING_PULSES = 3
 _NODE_CHARACTERS = 12  # Of a node's id, in the names of actors: 48 random bits.
@@ -51,12 +51,12 @@ class Reference:
     async def handle(self) -> Any:
         """Raises ActorUnreachable when no actor has the name."""
         if self._handle is None:
-            # In a thread: the call blocks for as long as Ray's own processes do not answer.
+            # In a thread, because the call blocks while Ray's own processes do not answer.
             self._handle = await asyncio.to_thread(self._find or find, self._name)
         return self._handle
 
     def forget(self) -> None:
-        """Look the name up again before the next call."""
+        """Look the name up again at the next call."""
         self._handle = None
 
 
@@ -90,7 +90,8 @@ def place(
             if ray.get(shared.place.remote(spec), timeout=_SHARED_SECONDS):
                 return Reference(name, SharedHandle(shared, name))
         except RayError:
-            return Reference(name)  # It starts, or ends to start with the other settings: it keeps what it is told.
+            # It is starting, or ending to restart with the other settings: it has stored the new ones.
+            return Reference(name)
     node = on_node or seat(name, ray.nodes())
 
     for _ in range(_PLACE_TRIES):
@@ -188,11 +189,11 @@ def remove(name: str) -> None:
 
     try:
         ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
-    except ValueError:  # There is none, or another process was faster; or it has its process with others.
+    except ValueError:  # It does not exist, or another process was faster; or it shares its process.
         specs = RaySpecs()
         if specs.has(name):
             specs.forget(name)
-            restart(SHARED_ACTOR_NAME)  # The others go on, as after the end of a process.
+            restart(SHARED_ACTOR_NAME)  # The other actors restart, as after a crash of the process.
 
 
 def names(prefix: str = "") -> list[str]:
@@ -254,7 +255,7 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
 
 
 async def ask_each(handles: Iterable[Any], method: str, wait_seconds: float) -> list[Any]:
-    """Ask all of them at once. None stands for the answer of one that is unreachable."""
+    """Ask all of them at once. None: the actor is unreachable."""
 
     async def asked(handle: Any) -> Any:
         try:
@@ -321,7 +322,7 @@ class ActorClient:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the actor never answered, and has had little time to do so."""
+        """Return whether the actor has never answered, and started only recently."""
         return not self._has_answered and self._unanswered < _STARTING_PULSES
 
     async def _pulse(self) -> None:

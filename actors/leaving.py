@@ -2,8 +2,8 @@
 
 Implements: launch/README.md, "A replica that leaves". If all streams ended in one moment, their clients would come back
 in one moment, and the processes that stay would refuse some of them. A process that leaves has a time of grace: the
-front learns in its first seconds to send it nothing new; then the streams end, evenly spread; and a rest is left for
-clients that are slow to take the end. Not here: how a stream ends, and where its client goes on (each context).
+front learns in its first seconds to send it nothing new; then the streams end, evenly spread; and some time remains for
+clients that are slow to read the end. Not here: how a stream ends, and where its client continues (each context).
 """
 
 import asyncio
@@ -17,26 +17,27 @@ from actors.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-FRONT_SECONDS = 3.0  # Two health checks of the front, a second apart, and a busy machine.
-_FRONT_SHARE, _LAST_SHARE = 0.4, 0.8  # Of the grace: when the first stream ends at the latest, and the last one.
+FRONT_SECONDS = 3.0  # Two health checks of the front, one second apart, and a margin for a busy machine.
+# Shares of the grace time: when the first stream ends at the latest, and the last one.
+_FRONT_SHARE, _LAST_SHARE = 0.4, 0.8
 # At 20,000 sockets in 21 s 19 end in a tick, which takes about 2 ms of the loop.
 _TICK_SECONDS = 0.02
 
 
 class LeavingStreams(Protocol):
-    """The streams of one kind of this process."""
+    """The streams of one kind in this process."""
 
     @property
     def left(self) -> int:
-        """How many have not been told to end."""
+        """Return how many were not told to end."""
         ...
 
     def stop_taking(self) -> None:
-        """Refuse new streams, free, so that their clients go to another process."""
+        """Refuse new streams, without a charge, so that their clients go to another process."""
         ...
 
     def end_some(self, count: int) -> None:
-        """Tell so many, of those that are left, to end."""
+        """Tell this many of the remaining streams to end."""
         ...
 
 
@@ -46,7 +47,7 @@ def window(grace_seconds: float) -> tuple[float, float]:
 
 
 def due(ended: int, left: int, share: float) -> int:
-    """Return how many streams more must end when this share of the window is over. Those that came late count too."""
+    """Return how many more streams must end when this share of the window has passed. Late ones count too."""
     return min(left, max(0, math.ceil((ended + left) * min(1.0, share)) - ended))
 
 
@@ -63,7 +64,7 @@ class Leaving:
         self._kinds += kinds
 
     def begin(self, grace_seconds: float) -> None:
-        """Begin to leave. A second call changes nothing."""
+        """Begin to leave. Repeating it changes nothing."""
         if self.is_leaving:
             return
         self.is_leaving = True

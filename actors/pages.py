@@ -1,4 +1,5 @@
-"""The nouns of a page: one HTTP path that a context serves, and that the gateway proves, limits and answers for it.
+"""The nouns of a page: one HTTP path that a context serves, and for which the gateway authenticates, limits and answers
+requests.
 
 Implements: interface, "Endpoints" (paths beside JSON-RPC, /account/*, /auth/* and the public pages).
 Pure vocabulary. A context that serves pages makes a list of `Page`; `launch` hands it to the gateway's door
@@ -38,7 +39,7 @@ class PageRequest:
     proof: Proof | None = None
     is_head: bool = False
     payer_key: int = 0  # Number of the named key that was presented, which pays; 0: none was.
-    price_list: str = ""  # By which the account pays; empty: the public prices.
+    price_list: str = ""  # Name of the account's price list; empty: the public prices.
 
     @property
     def payer(self) -> ProvenProof:
@@ -101,7 +102,7 @@ class Page:
 
     @property
     def endpoint(self) -> str:
-        """As GET /capabilities lists it."""
+        """Return the endpoint as GET /capabilities lists it."""
         return f"{self.method} {self.path}"
 
 

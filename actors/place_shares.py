@@ -1,4 +1,4 @@
-"""How accounts share places that are scarce for everybody: by what they can pay, and never all of them.
+"""Shares scarce places among accounts by their balance, and keeps a part for newcomers.
 
 Implements: threat 68. Pure. A place is one watched wallet, for example; callers count who holds how many.
 
@@ -9,7 +9,7 @@ hold, the next `kept // base` accounts that pay find `base` places each (newcome
 
 from dataclasses import dataclass
 
-BALANCE_MIN = 10  # Below it an open stream ends, too.
+BALANCE_MIN = 10  # Below it an open stream ends too.
 CREDITS_A_PLACE = 10
 _SHARE = 10
 
@@ -25,7 +25,7 @@ class PlaceShares:
 
     @property
     def newcomers(self) -> int:
-        """How many accounts that pay find `base` places, whatever the others hold."""
+        """Return how many paying accounts are sure to get `base` places."""
         return self.kept // self.base
 
     def most_unpaid(self, own: int, taken: int) -> int:

@@ -12,14 +12,15 @@ from pydantic import Field, field_validator
 from actors.provider_config import Branch
 
 LISTS_MAX = 100  # Each replica makes the prices of all its methods by each list when it starts.
-PERCENT_MAX = 1_000  # Of the public price: the dearest event of a stream is then still less than it holds ahead.
+# In percent of the public price: the dearest event of a stream then still costs less than a stream holds ahead.
+PERCENT_MAX = 1_000
 CREDITS_MAX = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _Credits = Annotated[int, Field(strict=True, ge=1, le=CREDITS_MAX)]
 
 
 class PriceListConfig(Branch):
-    """methods: by the names under which GET /pricing and the ledger have them."""
+    """methods: by their names in GET /pricing and the ledger."""
 
     percent: int = Field(
         100, strict=True, ge=1, le=PERCENT_MAX, description="prices in percent of the public ones, rounded up"

@@ -65,11 +65,12 @@ def shown_url(url: str) -> str:
 
 
 def is_url(text: str, schemes: tuple[str, ...]) -> bool:
-    if not text.isprintable() or "\\" in text or " " in text:  # urlsplit drops line ends and takes the others.
+    # urlsplit drops line ends and accepts the other characters.
+    if not text.isprintable() or "\\" in text or " " in text:
         return False
     try:
         parts = urlsplit(text)
-        (parts.hostname or "").encode("idna")  # A label that is empty or too long: no name server is ever asked.
+        (parts.hostname or "").encode("idna")  # An empty or too long label would never reach a name server.
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

@@ -4,7 +4,7 @@ Implements: launch/README.md, "Upgrades". Pure. pyproject.toml has the same numb
 """
 
 RELEASE = "0.2.0"
-# The first release. Its processes and its databases do not say which release they are of.
+# The first release, whose processes and databases do not tell their release.
 FIRST_RELEASE = "0.1.0"
 
 

@@ -8,8 +8,8 @@ request that began it. Pure vocabulary, but for the variable itself.
 from contextvars import ContextVar
 from typing import Final
 
-# Empty: this code works for no request, or for several.
+# Empty: the code works for no request, or for several.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
 
-work_for = REQUEST_ID.set  # To be called in a task of the request's own: it names all that follows there.
+work_for = REQUEST_ID.set  # Call it in a separate task of the request: it names everything that follows there.
 current = REQUEST_ID.get

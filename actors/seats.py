@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_HEAD_RESOURCE = "node:__internal_head__"  # Ray gives it to the head's node alone.
+_HEAD_RESOURCE = "node:__internal_head__"  # Ray gives it only to the head's node.
 
 
 def seat(name: str, nodes: Iterable[Mapping[str, Any]]) -> str | None:
@@ -22,5 +22,5 @@ def seat(name: str, nodes: Iterable[Mapping[str, Any]]) -> str | None:
     if not workers:
         return None
     kind = name.rstrip("0123456789")
-    number = int(name[len(kind) :] or 0)  # The first of a kind may have none.
+    number = int(name[len(kind) :] or 0)  # The first actor of a kind may have no number.
     return workers[(zlib.crc32(kind.rstrip("-").encode()) + number) % len(workers)]

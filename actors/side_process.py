@@ -1,11 +1,10 @@
-"""Starts a program of this project as a process beside this one, sends it requests, and ends it.
+"""Starts a program of this project as a separate process, sends it requests, and ends it.
 
-For work that would hold Python's lock, and so the event loop, when threads of this process did it. A shell; what the
-program does is its own, over side_program.py. It gets no secret: its environment is a few settings of libraries and the
-path of the code.
+For work that would hold Python's lock, and so block the event loop, in a thread of this process. A shell; the program's
+side is side_program.py. It gets no secret: its environment is a few settings of libraries and the path of the code.
 
-Whoever has work takes part in it from `enter` to `leave`; the process is started when the first one needs it, and ends
-so many seconds after the last one left. It also ends with this process, and when this process is killed, as its
+A user of the process calls `enter` before and `leave` after its work; the first user's request starts the process, and
+it ends some seconds after the last `leave`. It also ends with this process, and when this process is killed, as its
 connection ends then. When it is killed, or does not answer in time, the work that it had is lost, and the next
 `started` starts another one. One request at a time is on its way; the others wait in the order in which they came. The
 event loop copies about _SENT_BYTES at once, and does other work between two such copies.
@@ -29,17 +28,17 @@ from actors.side_program import LENGTH_BYTES, Answer
 IDLE_SECONDS = 60.0
 _END_SECONDS_MAX = 2.0
 _SENT_BYTES = 128 << 10
-_PROJECT = str(Path(__file__).parents[1])  # Libraries are found by the interpreter's own place.
+_PROJECT = str(Path(__file__).parents[1])  # The interpreter finds libraries by its own location.
 # Nothing else of this process's environment, which has secrets. Large blocks that are free go back to the system.
 _ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
 
 
 class ProcessLost(Exception):
-    """The process ended, or was ended, and with it the work that it had."""
+    """The process ended, or was ended, and its work is lost."""
 
 
 class RequestFailed(Exception):
-    """The program could not do this; the process goes on. The text is the name of its error."""
+    """The program failed at this request; the process continues. The text is the name of its error."""
 
 
 class SideProcess:
@@ -94,7 +93,7 @@ class SideProcess:
         ours.setblocking(False)
         with theirs:
             try:
-                child = await asyncio.to_thread(self._spawn, theirs)  # Waits until the program is loaded.
+                child = await asyncio.to_thread(self._spawn, theirs)  # Waits until the program has loaded.
             except OSError as error:
                 ours.close()
                 raise ProcessLost(f"it cannot be started: {error.strerror}") from error
@@ -162,7 +161,7 @@ class ProcessConnection:
     async def ask(self, request: msgspec.Struct, data: Iterable[bytes | memoryview] = ()) -> tuple[int, list[bytes]]:
         """Return the number and the pieces of the answer. Raises ProcessLost and RequestFailed.
 
-        A request that has begun goes on when its caller is cancelled.
+        A started request continues when its caller is cancelled.
         """
         await self._turn.acquire()
         exchange = asyncio.get_running_loop().create_task(self._exchange(request, data))
@@ -172,7 +171,7 @@ class ProcessConnection:
     def _exchanged(self, exchange: "asyncio.Task[Any]") -> None:
         self._turn.release()
         if not exchange.cancelled():
-            exchange.exception()  # Its caller may have gone.
+            exchange.exception()  # Its caller may have left.
 
     async def _exchange(self, request: msgspec.Struct, data: Iterable[bytes | memoryview]) -> tuple[int, list[bytes]]:
         if self.is_lost:
@@ -206,7 +205,7 @@ class ProcessConnection:
 
     async def _send_all(self, pieces: Sequence[bytes | memoryview]) -> None:
         await asyncio.get_running_loop().sock_sendall(self._connection, b"".join(pieces))
-        await asyncio.sleep(0)  # A socket that takes everything at once lets nobody else go on.
+        await asyncio.sleep(0)  # A socket that accepts everything at once would block the event loop.
 
     async def _length(self) -> int:
         return int.from_bytes(await self._received(LENGTH_BYTES), "big")
@@ -230,7 +229,7 @@ class ProcessConnection:
             self._on_lost(self, error)
 
     async def end(self) -> None:
-        """Let it end, and see that it does. What is on its way fails."""
+        """Let it end, and make sure that it does. Running requests fail."""
         self.is_lost = True
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)

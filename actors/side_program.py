@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 LENGTH_BYTES = 4
-_NICENESS = 10  # Calls of clients go first.
+_NICENESS = 10  # Calls of clients have priority.
 _CONNECTION = 0  # The file descriptor: standard input.
 
 
@@ -67,7 +67,7 @@ def run(
     requests: Any, sizes_of: Callable[[Any], Sequence[int]], do: Callable[..., tuple[int, Sequence[bytes]]]
 ) -> None:
     """Be the program: with low priority, until the connection ends. To be called after all imports."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Of a terminal: the process that started it says when it is over.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # SIGINT from a terminal: the parent process decides when to end.
     os.nice(_NICENESS)  # Imports at this priority would take too long on a busy machine.
     with socket.socket(fileno=_CONNECTION) as connection, contextlib.suppress(ConnectionError):
         serve(connection, requests, sizes_of, do)

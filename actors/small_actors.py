@@ -1,9 +1,8 @@
-"""Several small actors in one process: which there are, how they are called, and how they survive the process's end.
+"""Several small actors in one process: keeps their list, calls them, and restores them after a restart of the process.
 
 Implements: decisions, "Small actors of a local run". Each Ray actor is a process of its own, which takes memory and
 wakes up a hundred times a second when it has nothing to do. So a local run has one Ray actor, named `small-actors`,
-that holds instances of the classes which a cluster runs apart. Whoever looks one up by its name gets a handle like
-Ray's.
+that holds instances of the classes which a cluster runs apart. A look-up by name returns a handle like Ray's.
 
 What belongs to the process is kept by Ray's head, beside the actors that Ray itself keeps there, and in its memory
 alone. So a process that Ray starts again has the same actors, and each goes on as after an end of its own. An instance
@@ -22,7 +21,7 @@ _KEY_PREFIX = b"ledger-gateway small actor "
 
 
 class Spec(NamedTuple):
-    """What an actor is made of. fingerprint: of its settings, as of actor_settings.py."""
+    """Description of an actor. fingerprint: of its settings, from actor_settings.py."""
 
     name: str
     fingerprint: str
@@ -35,11 +34,11 @@ class NoSuchActor(Exception):
 
 
 class ActorFailed(Exception):
-    """A method of an actor in this process raised; as a Ray error would, it says nothing of what was done."""
+    """A method of an actor in this process raised; as with a Ray error, it may have been carried out."""
 
 
 class Specs(Protocol):
-    """What the process holds. It outlives the process."""
+    """The list of the process's actors, which outlives the process."""
 
     def names(self) -> list[str]: ...
 
@@ -89,12 +88,12 @@ class SmallActors:
         self._instances: dict[str, Any] = {}
 
     def start(self) -> None:
-        """Make all that are kept. Each opens its connections with its first call, as actors do."""
+        """Make all listed actors. Each opens its connections with its first call, as actors do."""
         for spec in self._specs.all():
             self._make(spec)
 
     def place(self, spec: Spec) -> None:
-        """Have this actor. One of its name with other settings is replaced, by a new process."""
+        """Add this actor. One of its name with other settings is replaced by restarting the process."""
         found = self._fingerprints.get(spec.name)
         if found == spec.fingerprint:
             return
@@ -123,7 +122,7 @@ here: SmallActors | None = None  # Of this process, where it is the shared one.
 
 
 class _Method(NamedTuple):
-    """A method of a handle, which is called as Ray's are."""
+    """A method of a handle, called as Ray's are."""
 
     remote: Callable[..., Any]
 

@@ -17,11 +17,11 @@ WAITING_MAX = 4_096
 
 
 class StartLine:
-    """Belongs to one event loop. per_round: how many may begin in one round."""
+    """Used by one event loop. per_round: how many may begin in one round."""
 
     def __init__(self, per_round: int, waiting_max: int = WAITING_MAX) -> None:
         self._per_round, self._waiting_max = per_round, waiting_max
-        self._begun = 0  # In this round.
+        self._begun = 0  # Begun in this round.
         self._waiting: OrderedDict[bytes | str, deque[asyncio.Future[None]]] = OrderedDict()  # The first name is next.
         self._waiting_total = 0
 
@@ -42,7 +42,7 @@ class StartLine:
         return True
 
     def _next_round(self) -> None:
-        """Give their turns to the next ones. Those whose requests were cancelled are passed over."""
+        """Let the next ones begin. Skips those whose requests were cancelled."""
         self._begun = 0
         while self._waiting and self._begun < self._per_round:
             name, line = self._waiting.popitem(last=False)

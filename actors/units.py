@@ -23,12 +23,13 @@ Signature = NewType("Signature", str)  # Base58 text of 64 bytes.
 VirtualShard = NewType("VirtualShard", int)
 
 VIRTUAL_SHARDS = (
-    1024  # Never changes, because stored accounts depend on it; the number of actors may (design, "Growth").
+    1024  # Never changes, because stored accounts depend on it; the number of actors may change (design, "Growth").
 )
 UNITS_PER_USDC = 1_000_000  # USDC has six decimals.
 PUBKEY_BYTES = 32
 SIGNATURE_BYTES = 64
-ROUTING_BYTES = 8  # Keys, tokens and challenges start with these, so any replica finds the owner without a look-up.
+# Keys, tokens and challenges begin with these bytes, so that any replica finds the owner without a look-up.
+ROUTING_BYTES = 8
 _REMEMBERED_ACCOUNTS = 16_384  # About 3 MB; each call looks up the shard of its account twice.
 _PUBKEY_TEXT_MAX = 44  # Longest base58 text of 32 bytes; longer input is refused before it is decoded.
 

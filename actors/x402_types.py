@@ -48,13 +48,13 @@ def mint_of(payments: PaymentsConfig) -> str:
 class Lack(Enum):
     """The reason why a payment was not settled. Only a PENDING one may still land."""
 
-    INVALID = "invalid"  # This service does not accept such a payment; nothing was signed or sent.
+    INVALID = "invalid"  # This service does not accept the payment; nothing was signed or sent.
     DUPLICATE = "duplicate"  # The same payment came before; it is not settled, signed or credited again.
     REJECTED = "rejected"  # The network refused it, or it landed and failed.
-    PENDING = "pending"  # Sent, and the result is not known yet: the client must not pay again.
+    PENDING = "pending"  # Sent, and the result is unknown: the client must not pay again.
     UNAVAILABLE = "unavailable"  # Not tried: the node, the store or the owner of the account does not answer.
     NOT_CONFIGURED = "not configured"
-    TOO_MANY = "too many"  # Too many payments at once or in a minute; the same payer may try again soon.
+    TOO_MANY = "too many"  # Too many payments at once or in a minute; the payer may try again soon.
     NOT_SPONSORED = "not sponsored"  # The service pays no network fees for this payer.
 
 
@@ -84,7 +84,7 @@ class Settled:
     amount_base_units: int
     credits_added: int = 0
     balance: int = 0
-    worth: int = 0  # Credits that this payment brought its payer, now or when it was credited before.
+    worth: int = 0  # Credits that this payment brought its payer, now or at an earlier request.
 
 
 @dataclass(frozen=True, slots=True)

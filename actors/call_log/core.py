@@ -1,7 +1,7 @@
-"""The calls that ended in this process since the last look, each with what its account may see of it later.
+"""Collects the calls that ended in this process since the last `take`, with the fields that their account may see.
 
-Implements: decisions, "Log of calls". Pure. On the path of every answer: one look-up of the account, and tuples
-which hold no parameter, no answer and no object of the call. Not here: who is told to note (gateway), and
+Implements: decisions, "Log of calls". Pure. On the path of every answer: one look-up of the account, and tuples which
+hold no parameter, no answer and no object of the call. Not here: who is told to note (gateway), and
 where the calls are kept (store.py).
 """
 
@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-WAITING_MAX = 8_192  # Of all accounts, until they are written: a second of a replica at full load.
+WAITING_MAX = 8_192  # Calls of all accounts that wait to be written: one second of a replica at full load.
 WAITING_OF_ACCOUNT_MAX = (
     500  # With at most one batch more; So that the flood of one account leaves room for the others.
 )
 RESULT, NODE_ERROR = "result", "node_error"  # Outcomes of answered calls; those of others are names of the error table.
-REFUSED = "refused"  # Of a filter: every outcome that is a name of the error table.
+REFUSED = "refused"  # In a filter: every outcome from the error table.
 
 
 class LoggedCall(msgspec.Struct, frozen=True, array_like=True):
@@ -32,7 +32,7 @@ class LoggedCall(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CallFilter(NamedTuple):
-    """Of which calls are wanted. None: any. key: 0: calls of no named key."""
+    """Which calls are wanted. None: any. key: 0: calls of no named key."""
 
     request_id: str | None = None
     method: str | None = None
@@ -65,7 +65,7 @@ Noted: TypeAlias = tuple[tuple[int, float, float, str, bool], str, str, int]
 
 
 class RecentCalls:
-    """left_out: calls that found no room; whoever reads it sets it back."""
+    """left_out: calls for which there was no room; its reader resets it."""
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, list[Noted]] = {}
@@ -73,7 +73,7 @@ class RecentCalls:
         self.left_out = 0
 
     def room_of(self, pubkey: bytes, count: int) -> list[Noted] | None:
-        """Take room for so many calls of an account: the list that they are to be appended to. None: there is none."""
+        """Reserve room for this many calls of an account. Returns the list to append them to, or None."""
         waiting = self._waiting.get(pubkey)
         if waiting is None:
             waiting = self._waiting[pubkey] = []
@@ -84,7 +84,7 @@ class RecentCalls:
         return waiting
 
     def take(self) -> list[tuple[bytes, list[Noted]]]:
-        """Give the noted calls away, by account; `of_account` makes of them what is kept."""
+        """Remove and return the collected calls by account; `of_account` converts them for storage."""
         taken, self._waiting, self._room = self._waiting, {}, WAITING_MAX
         return [(pubkey, noted) for pubkey, noted in taken.items() if noted]
 

@@ -18,7 +18,7 @@ from actors.pages import Page, PageAnswer, PageRequest, json_answer
 PATH = "/account/calls"
 LIMIT, LIMIT_MAX = 50, 200
 _NAMES = frozenset(("limit", "before", "request_id", "method", "outcome", "key"))
-_SEARCHES_MAX = 4  # At the same time in this process.
+_SEARCHES_MAX = 4  # Concurrent searches in this process.
 _PRIVATE = (("cache-control", "no-store"),)
 _REQUEST_ID, _ID = re.compile(r"[A-Za-z0-9._-]{1,64}"), re.compile(r"[0-9]{1,18}")
 _METHOD = re.compile(r"[A-Za-z0-9_:./-]{1,64}")
@@ -58,7 +58,7 @@ class CallLogPages:
         )
 
     async def _find(self, pubkey: bytes, wanted: CallsWanted) -> tuple[list[tuple[int, LoggedCall]], int | None]:
-        """The wanted calls, and the id before which more may be found; None: there are no older ones."""
+        """Return the wanted calls, and the id before which more may be found; None: there are no older ones."""
         found: list[tuple[int, LoggedCall]] = []
         before, now_ms = wanted.before, self._clock.now_ms()
         while True:
@@ -69,7 +69,7 @@ class CallLogPages:
             if part.end is None:
                 return found, None
             if wanted.filter.request_id is not None and found and found[-1][0] > part.end:
-                return found, None  # The calls of a batch stand together.
+                return found, None  # The calls of a batch stay together.
             before = part.end
 
 
@@ -97,7 +97,7 @@ def wanted_of(query: Any) -> CallsWanted | Refusal:
 def call_body(number: int, call: LoggedCall) -> dict[str, Any]:
     ended = datetime.fromtimestamp(call.at_ms / 1000, UTC)
     return {
-        "id": str(number),  # Too large a number for JavaScript, one day.
+        "id": str(number),  # One day too large a number for JavaScript.
         "at": f"{ended:%Y-%m-%dT%H:%M:%S}.{call.at_ms % 1000:03d}Z",
         "method": call.method or None,
         "outcome": call.outcome,

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from actors.call_log.core import ANY_CALL, NODE_ERROR, REFUSED, RESULT, CallFilter, CallsOfAccount, LoggedCall
 
 KEPT_MS = 86_400_000
-ACCOUNT_WEIGHT = 10  # An account takes as much memory as so many calls, beside its calls.
+ACCOUNT_WEIGHT = 10  # Memory of an account, in calls, in addition to its calls.
 _PREFIX = "calls:"
 _KEYS = tuple(
     _PREFIX + name for name in ("of-accounts", "of-accounts-without-credits", "weights", "weight", "newest-ids")
@@ -107,7 +107,7 @@ for at = #calls, 1, -1 do
 end
 return {string.format('%.0f', newest - skip), found, looked_at}
 """
-_LOOKED_AT = 1_000  # Of one script: half a millisecond, in which Redis does nothing else.
+_LOOKED_AT = 1_000  # Calls examined by one script: half a millisecond, during which Redis does nothing else.
 
 
 class LogPart(NamedTuple):
@@ -171,7 +171,9 @@ class RedisCallLogStore:
 
 
 def _texts_of(wanted: CallFilter) -> tuple[list[str], list[str]]:
-    """Return texts that the JSON of each wanted call has, and those that it does not have. Others may be so, too."""
+    """Return texts that the JSON of each wanted call contains, and texts that it does not contain. Other calls may
+    match too.
+    """
     has = [f',"{text}",' for text in (wanted.request_id, wanted.method, wanted.outcome) if text not in (None, REFUSED)]
     has += [] if wanted.key is None else [f",{wanted.key}]"]
     return has, [f',"{text}",' for text in (RESULT, NODE_ERROR)] if wanted.outcome == REFUSED else []

@@ -19,7 +19,7 @@ _PART_CALLS = 200  # About 1 ms of the event loop, with the encoding for the sto
 
 
 class CallLogWriter:
-    """recent: calls that are noted there are written."""
+    """recent: where calls are collected."""
 
     def __init__(self, store: CallLogStore, clock: Clock, metrics: Metrics) -> None:
         self._store, self._clock, self._metrics = store, clock, metrics
@@ -31,12 +31,12 @@ class CallLogWriter:
         self._background.repeat(self.write, WRITE_SECONDS)
 
     async def stop(self) -> None:
-        """Write what is left, and end."""
+        """Write the remaining calls, and end."""
         await self._background.stop()
         await self.write()
 
     async def write(self) -> None:
-        """Write what was noted until now."""
+        """Write the calls collected so far."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         part: list[CallsOfAccount] = []
         size = 0

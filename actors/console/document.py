@@ -1,7 +1,7 @@
 """The console as one HTML document, and the headers that it is sent with.
 
-Implements: README.md, "Safety". Pure: texts in, a document out. The files are joined as they are: nothing is
-translated, and nothing comes from another host.
+Implements: README.md, "Safety". Pure: texts in, a document out. The files are joined unchanged: nothing is compiled,
+and nothing comes from another host.
 """
 
 import base64

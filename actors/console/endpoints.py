@@ -1,5 +1,5 @@
-"""GET /console: the page for people, who sign in with an API key; GET /operator: the page of operators; and the files
-that browsers and robots look for.
+"""GET /console: the page for people, who sign in with an API key; GET /operator: the page of operators; and files that
+browsers and robots request.
 
 Implements: README.md. A shell: it reads the page's files once, when a replica starts.
 """
@@ -12,7 +12,7 @@ from actors.pages import Handler, Page, PageAnswer, PageRequest
 
 PATH = "/console"
 OPERATOR_PATH = "/operator"
-# In this order, as they share one module: each uses what stands above it.
+# In this order, because they share one module: each uses the ones before it.
 _SCRIPTS = (
     *("text", "gateway", "chart", "usage", "ledger", "calls", "log", "sends", "webhooks", "signals", "service"),
     *("wallet", "keys", "hourly", "console"),
@@ -20,7 +20,7 @@ _SCRIPTS = (
 _FILE_HEADERS = (("cache-control", "public, max-age=86400"), ("x-content-type-options", "nosniff"))
 
 
-# Of the operators' page: the same tools, and views of its own.
+# For the operators' page: the same tools, with its own views.
 _OPERATOR_SCRIPTS = (
     *("text", "gateway", "operator_gateway", "operator_alerts", "operator_accounts", "operator_deposits"),
     *("operator_nodes", "operator_owners", "operator"),
@@ -45,7 +45,7 @@ class ConsolePage:
         self._document = read_document()
 
     def pages(self) -> list[Page]:
-        """The console, and what is asked for at the root of every site."""
+        """Return the console, and the files requested at the root of every site."""
         return [
             Page("GET", PATH, self._show, is_public=True, is_limited=False),
             Page("GET", "/robots.txt", _file("robots.txt", "text/plain"), is_public=True, is_limited=False),

@@ -14,14 +14,14 @@ from enum import Enum, unique
 from types import MappingProxyType
 
 WINDOW_SLOTS = 150
-PAID_SLOTS_MIN = 3  # Fewer paid slots show what single senders chose to pay, not the price of inclusion.
+PAID_SLOTS_MIN = 3  # With fewer paid slots the fees show the choices of single senders, not the price of inclusion.
 LEVELS: Mapping[str, int] = MappingProxyType({"low": 25, "medium": 50, "high": 75, "veryHigh": 90})
 URGENCIES: Mapping[str, int] = MappingProxyType({"low": 25, "medium": 50, "high": 75, "critical": 90})
 # Names and percentiles of getPriorityFeeEstimate as wallets already read it.
 ESTIMATE_LEVELS: Mapping[str, int] = MappingProxyType(
     {"min": 0, "low": 25, "medium": 50, "high": 75, "veryHigh": 95, "unsafeMax": 100}
 )
-RECOMMENDED_MIN = 10_000  # Of `recommended`: the service whose request this is gives no less.
+RECOMMENDED_MIN = 10_000  # Minimum of `recommended`, as at the service whose request this is.
 
 
 @unique

@@ -27,7 +27,7 @@ from actors.upstream.replies import AnswerKind, MethodHandler, Node, NodeAnswer
 _U64_MAX = (1 << 64) - 1
 _TABLE_HEAD_BYTES, _KEY_BYTES = 56, 32
 _TABLE_BYTES_MAX = _TABLE_HEAD_BYTES + 256 * _KEY_BYTES
-_SORTED_AT_ONCE = 4_096  # Prices of accounts between two turns of the event loop: half a millisecond.
+_SORTED_AT_ONCE = 4_096  # Prices of accounts sorted in one turn of the event loop: half a millisecond.
 
 
 class _SlotFee(msgspec.Struct):
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
 
 _WINDOW_DECODER = msgspec.json.Decoder(list[_SlotFee])
 _ACCOUNTS_DECODER = msgspec.json.Decoder(_Accounts)
-_ASKED = "asked"  # The name of the level that was asked for, among the others.
+_ASKED = "asked"  # Key of the requested level among the others.
 
 
 class FeeMethods:

@@ -1,11 +1,11 @@
-"""Fees that landed transactions paid: what is read of a block, and the levels over several blocks.
+"""Reads the fees of landed transactions from blocks, and computes levels over several blocks.
 
 Implements: README.md, "Landed transactions". Pure, in whole micro-lamports per compute unit.
 
 A block is read without parsing it whole: of a busy block 5 MB are logs and balances, and parsing them holds the event
-loop. Two marks are looked for, and only what stands behind them is decoded. Neither mark can occur inside a text of the
-JSON, as each quote in a text has a backslash before it. A node that writes its JSON with spaces shows no mark, and its
-blocks count as unreadable. The caller takes the transactions in slices.
+loop. It searches for two marks, and decodes only the text after them. Neither mark can occur inside a text of the JSON,
+as each quote in a text has a backslash before it. A node that writes its JSON with spaces shows no mark, and its blocks
+count as unreadable. The caller takes the transactions in slices.
 """
 
 import base64
@@ -25,7 +25,7 @@ from actors.fees.core import nearest_rank
 from actors.methods.transactions import BASE64_CHARACTERS_MAX, written
 
 BLOCKS_MAX = 16
-TRANSACTIONS_MIN = 20  # Fewer show what single senders chose to pay. The node's figures for slots then say more.
+TRANSACTIONS_MIN = 20  # Fewer show the choices of single senders. Then the node's figures for slots are better.
 ACCOUNT_TRANSACTIONS_MIN = 3  # As PAID_SLOTS_MIN (core.py).
 _TRANSACTION, _LOADED = b'"transaction":["', b'"loadedAddresses":{'
 _COMPUTE_BUDGET = Pubkey.from_string(COMPUTE_BUDGET_PROGRAM)
@@ -37,7 +37,7 @@ _U64_MAX = (1 << 64) - 1
 
 
 class UnreadableBlock(Exception):
-    """Raised for the bytes of a node that are not a block as nodes write it."""
+    """The bytes are not a block in a node's form."""
 
 
 class _Loaded(msgspec.Struct):
@@ -72,7 +72,7 @@ class BlockFees:
                 known.append(paid.price)
 
     def put_in_order(self) -> None:
-        """Sort what is long, once, so that every question about it has only ordered pieces to join."""
+        """Sort the long lists once, so that later queries only merge sorted pieces."""
         for prices in (self.prices, *self.by_account.values()):
             if len(prices) > _SORTED_FROM:
                 prices[:] = array("Q", sorted(prices))
@@ -136,7 +136,7 @@ def within(blocks: Iterable[BlockFees], window_slots: int) -> list[BlockFees]:
 
 
 class LevelsOfAll:
-    """Levels of all transactions of some blocks, whose prices are joined once for many questions about them."""
+    """Levels of all transactions of some blocks, whose prices are merged once for many queries."""
 
     def __init__(self) -> None:
         self._slots: list[int] = []
@@ -166,7 +166,7 @@ def levels_of_account(
 
 
 def _levels(parts: Sequence[Sequence[int]], percents: Mapping[str, int], empty_as_zero: bool) -> dict[str, int]:
-    """empty_as_zero: a block without such a transaction counts as one that paid nothing."""
+    """Compute the levels. empty_as_zero: a block without such a transaction counts as one that paid nothing."""
     prices = [price for part in parts for price in part]
     if empty_as_zero:
         prices += [0] * sum(not part for part in parts)

@@ -1,7 +1,7 @@
-"""Recent blocks of the chain, as far as fees need them: read when somebody asks, and shared by all who ask.
+"""Reads recent blocks for fees on demand, and shares them among all callers.
 
 Implements: README.md, "Landed transactions". A shell around a node. One replica reads one block at a time, and asks for
-new ones no more often than every `seconds`, however many clients ask; when nobody asks, it reads nothing.
+new ones no more often than every `seconds`, however many clients ask; without requests it reads nothing.
 """
 
 import asyncio
@@ -22,12 +22,13 @@ from actors.upstream.whole_bodies import in_one_part
 
 logger = logging.getLogger(__name__)
 
-_FIRST_BLOCKS = 4  # Read at once when none is at hand; every later look adds one.
-_FIRST_WAIT_SECONDS = 2.0  # A call waits so long for the first blocks; then the node's figures for slots must do.
-_FRESH_SECONDS = 60.0  # About WINDOW_SLOTS slots: older blocks say nothing of now.
+_FIRST_BLOCKS = 4  # Blocks read at once if there are none; every later look adds one.
+# Longest wait of a call for the first blocks; after it the node's figures for slots are used.
+_FIRST_WAIT_SECONDS = 2.0
+_FRESH_SECONDS = 60.0  # About WINDOW_SLOTS slots; older blocks do not show present fees.
 _CALL_MS = 5_000
 _BLOCK_BYTES_MAX = 16 << 20
-_SLICE = 25  # Transactions between two turns of the event loop: half a millisecond.
+_SLICE = 25  # Transactions read in one turn of the event loop: half a millisecond.
 _CONFIRMED = {"commitment": "confirmed"}
 _BLOCK = {
     **_CONFIRMED,
@@ -47,15 +48,15 @@ class RecentBlocks:
         self._looked_at = self._newest_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self._background = Background(logger, "reading blocks for their fees has crashed")
-        self.nodes = ""  # The name of the node that gave the newest block.
+        self.nodes = ""  # Name of the node that gave the newest block.
 
     async def blocks(self) -> Sequence[BlockFees]:
-        """Return the blocks at hand, after a short wait where there are none. Empty: none could be read. Raises
+        """Return the blocks in memory, after a short wait if there are none. Empty: none could be read. Raises
         nothing."""
         now = self._clock.monotonic()
         if (self._looking is None or self._looking.done()) and now - self._looked_at >= self._seconds:
             self._looked_at = now
-            self._looking = self._background.start(under(None, self._look))  # For all who ask, not for this one.
+            self._looking = self._background.start(under(None, self._look))  # For all callers, not for this one.
         if not self._is_fresh() and self._looking is not None:
             await asyncio.wait((self._looking,), timeout=_FIRST_WAIT_SECONDS)
         return tuple(self._blocks.values()) if self._is_fresh() else ()
@@ -104,7 +105,7 @@ class RecentBlocks:
         self._newest_at, self.nodes = self._clock.monotonic(), answer.node
 
     async def _ask(self, method: str, params: list[Any]) -> Any:
-        """Return a small result; None where there is none."""
+        """Return a small result, or None."""
         answer = await self._call(method, params)
         if answer.kind is not AnswerKind.RESULT:
             return None
@@ -118,7 +119,7 @@ class RecentBlocks:
 
 
 def spread(slots: Sequence[int], count: int) -> list[int]:
-    """Select so many slots, the newest first, evenly over all of them."""
+    """Select this many slots, the newest first, evenly over all of them."""
     if len(slots) <= count:
         return list(reversed(slots))
     last = len(slots) - 1

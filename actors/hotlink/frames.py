@@ -1,4 +1,4 @@
-"""Frames over TCP for both ends of a hot link: their messages, their cutting, joining and tags, and dead peers.
+"""Frames over TCP for both ends of a hot link: messages, splitting, joining, tags, and detection of dead peers.
 
 Implements: design, "Measured facts" (a bare framed link). A frame is its length in four bytes, big-endian, and that
 many bytes: first a greeting (handshake.py), then messages that each end with a tag. A frame with only a tag is a
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 16 << 20
 OUTBOX_BYTES_MAX = 1 << 20
-BEAT_SECONDS = 5.0  # Also the time that a connection has for its greeting.
+BEAT_SECONDS = 5.0  # Also the time limit of a connection's greeting.
 SILENT_BEATS_MAX = 4  # A peer that sends nothing for so many beats counts as dead, after 20 to 25 seconds.
 # A machine or a link that is lost is noticed by the system, which busy or stopped peers do not mislead: their system
 # acknowledges for them. Seconds until probes begin, between two, and how many go unanswered; and milliseconds in which
@@ -109,7 +109,7 @@ class FrameTooLong(Exception):
 
 
 class Splitter:
-    """Cuts a stream of bytes into frames, in time linear in its length, whatever its pieces are."""
+    """Splits a stream of bytes into frames, in time linear in its length, however the bytes arrive."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max  # May change between two frames.

@@ -38,7 +38,7 @@ from actors.hotlink.handshake import NONCE_BYTES, REPLICA_PROOF_BYTES, transcrip
 logger = logging.getLogger(__name__)
 
 UNPROVEN_MAX = 64  # Connections without a proof so far; each has BEAT_SECONDS to send it.
-UNHURRIED_SECONDS = 0.005  # How long an answer that nobody waits for may wait for company.
+UNHURRIED_SECONDS = 0.005  # How long an answer without a waiting caller may wait to be sent with others.
 GONE_SECONDS = 5.0  # A replica whose network failed is back sooner (replica.py); a killed one does not come back.
 
 

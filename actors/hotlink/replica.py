@@ -1,5 +1,4 @@
-"""Sends waiting calls to an owner as one frame, and finds the owner again after a break: the replica's side of the hot
-link.
+"""The replica's side of the hot link: sends waiting calls to an owner as one frame, and reconnects after a break.
 
 Implements: design, "Measured facts" (coalesced frames, few in flight of each kind; after a break the link connects
 again, and sends unanswered requests again). Every request must be idempotent by its own operation id, because it is
@@ -105,13 +104,14 @@ class Link:
         self._monotonic = (clock or SystemClock()).monotonic
         self.heard_until = 0.0  # Monotonic time. Until then the owner cannot have given this replica up.
         self.on_given_up: Callable[[], None] | None = None  # Must call start_over at once.
-        self.on_standing: Callable[[], None] | None = None  # A new connection stands, perhaps to another owner.
+        # Called when a new connection is ready, perhaps to another owner.
+        self.on_standing: Callable[[], None] | None = None
         self.on_unknown: Callable[[], None] | None = None  # The owner asks to be asked again.
-        self._trusted_from = -math.inf  # Answers to frames of before say nothing of `heard_until`.
+        self._trusted_from = -math.inf  # Answers to earlier frames do not extend `heard_until`.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
         self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
         self._sequence = self._frame = 0
-        self._connection: _Connection | None = None  # None: no connection stands.
+        self._connection: _Connection | None = None  # None: not connected.
         self._flush_is_due = False
         self._loop: asyncio.AbstractEventLoop | None = None  # Kept because asyncio finds it by a system call.
         self._tasks: list[asyncio.Task[None]] = []
@@ -147,11 +147,11 @@ class Link:
             self._connection.drop("this replica starts over under another name")
 
     def distrust(self) -> None:
-        """Let `heard_until` begin anew with the next frame that is sent: the owner has got requests of others."""
+        """Restart `heard_until` with the next frame: the owner has just received requests of others."""
         self._trusted_from, self.heard_until = self._monotonic(), 0.0
 
     def take_out(self, is_elsewhere: Callable[[Any], bool]) -> "list[_Call]":
-        """Take unanswered calls out whose requests another owner is to answer; an answer from this one is ignored."""
+        """Remove unanswered calls whose requests another owner must answer; a late answer from this one is ignored."""
         found = [call for call in self._calls.values() if is_elsewhere(call.item)]
         for call in found:
             del self._calls[call.sequence]
@@ -160,7 +160,7 @@ class Link:
         return found
 
     def take_in(self, call: "_Call") -> None:
-        """Send a call that another link had taken out, with its caller and its deadline."""
+        """Send a call that another link had removed, with its caller and its deadline."""
         loop = self._loop or self._running_loop()
         lane = self._lanes[call.lane.number]
         self._sequence += 1

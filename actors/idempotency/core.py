@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 
 KEPT_MS = 24 * 3_600_000
-# A run is taken for dead after so long. The longest call takes 50 s: 30 s of its class, 5 s to hold, 15 s to settle.
+# A run older than this counts as dead. The longest call takes 50 s: 30 s of its class, 5 s to hold, 15 s to settle.
 LEASE_MS = 60_000
 ANSWER_BYTES_MAX = 65_536  # A larger answer reaches the caller that waits for it, and is not kept.
 _KEY_CHARACTERS_MAX = 255

@@ -29,7 +29,7 @@ _BALANCE_TICKS = 60  # Five minutes.
 
 class Roots(Protocol):
     async def newest(self) -> Sequence[ProvenRoot]:
-        """The newest statement of each series. Raises RootsUnavailable."""
+        """Return the newest statement of each series. Raises RootsUnavailable."""
         ...
 
 
@@ -49,10 +49,10 @@ class MemoSender:
         self._config, self._payer, self._roots, self._chain, self._store = config, payer, roots, chain, store
         self._metrics, self._sleep = metrics, sleep
         self.address = str(payer.pubkey())
-        self.lamports = -1  # Of the payer, as it was told last; -1: not yet.
+        self.lamports = -1  # Lamports of the payer, as last read; -1: unknown.
         self._ticks = 0
         self._is_low = False
-        self.fault = ""  # Of the latest turn.
+        self.fault = ""  # Fault of the latest turn.
         self._background = Background(logger, "sending memos of signed statements failed")
         metrics.watch("root_memo_payer_lamports", "Lamports of the key that pays for memos.", lambda: self.lamports)
 
@@ -77,8 +77,7 @@ class MemoSender:
             await self._sleep(TICK_SECONDS)
 
     async def tick(self) -> None:
-        """Begin the memos that are due, and look after those under way. What cannot be done now is tried by the next
-        turn."""
+        """Begin due memos, and follow running ones. The next turn retries failures."""
         if self._ticks % _BALANCE_TICKS == 0:
             await self._look_at_balance()
         self._ticks += 1
@@ -93,7 +92,7 @@ class MemoSender:
             logger.info("memos of signed statements wait: %s", error)
 
     async def _begin(self, hour: int) -> None:
-        """A series that has nothing new since its last memo gets none."""
+        """Begin memos of an hour. A series without news since its last memo gets none."""
         roots = await self._roots.newest()
         latest = await self._store.latest([root.series for root in roots])
         for root, last in zip(roots, latest, strict=True):

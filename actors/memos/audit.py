@@ -27,20 +27,20 @@ from actors.receipts.roots_file import BrokenRoots, files_of, read_roots
 from actors.units import parse_pubkey
 from actors.upstream.api import Nodes
 
-_SLACK_SECONDS = 60  # Between the ledger's clock and the chain's.
+_SLACK_SECONDS = 60  # Allowance between the ledger's clock and the chain's.
 
 
 @dataclass(slots=True)
 class MemosReport(AuditReport):
     memos: int = 0
-    statements: int = 0  # In the files.
-    series: int = 0  # With a memo.
-    newest_seconds: int = 0  # Block time of the newest memo; 0: none, or the node does not tell.
-    lamports: int = 0  # What the chain charged for the memos.
+    statements: int = 0  # Statements in the files.
+    series: int = 0  # Series with a memo.
+    newest_seconds: int = 0  # Block time of the newest memo; 0: there is none, or the node does not give it.
+    lamports: int = 0  # Fees that the chain charged for the memos.
 
 
 class _Told(NamedTuple):
-    """What a memo says, and where it stands."""
+    """Content of a memo, and its place on the chain."""
 
     digest: bytes
     paid: Paid
@@ -49,7 +49,7 @@ class _Told(NamedTuple):
 async def audit(
     chain: MemoChain, payer: str, paths: Iterable[Path], pinned: dict[str, ProvenKey] | None = None
 ) -> MemosReport:
-    """Raises NoAnswer, BrokenRoots, OSError."""
+    """Compare memos and files. Raises NoAnswer, BrokenRoots, OSError."""
     report, told = MemosReport(), dict[tuple[int, int], list[_Told]]()
     async for paid in chain.paid_by(payer):
         roots = roots_of(paid.transaction, payer)
@@ -110,7 +110,7 @@ def document(report: MemosReport) -> dict[str, Any]:
 
 
 async def run(node_url: str, payer: str, roots: Iterable[Path], keys: Path | None) -> MemosReport:
-    """Raises AuditFailed, CheckpointError."""
+    """Run the audit. Raises AuditFailed, CheckpointError."""
     pinned = None if keys is None else read_keys(keys)
     nodes = Nodes(UpstreamConfig(node_url=node_url, cache_bytes_max=0), SystemClock(), lambda *_: None)
     try:

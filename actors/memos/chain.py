@@ -44,7 +44,7 @@ class MemoChain:
         self._node, self._single_nodes = node, single_nodes or [node]
 
     async def blockhash(self) -> tuple[str, int] | None:
-        """A fresh blockhash, and the last block height at which it is good."""
+        """Return a fresh blockhash, and the last block height at which it is valid."""
         found = await self._ask("getLatestBlockhash", [{"commitment": "confirmed"}])
         try:
             blockhash, valid_to = str(found["value"]["blockhash"]), found["value"]["lastValidBlockHeight"]
@@ -53,7 +53,7 @@ class MemoChain:
         return (blockhash, valid_to) if is_count(valid_to) else None
 
     async def send(self, transaction: bytes) -> str | None:
-        """None: a node has taken it. Else why not, or that nobody answered; it may land all the same."""
+        """Send. None: a node has taken it. Otherwise the reason, or that no node answered; it may still land."""
         params = [base64.b64encode(transaction).decode(), {"encoding": "base64", "preflightCommitment": "confirmed"}]
         answer = await self._node.call("sendTransaction", orjson.dumps(params), _QUICK_MS)
         if answer.kind is AnswerKind.RESULT:
@@ -61,14 +61,14 @@ class MemoChain:
         return answer.error_message[:200] if answer.kind is AnswerKind.ERROR else f"no answer ({answer.kind.name})"
 
     async def look(self, signature: bytes) -> Look:
-        """Ask every node by itself, for its height before the signature: what it does not know then has not landed up
-        to that height."""
+        """Ask every node separately, for its height before the signature: a signature unknown afterwards has not landed
+        up to that height."""
         looks = await asyncio.gather(*(_look(node, signature) for node in self._single_nodes))
         heights = [look.height for look in looks if look.height is not None]
         return Look(surest(look.status for look in looks), max(heights, default=None))
 
     async def fee(self, signature: bytes) -> int | None:
-        """What the chain has charged for a final transaction; None: the node does not tell yet."""
+        """Return the chain's charge for a final transaction; None: the node does not give it yet."""
         config = {"encoding": "base64", "commitment": "finalized", "maxSupportedTransactionVersion": 0}
         found = await self._ask("getTransaction", [base58_text(signature), config])
         try:
@@ -84,8 +84,8 @@ class MemoChain:
             return None
 
     async def paid_by(self, pubkey: str) -> AsyncIterator[Paid]:
-        """The final transactions with a memo and without an error that name this key, the newest first, as far back as
-        the node has them. Raises NoAnswer."""
+        """Yield the final transactions with a memo and without an error that name this key, newest first, as far back
+        as the node has them. Raises NoAnswer."""
         before: str | None = None
         while True:
             config: dict[str, Any] = {"limit": _PAGE, "commitment": "finalized"}
@@ -118,7 +118,7 @@ class MemoChain:
             ) from None
 
     async def _surely(self, method: str, params: list[Any]) -> Any:
-        """The result, from a node that may refuse a call or two. Raises NoAnswer."""
+        """Return the result, retrying a few refused calls. Raises NoAnswer."""
         for tried in range(_TRIES):
             if tried:
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -128,7 +128,7 @@ class MemoChain:
         raise NoAnswer(f"the node did not answer {method} ({answer.error_message or answer.kind.name})")
 
     async def _ask(self, method: str, params: list[Any]) -> Any:
-        """The result; None when the call failed."""
+        """Return the result; None when the call failed."""
         return value_of(await self._node.call(method, orjson.dumps(params), _QUICK_MS))
 
 

@@ -1,6 +1,6 @@
-"""Memos of signed statements: their text, their transactions, and what follows from what the chain says of one.
+"""Memos of signed statements: their text, their transactions, and the next step of each by its state on the chain.
 
-Implements: decisions, "Signed roots" (memos on the chain). Pure: the blockhash and what nodes told are arguments.
+Implements: decisions, "Signed roots" (memos on the chain). Pure: the blockhash and the nodes' answers are arguments.
 """
 
 import re
@@ -21,7 +21,7 @@ from actors.upstream.signature_status import SignatureStatus
 # By the memo program's documentation 566 bytes take 200,000 units at most: 110 take 39,000, and a signer some more.
 UNIT_LIMIT = 60_000
 _SIGNATURE_LAMPORTS = 5_000
-# Transactions of one series in an hour that the chain may charge: the memo, or one that failed there and another one.
+# Charged transactions of one series in an hour: the memo, or a failed one and another one.
 CHARGED_MAX = 2
 _PROGRAM = Pubkey.from_string(MEMO_PROGRAM)
 _TEXT = re.compile(r"ledger-gateway root (\d{1,9}) (\d{1,18}) ([0-9a-f]{64})", re.ASCII)
@@ -39,7 +39,7 @@ class Root(NamedTuple):
 
 
 def read_root(text: str) -> Root | None:
-    """None: it is another memo."""
+    """Parse a memo. None: it is another kind of memo."""
     found = _TEXT.fullmatch(text)
     return None if found is None else Root(int(found[1]), int(found[2]), bytes.fromhex(found[3]))
 
@@ -69,11 +69,11 @@ class Look(NamedTuple):
 @unique
 class MemoStep(Enum):
     WAIT = "wait"
-    SEND_AGAIN = "send again"  # The same bytes, which land once at most.
-    SEND_NEW = "send new"  # With a fresh blockhash: no attempt of before can land any more.
+    SEND_AGAIN = "send again"  # Send the same bytes, which can land only once.
+    SEND_NEW = "send new"  # Send with a fresh blockhash: no earlier attempt can land any more.
     LANDED = "landed"
-    FAILED = "failed"  # The chain has it, and it failed there.
-    LOST = "lost"  # None of it can land any more, and the hour is over, or has cost enough.
+    FAILED = "failed"  # It landed on the chain and failed.
+    LOST = "lost"  # No attempt can land any more, and the hour is over, or enough fees were paid.
 
 
 def next_step(memo: Memo, look: Look | None, *, is_over: bool) -> MemoStep:
@@ -93,7 +93,7 @@ def next_step(memo: Memo, look: Look | None, *, is_over: bool) -> MemoStep:
 
 
 def fee_lamports(unit_price_micro_lamports: int) -> int:
-    """The most that one memo costs; one that does not land costs nothing."""
+    """Return the most that one memo costs; one that does not land costs nothing."""
     return _SIGNATURE_LAMPORTS - (-unit_price_micro_lamports * UNIT_LIMIT // 1_000_000)
 
 
@@ -107,7 +107,7 @@ def make_transaction(payer: Keypair, root: Root, blockhash: str, unit_price_micr
 
 
 def roots_of(transaction: VersionedTransaction, payer: str) -> list[Root]:
-    """The statements that a transaction names, where this key pays for it."""
+    """Return the statements that a transaction names, if this key pays for it."""
     keys = transaction.message.account_keys
     if str(keys[0]) != payer:
         return []

@@ -32,7 +32,7 @@ USES = (*OF_EVERY_ACTOR, "memos", "storage.cluster_secret", "storage.postgres_ur
 
 
 class ManyNodes(Node, Protocol):
-    """All nodes, and each by itself."""
+    """All nodes as one, and each separately."""
 
     @property
     def single_nodes(self) -> Any: ...

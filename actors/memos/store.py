@@ -1,7 +1,7 @@
-"""Memos, and how far each is: the port, and PostgreSQL behind it.
+"""Stores memos and the state of each. The port, and PostgreSQL behind it.
 
 Implements: decisions, "Signed roots" (memos on the chain). Decides nothing. Each write names the attempt that its
-writer knows, and changes nothing where another process has made the next one: so of two senders one sends.
+writer knows, and changes nothing where another process has made the next one: so only one of two senders sends.
 """
 
 from collections.abc import Sequence
@@ -32,38 +32,38 @@ class Latest(NamedTuple):
 
 
 class MemoStore(Protocol):
-    """All methods raise MemosUnavailable."""
+    """Stores memos. All methods raise MemosUnavailable."""
 
     async def hour(self) -> int:
-        """The hour by the database's clock, which all senders share."""
+        """Return the hour by the database's clock, which all senders share."""
         ...
 
     async def latest(self, series: Sequence[int]) -> list[Latest]:
-        """Of each of these series, in their order; zeros where it has none."""
+        """Return the state of each of these series, in order; zeros if it has none."""
         ...
 
     async def begin(self, root: Root, hour: int) -> None:
-        """Have one memo of this series in this hour, unless there is one."""
+        """Add a memo of this series in this hour, unless there is one."""
         ...
 
     async def under_way(self) -> list[Memo]:
-        """All without an outcome, the oldest first."""
+        """Return all memos without an outcome, oldest first."""
         ...
 
     async def attempt(self, memo: Memo, signature: bytes, transaction: bytes, valid_to: int) -> bool:
-        """Keep the next attempt, before it is sent. False: another sender was faster, and this one must not send."""
+        """Store the next attempt before it is sent. False: another sender was faster, and this one must not send."""
         ...
 
     async def landed(self, memo: Memo, lamports: int) -> bool:
-        """False: another sender has written it."""
+        """Record that it landed. False: another sender has recorded it."""
         ...
 
     async def failed(self, memo: Memo, lamports: int) -> bool:
-        """The newest attempt failed on the chain. False: another sender has written it."""
+        """Record that the newest attempt failed on the chain. False: another sender has recorded it."""
         ...
 
     async def lost(self, memo: Memo) -> bool:
-        """None of its attempts can land any more. False: another sender has written it."""
+        """Record that no attempt can land any more. False: another sender has recorded it."""
         ...
 
 

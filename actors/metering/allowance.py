@@ -12,7 +12,7 @@ import msgspec
 from actors.methods.prices import units_per_credit
 
 UNITS_PER_CREDIT = units_per_credit()  # The cheapest event, a native notification, costs one unit.
-PARTS_MAX = 2  # One is spent while the other is held or posted.
+PARTS_MAX = 2  # One is spent while the other is being held or posted.
 PART_CREDITS = 25
 HELD_CREDITS_MAX = PARTS_MAX * PART_CREDITS
 PART_SECONDS_MAX = 10.0
@@ -41,10 +41,10 @@ class Allowance:
 
     def __init__(self, units_per_credit: int = UNITS_PER_CREDIT) -> None:
         self._divide(units_per_credit)
-        self._parts: list[HeldPart] = []  # The first is being spent.
-        self._carried_units = 0  # Spent, and not charged in any part yet.
-        self._outstanding = 0  # Holds under way, parts held, and posts under way.
-        self._short = False  # Since the last part came, an event was not covered.
+        self._parts: list[HeldPart] = []  # The first one is being spent.
+        self._carried_units = 0  # Units spent but not charged in any part yet.
+        self._outstanding = 0  # Running holds, held parts and running posts.
+        self._short = False  # True: an event was not covered since the last part came.
 
     def start_over(self, units_per_credit: int) -> None:
         """Divide a credit into so many units from now on. All parts have been taken out; what was carried costs
@@ -55,10 +55,10 @@ class Allowance:
 
     def _divide(self, units_per_credit: int) -> None:
         self._units_per_credit = units_per_credit
-        self._low_units = PART_CREDITS * units_per_credit // 2  # With less left, the next part is held.
+        self._low_units = PART_CREDITS * units_per_credit // 2  # With fewer units left, the next part is held.
 
     def spend(self, units: int) -> bool:
-        """Spend so many units, or none: False when the parts do not cover them; more must then be held."""
+        """Spend this many units, or none. False: the parts do not cover them, and more must be held."""
         parts = self._parts
         if parts and parts[0].left_units >= units:
             parts[0].left_units -= units
@@ -73,7 +73,7 @@ class Allowance:
         return True
 
     def spend_from_plenty(self, units: int) -> bool:
-        """As `spend`, where nothing has to be held or ended after it. False: nothing was spent; call `spend`."""
+        """As `spend`, when nothing must be held or ended afterwards. False: nothing was spent; call `spend`."""
         parts = self._parts
         if self._short or not parts or parts[0].left_units - units < self._low_units:
             return False
@@ -81,7 +81,7 @@ class Allowance:
         return True
 
     def credits_to_hold(self) -> int:
-        """How many credits to hold now; 0: none. Counts as a hold under way: `held` or `not_held` must follow."""
+        """Return how many credits to hold now; 0: none. Counts as a running hold: `held` or `not_held` must follow."""
         left = sum(part.left_units for part in self._parts)
         wanted = self._short or (bool(self._parts) and left < self._low_units)
         if not wanted or self._outstanding >= PARTS_MAX:
@@ -92,7 +92,7 @@ class Allowance:
     def held(self, part: HeldPart) -> None:
         self._short = False
         part.left_units = part.ceiling * self._units_per_credit
-        if not self._parts:  # What was carried is charged with this part.
+        if not self._parts:  # Carried units are charged with this part.
             taken = min(self._carried_units, part.left_units)
             part.left_units -= taken
             self._carried_units -= taken
@@ -103,7 +103,7 @@ class Allowance:
 
     @property
     def spent_credits(self) -> int:
-        """The whole credits that are delivered, and not charged in any part that has ended."""
+        """Return the whole credits delivered but not charged in any ended part."""
         spent = sum(part.ceiling * self._units_per_credit - part.left_units for part in self._parts)
         return (spent + self._carried_units) // self._units_per_credit
 
@@ -127,16 +127,16 @@ class Allowance:
         return ended
 
     def posted(self) -> None:
-        """A part has ended: charged, released, or lost in the customer's favour."""
+        """Record that a part has ended: charged, released, or lost in the customer's favour."""
         self._outstanding -= 1
 
     @property
     def has_used_up(self) -> bool:
-        """Whether a part is used up and can be posted."""
+        """Return whether a part is used up and can be posted."""
         return bool(self._parts) and not self._parts[0].left_units
 
     def _carry(self, units: int) -> None:
-        """Count units of a part that ended in the next part, or keep them until there is one."""
+        """Count units of an ended part in the next part, or keep them until there is one."""
         units += self._carried_units
         self._carried_units = 0
         if self._parts:

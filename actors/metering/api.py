@@ -42,13 +42,13 @@ class Sink(Protocol):
 
     @property
     def is_clear(self) -> bool:
-        """Whether no event waits for this client. A subscription that can wait itself looks before each event."""
+        """Return whether no event waits for this client. A subscription that can wait checks before each event."""
         ...
 
 
 class OpenSubscription(Protocol):
     def close(self) -> None:
-        """No further event comes. A second call changes nothing."""
+        """End the subscription: no further event comes. Repeating it changes nothing."""
         ...
 
 
@@ -68,9 +68,9 @@ class SubscriptionKind(Protocol):
     takes_names: bool
 
     def check(self, arguments: Sequence[Any]) -> Any | Refusal:
-        """Read the parameters, before anything is charged. The value goes to `open`."""
+        """Read the parameters, before anything is charged. The result is passed to `open`."""
         ...
 
     async def open(self, wanted: Any, sink: Sink) -> OpenSubscription | Refusal | bytes:
-        """Subscribe. bytes: a JSON-RPC error object, of the node for example, which is passed on."""
+        """Subscribe. bytes: a JSON-RPC error object, from the node for example, which is passed on."""
         ...

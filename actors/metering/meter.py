@@ -15,18 +15,18 @@ from actors.errors import Err, Refusal
 from actors.metering.allowance import PART_SECONDS_MAX, UNITS_PER_CREDIT, Allowance, HeldPart
 from actors.methods.price_lists import PERCENT, PriceList
 
-# Other processes may hold the account's last credits ahead; what they do not spend is free again after so long.
+# Other processes may hold the account's last credits ahead; unspent ones are free again after this time.
 _SHORT_SECONDS_MAX = PART_SECONDS_MAX + 2
 _POSTED, _RELEASED = int(Outcome.ANSWERED), int(Outcome.RELEASED)
 AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
 _NOT_FOR_KEY = Refusal(Err.METHOD_NOT_ALLOWED, "this API key may open no streams: its methods do not name STREAMS")
 _LACKS = frozenset((Err.INSUFFICIENT_CREDITS, Err.KEY_BUDGET_EXCEEDED, Err.HOURLY_LIMIT_EXCEEDED))
-# Refusals that pass by themselves: an open stream waits, and its bounded queue ends it where the wait is too long.
+# Temporary refusals: an open stream waits, and its bounded queue ends it if that takes too long.
 _PASSING = frozenset((Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED))
 
 
 class MeterOwner(Protocol):
-    """What a meter needs of its process (meters.Meters). told: as there."""
+    """The interface of meters.Meters that a meter uses. told: as there."""
 
     clock: Clock
     told: ToldLists
@@ -64,14 +64,14 @@ class Meter:
         self._allowance = Allowance(units_per_credit)
         self._streams: dict[object, tuple[Callable[[], None], Callable[[Refusal], None]]] = {}
         self._waiting: dict[object, None] = {}
-        self._refused_at: float | None = None  # Monotonic; since when holds are refused.
+        self._refused_at: float | None = None  # Monotonic time since when holds are refused.
 
     def join(self, stream: object, on_cover: Callable[[], None], on_end: Callable[[Refusal], None]) -> None:
-        """Add a stream. on_cover: events that were not covered may be tried again; on_end: it must end."""
+        """Add a stream. on_cover: uncovered events may be tried again; on_end: the stream must end."""
         self._streams[stream] = on_cover, on_end
 
     def leave(self, stream: object) -> None:
-        """Take a stream out. With the last one the allowance is posted."""
+        """Remove a stream. With the last one the allowance is posted."""
         self._streams.pop(stream, None)
         self._waiting.pop(stream, None)
         if not self._streams:
@@ -79,7 +79,7 @@ class Meter:
             self._end_parts(all_of_them=True)
 
     def spend(self, units: int, stream: object) -> bool:
-        """Spend so many units of a credit for an event that is being delivered. units: at the public price."""
+        """Spend units of a credit for an event that is being delivered. units: at the public price."""
         if self._factor != 1:
             units *= self._factor
         if self._allowance.spend_from_plenty(units):
@@ -94,22 +94,22 @@ class Meter:
         return covered
 
     def look(self) -> None:
-        """Once a second: post what is used up or old, and ask again where streams wait."""
+        """Run once a second: post used-up and old parts, and try again where streams wait."""
         self._end_parts()
         if self._waiting:
             self._hold()
 
     @property
     def spent_credits(self) -> int:
-        """Delivered, and not on its way to the owner."""
+        """Return the credits delivered and not yet sent to the owner."""
         return self._allowance.spent_credits
 
     def post_spent(self) -> None:
-        """Post what is delivered now, and not when its part is old."""
+        """Post delivered credits now, without waiting until their part is old."""
         self._end_parts(at_once=True)
 
     def end(self) -> None:
-        """Post everything; for the orderly end of the process."""
+        """Post everything, for the orderly end of the process."""
         self._end_parts(all_of_them=True)
 
     def _hold(self) -> None:
@@ -129,7 +129,7 @@ class Meter:
             refusal = refusal_of(reply)
             left = reply.figures.credits_remaining if reply.figures is not None else 0
             if refusal is not None and refusal.err in _LACKS and 0 < left < credits:
-                credits, operation = (left + 1) // 2, meters.next_allowance()  # The rest stays free for calls.
+                credits, operation = (left + 1) // 2, meters.next_allowance()  # The rest stays available for calls.
                 reply = await meters.ask(operation, self.payer, self.name, credits, self._prices.name)
                 refusal = refusal_of(reply)
         except OwnerUnavailable:
@@ -148,7 +148,7 @@ class Meter:
     def _price_by(self, name: str) -> None:
         """Price further events by this list, and what was delivered by the one before. Streams that wait ask again."""
         self._meters.told.learn(self.payer, name)
-        if name != self._prices.name:  # Else another hold has learnt it meanwhile.
+        if name != self._prices.name:  # Otherwise another hold has switched already.
             self._end_parts(all_of_them=True)
             self._prices = self._meters.prices_of(self.payer)
             self._factor, units_per_credit = _division_of(self._prices)
@@ -156,7 +156,7 @@ class Meter:
         self._wake()
 
     def _refused(self, refusal: Refusal) -> None:
-        """The next look asks again, if streams wait. What is held may still cover every event."""
+        """Record a refusal; the next look tries again if streams wait. Held credits may still cover every event."""
         now = self._meters.clock.monotonic()
         if self._refused_at is None:
             self._refused_at = now
@@ -191,7 +191,7 @@ class Meter:
 
 
 def _division_of(prices: PriceList) -> tuple[int, int]:
-    """By what the public units of an event are multiplied, and how many units a credit then has."""
+    """Return the factor of an event's public units, and the units of a credit."""
     if prices.percent == PERCENT:
         return 1, UNITS_PER_CREDIT
     return prices.percent, PERCENT * UNITS_PER_CREDIT
@@ -199,7 +199,7 @@ def _division_of(prices: PriceList) -> tuple[int, int]:
 
 def refusal_of(reply: HoldReply) -> Refusal | None:
     if reply.refusal == OTHER_PRICES:
-        return AWAY  # They change all the time: ask later.
+        return AWAY  # The prices keep changing: try again later.
     if reply.refusal is not None:
         return Refusal(Err[reply.refusal])
     name = reply.verdicts[0]

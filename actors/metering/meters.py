@@ -44,8 +44,8 @@ from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-_HOLDS_MAX = 3  # By a guess, by the list that the owner told, and once more where that changed meanwhile.
-_LOOK_SECONDS = 1.0  # How often parts are looked at for their age, and a hold that was refused is asked again.
+_HOLDS_MAX = 3  # Holds: by a guess, by the list that the owner told, and once more if the list changed meanwhile.
+_LOOK_SECONDS = 1.0  # Interval of checking the age of parts, and of retrying refused holds.
 _POSTED, _RELEASED = int(Outcome.ANSWERED), int(Outcome.RELEASED)
 _KEY_LOW = Refusal(
     Err.KEY_BUDGET_EXCEEDED, hint=f"an open stream needs {BALANCE_MIN} credits of its key's budget after the charge"
@@ -54,7 +54,7 @@ _KEY_LOW = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class HeldCharge:
-    """One charge that is held. Exactly one of Meters.post and Meters.release must follow. figures: for headers."""
+    """A held charge; call exactly one of Meters.post and Meters.release. figures: for headers."""
 
     settle: SettleRequest
     figures: Figures
@@ -101,21 +101,21 @@ class Meters:
         await self._posts.finish()
 
     def start_over(self, replica_id: bytes) -> None:
-        """Name operations by this replica id from now on: an owner has given up the one before."""
+        """Use this replica id for operations from now on: an owner has given up the former one."""
         self._replica_id = replica_id
 
     def prices_of(self, proof: Proof) -> PriceList:
-        """The prices that the account of this proof pays, as far as is known here."""
+        """Return the prices that this proof's account pays, as far as is known here."""
         return self.prices_by(self.told.of(proof)) if self.told.names else PUBLIC
 
     def prices_by(self, name: str) -> PriceList:
-        """The prices of the list of this name. One that the settings lack has the public prices."""
+        """Return the prices of the list of this name; a list missing from the settings has the public prices."""
         return self._lists.get(name) or PriceList(name)
 
     # --- events, by allowance
 
     def open(self, payer: ProvenProof, name: str) -> Meter:
-        """The meter that all streams of this payer and name share. name: the method that the ledger shows."""
+        """Return the meter that all streams of this payer and name share. name: the method in the ledger."""
         meters = self._meters.setdefault(payer, {})
         meter = meters.get(name)
         if meter is None:
@@ -150,7 +150,7 @@ class Meters:
         return [meter for meter in self._all() if meter.payer.pubkey == payer.pubkey]
 
     def post_spent(self, payer: ProvenProof) -> None:
-        """Tell the owner now what the streams of an account have delivered: the account has few credits left."""
+        """Tell the owner now what an account's streams have delivered, because it has few credits left."""
         for meter in self._of(payer):
             meter.post_spent()
 
@@ -182,7 +182,7 @@ class Meters:
             return refusal
         assert reply.figures is not None
         if reply.price_list:
-            self.told.learn(reply.payer, reply.price_list)  # Of the events that may follow.
+            self.told.learn(reply.payer, reply.price_list)  # For later events.
         settle = SettleRequest(operation, reply.pubkey, reply.epoch, name, cost, cost, _POSTED, held_at, key=reply.key)
         return HeldCharge(settle, reply.figures)
 
@@ -212,11 +212,11 @@ class Meters:
         return Refusal(Err.INSUFFICIENT_CREDITS, hint=f"an open stream needs {BALANCE_MIN} credits after the charge")
 
     async def post(self, charge: HeldCharge) -> bool:
-        """Charge what was held; True: it is durable, and what it pays for may be delivered. False: it costs nothing."""
+        """Charge a held amount. True: durable, and the paid work may be delivered. False: it costs nothing."""
         return await self.settle(charge.settle)
 
     async def release(self, charge: HeldCharge) -> None:
-        """Let go of what was held: the work failed."""
+        """Release a held charge, because the work failed."""
         settle = charge.settle
         await self.settle(
             SettleRequest(
@@ -240,7 +240,7 @@ class Meters:
         return reply.taken_ms / 1000
 
     async def leave_time(self, charge: HeldCharge, seconds: float) -> None:
-        """Leave the unpaid time of a stream that has ended. Lost where the owner does not answer."""
+        """Leave the unpaid time of an ended stream. It is lost if the owner does not answer."""
         with contextlib.suppress(OwnerUnavailable):
             await self._accounts.stream_time(_time_of(charge, int(seconds * 1000)))
 
@@ -251,7 +251,7 @@ class Meters:
         return await self._accounts.hold(HoldRequest(operation, proof, items, price_list=price_list))
 
     async def settle(self, settle: SettleRequest) -> bool:
-        """End a hold. A post that stays unknown is voided: it must not be charged by accident later."""
+        """End a hold. A post with unknown outcome is voided, so that it is not charged by accident later."""
         try:
             reply = await self._accounts.settle(settle)
         except OwnerUnavailable:

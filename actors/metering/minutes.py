@@ -11,16 +11,16 @@ class Minutes:
 
     def __init__(self, minute: float, taken: float, now: float) -> None:
         self._minute = minute
-        self._began = now - taken  # Of the interval that is open. Moves by whole intervals, as each is paid.
+        self._began = now - taken  # Start of the open interval; moves by whole intervals as each is paid.
 
     def due_at(self) -> float:
-        """When the next interval begins and has to be paid."""
+        """Return when the next interval begins and must be paid."""
         return self._began + self._minute
 
     def paid(self) -> None:
-        """The interval that was due is paid, and open."""
+        """Record that the due interval is paid and open."""
         self._began += self._minute
 
     def unpaid(self, now: float) -> float:
-        """The time that the stream leaves when it ends; at most a minute: no more than one charge was ever due."""
+        """Return the time that the stream leaves at its end; at most a minute, because only one charge was ever due."""
         return min(max(now - self._began, 0.0), self._minute)

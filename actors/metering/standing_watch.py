@@ -28,7 +28,7 @@ from actors.units import routing_bytes
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2
-CHECK_SECONDS = 3 * LOOK_SECONDS  # A stream ends within a second of its reason, also of one in another process.
+CHECK_SECONDS = 3 * LOOK_SECONDS  # A stream ends within a second of its reason, also when that is in another process.
 BALANCE_MIN = 10  # Interface, "WebSocket minimum balance".
 _LOOKS_A_CHECK = round(CHECK_SECONDS / LOOK_SECONDS)
 _ASKED_AT_ONCE_MAX = 2_000
@@ -41,7 +41,7 @@ OnEnd = Callable[[Refusal], None]
 
 
 class Spending(Protocol):
-    """The credits that streams of this process have delivered and not posted (meters.py)."""
+    """Credits that this process's streams have delivered and not posted (meters.py)."""
 
     def unposted_credits(self, payer: ProvenProof) -> int: ...
 
@@ -66,8 +66,8 @@ class StandingWatch:
         self._accounts, self._sleep = accounts, sleep
         self._balance_min, self._prolongs_sessions = balance_min, prolongs_sessions
         self._spending = spending
-        self._streams: dict[ReadStanding, dict[object, OnEnd]] = {}  # By what their owner is asked.
-        self._near: set[ReadStanding] = set()  # About accounts whose streams may be near the minimum.
+        self._streams: dict[ReadStanding, dict[object, OnEnd]] = {}  # By the question to their owner.
+        self._near: set[ReadStanding] = set()  # Questions about accounts whose streams may be near the minimum.
         self._background = Background(logger, "open streams could not be checked")
         self._looks = 0
 
@@ -100,11 +100,11 @@ class StandingWatch:
         return ReadStanding(key, self._prolongs_sessions, payer.key)
 
     async def check(self) -> None:
-        """Ask once whether the accounts of all streams may go on, and end the streams of those that may not."""
+        """Ask once whether the accounts of all streams may go on, and end the streams of the others."""
         await self._check(list(self._streams))
 
     async def check_near(self) -> None:
-        """The same for the accounts that may be near the minimum."""
+        """Ask the same about accounts that may be near the minimum."""
         await self._check(list(self._near))
 
     async def _check(self, questions: list[ReadStanding]) -> None:
@@ -136,7 +136,7 @@ class StandingWatch:
 
 
 def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding], balance_min: int, unposted: int) -> Refusal | None:
-    """Why the streams of this credential end. None: they go on. unposted: credits of the balance that are delivered."""
+    """Return why the streams of this credential must end, or None. unposted: delivered credits in the balance."""
     if reply.refusal == Err.AUTH_FAILED.name:
         return _KEY_ENDED if isinstance(proof, KeyProof | ProvenProof) else _SESSION_OVER
     if reply.value is None:

@@ -1,11 +1,11 @@
-"""The nouns of ownership: who holds a slice, by which epoch, and what a write of a former owner meets.
+"""The nouns of ownership: the owner and epoch of a slice, and the errors of a former owner's writes.
 
-Implements: design, "Owners, for every kind of actor". Vocabulary. Nothing is decided here.
+Implements: design, "Owners, for every kind of actor". Vocabulary; decides nothing.
 """
 
 from typing import NamedTuple
 
-FENCED_SQLSTATE = "LG001"  # What ownership_check() in functions.sql raises.
+FENCED_SQLSTATE = "LG001"  # Raised by ownership_check() in functions.sql.
 
 
 class OwnershipUnavailable(Exception):
@@ -13,11 +13,11 @@ class OwnershipUnavailable(Exception):
 
 
 class SliceLost(Exception):
-    """The slice has another owner now. This write changed nothing, and neither will any other by the same epoch."""
+    """Another owner has the slice. This write changed nothing, and no later one by the same epoch will."""
 
 
 class Commanded(NamedTuple):
-    """How many actors of a kind there shall be. setting: the number in the settings when that was said."""
+    """How many actors of a kind are wanted. setting: the number in the settings at the time of the command."""
 
     wanted: int
     setting: int

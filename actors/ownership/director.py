@@ -1,8 +1,8 @@
-"""Has as many actors of a kind run as an operator wants, while the product runs.
+"""Keeps as many actors of a kind running as an operator wants.
 
 Implements: design, "Owners, for every kind of actor"; launch/README.md, "cluster scale". A shell. CountFollower serves
 every kind that scales; Director the kinds that share slices (team.py), where it also sees to it that an actor that does
-not answer holds no slice for long. Two that direct at once do no harm: every step begins from what is stored.
+not answer holds no slice for long. Two directors at once do no harm: every step begins from the stored state.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class CountFollower:
         self._now = asyncio.Event()
 
     async def scale(self, count: int) -> None:
-        """Have so many from now on. Raises OwnershipUnavailable."""
+        """Have this many from now on. Raises OwnershipUnavailable."""
         before = await self._store.commanded(self._kind)
         await self._store.set_wanted(self._kind, count, before.setting if before else count)
         self._now.set()
@@ -55,11 +55,11 @@ class CountFollower:
         return {"wanted": wanted, "is_even": is_even, "slices": dict(slices)}
 
     def look_soon(self, seconds: float) -> None:
-        """Take the next look after this time, where it would be later."""
+        """Take the next look after this time, or earlier."""
         asyncio.get_running_loop().call_later(seconds, self._now.set)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._look_seconds):
@@ -71,7 +71,7 @@ class CountFollower:
                     await self._step(commanded)
             except self._away as error:
                 logger.warning("%s are not as many as wanted yet: %s", self._kind, error)
-            except Exception:  # A bug, or Ray that is away, must not end it.
+            except Exception:  # A bug, or an unavailable Ray, must not end it.
                 logger.exception("having as many %s as wanted failed; it is tried again", self._kind)
 
 
@@ -105,12 +105,12 @@ class Director:
         await self._counts.run()
 
     async def step(self, commanded: Commanded) -> None:
-        """Look once; move what is not where it should be. Raises OwnershipUnavailable, ActorUnreachable."""
+        """Check once, and move misplaced slices. Raises OwnershipUnavailable, ActorUnreachable."""
         names = self._team.names(min(commanded.wanted, self._team.actors_max))
         before = names[: names.index(self._name)] if self._name in names else names
         away = await self._away_of(before)
         if len(away) < len(before):
-            return  # One of those before this one directs.
+            return  # An earlier one directs.
         away |= await self._away_of([name for name in names if name not in before and name != self._name])
         counts = await held_by(self._store, self._team)
         if not away and is_even(self._team, counts, names):
@@ -125,7 +125,7 @@ class Director:
             await spread_and_end_others(self._store, self._team, names, self._refer, away)
 
     async def _away_of(self, names: Sequence[str]) -> set[str]:
-        """Ask these. Returns those whose slices are somebody else's until they answer."""
+        """Ask these actors. Returns the silent ones, whose slices others take until they answer."""
         pulses = await self._pulses.look(names, ANSWER_SECONDS)
         away = self._silence.heard({name: pulse.may_serve for name, pulse in pulses.items()})
         if self._silence.is_in_doubt(names):

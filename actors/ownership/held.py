@@ -1,7 +1,7 @@
-"""The slices that one actor holds, as far as it knows: by which epochs, and which of them it has given away.
+"""The slices that one actor holds, as far as it knows, with their epochs, and those that it has given away.
 
 Implements: design, "Owners, for every kind of actor". Pure: times are arguments, in seconds of one clock that never
-jumps. What is stored decides; this is an actor's own view of it. Not here: asking the store (keeper.py).
+jumps. The store decides; this is an actor's own view of it. Not here: asking the store (keeper.py).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from actors.ownership.api import Owned
 
-# A mover takes what was given within a few seconds. When it has died, the slice must not stay without anybody.
+# A mover takes given slices within a few seconds. If it died, the slices must not stay without an owner.
 GIVEN_SECONDS_MAX = 30.0
 
 
 class Reconciled(NamedTuple):
-    """lost: other owners have them. resumed: given long ago, and nobody took them, so they are served again."""
+    """lost: other owners have them. resumed: given long ago and taken by nobody, so they are served again."""
 
     lost: Sequence[int]
     resumed: Sequence[int]
@@ -23,7 +23,7 @@ class Reconciled(NamedTuple):
 
 @dataclass(slots=True)
 class HeldSlices:
-    """A slice that was given keeps its epoch: what is still being finished may be written until somebody claims it."""
+    """A given slice keeps its epoch: unfinished work may be written until another actor claims it."""
 
     _epochs: dict[int, int] = field(default_factory=dict)
     _given: dict[int, float] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class HeldSlices:
             self._given.pop(number, None)
 
     def give(self, slices: Iterable[int], now: float) -> list[int]:
-        """Serve these no longer; return those that were served."""
+        """Stop serving these; return those that were served."""
         mine = [number for number in slices if self.serves(number)]
         self._given.update(dict.fromkeys(mine, now))
         return mine
 
     def lose(self, number: int, epoch: int) -> None:
-        """A write was refused. A newer epoch, taken meanwhile, stays."""
+        """Record a refused write. A newer epoch, taken in the meantime, stays."""
         if self._epochs.get(number) == epoch:
             del self._epochs[number]
             self._given.pop(number, None)

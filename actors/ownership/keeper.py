@@ -1,4 +1,4 @@
-"""Keeps the slices of one actor: claims them, gives them, and lets those go that another actor has claimed.
+"""Keeps the slices of one actor: claims them, gives them away, and drops those that another actor has claimed.
 
 Implements: design, "Owners, for every kind of actor". A shell around held.py and the store. What an actor does with its
 slices is its own: `finish` ends what it does with some (it flushes, and then does nothing more for them), `begin` goes
@@ -17,7 +17,7 @@ from actors.ownership.store import OwnershipStore
 
 logger = logging.getLogger(__name__)
 
-WATCH_SECONDS = 5.0  # Until an actor that was cut off learns by itself what it lost; its writes are refused before.
+WATCH_SECONDS = 5.0  # How soon a disconnected actor notices lost slices; its writes are refused earlier.
 
 Finish = Callable[[Sequence[int]], Awaitable[None]]
 Begin = Callable[[Sequence[int]], None]
@@ -41,19 +41,18 @@ class SliceKeeper:
             await self._claim([number for number, owned in stored.items() if owned.holder == self._name])
 
     async def take(self, slices: Sequence[int]) -> None:
-        """Claim these and go on with them; those that are held already stay as they are. Raises
-        OwnershipUnavailable."""
+        """Claim these and continue with them; those already held stay unchanged. Raises OwnershipUnavailable."""
         async with self._one_at_a_time:
             stored = await self._store.holders(self._kind)
             await self._claim([number for number in slices if not self._has(number, stored.get(number))])
 
     async def give(self, slices: Sequence[int]) -> None:
-        """Take no more work of these, and finish what is under way. May be asked again."""
+        """Accept no more work of these, and finish running work. May be repeated."""
         self._held.give(slices, self._clock.monotonic())
         await self._finish([number for number in slices if self._held.epoch(number) is not None])
 
     async def look(self) -> None:
-        """Compare with the store, once. Raises OwnershipUnavailable."""
+        """Compare with the store once. Raises OwnershipUnavailable."""
         async with self._one_at_a_time:
             stored = await self._store.holders(self._kind)
             lost, resumed = self._held.reconcile(stored, self._name, self._clock.monotonic())
@@ -72,7 +71,7 @@ class SliceKeeper:
                 await self.look()
             except OwnershipUnavailable as error:
                 logger.warning("who owns the slices of %s is not known: %s", self._kind, error)
-            except Exception:  # A bug here must not end the watch for good.
+            except Exception:  # A bug must not end the watch for good.
                 logger.exception("looking at the slices of %s failed", self._kind)
 
     def _has(self, number: int, stored: Owned | None) -> bool:

@@ -1,10 +1,10 @@
-"""Moves slices from actor to actor until they are spread evenly: the one way in which a slice of any kind moves.
+"""Moves slices from actor to actor until they are spread evenly; all kinds of slices move only here.
 
 Implements: design, "Owners, for every kind of actor". A shell over two calls of the kind; which slices move: spread.py.
 
 A few slices at a time: the old holder gives them (it finishes what it does with them and flushes), then the new one
-takes them (it claims them by the next epoch and loads them). Where the old holder is away, the new one takes them
-nevertheless; the epoch refuses whatever the old one still writes. Nothing is remembered here: each step begins from the
+takes them (it claims them by the next epoch and loads them). If the old holder does not answer, the new one takes them
+all the same; the epoch refuses later writes of the old one. Nothing is remembered here: each step begins from the
 stored holders, so a mover that dies anywhere is continued by running it again, and two movers do no harm.
 """
 
@@ -16,7 +16,7 @@ from actors.ownership.spread import spread
 
 logger = logging.getLogger(__name__)
 
-GROUP_SLICES = 16  # At once from one holder: work of these slices waits for their move, and of no others.
+GROUP_SLICES = 16  # Slices given by one holder at once: only their work waits for the move.
 
 # The wanted holder of each slice, made of the number of slices, their holders of now, and the actors that are wanted.
 # The answer is the same when some slices have moved to their new holders.
@@ -29,15 +29,15 @@ Take = Callable[[str, Sequence[int]], Awaitable[None]]
 
 
 class HolderAway(Exception):
-    """The actor does not answer; it may or may not have done what it was asked."""
+    """The actor does not answer; it may or may not have carried out the request."""
 
 
 class MovesStalled(Exception):
-    """Slices were taken, and the stored holders do not show it: another mover wants another spread."""
+    """Slices were taken, but the stored holders do not show it: another mover wants another spread."""
 
 
 class _Step(NamedTuple):
-    giver: str | None  # None: nobody ever held them.
+    giver: str | None  # None: no actor ever held them.
     taker: str
     slices: tuple[int, ...]
 

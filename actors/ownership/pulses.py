@@ -1,4 +1,4 @@
-"""Looks at actors of a kind: whether each answers, is silent, or is known by Ray to be away.
+"""Checks actors of a kind: whether each answers, is silent, or has ended as far as Ray knows.
 
 Implements: design, "Owners, for every kind of actor" (one that hangs). A shell. It keeps the handles of actors, as
 calls by these go straight to them: while Ray's head is away nobody is found by a name, and that is no sign of anything.
@@ -14,9 +14,9 @@ from actors import hosting
 
 class Pulse(Enum):
     ANSWERED = "answered"
-    SILENT = "silent"  # No answer in time: it hangs, or its machine has just been lost.
-    ABSENT = "absent"  # Ray knows that it has ended; it starts it again, or has done so.
-    UNKNOWN = "unknown"  # Ray's head does not say where it is.
+    SILENT = "silent"  # No answer in time: it hangs, or its machine was just lost.
+    ABSENT = "absent"  # Ray knows that it has ended, and restarts it, or has done so.
+    UNKNOWN = "unknown"  # Ray's head does not tell where it is.
 
     @property
     def may_serve(self) -> bool:
@@ -31,7 +31,7 @@ class Pulses:
         self._references: dict[str, Any] = {}
 
     async def look(self, names: Collection[str], answer_seconds: float) -> dict[str, Pulse]:
-        """Ask them all at once for their health."""
+        """Ask all of them at once for their health."""
         found = await asyncio.gather(*(self._look_at(name, answer_seconds) for name in names))
         return dict(zip(names, found, strict=True))
 

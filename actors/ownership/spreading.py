@@ -1,4 +1,4 @@
-"""Spreads the slices of a kind evenly over its actors: where they are placed, and while they run.
+"""Spreads the slices of a kind evenly over its actors, when they are placed and while they run.
 
 Implements: design, "Owners, for every kind of actor". A shell. It may be done again at any time, and by several
 processes at once: each move begins from what is stored. Not here: which slices move (spread.py), when (director.py).
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _TRIES, _AGAIN_SECONDS = 3, 2.0
 
-Refer = Callable[[str], Any]  # Makes what hosting.ask() takes, of a name.
+Refer = Callable[[str], Any]  # Makes the handle for hosting.ask() from a name.
 
 
 async def held_by(store: OwnershipStore, team: Team) -> dict[str, int]:
@@ -105,7 +105,7 @@ async def spread_and_end_others(
 
 
 async def start_all(names: Collection[str], place: Callable[[str], Any]) -> None:
-    """In threads: each call blocks while a process starts."""
+    """Start all in threads, because each call blocks while a process starts."""
     await asyncio.gather(*(asyncio.to_thread(place, name) for name in names))
 
 

@@ -1,4 +1,4 @@
-"""Who holds each slice of each kind's work, and how many actors of a kind an operator wants: the port, and PostgreSQL.
+"""Stores the holder of each slice, and how many actors of a kind an operator wants. The port, and PostgreSQL behind it.
 
 Implements: design, "Owners, for every kind of actor". Decides nothing. The check that an owner's own writes make stands
 in functions.sql: ownership_check() for one slice, ownership_still() for all that an owner holds.
@@ -16,7 +16,7 @@ from actors.storage.connections import away_as, checked_postgres
 
 
 class OwnershipStore(Protocol):
-    """Every method raises OwnershipUnavailable."""
+    """Stores ownership. Every method raises OwnershipUnavailable."""
 
     async def claim(self, kind: str, slices: Sequence[int], holder: str) -> int:
         """Take these slices, whoever holds them. Gives the new epoch, one for all of them, above all earlier ones.
@@ -39,11 +39,11 @@ class OwnershipStore(Protocol):
         ...
 
     async def commanded(self, kind: str) -> Commanded | None:
-        """Return what was kept last. None: nothing was, or another setting has ended it."""
+        """Return the stored command. None: there is none, or another setting has ended it."""
         ...
 
     async def set_wanted(self, kind: str, wanted: int, setting: int) -> None:
-        """Keep an operator's command. It is carried out by whoever places the actors next."""
+        """Store an operator's command. The next process that places actors carries it out."""
         ...
 
 

@@ -32,6 +32,6 @@ class Team(NamedTuple):
 
 
 def is_even(team: Team, counts: Mapping[str, int], names: Collection[str]) -> bool:
-    """Whether these actors hold all slices, each as many as another, or one more."""
+    """Return whether these actors hold all slices, and their numbers differ by at most one."""
     is_whole = set(counts) == set(names) and sum(counts.values()) == team.slices
     return is_whole and max(counts.values()) - min(counts.values()) <= 1

@@ -1,7 +1,7 @@
-"""Checks a signed statement with the keys that are believed: its signature, its time, its leaves, its place.
+"""Checks a signed statement with the trusted keys: signature, time, leaves and place.
 
 Implements: decisions, "Signed roots". Pure. Hashing the leaves of a large statement takes 2 ms: many are checked in a
-thread. Not here: which keys are believed (root_keys.py); checking receipts, which is the customer's.
+thread. Not here: which keys are trusted (root_keys.py); checking receipts, which is the customer's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from nacl.signing import VerifyKey
 from actors.receipts.root_keys import ProvenKey
 from actors.receipts.statements import LEAF_BYTES, SignedStatement, Statement, parse, root_of
 
-# Owners take a change of keys over within 30 s, and their clocks differ a little.
+# Owners notice a change of keys within 30 s, and their clocks differ a little.
 KEY_SLACK_MS = 60_000
 
 
 class Unproven(Exception):
-    """A statement is not this service's; one sentence that says why."""
+    """The statement is not this service's. The message says why."""
 
 
 class SeriesEnd(NamedTuple):
-    """The end of a series. digest: of its newest statement; None: it is not known."""
+    """End of a series. digest: of its newest statement; None: unknown."""
 
     number: int
     digest: bytes | None

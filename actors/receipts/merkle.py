@@ -1,8 +1,8 @@
 """Merkle trees as Certificate Transparency has them: the root of a list, and the path from one of its items to it.
 
-Implements: RFC 6962, section 2.1 (SHA-256; a leaf is hashed behind a zero byte, two nodes behind a one). Pure. Who
-holds an item, its path and the root needs nothing else of the list. Not here: checking a path, which the customer's
-side does (`ledger_gateway/receipts.py`).
+Implements: RFC 6962, section 2.1 (SHA-256; a leaf is hashed behind a zero byte, two nodes behind a one). Pure. An item,
+its path and the root suffice to check the item. Not here: checking a path, which the customer's side does
+(`ledger_gateway/receipts.py`).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def levels(leaves: Sequence[bytes]) -> list[Sequence[bytes]]:
 
 
 def path(tree: Sequence[Sequence[bytes]], index: int) -> list[bytes]:
-    """Return the nodes beside the way from this leaf of a tree to its root, lowest first."""
+    """Return the sibling nodes on the path from this leaf to the root, lowest first."""
     beside: list[bytes] = []
     for level in tree[:-1]:
         other = index ^ 1
@@ -38,7 +38,7 @@ def path(tree: Sequence[Sequence[bytes]], index: int) -> list[bytes]:
 
 
 def _above(level: Sequence[bytes]) -> list[bytes]:
-    """The nodes over this level. A last one without company rises as it is."""
+    """Return the next level. A last node without a sibling moves up unchanged."""
     paired = len(level) & ~1
     above = [sha256(b"\1" + level[place] + level[place + 1]).digest() for place in range(0, paired, 2)]
     if paired < len(level):

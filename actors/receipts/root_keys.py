@@ -121,7 +121,7 @@ def name_of(public: bytes) -> str:
 
 
 def published(keys: Iterable[ProvenKey | RootKey]) -> dict[str, object]:
-    """`/.well-known/ledger-keys.json`: all keys there ever were, the newest first."""
+    """Make `/.well-known/ledger-keys.json`: all keys that ever existed, newest first."""
     return {
         "keys": [
             {
@@ -137,7 +137,7 @@ def published(keys: Iterable[ProvenKey | RootKey]) -> dict[str, object]:
 
 
 def read_published(document: Any) -> dict[str, ProvenKey]:
-    """The keys of a saved `/.well-known/ledger-keys.json`, by their names. Raises ValueError."""
+    """Parse a saved `/.well-known/ledger-keys.json` into keys by name. Raises ValueError."""
     try:
         return {key.id: key for key in map(_published_key, document["keys"])}
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,8 +1,8 @@
-"""The file of signed statements outside the database: what an audit compares the ledger with.
+"""The file of signed statements outside the database: an audit compares the ledger with it.
 
-Implements: decisions, "Signed roots". A shell. One file a series, a line of JSON each: a key where a new one signs
-from there on, and statements with the leaves of their accounts. It is only ever appended to. A machine that a series
-comes to begins a file of its own, with the next statement; the audit reads any number of files together.
+Implements: decisions, "Signed roots". A shell. One file a series, a line of JSON each: a key where a new one signs from
+there on, and statements with the leaves of their accounts. It is only ever appended to. A machine that takes a series
+over begins its own file with the next statement; the audit reads any number of files together.
 """
 
 import os
@@ -21,7 +21,7 @@ _AGAIN_MAX = 1_000
 
 
 class BrokenRoots(Exception):
-    """A line of a file of roots is not what was written; one sentence that says which and why."""
+    """A line of the file was damaged. The message says which and why."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -29,14 +29,14 @@ class _Line(msgspec.Struct, omit_defaults=True):
     key: str = ""
     signature: str = ""
     leaves: str = ""
-    public_key: str = ""  # Of a line that names a key.
+    public_key: str = ""  # Set in a line that names a key.
 
 
 FILES = "roots-*.jsonl"  # In a folder: one for each series.
 
 
 class RootsFile:
-    """Of one series. Blocking: to be used in a thread."""
+    """The file of one series. Blocking: use it in a thread."""
 
     def __init__(self, folder: Path, series: int) -> None:
         self.path = folder / f"roots-{series}.jsonl"
@@ -104,7 +104,7 @@ def read_roots(path: Path, pinned: Mapping[str, ProvenKey] | None = None) -> Ite
     with path.open("rb") as file:
         for raw in file:
             if not raw.endswith(b"\n"):
-                return  # Not whole: the service was killed while it wrote.
+                return  # Incomplete: the service was killed while it wrote.
             line = _decode(raw, path)
             if line.public_key:
                 keys.name(line, path)
@@ -124,7 +124,7 @@ def read_roots(path: Path, pinned: Mapping[str, ProvenKey] | None = None) -> Ite
 
 
 class _FileKeys:
-    """The keys that a reader of a file believes."""
+    """The keys that a reader of a file trusts."""
 
     def __init__(self, pinned: Mapping[str, ProvenKey] | None) -> None:
         self._is_pinned = pinned is not None
@@ -132,7 +132,7 @@ class _FileKeys:
         self._signs = ""
 
     def name(self, line: _Line, path: Path) -> None:
-        """A line of the file names a key."""
+        """Handle a line that names a key."""
         try:
             public = bytes.fromhex(line.public_key)
         except ValueError:

@@ -73,7 +73,7 @@ class SignedStatement(NamedTuple):
 
 
 class EntryPath(NamedTuple):
-    """The way from the hash after one entry to the root of a statement."""
+    """The path from the hash after one entry to the root of a statement."""
 
     entry_path: list[bytes]
     leaf: AccountLeaf
@@ -100,13 +100,13 @@ class AccountPaths:
 
 
 def leaf_of(pubkey: bytes, first: int, hashes: Sequence[bytes]) -> AccountLeaf:
-    """The leaf of an account whose entries from `first` on have these hashes after them."""
+    """Make the leaf of an account whose entries from `first` on have these hashes."""
     entries_root = merkle.root(list(map(merkle.leaf_hash, hashes)))
     return AccountLeaf(pubkey, first, first + len(hashes) - 1, hashes[-1], entries_root)
 
 
 def root_of(leaves: bytes) -> bytes:
-    """The root over packed account leaves."""
+    """Return the root over packed account leaves."""
     return merkle.root(_leaf_hashes(leaves))
 
 
@@ -115,7 +115,7 @@ def unpack(leaves: bytes) -> Iterator[AccountLeaf]:
 
 
 def find_leaf(leaves: bytes, pubkey: bytes) -> tuple[int, AccountLeaf] | None:
-    """The place and the leaf of this account; None: it is not in the statement."""
+    """Return index and leaf of this account; None: it is not in the statement."""
     for index, leaf in enumerate(unpack(leaves)):
         if leaf.pubkey == pubkey:
             return index, leaf
@@ -123,7 +123,7 @@ def find_leaf(leaves: bytes, pubkey: bytes) -> tuple[int, AccountLeaf] | None:
 
 
 def parse(text: str) -> Statement | None:
-    """None: it is no statement."""
+    """Parse a statement; None: the text is none."""
     found = _TEXT.fullmatch(text)
     if found is None:
         return None

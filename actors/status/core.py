@@ -38,15 +38,15 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services that this one needs, as last seen."""
+    """The services that this one depends on, as last seen."""
 
     ledger_committing: bool  # PostgreSQL is reachable, and the last commits of at least half of the owners succeeded.
     redis_reachable: bool
-    relay_reachable: bool = True  # Also where no block engine is configured. Calls go on without it.
-    streams_reachable: bool = True  # The source of the Yellowstone stream; also where none is configured.
-    signals_read: bool = True  # Every classifier of signals has a source; also where there are no signals.
-    owners_away: tuple[int, ...] = ()  # Numbers of the owners of accounts whose accounts are not served now.
-    hub_reachable: bool = True  # The stream hub of this replica's node; also where there is none.
+    relay_reachable: bool = True  # True also if no block engine is configured. Calls continue without it.
+    streams_reachable: bool = True  # True also if no source of the Yellowstone stream is configured.
+    signals_read: bool = True  # Every classifier has a source; True also if there are no signals.
+    owners_away: tuple[int, ...] = ()  # Indexes of the account owners whose accounts are not served now.
+    hub_reachable: bool = True  # The stream hub of this replica's node; True also if there is none.
 
     @property
     def all_up(self) -> bool:
@@ -73,7 +73,7 @@ class NodeHealth:
 
     name: str = ""
     is_primary: bool = True
-    answered: bool = False  # At least once.
+    answered: bool = False  # True after the first answer.
     lagging: bool = False
     failures_in_a_row: int = 0  # Probes without an answer.
     bad_in_a_row: int = 0  # Those, and probes in which the node called itself unhealthy or behind.
@@ -111,7 +111,7 @@ class Health:
     status: Status = Status.STARTING
     services: Services = Services(ledger_committing=False, redis_reachable=False)
     nodes: tuple[NodeHealth, ...] = (NodeHealth(),)
-    stores_were_reachable: bool = False  # All stores at the same time, at least once since the start.
+    stores_were_reachable: bool = False  # All stores at once, at least once since the start.
 
     def after_probe(self, probe: Probe, best_known_slot: int | None, name: str = "") -> "Health":
         """Return the health after a probe of a node. best_known_slot: highest slot that any source has named."""
@@ -184,7 +184,7 @@ class Health:
 
 
 def _latest(known: NodeFigures, probe: Probe) -> NodeFigures:
-    """Keep the last known figure where an answered probe lacks it."""
+    """Keep the last known figure if an answered probe lacks it."""
     return NodeFigures(
         slot=known.slot if probe.slot is None else probe.slot,
         block_height=known.block_height if probe.block_height is None else probe.block_height,

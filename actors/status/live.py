@@ -27,7 +27,7 @@ from actors.upstream.node_health import Probe
 
 logger = logging.getLogger(__name__)
 
-_STATUSES = (Status.OK, Status.DEGRADED, Status.STARTING)  # As the metric `health_status` numbers them.
+_STATUSES = (Status.OK, Status.DEGRADED, Status.STARTING)  # Numbered by the metric `health_status`.
 _WATCH_SECONDS = 1.0
 
 
@@ -62,7 +62,7 @@ class GrpcSource(Protocol):
 
 
 class HubOfThisNode(Protocol):
-    """look: whether the hub of this replica's node is reached."""
+    """look: returns whether the hub of this replica's node is reachable."""
 
     def look(self) -> bool: ...
 
@@ -85,7 +85,7 @@ class PriceOfSol(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveParts:
-    """The parts of a replica that the pages tell of. None: there is no such part, and the pages do not mention it."""
+    """The parts of a replica that the pages report. None: the part does not exist, and the pages do not mention it."""
 
     owners: Owners
     redis: Any
@@ -114,19 +114,19 @@ class CurrentHealth:
         self.health = Health(lag_slots_max=upstream.lag_slots_max, nodes=nodes)
 
     def nodes_changed(self, in_use: Sequence[NodeConfig]) -> None:
-        """Take in which nodes get calls from now on."""
+        """Record which nodes get calls from now on."""
         self._take_in(self.health.with_nodes({str(node.name): node.weight > 0 for node in in_use}))
 
     def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
-        """Take in one probe of a node."""
+        """Record one probe of a node."""
         self._take_in(self.health.after_probe(probe, best_known_slot, name))
 
     def looked(self, services: Services) -> None:
-        """Take in one check of the stores and sources."""
+        """Record one check of the stores and sources."""
         self._take_in(self.health.after_services(services))
 
     def is_up(self, part: str) -> bool:
-        """part: a field of Services."""
+        """Return whether a part is up. part: a field of Services."""
         return bool(getattr(self.health.services, part))
 
     def _take_in(self, health: Health) -> None:
@@ -158,7 +158,7 @@ class LivePages:
         await self._background.stop()
 
     def watch(self, metrics: Metrics) -> None:
-        """Report what GET /health judges, and each of its reasons: an alert must name the part that is away."""
+        """Report the status of GET /health, and each of its reasons: an alert must name the part that is down."""
         current, parts = self._current, self._parts
         text = f"GET /health of this replica: {', '.join(f'{at} {each.value}' for at, each in enumerate(_STATUSES))}."
         metrics.watch("health_status", text, lambda: _STATUSES.index(current.health.status))
@@ -198,7 +198,7 @@ class LivePages:
         return endpoints.pricing_document(config.payments, config.pricing, offered.outcomes, offered.doors, prices)
 
     def pricing(self, price_list: str = PUBLIC_PRICES) -> dict[str, Any]:
-        """The prices of the accounts that have this list. One that the settings lack has the public prices."""
+        """Return the prices of the accounts with this list; a list missing from the settings has the public prices."""
         name = price_list if price_list in self._lists else PUBLIC_PRICES
         latest = None if self._parts.sol_price is None else self._parts.sol_price.latest
         live = None if latest is None else (latest.micro_usd, latest.age_seconds(self._clock.now()))

@@ -18,7 +18,7 @@ from actors.methods.prices import Availability, MethodClass
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """The doors that this build opens beside HTTP."""
+    """The doors that this build opens in addition to HTTP."""
 
     websocket: bool = False
     grpc: bool = False

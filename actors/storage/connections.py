@@ -32,13 +32,13 @@ REDIS_VERSION_MIN = (6, 2)
 STATEMENT_SECONDS = 10.0  # Group commits take milliseconds; after this time the server counts as lost.
 _CONNECT_SECONDS = 5.0
 _CONNECTION_IDLE_SECONDS = (
-    60.0  # A server process of PostgreSQL has 3 MB; what is in use at all is used every few seconds.
+    60.0  # A server process of PostgreSQL takes 3 MB; connections in use are used every few seconds.
 )
-_STATEMENTS_CACHED = 256  # More than all contexts together have.
+_STATEMENTS_CACHED = 256  # More than all contexts have together.
 _REDIS_CONNECTIONS_MAX = 64
 _REDIS_SECONDS = 3.0
 _REDIS_RETRIES = 2
-_REDIS_CHECK_SECONDS = 15  # A connection unused for so long is probed before it is trusted.
+_REDIS_CHECK_SECONDS = 15  # A connection unused for this long is probed before use.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 # Errors that a retry cannot change: credentials, rights, names.
 _POSTGRES_HOPELESS = (
@@ -179,7 +179,7 @@ async def borrowed(pool: asyncpg.Pool, wait_seconds: float, unavailable: type[Ex
             try:
                 yield connection
             except AWAY_AT_WORK:
-                connection.terminate()  # It may be unusable, and the pool cannot know that.
+                connection.terminate()  # The connection may be broken, and the pool cannot know that.
                 raise
 
 

@@ -2,7 +2,7 @@
 
 Implements: launch/README.md, "Upgrades". One process at a time holds a lock; each migration is one transaction with the
 record of it, so a process that dies leaves whole steps, and the next one continues.
-Not here: what there is to do (schema_plan.py), which processes run (running_releases.py).
+Not here: the plan (schema_plan.py), which processes run (running_releases.py).
 """
 
 import asyncio
@@ -25,8 +25,9 @@ logger = logging.getLogger(__name__)
 
 _LOCK = 0x6C65_6467_6572  # "ledger"; any fixed number that no other program uses in this database.
 _LOCK_WAIT_SECONDS, _LOCK_POLL_SECONDS = 120.0, 0.1
-_STATEMENT_SECONDS = 86_400.0  # An index over a large table takes hours; who waits for it can end it.
-# Calls wait behind a migration that waits for a table. So it gives up after this time, lets them pass, and tries again.
+_STATEMENT_SECONDS = 86_400.0  # Building an index of a large table takes hours; the operator can cancel it.
+# Calls queue behind a migration that waits for a table lock. So it gives up after this time, lets them pass, and tries
+# again.
 _TABLE_WAIT_MS, _TABLE_TRIES, _TABLE_PAUSE_SECONDS = 2_000, 10, 1.0
 # For the psql variable: an operator can apply grants.sql by hand.
 _PRODUCT = ':"product"'
@@ -233,7 +234,7 @@ class _Migrating:
             await connection.execute(
                 _KEEP_FOR_FIRST_RELEASE, layout.context, checksum(layout.schema), layout.functions_checksum
             )
-        if bare(layout.functions):  # The driver fails on a text without any statement.
+        if bare(layout.functions):  # The driver fails on a text without a statement.
             await connection.execute(layout.functions)
         await connection.execute(
             _KEEP_CONTEXT, layout.context, layout.functions_checksum, self._release, each.compatible_from

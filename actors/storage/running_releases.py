@@ -1,4 +1,4 @@
-"""Which releases have connections to a database, and a fence against those that it left no room for.
+"""Finds which releases are connected to a database, and refuses releases with which it is no longer compatible.
 
 Implements: launch/README.md, "Upgrades". Every connection of the product says its release in `application_name`, and
 asks, when it is opened, from which release on the database is compatible. So a contract migration that finds no
@@ -14,7 +14,7 @@ import asyncpg
 from actors.release import FIRST_RELEASE, RELEASE, is_older, newest
 from actors.storage.schema_plan import SchemaMismatch
 
-_NAME_CHARACTERS_MAX = 63  # PostgreSQL's own limit of a name.
+_NAME_CHARACTERS_MAX = 63  # PostgreSQL's limit of a name.
 _SEPARATOR = " @"
 _WITH_RELEASE = re.compile(r".* @(\d+\.\d+\.\d+)")
 # Names of connections of 0.1.0, which do not say their release.
@@ -25,7 +25,7 @@ _NAMES_OF_FIRST_RELEASE = re.compile(
 
 
 class ReleaseTooOld(SchemaMismatch, asyncpg.InterfaceError):
-    """The database left no room for this release meanwhile. For code that is at work, the database is away."""
+    """The database is no longer compatible with this release. Running code treats this as an unavailable database."""
 
 
 def application_name(application: str, release: str = RELEASE) -> str:
@@ -61,7 +61,9 @@ async def require_none_before(connection: Any, oldest: str) -> None:
 
 
 async def refuse_old_release(connection: Any) -> None:
-    """Raise ReleaseTooOld when the database left no room for this release. For every connection, when it is opened."""
+    """Raise ReleaseTooOld when the database is no longer compatible with this release. Called for every new
+    connection.
+    """
     # Asked first, because PostgreSQL logs an error for a table that is missing, at each connection of a first start.
     if await connection.fetchval("SELECT to_regclass('schema_contexts')") is None:
         return  # Not migrated yet, or by 0.1.0.

@@ -1,12 +1,12 @@
-"""Reads the SQL files of each context, and what a database says about them.
+"""Reads the SQL files of each context, and a database's records of them.
 
 Implements: design, "Layout" (storage); launch/README.md, "Upgrades". A context has three files beside its store:
 `schema.sql` (tables, for a new database), `functions.sql` (applied at every start, so each function stands in the
 project once) and `grants.sql` (rights of the product's role, applied at every start). Its `migrations/` bring the
 tables of an earlier release to those in `schema.sql`. The role that owns the tables applies all of them. The product
 runs with a role that has only the rights in `grants.sql`.
-Not here: connections (connections.py), what there is to do (schema_plan.py), doing it (migrating.py), the list of
-contexts and the roles (launch/assembly/migrations.py).
+Not here: connections (connections.py), the plan (schema_plan.py), applying it (migrating.py), the list of contexts and
+the roles (launch/assembly/migrations.py).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from actors.release import FIRST_RELEASE, RELEASE
 from actors.storage.migration_files import Migration, in_order, parse
 from actors.storage.schema_plan import ContextRecord, DatabaseRecords, Layout, require_usable
 
-_MIGRATIONS = "migrations"  # The folder of a context that has them.
+_MIGRATIONS = "migrations"  # Folder of a context's migrations.
 
 
 def read_layout(package: str) -> Layout:
@@ -66,7 +66,7 @@ async def read_records(connection: Any) -> DatabaseRecords:
 
 
 async def _of_first_release(connection: Any) -> dict[str, ContextRecord]:
-    """0.1.0 knew one form of each context's tables, and kept its checksum."""
+    """Read the records of 0.1.0, which knew one form of each context's tables and kept its checksum."""
     rows = await connection.fetch("SELECT context, tables, functions FROM schema_version")
     return {
         context: ContextRecord({1: tables}, functions, FIRST_RELEASE, FIRST_RELEASE)

@@ -1,9 +1,9 @@
-"""What a database needs so that this release can run on it, or why it cannot.
+"""Plans the steps that make a database usable by this release, or says why it cannot be.
 
 Implements: launch/README.md, "Upgrades". Pure: SQL files and the database's records are arguments.
 
 A database is older (it lacks migrations: they are planned), of this release, or newer. On a newer one a process runs if
-its release is not older than `compatible_from`, the oldest release that the newer one left room for; it then changes
+its release is not older than `compatible_from`, the oldest release that can still use the database; it then changes
 nothing there. Not here: reading files and records (schema.py), applying the plan (migrating.py).
 """
 
@@ -25,7 +25,7 @@ _OTHER_VERSION = (
 
 
 class SchemaMismatch(Exception):
-    """This release cannot use the database as it is; the text says what to do."""
+    """This release cannot use the database; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _is_newer(layout: Layout, record: ContextRecord, release: str) -> bool:
 
 
 def _require_same_history(layout: Layout, record: ContextRecord) -> None:
-    """A migration that was changed after it was applied leaves databases that differ, and nobody can say how."""
+    """Raise for a migration that was changed after it was applied: databases would differ in unknown ways."""
     known = layout.checksums
     for number in sorted(known.keys() & record.numbers.keys()):
         if record.numbers[number] != known[number]:

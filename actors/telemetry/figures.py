@@ -1,4 +1,4 @@
-"""The figures that alerts are told from: the gauges of a process, and how much some of its counters have grown lately.
+"""The figures for alerts: the gauges of a process, and the recent growth of some of its counters.
 
 Implements: decisions, "The operators' page" (alerts that are on). Pure: times are arguments. metrics_page.py keeps one
 history for each process of its machine. Not here: which figure is an alert (operators/rules.py).
@@ -15,8 +15,8 @@ from prometheus_client.metrics_core import Metric
 
 STEP_SECONDS: Final = 15.0
 SECONDS_MAX: Final = 900.0
-SPANS: Final = (300, 600, 900)  # Seconds over which growth is told.
-# Counters whose growth is told, by their names in the registry, without namespace. Of a label only these values count.
+SPANS: Final = (300, 600, 900)  # Periods of growth, in seconds.
+# Counters whose growth is reported, by their names in the registry, without namespace. Only these label values count.
 COUNTED: Final[Mapping[str, str]] = {
     "store_failures": "",
     "background_crashes": "",
@@ -24,7 +24,7 @@ COUNTED: Final[Mapping[str, str]] = {
     "send_races": "unproven",
     "signals_gap_to_slot": "",
 }
-# Gauges whose lowest value of the last LEAST_SECONDS is told: what is above 0 for so long waits for a person.
+# Gauges whose lowest value of the last LEAST_SECONDS is reported: a value that stays above 0 waits for a person.
 STAYING: Final = frozenset(("deposits_waiting",))
 LEAST_SECONDS: Final = 600
 _PREFIX = "ledger_gateway_"
@@ -43,7 +43,7 @@ class ProcessFigures(NamedTuple):
 
 
 class History:
-    """The values of one process's counters in the last quarter of an hour."""
+    """Values of one process's counters in the last quarter of an hour."""
 
     def __init__(self) -> None:
         self._values: deque[tuple[float, dict[str, float]]] = deque()
@@ -69,7 +69,7 @@ class History:
         return found
 
     def least(self, latest: Mapping[str, float], now: float) -> dict[str, float]:
-        """Return the lowest values of the gauges that may stay, of a span that is wholly known."""
+        """Return the lowest values of the gauges in STAYING, over a completely known period."""
         if not self._values or now - self._values[0][0] < LEAST_SECONDS:
             return {}
         since = [values for at, values in self._values if now - at <= LEAST_SECONDS + STEP_SECONDS]
@@ -77,7 +77,7 @@ class History:
 
 
 def counted_in(families: Iterable[Metric]) -> dict[str, float]:
-    """Return the values of the counters that growth is told of, and of the gauges that may stay."""
+    """Return the values of the counters in COUNTED and the gauges in STAYING."""
     found = {}
     for family in families:
         name = family.name.removeprefix(_PREFIX)

@@ -21,7 +21,7 @@ from actors.request_ids import current
 REDACTED: Final = "[redacted]"
 _LOG_BYTES_MAX = 16 << 20
 _LOG_FILES_KEPT = 3
-_TEXT_MAX = 8_192  # For each value of a log line, such as a caller's long method name.
+_TEXT_MAX = 8_192  # Length of a value in a log line, such as a caller's long method name.
 
 # Of each match only group 1 is kept. A value ends at a quote or separator, so that the text around a secret stays
 # readable.
@@ -74,7 +74,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: at, level, process, pid, logger, message, then the fields of `extra=`."""
+    """One JSON object for each line: at, level, process, pid, logger, message, then the fields of `extra=`."""
 
     def __init__(self, process: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Why a timer of an event loop was late, and the longest of the last minute.
+"""Explains why a timer of an event loop was late, and keeps the maximum of the last minute.
 
 Pure. Not here: the timer (loop_watch.py).
 """
@@ -11,7 +11,7 @@ _SLICE_SECONDS: Final = 1.0
 
 
 class Lateness(NamedTuple):
-    """In seconds. held: by work of the loop's thread; stalled: without work of that thread."""
+    """In seconds. held: by work of the loop's thread; stalled: while that thread did not work."""
 
     held: float
     stalled: float

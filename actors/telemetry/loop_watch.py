@@ -19,11 +19,11 @@ from actors.clock import SystemClock
 from actors.telemetry.loop_lateness import RecentMaximum, split
 from actors.telemetry.metrics import Metrics
 
-SERVING_TICK_SECONDS: Final = 0.005  # Of the loops that calls wait for. A round of 20 ms is seen as at least 15.
-TICK_SECONDS: Final = 0.02  # Of the other loops: mostly idle, so that each tick wakes a process.
+SERVING_TICK_SECONDS: Final = 0.005  # For event loops that serve calls. A round of 20 ms is measured as at least 15.
+TICK_SECONDS: Final = 0.02  # For other event loops: mostly idle, so that each tick wakes a process.
 _ASLEEP_TICK_SECONDS: Final = 0.1
-_AWAKE_SECONDS: Final = 10.0  # After the latest tick in which the loop's thread worked for as long as this:
-_WORK_SECONDS: Final = 0.01  # Above what collecting the process's own figures takes, every two seconds.
+_AWAKE_SECONDS: Final = 10.0  # Awake for this long after the last tick in which the loop's thread worked for at least:
+_WORK_SECONDS: Final = 0.01  # More than collecting the process's own figures takes every two seconds.
 
 
 class LoopClock(Protocol):

@@ -35,7 +35,7 @@ class Tally(Collector):
 
     def __init__(self, name: str, text: str, labels: tuple[str, ...]) -> None:
         self._name, self._text, self._labels = f"{NAMESPACE}_{name}", text, labels
-        # A counter without labels begins at 0: Prometheus takes no first value for an increase.
+        # A counter without labels begins at 0: Prometheus does not count a first value as an increase.
         self._values: dict[tuple[str, ...], int] = {} if labels else {(): 0}
 
     def add(self, labels: tuple[str, ...], amount: int = 1) -> None:
@@ -156,13 +156,13 @@ class Metrics:
             self.call_seconds.observe(seconds)
 
     def charged(self, method: str, credits: int) -> None:
-        """Count credits that were posted for no call: events and minutes of a stream, deliveries of webhooks."""
+        """Count credits posted for no call: events and minutes of a stream, deliveries of webhooks."""
         self._calls.ends.setdefault((method, int(Outcome.ANSWERED)), [0, 0])[1] += credits
 
     def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
         """Report a current number, such as a queue's length; it is read when the page is built.
 
-        text: says what is counted, with its unit. A second call with the same name replaces the first.
+        text: the counted quantity with its unit. A second call with the same name replaces the first.
         """
         gauge = self._gauges.get(name)
         if gauge is None:

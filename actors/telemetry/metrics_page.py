@@ -35,12 +35,12 @@ from actors.telemetry.metrics import NAMESPACE, Metrics
 logger = logging.getLogger(__name__)
 
 METRICS_ACTOR_PREFIX = "metrics-page-"
-_PAGE_OF_0_1_0 = "metrics-page"  # One for the cluster; it would keep the port of its machine.
+_PAGE_OF_0_1_0 = "metrics-page"  # One for the whole cluster; it would keep the port of its machine.
 REPORT_SECONDS = 2.0
 _SILENT_SECONDS_MAX = 30.0
 _MEMORY = "machine_memory_available_ratio"
 _MEMINFO = Path("/proc/meminfo")
-_PROCESSES_MAX = 4_096  # Far above any cluster; a process beyond it is left out.
+_PROCESSES_MAX = 4_096  # Far above any cluster; further processes are left out.
 
 
 class Reports(Collector):
@@ -61,7 +61,7 @@ class Reports(Collector):
             self._histories.setdefault(process, History()).keep(families, now)
 
     def figures(self) -> list[ProcessFigures]:
-        """Return what alerts are told from, of each process."""
+        """Return the figures for alerts of each process."""
         found = []
         for process, (now, unix_seconds, families) in sorted(self._latest.items()):
             counted, history = counted_in(families), self._histories[process]

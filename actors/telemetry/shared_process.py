@@ -14,7 +14,7 @@ from actors.config import Config
 from actors.small_actors import SHARED_ACTOR_NAME, RaySpecs, SmallActors, Spec
 from actors.telemetry.metrics_page import ReportingActor
 
-_CALLS_AT_ONCE = 20_000  # Of all of them; each refuses what is too much for itself.
+_CALLS_AT_ONCE = 20_000  # Calls of all of them; each actor refuses its own surplus.
 
 
 class SharedProcessActor(ReportingActor):
@@ -31,7 +31,7 @@ class SharedProcessActor(ReportingActor):
         small_actors.here = self._actors
 
     async def place(self, spec: Spec) -> bool:
-        """Have this actor. False: it is to have a process of its own."""
+        """Add this actor. False: it must have its own process."""
         await self._ready()
         if spec.name.startswith(self._apart):
             return False
@@ -49,7 +49,7 @@ class SharedProcessActor(ReportingActor):
 
 
 def _end_process() -> None:
-    os._exit(1)  # Ray starts it again.
+    os._exit(1)  # Ray restarts it.
 
 
 def place_shared_process(config: Config, apart: tuple[str, ...] = (), needs: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Opens the tracing of a process where the settings ask for it, and says what is missing for it.
+"""Opens the tracing of a process if the settings ask for it, and reports missing packages.
 
 Implements: actors/launch/README.md, "Traces". Not here: the traces (tracing.py), which only a process that traces
 imports, because OpenTelemetry's SDK and exporter are an extra of this distribution.
@@ -51,5 +51,5 @@ def tracing_mistake(config: TelemetryConfig, needed: tuple[str, ...] = _NEEDED) 
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # Of a package above it.
+    except ModuleNotFoundError:  # Of a parent package.
         return False

@@ -1,12 +1,13 @@
 """Traces of calls, some of all, for a collector of OpenTelemetry: off unless `telemetry.traces_url` is set.
 
-Implements: actors/launch/README.md, "Traces". A process that traces nothing never imports this module, and runs classes
-without a word of tracing; one that traces runs their subclasses (accounts/traced_client.py, upstream/traced_node.py,
+Implements: actors/launch/README.md, "Traces". A process without tracing never imports this module, and runs classes
+without tracing code; one with tracing runs their subclasses (accounts/traced_client.py, upstream/traced_node.py,
 gateway/doors/traced_http.py) and accounts/traced_replicas.py. A shell around OpenTelemetry's SDK, which is an extra of
 this distribution. It sends spans from a thread of its own, and drops them when too many wait: no call waits for them.
 
 A request is traced when it brings a `traceparent` that says so, or is one of a share, and then only while this process
-has begun fewer than so many traces in this second: a client can ask for traces, and cannot make them a load.
+has begun fewer than so many traces in this second: clients can request traces, but cannot overload the process with
+them.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ logger = logging.getLogger(__name__)
 
 HEADER: Final = "traceparent"
 _OF_ALL = 10_000
-_EXPORT_SECONDS = 5.0  # A collector that does not answer costs its thread, and no call.
+_EXPORT_SECONDS = 5.0  # A slow collector delays only its thread, and no call.
 _SEND_EVERY_MS = 1_000
-_WAITING_MAX = 2_048  # Spans; beyond, they are dropped.
+_WAITING_MAX = 2_048  # Spans that may wait; further ones are dropped.
 _CLOSE_SECONDS = 3.0
 _W3C = TraceContextTextMapPropagator()
 
@@ -98,7 +99,7 @@ class Tracing:
         return self._begun <= self._each_second_max
 
     async def close(self) -> None:
-        """Send what waits, for some seconds at most."""
+        """Send waiting spans, for some seconds at most."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.to_thread(self._provider.shutdown)
@@ -107,7 +108,7 @@ class Tracing:
 
 
 class ToldOnce(SpanExporter):
-    """An exporter whose failures are logged when they begin and when they end, and not each second."""
+    """An exporter that logs failures only when they begin and end, not every second."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter, self._fails = exporter, False
@@ -145,7 +146,7 @@ def current_traceparent() -> str:
 
 
 def _exporter(url: str) -> SpanExporter:
-    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # `ToldOnce` tells it once.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # `ToldOnce` reports it once.
     session = requests.Session()
-    session.trust_env = False  # A proxy or a password of the environment is not meant for the collector.
+    session.trust_env = False  # A proxy or password of the environment is not meant for the collector.
     return OTLPSpanExporter(endpoint=url, timeout=_EXPORT_SECONDS, session=session)

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 SNIPE, SELL = "executeSnipe", "executeSell"
 _BLOCKHASH_TIMEOUT_MS = 5_000
-_CONFIRMED = b'[{"commitment":"confirmed"}]'  # Known to every node; a processed one may be of a fork.
+_CONFIRMED = b'[{"commitment":"confirmed"}]'  # Known to every node; a processed blockhash may belong to a fork.
 Built = QuotedAnswer | NodeAnswer | Refusal
 
 

@@ -34,16 +34,16 @@ from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 logger = logging.getLogger(__name__)
 
-ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
+ACCOUNTS_PER_CALL = 100  # Limit of getMultipleAccounts.
 WALLETS_PER_CALL = (ACCOUNTS_PER_CALL - COIN_ACCOUNTS) // WALLET_ACCOUNTS
 CALL_TIMEOUT_MS = 5_000
-# The newest state: a quote of an older one is wrong more often. What a fork takes back, slippage covers.
+# The newest state: quotes from older states are wrong more often. Slippage covers changes by a fork.
 _CONFIG = {"encoding": "base64", "commitment": "processed"}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCoin:
-    """What one call showed. node: the name of the node that answered."""
+    """Result of one call. node: the name of the node that answered."""
 
     coin: CoinState
     wallet: WalletState

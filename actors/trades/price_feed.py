@@ -42,7 +42,7 @@ class SolPriceFeed:
 
     @property
     def latest(self) -> SolPrice | None:
-        """The last price that was read, however old."""
+        """Return the last price read, however old."""
         return self._latest
 
     def usable(self) -> SolPrice | Refusal:
@@ -64,7 +64,7 @@ class SolPriceFeed:
         """Read the account once. A price that is older than the known one does not replace it: nodes differ."""
         found = await self._ask()
         if isinstance(found, SolPrice) and found.is_early(self._clock.now()):
-            found = EARLY  # Kept, it would stand in the way of every true price until its time has come.
+            found = EARLY  # A stored future price would block every true price until its time has come.
         if isinstance(found, SolPrice):
             self._fault = ""
             known = self._latest
@@ -75,7 +75,7 @@ class SolPriceFeed:
             self._fault = found
 
     async def _ask(self) -> SolPrice | str:
-        """The price, or the reason why there is none."""
+        """Return the price, or the reason why there is none."""
         params = orjson.dumps([self._config.sol_usd_account, {"encoding": "base64", "commitment": "confirmed"}])
         answer = await self._node.call("getAccountInfo", params, _READ_TIMEOUT_MS)
         if answer.kind is not AnswerKind.RESULT:

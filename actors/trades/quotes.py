@@ -1,4 +1,4 @@
-"""What a trade gives and takes, or why it cannot work: the amounts of executeSnipe and executeSell.
+"""Computes the amounts of executeSnipe and executeSell, or why the trade cannot work.
 
 Implements: interface, "executeSnipe" and "executeSell"; threat 34.
 Pure: integers only, by the platform's own formulas (launch_programs/curve_math.py). Each refusal here is free.
@@ -28,7 +28,7 @@ class Purchase:
     tokens: int
     cost_max: int
     notional: int
-    completes: bool  # It buys the last tokens of the curve.
+    completes: bool  # True: it buys the last tokens of the curve.
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ def quote_snipe(coin: CoinState, asked: SnipeQuestion) -> Purchase | Refusal:
     tokens = curve_math.tokens_for_budget(curve, asked.budget_lamports, rates)
     amounts = curve_math.buy_exact_out(curve, tokens, rates) if tokens else None
     if amounts is not None and amounts.total_cost > asked.budget_lamports:
-        # The SDK's number can cost two lamports too much, where its division has no rest. The program's own has not.
+        # The SDK's number can cost two lamports too much if its division has no remainder; the program's own number
+        # cannot.
         amounts = curve_math.buy_exact_in(curve, asked.budget_lamports, rates)
     if amounts is None or amounts.tokens == 0 or amounts.total_cost > asked.budget_lamports:
         return _refused("amount_sol: the amount buys no token on this curve")

@@ -2,7 +2,7 @@
 
 Implements: the account layouts of the platform's programs (actors/launch_programs); threat 33 (any bytes, never an
 exception).
-Pure. Not here: asking a node (mint_reads.py), what a coin's state is worth (quotes.py).
+Pure. Not here: asking a node (mint_reads.py), pricing a coin's state (quotes.py).
 
 One call to the node reads them all: first those of the coin, then three for each wallet. The token program of a coin is
 known only from its mint, so a wallet's token account is read under both programs.
@@ -32,7 +32,7 @@ _CONFIGS_KEPT = 4
 
 
 class UnreadableAccountsError(Exception):
-    """The node's answer is not what the chain can hold: the call must be free."""
+    """The node's answer cannot come from the chain: the call must be free."""
 
 
 class RawAccount(msgspec.Struct, frozen=True):

@@ -11,14 +11,14 @@ from actors import addresses
 
 DISCRIMINATOR = bytes.fromhex("22f123639d7ef4cd")
 SOL_USD_FEED = bytes.fromhex("ef0d8b6fda2ceba41da15d4095d1da392a0d2f8ed0c6c7bc0f4cfac8c280b56d")
-MICRO_USD_MAX = 10**12  # One SOL at a million dollars: a wrong number, not a price.
-EARLY_SECONDS_MAX = 60  # A price of the future is as wrong as an old one; clocks may differ by this.
+MICRO_USD_MAX = 10**12  # One SOL at a million dollars: a faulty number, not a price.
+EARLY_SECONDS_MAX = 60  # A future price is as wrong as an old one; clocks may differ by this.
 EARLY = "the SOL/USD price is dated in the future"
 CREDITS_MAX = (1 << 53) - 1  # The largest integer that every JSON reader keeps.
 _LEVEL_AT = 40  # Discriminator and the key that may write the account.
 _FULL = 1  # Signatures of two thirds of Wormhole's guardians were checked.
 _MESSAGE_BYTES = 60  # Feed, price, confidence, exponent and time of publishing; later fields are not needed.
-_CONFIDENCE_PART_MIN = 50  # A price that is uncertain by more than 2 % is not charged by.
+_CONFIDENCE_PART_MIN = 50  # A price with an uncertainty above 2 % is not used for charges.
 _EXPONENT_MIN, _EXPONENT_MAX = -18, 6
 # lamports in a SOL, basis points in one, micro-USD in a dollar.
 _SCALE = 10**9 * 10**4 * 10**6
@@ -35,7 +35,7 @@ class SolPrice:
         return None if self.published_at is None else max(0, now - self.published_at)
 
     def fault(self, now: int, age_seconds_max: int) -> str | None:
-        """Return why nothing may be charged by this price at that time; None: it is good."""
+        """Return why this price must not be used at that time, or None."""
         if self.published_at is None:
             return None
         if now - self.published_at > age_seconds_max:
@@ -73,7 +73,7 @@ def read_price(owner: str, data: bytes) -> SolPrice | str:
 
 
 def _micro(price: int, exponent: int) -> int:
-    """price * 10^exponent dollars in millionths, rounded down."""
+    """Return price * 10^exponent dollars in millionths, rounded down."""
     up, down = max(exponent + 6, 0), max(-exponent - 6, 0)
     scaled: int = price * 10**up
     divisor: int = 10**down

@@ -19,7 +19,7 @@ from actors.upstream.replies import MethodHandler, NodeAnswer, made
 
 
 def offer_of(config: Config, pages: Sequence[Page] = ()) -> Offer:
-    """The gateway's own paths, these pages, the documents themselves, and the methods."""
+    """Return the offer: the gateway's own paths, these pages, the documents, and the methods."""
     relay = bool(config.sends.engines)
     served = (*door_http.endpoints(relay), *(page.endpoint for page in pages), *endpoints.ENDPOINTS)
     url = public_url_of(config)
@@ -43,7 +43,7 @@ def _streams(config: Config, public_url: str) -> StreamOffer:
 
 
 def with_documents(config: Config, pages: Sequence[Page]) -> list[Page]:
-    """These pages, and the documents about them."""
+    """Return these pages, and the documents about them."""
     return [*pages, *endpoints.pages(offer_of(config, pages))]
 
 

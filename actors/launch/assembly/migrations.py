@@ -26,7 +26,7 @@ CONTEXTS = (
     *("actors.webhooks", "actors.memos", "actors.upstream"),
 )
 _APPLICATION = "ledger-gateway migrations"
-# Rights by which the current role could change the ledger or the rules of its tables.
+# Rights with which the current role could change the ledger or the rules of its tables.
 _RIGHTS = """
 SELECT current_user::text AS role, r.rolsuper AS superuser, r.rolcreaterole AS makes_roles,
        pg_has_role(c.relowner, 'MEMBER') AS owner,

@@ -31,7 +31,7 @@ class Following:
     limit: Callable[[tuple[str, ...]], None]
 
 
-_of_this_process: dict[str, "asyncio.Task[tuple[Nodes, Following]]"] = {}  # Of small actors, by their settings.
+_of_this_process: dict[str, "asyncio.Task[tuple[Nodes, Following]]"] = {}  # Nodes of small actors, by their settings.
 
 
 async def follow_changes(config: Config, nodes: Nodes, process: str, limits: tuple[str, ...] = ()) -> Following:

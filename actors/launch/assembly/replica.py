@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_SOCKETS = "no node of the settings has a WebSocket URL: an added one opens no WebSockets for clients"
-_POSTGRES_CONNECTIONS = 4  # For Idempotency-Keys alone: other requests do not ask the database from here.
+_POSTGRES_CONNECTIONS = 4  # Only for Idempotency-Keys: other requests do not use the database from here.
 
 Close = Callable[[], Awaitable[None]]
 
@@ -143,7 +143,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
-    # The meters end after all that they measure.
+    # The meters end after everything that they measure.
     last = (meters.stop, *([log.stop] if log else []), close_keys, close_sends, sol_price.stop, following.close)
     return door, _closing(reporting, (*first, *last, nodes.close, pages.stop, accounts.stop, redis_client.aclose))
 
@@ -196,7 +196,7 @@ async def _report(config: Config, metrics: Metrics, accounts: ShardedAccounts) -
     memory, lists = FreeMemory(), PriceListWatch(accounts, config.pricing, metrics)
     memory.start()
     lists.start()
-    # With the address: another machine may have the same process id.
+    # Includes the address: another machine may have the same process id.
     try:
         await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
     finally:

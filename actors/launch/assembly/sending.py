@@ -27,7 +27,7 @@ TPU_LIMITS = ("whether private addresses of leaders are trusted (sends.tpu) foll
 
 
 async def open_settling(config: Config) -> Settles:
-    """With links: holds are ended over them."""
+    """Opens links, because holds are ended over them."""
     accounts = ShardedAccounts(config, new_replica_id(os.urandom(REPLICA_ID_BYTES)))
     accounts.start()
     await accounts.connected()

@@ -29,7 +29,7 @@ from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-# Replicas of a release before have left by then; while they drain, they use the hub of their release.
+# Replicas of the previous release have left by then; while they drain, they use its hub.
 _OTHER_RELEASE_SECONDS = 900.0
 Close = Callable[[], Awaitable[None]]
 

@@ -35,8 +35,8 @@ PAGE_CODES = (
 CONNECTIONS_MIN = 256
 EDGE_HTTP_SOCKET, EDGE_GRPC_SOCKET = "edge-http.sock", "edge-grpc.sock"  # front/tls_edge_config.py connects there.
 
-IDLE_SECONDS = 75  # Between two requests of a connection, and while a client reads nothing of an answer.
-# The longest call takes 5 s for its hold, 30 s at the node and 15 s to settle; a longer one means a replica that hangs.
+IDLE_SECONDS = 75  # Idle time between two requests of a connection, and while a client reads nothing of an answer.
+# The longest call takes 5 s for its hold, 30 s at the node and 15 s to settle; a longer one means a hanging replica.
 _ANSWER_SECONDS = 60
 _FILES_APART = 500  # Listeners, health checks, logs, and inherited files.
 _FILES_PER_CONNECTION = 2.6  # One to the client, one to the replica, and HAProxy counts a pipe for every fourth.
@@ -46,7 +46,7 @@ BUSY_SHARE, HOG_SHARE = 0.75, 0.125
 RATE_SECONDS = 2
 # The calls whose requests have no end; all others are small and whole. A test compares them with geyser_proto/api.py.
 GRPC_STREAMS = ("/geyser.Geyser/Subscribe", "/geyser.Geyser/SubscribeDeshred")
-GRPC_REQUEST_BYTES_MAX = 1024  # Of all other calls. Their largest has 60 bytes.
+GRPC_REQUEST_BYTES_MAX = 1024  # For all other calls, whose largest has 60 bytes.
 # HAProxy has one buffer for what a replica says on a stream. While a client leaves it full, HAProxy reads nothing more
 # of that connection, so another client's stream on it would stand still.
 ONE_CLIENT_A_CONNECTION = "tune.h2.be.max-concurrent-streams 1"
@@ -81,8 +81,8 @@ class FrontSettings:
     edge_folder: str | None  # Folder of the sockets on which the edge connects; None: there is no edge.
     connections_max: int
     request_seconds_max: int
-    grpc_requests_per_address: int  # In a second, as a mean of RATE_SECONDS.
-    trusted_proxies: tuple[str, ...]  # Addresses and networks that many clients come from: without that limit.
+    grpc_requests_per_address: int  # Calls in a second, as a mean of RATE_SECONDS.
+    trusted_proxies: tuple[str, ...]  # Addresses and networks of many clients, without that limit.
     has_spare: bool  # Only the first replica gets calls; the next one does as soon as the first is down.
 
 
@@ -160,14 +160,14 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
             ],
         ),
         *_grpc_rules(settings, connections_max),
-        # Serve's own answer for "not ready" is plain text.
+        # Serve's own "not ready" answer is plain text.
         _Rule(
             "frontend http_frontend",
             r'http-request return status 503 content-type text/plain string ".*?"( if .*)?',
             _ANY,
             lambda match: [f"    http-request return {unavailable}{match[1] or ''}"],
         ),
-        # The application is not deployed yet: once it is, it takes all paths.
+        # Before the application is deployed; afterwards it takes all paths.
         _Rule(
             "backend default_backend",
             r"http-request return status 404 .*",
@@ -194,7 +194,7 @@ def _spares(section: str) -> _Rule:
 
 
 def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
-    """Rules for the port of gRPC, where Serve has one."""
+    """Return the rules for the port of gRPC, if Serve has one."""
     pages = PurePath(settings.pages)
     return (
         _Rule("global", r"tune\.h2\.be\.max-concurrent-streams \d+", _ANY, _put(f"    {ONE_CLIENT_A_CONNECTION}")),
@@ -312,7 +312,7 @@ def _calls_of_an_address(settings: FrontSettings) -> Iterator[str]:
 
 
 def _whole_calls(settings: FrontSettings) -> Iterator[str]:
-    """A replica gets a call that is no stream when it is there whole: it would read 4 MiB of it for anybody."""
+    """Pass a complete call that is not a stream on: a replica would otherwise read 4 MiB of it from any client."""
     text = f"the request is larger than {GRPC_REQUEST_BYTES_MAX} bytes"
     yield f"    acl is_grpc_stream path {' '.join(GRPC_STREAMS)}"
     yield f"    http-request wait-for-body time {settings.request_seconds_max}s unless is_grpc_stream"
@@ -323,7 +323,7 @@ def _whole_calls(settings: FrontSettings) -> Iterator[str]:
 
 
 def _names_the_peer(settings: FrontSettings) -> str:
-    """Replaces all headers of this name that the client sent."""
+    """Replace all headers of this name that the client sent."""
     return f'    http-request set-header {FRONT_HEADER} "{settings.token} %[src]"'
 
 

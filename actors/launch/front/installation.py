@@ -33,12 +33,12 @@ from actors.launch.front.process import SETTINGS_FILE, close_folder
 from actors.local_servers.private_files import write_private
 
 PROGRAM = "haproxy"
-GRPC_CALLS_PER_SECOND = 500  # Of one address; accounts have 100 by default, and an address may have several.
-PAGES = "pages"  # Folder of the error pages, in that of the front.
+GRPC_CALLS_PER_SECOND = 500  # Calls of one address; accounts have 100 by default, and an address may have several.
+PAGES = "pages"  # Folder of the error pages, below the front's folder.
 GRPC_SERVICES = "actors.gateway.doors.grpc.add_services"  # Serve imports it in each process that listens.
 _CONFIGURATION = "haproxy.cfg"  # As RAY_SERVE_HAPROXY_CONFIG_FILE_LOC names it in cluster.yaml.
 _ORPHAN_SECONDS = 5.0
-_RAY_VERSION = (2, 60)  # Whose templates the rules of front/config.py were written for.
+_RAY_VERSION = (2, 60)  # The templates for which the rules of front/config.py were written.
 _SOCKET_PATH_MAX = 97  # HAProxy's limit: it binds a longer name first, then renames it.
 _NODE_ID_CHARACTERS = 56  # Length of the folder name that Serve makes for each node; the admin socket is in it.
 _CHECK_SECONDS = 20

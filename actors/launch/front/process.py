@@ -23,7 +23,7 @@ from actors.launch.front.config import ConfigurationDiffers, FrontSettings, rewr
 from actors.launch.front.last_servers import servers_of, with_servers
 
 SETTINGS_FILE = "front.json"
-_SERVERS_SUFFIX = ".servers"  # Beside a configuration: the servers that each of its backends had last.
+_SERVERS_SUFFIX = ".servers"  # Stored beside a configuration: the last servers of each of its backends.
 
 
 class FolderNotOurs(Exception):

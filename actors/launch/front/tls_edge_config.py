@@ -30,7 +30,7 @@ from actors.launch.front.config import (
 # For a TLS handshake, and for a client that reads nothing: as the front, so that the status of a gRPC stream that fell
 # behind waits as long for its client. A stream that the server writes to is not affected.
 _CLIENT_SECONDS = IDLE_SECONDS
-_ANSWER_SECONDS = 65  # The front gives up first, after 60 s, and says so in the interface's words.
+_ANSWER_SECONDS = 65  # The front gives up first, after 60 s, with the interface's error.
 _TUNNEL_SECONDS = 90  # A WebSocket without a message; the gateway pings every 25 s.
 _QUEUE_SECONDS = 2
 _STREAMS_PER_CONNECTION = 256  # One HTTP/2 connection of a gRPC client may have 200 streams at once.

@@ -27,10 +27,10 @@ _OLD_FRONT_SECONDS = 600
 # message through three threads of its own. A version of gRPC that does not know the names says so, and goes on.
 GRPC_EXPERIMENTS = "-event_engine_client,-event_engine_listener"
 _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
-_TERMINATE_SECONDS = 2.0  # Processes of Ray that still run then have nothing to save.
-_DELETE_SECONDS = 20.0  # Replicas have 10 s for calls in flight (gateway/actor.py); then Serve ends them.
+_TERMINATE_SECONDS = 2.0  # Remaining processes of Ray have nothing to save.
+_DELETE_SECONDS = 20.0  # Replicas have 10 s for running calls (gateway/actor.py); then Serve ends them.
 _SHUTDOWN_SECONDS = 10.0  # A second for each daemon, and another for each that does not listen.
-_TIMED_OUT = "timed out during startup"  # Ray's words.
+_TIMED_OUT = "timed out during startup"  # Wording of Ray.
 RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts them.
 _HEAD = ("gcs_server", "raylet")
 
@@ -179,7 +179,7 @@ def _started_ray() -> Any:
 
 
 def _is_rays(process: psutil.Process, folder: str) -> bool:
-    """Whether it runs a program of Ray, which are all in this folder."""
+    """Return whether the process runs a program of Ray; all of these are in this folder."""
     try:
         return any(argument.startswith(folder) for argument in process.cmdline())
     except psutil.Error:

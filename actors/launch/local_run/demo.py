@@ -19,7 +19,7 @@ DEMO_LAMPORTS = 10_000_000_000
 DEMO_USDC_BASE_UNITS = 100_000_000
 _SECONDS = aiohttp.ClientTimeout(total=15)
 _UNAVAILABLE = 503
-_TRIES_MAX, _PAUSE_SECONDS = 24, 5.0  # A 503 names 5 s in Retry-After; two minutes in all.
+_TRIES_MAX, _PAUSE_SECONDS = 24, 5.0  # A 503 has 5 s in Retry-After; two minutes in all.
 
 
 class DemoFailed(Exception):

@@ -13,7 +13,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-_REPLICA_LOG = re.compile(r"gateway-[0-9]+\.jsonl(\.[0-9]+)?")  # As replica.py names them; also the rotated ones.
+_REPLICA_LOG = re.compile(r"gateway-[0-9]+\.jsonl(\.[0-9]+)?")  # Names from replica.py, including rotated files.
 _LOGS_KEPT = 8
 _PREFIX = "ledger-gateway-"
 _RECORD = "scratch"

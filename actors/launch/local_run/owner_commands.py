@@ -33,7 +33,7 @@ class OperatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Where a running product's actors are found: of a local run, the launcher writes it into its data folder."""
+    """Where a running product's actors are found; the launcher of a local run writes it into its data folder."""
 
     ray_address: str
 
@@ -87,7 +87,7 @@ def ask_all(instance: Instance, wait_seconds: float) -> dict[str, dict[str, Any]
 
 @contextlib.contextmanager
 def joined(instance: Instance) -> Iterator[None]:
-    """Be a client of the cluster meanwhile."""
+    """Join the cluster as a client during the block."""
     try:
         hosting.connect(instance.ray_address)
     except ConnectionError:

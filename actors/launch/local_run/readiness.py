@@ -10,7 +10,7 @@ import aiohttp
 
 from actors.launch.local_run.deadlines import Stop
 
-_HEALTHY_SECONDS = 120.0  # With the start of the replicas, on a machine that is busy.
+_HEALTHY_SECONDS = 120.0  # Includes the start of the replicas on a busy machine.
 _LOOK_SECONDS = 0.1
 _LOOKS_BETWEEN = 20  # Looks at the health between two at what Serve says.
 _PROBE = aiohttp.ClientTimeout(total=2)

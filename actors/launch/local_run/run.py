@@ -58,7 +58,7 @@ _LOOK_SECONDS = 1.0
 # Files below the data folder that --fresh keeps: a key that is deleted takes with it the money of its wallet.
 _KEY_FILES = tuple(f"secrets/{name}" for name in (wallets.FILE, *sponsor_setup.KEY_FILES))
 _PARTS_OF_ACTORS = "actors.launch.assembly.placing"  # Imports the classes of all actors beside the owners.
-_STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
+_STOP_SIGNAL_SECONDS = 1.0  # For a stop signal sent to all processes at once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class _Run:
         instance = operator.Instance(head.address)
         operator.announce(self._data.folder("run"), instance)
         account = None
-        if config.payments.network != "mainnet":  # There credits are worth money, and none are given away.
+        if config.payments.network != "mainnet":  # Credits are worth money there, so none are given away.
             with self._screen.step("preparing the demo account"):
                 account = head.during(lambda: self._prepare_demo(config))
         with self._screen.step("waiting for all replicas"):

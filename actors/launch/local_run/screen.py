@@ -43,7 +43,7 @@ class Ready:
     demo: Demo | None  # None: no account is made where money is real.
     data_dir: Path
     seconds: float
-    https_url: str | None = None  # Of HTTPS, WSS and gRPC over TLS.
+    https_url: str | None = None  # URL for HTTPS, WSS and gRPC over TLS.
     ca_file: Path | None = None  # The certificate that clients must trust; None: the operator gave one.
     grpc_target: str | None = None  # host:port of Yellowstone gRPC; None: the node has none.
     metrics_url: str | None = None  # None: the page is switched off.

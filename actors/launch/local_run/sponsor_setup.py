@@ -34,10 +34,10 @@ from actors.local_servers.private_files import write_private
 from actors.x402_types import mint_of
 
 KEY_FILE = "sponsor.json"
-_PREVIOUS = ".previous.json"  # In place of the suffix: the key before the latest change.
+_PREVIOUS = ".previous.json"  # Replaces the suffix of the previous key's file.
 KEY_FILES = (KEY_FILE, Path(KEY_FILE).with_suffix(_PREVIOUS).name)
 EMBEDDED_LAMPORTS = 10_000_000_000
-_FEE_LAMPORTS = 5_000  # Of a transaction with one signature.
+_FEE_LAMPORTS = 5_000  # Fee of a transaction with one signature.
 _NONCE_BYTES = 24
 _WAIT_STEPS, _WAIT_SECONDS = 60, 0.25
 _SECONDS = aiohttp.ClientTimeout(total=15)

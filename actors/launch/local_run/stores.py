@@ -27,7 +27,7 @@ from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from actors.local_servers.ports import free_port_from
 
-EMBEDDED_SOL_USD_MICRO = 150_000_000  # The price of the embedded chain's SOL: 150 dollars.
+EMBEDDED_SOL_USD_MICRO = 150_000_000  # Price of the embedded chain's SOL: 150 dollars.
 _PROBE_SECONDS = 0.5
 _DEVNODE_GRPC_ABOVE_HTTP = 2  # WebSockets have the port between. Runs that start at the same moment differ in it.
 _PORT_MAX = 65_535
@@ -79,7 +79,7 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         if upstream.yellowstone_url is None:
             upstream = upstream.model_copy(update={"yellowstone_url": f"http://127.0.0.1:{grpc_port}"})
         if not sends.engines:
-            sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
+            sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain also has a block engine.
     supervisor.start(*children)
     return config.model_copy(update={"storage": storage, "upstream": upstream, "sends": sends})
 

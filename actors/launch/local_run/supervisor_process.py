@@ -197,7 +197,7 @@ def _name(process: psutil.Process) -> str:
 
 
 def _say(text: str) -> None:
-    erase = "\r\x1b[K" if sys.stderr.isatty() else ""  # Of the killed launcher's step that was under way.
+    erase = "\r\x1b[K" if sys.stderr.isatty() else ""  # A progress line that the killed launcher left.
     print(f"{erase}  {text}", file=sys.stderr, flush=True)
 
 

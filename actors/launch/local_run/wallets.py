@@ -51,13 +51,13 @@ class LocalSecrets:
 
     @property
     def operator_token(self) -> str:
-        """Proves an operator of this run. It follows from another secret of this file: older files have none."""
+        """Return the operators' token, derived from another secret of this file, because older files have none."""
         purpose = b"ledger-gateway operator " + self.cluster_secret.encode()
         return new_token(hashlib.sha256(purpose).digest())
 
     @property
     def memos(self) -> Wallet:
-        """Pays for memos on the embedded chain. It follows from another key of play money: older files have none."""
+        """Return the payer of memos on the embedded chain, derived from another key, because older files have none."""
         return Wallet(hashlib.sha256(b"ledger-gateway memos " + self.sponsor.seed).digest())
 
 

@@ -47,7 +47,7 @@ from actors.units import parse_pubkey
 
 _T = TypeVar("_T")
 _NO_TABLES = "This database has no months that can leave the ledger: run `ledger-gateway migrate` first."
-_NICE = 10  # The work of calls goes first on a machine that both use.
+_NICE = 10  # Calls have priority on a machine that both use.
 _TOLD_SECONDS = 5.0
 # The server's own estimates: counting a ledger of years would take minutes.
 _LIST = (
@@ -235,7 +235,7 @@ def _tell(step: str) -> None:
 
 
 class _Progress:
-    """Tells now and then how far a long command is."""
+    """Prints the progress of a long command from time to time."""
 
     def __init__(self) -> None:
         self._clock = SystemClock()

@@ -154,7 +154,7 @@ def _rotate(place: _Place) -> None:
         try:
             moved = place.ask(lambda chain: sponsor_setup.move_lamports(chain, former, pubkey))
             rows["moved"] = _sol(moved) if moved else f"nothing: it holds no SOL at {shown_url(place.node_url)}"
-        except SponsorFailed as error:  # The node went away since it was asked.
+        except SponsorFailed as error:  # The node became unavailable since it was asked.
             rows["moved"] = f"nothing: {error}; send its SOL to the new sponsor yourself"
     print_rows(rows)
     say("Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.clock import Clock, SystemClock
 
-_HEAD = "node:__internal_head__"  # A resource that Ray gives its head alone.
+_HEAD = "node:__internal_head__"  # A resource that Ray gives only to its head.
 _CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 _LEAVE_SECONDS = 2  # The task that tells a machine to stop has answered by then.
 _GONE_SECONDS, _POLL_SECONDS = 60.0, 0.5
@@ -63,7 +63,7 @@ def _stop_later() -> None:
 
 
 def main() -> int:
-    import ray  # Ray reads the environment while imported.
+    import ray  # Ray reads the environment while it is imported.
     from ray import serve
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
