@@ -25,7 +25,7 @@ MEMORY_BACK_BYTES = 50 << 20
 
 @dataclass(frozen=True, slots=True)
 class Assault:
-    """What one attack did. bytes_*: memory of the replicas. saw: what the attacker counted."""
+    """Result of one attack. bytes_*: memory of the replicas. saw: counts of the attacker."""
 
     attacker: str
     quiet: Seen

@@ -22,7 +22,7 @@ from fastapi.responses import JSONResponse
 PRICES = {"getSlot": 1, "getBlockHeight": 1, "getBalance": 1, "getTransaction": 5, "getBlock": 25, "sendTransaction": 2}
 PRICES |= {"getAccountInfo": 1, "getMultipleAccounts": 1, "getLatestBlockhash": 1, "getTokenAccountsByOwner": 25}
 PRICES |= {"getSignaturesForAddress": 5, "simulateTransaction": 5}
-REQUESTS_PER_SECOND = 1_000_000  # Counted as the product does, and never reached: no refusals are measured.
+REQUESTS_PER_SECOND = 1_000_000  # Counted as in the product, but never reached: no refusals are measured.
 
 # Keys: balance, rate window. Arguments: price, limit. Answers the new balance, or -1 unknown, -2 rate, -3 credits.
 DEBIT = """

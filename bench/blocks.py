@@ -37,7 +37,7 @@ from bench.scenario import at_most
 from bench.systems import System
 
 SIZES = (1_000_000, 10_000_000)
-RATIO_MAX = {1_000_000: 2.0, 10_000_000: 1.6}  # With a node that has its answers ready.
+RATIO_MAX = {1_000_000: 2.0, 10_000_000: 1.6}  # For a node that has its answers ready.
 CHAIN, MEMORY = "chain", "memory"
 _SMALL_BYTES = 1_000
 _WARM_UP_CALLS = 3
@@ -47,7 +47,7 @@ _BATCH = 50  # Sends in one JSON-RPC batch, so that a block is filled in seconds
 _BYTES_OF_ONE_MIN = 950  # Slightly below the size of one transfer in a block as JSON.
 _LAMPORTS = 1_000_000
 
-Ask = Callable[[int], list[Any]]  # The parameters of a call, by its number.
+Ask = Callable[[int], list[Any]]  # Returns the parameters of a call by its number.
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _fill(chain: Caller, size: int) -> int:
             if "error" in answer:
                 raise ChildProcessError(f"sendTransaction: {answer['error']}")
     chain.post("/admin/faults", {"slots": {"frozen": False}})
-    until_slot(chain, "processed", slot + 1)  # The next block begins in a slot of its own.
+    until_slot(chain, "processed", slot + 1)  # The next block begins in a separate slot.
     return slot
 
 
@@ -179,7 +179,7 @@ def of_memory(size: int) -> Ask:
 
 
 def at_once(gateway: System, callers: int, params: list[Any]) -> Counter[str]:
-    """Let many clients request one block at once, and count them by X-Cache."""
+    """Let many clients request one block at once; count the answers by X-Cache."""
 
     def ask(_number: int) -> str:
         with closing(Caller(gateway.url, gateway.api_key)) as caller:

@@ -24,12 +24,12 @@ _IDLE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step on one system. debited_credits None: a system without accounts."""
+    """One step on one system. debited_credits None: the system has no accounts."""
 
     system: str
     load: Load
-    cpu_seconds_by_name: Mapping[str, float]  # All processes of the system, generator and upstream excluded.
-    memory_bytes_max: int  # Sum of proportional set sizes, largest seen.
+    cpu_seconds_by_name: Mapping[str, float]  # Of all processes of the system, without generator and upstream.
+    memory_bytes_max: int  # Largest sum of proportional set sizes.
     debited_credits: int | None
 
     @property
@@ -81,7 +81,7 @@ def step(
 
 
 def counted(system: System, calls: int) -> Exactness:
-    """Make calls that are all waited for, and compare them with the credits debited."""
+    """Make calls and wait for all of them; compare them with the debited credits."""
     before = systems.settled_balance(system)
     seen = load.counted(system.url, system.api_key, _COUNTED_CONNECTIONS, calls)
     debited = _debited(before, systems.settled_balance(system))

@@ -20,11 +20,11 @@ from solders.transaction import VersionedTransaction
 from actors.addresses import TIP_ACCOUNTS
 from bench import systems
 
-UNCHECKED = {"encoding": "base64", "skipPreflight": True}  # Of sendTransaction.
+UNCHECKED = {"encoding": "base64", "skipPreflight": True}  # Options of sendTransaction.
 _STATUSES_AT_ONCE = 250
 _LAMPORTS = 10**15
 _TIP = 1_000
-_UNITS_FIRST = 1_000  # What a transfer with a tip needs; each payment asks for more, so that all differ.
+_UNITS_FIRST = 1_000  # Units of a transfer with a tip; each payment asks for more, so that all differ.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ async def statuses(session: aiohttp.ClientSession, url: str, signatures: Sequenc
 
 
 async def lose(session: aiohttp.ClientSession, url: str, seed: int, drop_share: float, run_slots: int = 1) -> None:
-    """Let each way to send lose this share of the transactions, in runs of slots. 0.0: nothing any more."""
+    """Let each way to send lose this share of the transactions, in runs of slots. 0.0: lose nothing."""
     drops = {"drop_share": drop_share, "run_slots": run_slots}
     await admin(session, url, "faults", seed=seed, sends={"rpc": drops, "tpu": drops, "bundle": drops})
 

@@ -42,8 +42,8 @@ from bench.systems import free_port, running
 from bench.yellowstone_servers import FIRST_SLOT, THRESHOLD
 
 _PAGE = 2_000
-_STILL_SECONDS = 10.0  # Without a new signal for so long, the log is complete.
-_START_SECONDS = 60.0  # The processes start meanwhile.
+_STILL_SECONDS = 10.0  # After this long without a new signal, the log is complete.
+_START_SECONDS = 60.0  # Includes the start of the processes.
 _LENGTH_MAX = 10_000_000
 
 
@@ -89,7 +89,7 @@ class Reader:
         while time.monotonic() - heard < (_STILL_SECONDS if self.slots else _START_SECONDS):
             try:
                 page = await self._log.read(cursor, _PAGE, wait_ms=500)
-            except SignalLogUnavailable:  # The machine is too busy for an answer within seconds.
+            except SignalLogUnavailable:  # The machine is too busy to answer within seconds.
                 continue
             for entry in page:
                 cursor, heard = entry.cursor, time.monotonic()

@@ -76,7 +76,7 @@ class Payers:
 
             signatures += await asyncio.gather(*(send(number) for number in range(start, end)))
         assert len(set(signatures)) == count, "two payments are one transaction"
-        # Sends at the same time land in any order, so the last one is not enough.
+        # Concurrent sends land in any order, so checking the last one is not enough.
         while not await self._are_final(signatures[-_SENDS_IN_FLIGHT:]):  # noqa: ASYNC110 - another process does it.
             await asyncio.sleep(0.2)
 

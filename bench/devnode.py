@@ -125,7 +125,7 @@ class Slots:
         self._opened.close()
 
     def _listen(self, socket: websockets.sync.client.ClientConnection) -> None:
-        for text in socket:  # Until the connection is closed.
+        for text in socket:  # Until the connection closes.
             update = orjson.loads(text)["params"]["result"]
             if update["type"] == "createdBank":
                 self.opened_ms.append(update["timestamp"])

@@ -97,7 +97,7 @@ class Pace:
         if self.per_second is None:
             return 0.0
         now = time.perf_counter()
-        self._next = max(self._next, now - 0.05) + 1 / self.per_second  # A longer delay is not caught up.
+        self._next = max(self._next, now - 0.05) + 1 / self.per_second  # A longer delay is not made up.
         return max(0.0, self._next - now)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A generator's figures. answered: calls with status 2xx; errors: all others, broken connections included."""
+    """Figures of a generator. answered: calls with status 2xx; errors: all others, including broken connections."""
 
     tool: str
     connections: int

@@ -55,7 +55,7 @@ class Counter:
 async def measure(
     name: str, target: str, token: str, streams: int, rate: int, seconds: float, differ: bool, pid: int | None
 ) -> Step:
-    """differ: every stream has a filter of its own."""
+    """Measure one step. differ: every stream has a filter of its own."""
     counter = Counter()
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
     async with grpc.aio.insecure_channel(target, options=options) as channel:

@@ -33,7 +33,7 @@ _PROOF_SECONDS = 300
 _TIMEOUT_SECONDS = 90
 _CALLS_OF_A_BATCH = 50
 _AGAIN_SECONDS = 1.0
-_WORD = 40  # Characters of a refusal, to count them by.
+_WORD = 40  # Characters of a refusal by which refusals are counted.
 # One client has all sends of this measurement; two replicas with their default of 4,096 calls in flight would refuse
 # some of them.
 _ROOM = {"LEDGER_GATEWAY__CALLS_IN_FLIGHT_MAX": "20000"}
@@ -178,7 +178,7 @@ def main(
 ) -> dict[str, Any]:
     """Measure very many sends in flight at once; takes about two minutes."""
     settings = _ROOM | {"LEDGER_SENDS__RACERS": str(racers), "LEDGER_SENDS__TPU": str(tpu).lower()}
-    settings["LEDGER_SERVE__SMALL_ACTORS"] = "apart"  # The loop of each racer is measured.
+    settings["LEDGER_SERVE__SMALL_ACTORS"] = "apart"  # Measures the event loop of each racer separately.
     with systems.gateway(None, settings) as system:
         found = asyncio.run(measure(system, sends, delay_slots))
     scenario.show("sends in flight at one moment", ("figure", "value"), found.items())

@@ -44,15 +44,15 @@ _WARM_UP_READS = 200
 
 @dataclass(slots=True)
 class Reads:
-    """What one step of reads has found."""
+    """Findings of one step of reads."""
 
     answered: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     steps_back: int = 0
-    deepest: int = 0  # Slots of the largest step back.
+    deepest: int = 0  # In slots.
     seconds: float = 0.0
     cpu_us: float = 0.0  # Of the product, for each answered read.
-    node_calls: float = 0.0  # For each answered read, probes included.
+    node_calls: float = 0.0  # For each answered read, including probes.
     latencies_ms: list[float] = field(default_factory=list)
 
     def add(self, other: "Reads") -> None:
@@ -71,7 +71,7 @@ class Sight:
         self.newest = 0
 
     def see(self, before: int, slot: int, found: Reads) -> None:
-        """before: the newest one when the read began."""
+        """Record an answer. before: the newest slot when the read began."""
         if slot < before:
             found.steps_back += 1
             found.deepest = max(found.deepest, before - slot)
@@ -147,7 +147,7 @@ class Sender:
             answer = await self._clients.call(self._key, ANY, "sendAndConfirm", text, {"encoding": "base64"})
             if answer.get("result", {}).get("status") != "confirmed":
                 sends.other += 1
-                opening = await rpc(*self._chain, "getBalance", address, _CONFIRMED)  # It may have landed or not.
+                opening = await rpc(*self._chain, "getBalance", address, _CONFIRMED)  # It may or may not have landed.
                 sent = 0
                 continue
             sent += 1
@@ -161,17 +161,17 @@ class Sender:
 
 
 class Views:
-    """The lagging nodes, as the scenario steers them."""
+    """The lagging nodes, as the scenario controls them."""
 
     def __init__(self, session: aiohttp.ClientSession, ports: list[int]) -> None:
         self._session, self._url = session, f"http://127.0.0.1:{ports[0]}"
 
     async def set(self, *lags: int) -> int:
-        """Set the lags, and return the number of calls to all nodes until now."""
+        """Set the lags; return the number of calls to all nodes so far."""
         return sum(await rpc(self._session, self._url, "bench.lags", *lags))
 
     async def swap(self, seed: int) -> None:
-        """Let the nodes swap their places until cancelled."""
+        """Swap the nodes' lags until cancelled."""
         chance, lags = random.Random(seed), list(LAGS)
         while True:
             chance.shuffle(lags)
@@ -182,7 +182,7 @@ class Views:
 async def _step(
     product: Product, views: Views, clients: Clients, lags: tuple[int, ...], work: tuple[int, int, str, int]
 ) -> Reads:
-    """One step, with its processor time and its calls to nodes. lags: empty while they are swapped."""
+    """Run one step; measure its processor time and its calls to nodes. lags: empty while they are swapped."""
     before = await views.set(*lags) if lags else 0
     began = cpu_seconds((product.pid,))
     found = await clients.read(*work)

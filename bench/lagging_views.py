@@ -57,13 +57,13 @@ class ChainHistory:
             self.newest[level] = max(self.newest[level], min(told, self.slots[-1]))
 
     def balance(self, address: str, slot: int) -> int:
-        """As of the last kept slot that is not after this one."""
+        """Return the balance at the last kept slot up to this one."""
         place = max(0, bisect.bisect_right(self.slots, slot) - 1)
         return self.balances[place].get(address, 0)
 
 
 class LaggingView:
-    """One port. It answers what it can tell by itself; None: the chain is to be asked."""
+    """One port. `answer` returns None when the chain must be asked."""
 
     def __init__(self, history: ChainHistory, lag: int) -> None:
         self._history, self.lag, self.calls = history, lag, 0

@@ -33,7 +33,7 @@ SOON_SLOTS = 5
 _LOAD = 0.9
 _SLOT_MS = 200
 _ROUND_SLOTS = 2
-_WAIT_SLOTS = 60  # After the last round: whatever lands later counts as not landed.
+_WAIT_SLOTS = 60  # Slots after the last round; later landings count as none.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Row:
 
 
 def row(urgency: str, fates: Sequence[Fate]) -> Row:
-    """Summarise the fates of one urgency. What did not land counts as _WAIT_SLOTS."""
+    """Summarise the fates of one urgency. A transaction that did not land counts as _WAIT_SLOTS."""
     slots = sorted(_WAIT_SLOTS if fate.slots is None else fate.slots for fate in fates)
     fees = sorted(fate.fee for fate in fates)
     return Row(
@@ -88,7 +88,7 @@ def with_table(text: str, made: str) -> str:
 
 
 class Crowded:
-    """An embedded chain with a crowd, and the product's own suggestions about it."""
+    """An embedded chain with a crowd, and the product's own suggestions for it."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session, self._url = session, url

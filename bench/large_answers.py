@@ -38,7 +38,7 @@ from tests.product import StaffedProduct
 
 CODINGS = ("none", "zstd", "gzip")
 SIZES_MB = (1.1, 10, 50)
-_NICENESS = 5  # True clients have machines of their own; a victim beside them must not wait for these.
+_NICENESS = 5  # Real clients have their own machines, so a victim must not compete with them for processor time.
 _MARKS = {"replica": "ServeReplica", "compressing": "compressing_worker", "front": "haproxy"}
 _WARM_SECONDS = 1.0
 _ACCEPTS = {"none": "identity"}
@@ -84,7 +84,7 @@ def _body(slot: int) -> bytes:
 def check(url: str, key: str, size: int, coding: str) -> None:
     """Decode one answer. Raises Wrong where it is not the same as without coding, or not compressed as asked for."""
     _, plain = _read(url, key, size, "none")
-    for _ in range(20):  # The first one starts the process.
+    for _ in range(20):  # The first request starts the process.
         found, whole = _read(url, key, size, coding)
         if found == coding:
             break
@@ -185,7 +185,7 @@ def main(
 
 
 async def _client(session: aiohttp.ClientSession, url: str, first: int, stop: asyncio.Event, found: list[Any]) -> None:
-    """Ask for one block after the other, each of which is another one."""
+    """Request one block after the other, each a different one."""
     for asked in itertools.cycle(range(1, 10_000)):
         if stop.is_set():
             return
@@ -198,7 +198,7 @@ async def _client(session: aiohttp.ClientSession, url: str, first: int, stop: as
 
 
 async def _load(url: str, key: str, size: int, clients: int, accepts: str) -> list[Any]:
-    """Ask until a line comes."""
+    """Send requests until a line arrives."""
     sent = {"X-Api-Key": key, "Content-Type": "application/json", "Accept-Encoding": accepts}
     found, stop = list[Any](), asyncio.Event()
     connector = aiohttp.TCPConnector(limit=0)

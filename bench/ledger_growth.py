@@ -63,7 +63,7 @@ class PageQuestion(NamedTuple):
 
 
 def questions(begins: list[int]) -> list[PageQuestion]:
-    """The pages that are measured. begins: of the months, and where the last one ends."""
+    """Return the measured pages. begins: starts of the months, and the end of the last one."""
     early, middle = (begins[0] + 86_400_000, 1), (begins[len(begins) // 2], 1)
     of_last_month = LedgerFilter(from_ms=begins[-2], to_ms=begins[-1], method=RARE)
     rare_kind, none = int(EntryType.REFUND), int(EntryType.DEPOSIT)
@@ -176,7 +176,7 @@ async def charges_per_second(urls: stores.Stores) -> float:
 
 
 async def _reply(found: Any) -> Any:
-    """What an owner says, once it is durable."""
+    """Return an owner's reply, once it is durable."""
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, tuple) and not hasattr(found, "refusal"):
@@ -188,7 +188,7 @@ async def _reply(found: Any) -> Any:
 
 
 async def audited(connection: asyncpg.Connection) -> tuple[LedgerReport, float]:
-    """The whole audit of the ledger, which must find nothing; and its seconds."""
+    """Run the whole audit of the ledger, which must find nothing; return it and its seconds."""
     await connection.execute("SET statement_timeout = 0")
     began = time.perf_counter()
     report = await audit(connection)
@@ -214,7 +214,7 @@ async def measure(
         await usage.roll(store, pubkey)
     await owner.execute("VACUUM ANALYZE account_usage")
     gc.collect()
-    gc.freeze()  # What the load left in memory is none of an owner's.
+    gc.freeze()  # An owner does not have the memory that the load left.
     found = await ask_all(store, owner, ledger_rows.months(months))
     scenario.show(
         f"{written:,} entries, {rolled:,} of one account: milliseconds of a page",

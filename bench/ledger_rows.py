@@ -44,7 +44,7 @@ ROWS_AT_ONCE = 200_000
 _OTHERS = 500
 _CREDITS = 10**12
 _REPLICAS = (b"replica1", b"replica2")
-_DIGEST = "q1w2e3r4t5y6u7i8o9p0aa"  # As long as one of a real answer; what it says does not count here.
+_DIGEST = "q1w2e3r4t5y6u7i8o9p0aa"  # As long as that of a real answer; its content does not matter here.
 _DEFAULTS = Defaults(requests_per_second=100, concurrency=64, hold_seconds=60, batch_seconds=3_650 * 86_400)
 _LEDGER = (
     *("pubkey", "at_ms", "seq", "type", "outcome", "amount", "balance"),

@@ -23,7 +23,7 @@ _LOCAL = re.compile(r"\s*\S+\s+\S+\s+(\S+):(\d+)\s+(\S+):(\d+)")
 
 
 class Passed(NamedTuple):
-    """Counts of the listening end of a link. writes, reads: segments with data, which are few more than messages."""
+    """Counts at the listening end of a link. writes, reads: segments with data, slightly more than messages."""
 
     sent: int = 0
     received: int = 0

@@ -109,7 +109,7 @@ class Tally:
     latencies_us: "array[float]" = field(default_factory=lambda: array("d"))
     answered: int = 0  # HTTP 2xx with a JSON-RPC result.
     refused: int = 0  # Any other answer.
-    lost: int = 0  # Sent, and the connection broke before the answer.
+    lost: int = 0  # Sent, but the connection broke before the answer.
 
     def take(self) -> bool:
         """Return whether to send another call, and count it."""
@@ -139,7 +139,7 @@ class Client(asyncio.Protocol):
         self._parts: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base class.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has another base class.
         self._parser = httptools.HttpResponseParser(self)
         self._send()
 

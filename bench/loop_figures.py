@@ -21,7 +21,7 @@ class HeldLoops:
 
     def __init__(self, page: str, prefix: str = _REPLICA) -> None:
         self.counts: Counter[tuple[str, float]] = Counter()
-        self.reported: list[float] = []  # When each process reported, Unix seconds.
+        self.reported: list[float] = []  # Report times of the processes, in Unix seconds.
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
                 process = sample.labels.get("process", "")

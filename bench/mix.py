@@ -69,7 +69,7 @@ HEADINGS = (
 
 
 def credits_of(answered: dict[str, int], prices: str) -> int:
-    """What these answers cost. prices: of the system that gave them."""
+    """Return the price of these answers. prices: of the system that gave them."""
     total = 0
     for name, count in answered.items():
         method, _, hit = name.partition(" ")
@@ -108,7 +108,7 @@ def _beside(node: System, baseline_workers: int, cache: bool) -> Iterator[list[S
 def steps(
     load: MixLoad, name: str, each: Sequence[System], numbers: Sequence[int], rate: float, seconds: float, rounds: int
 ) -> list[Row]:
-    for system in each:  # Opens what is opened once, and has the node make its answers.
+    for system in each:  # Opens connections, and lets the node make its answers.
         load.step(Step(system.url, system.api_key, 8, seconds))
     loads: list[tuple[int, float | None]] = [(number, None) for number in numbers]
     if rate:
@@ -162,7 +162,7 @@ def main(
 
 
 def faults_of(row: Row) -> list[str]:
-    """What is wrong, and not only slow: answers that are not the calls' own, and credits."""
+    """Return wrong results, not slow ones: answers that are not the calls' own, and wrong charges."""
     found = [f"{count} x {fault}" for fault, count in row.seen.faults.items() if fault.endswith(WRONG)]
     return found + ([f"credits off by {row.off_by}"] if row.off_by else [])
 

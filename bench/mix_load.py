@@ -28,7 +28,7 @@ from bench.figures import percentile
 from bench.load import Client, Tally, request_bytes
 from bench.mix_questions import Question
 
-_END_SECONDS_MAX = 90.0  # Beyond the last call of a step.
+_END_SECONDS_MAX = 90.0  # After the last call of a step.
 _TIMER_SECONDS = 0.0005  # uvloop's timers are of whole milliseconds, rounded.
 
 
@@ -47,7 +47,7 @@ class Mix(msgspec.Struct):
 
 
 class Step(msgspec.Struct):
-    """rate: calls a second; None: each connection asks as soon as it has its answer."""
+    """rate: calls a second; None: each connection asks again after each answer."""
 
     url: str
     api_key: str
@@ -74,7 +74,7 @@ class Seen(msgspec.Struct):
 
 
 class MixLoad:
-    """The process, from the side of the measurement."""
+    """The load process, from the side of the measurement."""
 
     def __init__(self, mix: Mix) -> None:
         self._child = Child("bench.mix_load")
@@ -88,7 +88,7 @@ class MixLoad:
         self._child.close()
 
     def leave(self) -> None:
-        """Close the connections of the step before."""
+        """Close the connections of the previous step."""
         self._child.tell("null")
         self._child.hear()
 
@@ -98,7 +98,7 @@ class MixLoad:
 
 
 class Asking(Tally):
-    """One step on its way. questions: without end."""
+    """A running step. questions: without end."""
 
     def __init__(self, step: Step, questions: Any) -> None:
         super().__init__(None, 0.0)
@@ -108,7 +108,7 @@ class Asking(Tally):
         self.ended = asyncio.get_running_loop().create_future()
 
     def due(self) -> float | None:
-        """The time at which the next call is due, which is then taken; None: there is none in this step."""
+        """Take the next call; return when it is due. None: there is none in this step."""
         due = time.perf_counter() if self.rate is None else self.began + self._taken / self.rate
         if due >= self.deadline:
             self.check_end()
@@ -155,7 +155,7 @@ class MixClient(Client):
             self._transport = cast(asyncio.Transport, transport)
 
     def begin(self) -> None:
-        """Once all connections are there."""
+        """Begin, once all connections are open."""
         super().connection_made(self._transport)
 
     def _send(self) -> None:
@@ -208,7 +208,7 @@ class MixClient(Client):
 
 
 def head_of(url: str, api_key: str) -> bytes:
-    """A request up to its length."""
+    """Make a request up to its length."""
     return request_bytes(url, api_key, "/", "").partition(b"Content-Length")[0]
 
 
@@ -219,7 +219,7 @@ def leave(open_ones: list[MixClient]) -> None:
 
 
 async def run(step: Step, questions: Any, open_ones: list[MixClient]) -> Seen:
-    """Run a step. open_ones: gets its connections."""
+    """Run a step. open_ones: collects its connections."""
     leave(open_ones)
     parts, loop = urlsplit(step.url), asyncio.get_running_loop()
     host, port = parts.hostname, parts.port

@@ -46,7 +46,7 @@ def result_of(method: str, argument: bytes) -> bytes:
 
 
 def argument_of(params: list[Any]) -> bytes:
-    """A configuration is none: a gateway may add to it."""
+    """Return the first parameter. A configuration is ignored, because a gateway may add to it."""
     return b"" if not params or isinstance(params[0], dict) else orjson.dumps(params[0])
 
 

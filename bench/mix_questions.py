@@ -41,11 +41,11 @@ OTHER_FORM, OTHER_CONTENT = "another id or layout", "another content"
 WRONG: Final = (OTHER_FORM, OTHER_CONTENT)
 _HEAD, _VALUE = b'{"jsonrpc":"2.0","result":', b'"value":'
 _CONTEXT_WITHIN = 200
-_OF_ONE_CALL = 10  # Accounts of one getMultipleAccounts.
+_OF_ONE_CALL = 10  # Accounts in one getMultipleAccounts.
 _KINDS = 40  # Different questions of each kind to a chain.
 _BASE64 = {"encoding": "base64"}
 _UNSIGNED = {"encoding": "base64", "sigVerify": False, "replaceRecentBlockhash": True}
-_DETAILS = (*["none"] * 2, *["signatures"] * 3, *["full"] * 5)  # Of blocks; the last of them is the large one.
+_DETAILS = (*["none"] * 2, *["signatures"] * 3, *["full"] * 5)  # Details of blocks; the last of them is the large one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Question:
     has: bytes = b""
 
     def fault(self, body: bytes, raw_id: bytes) -> str | None:
-        """Say what is wrong with an answer to this question, under this id; None: nothing."""
+        """Return what is wrong with an answer to this question with this id, or None."""
         tail = b',"id":%b}' % raw_id
         if not body.startswith(_HEAD) or not body.endswith(tail):
             return "an error" if b'"error"' in body[:40] else OTHER_FORM
@@ -189,6 +189,6 @@ class OfChain:
 
 
 def in_turn(questions: list[Question]) -> Iterator[Question]:
-    """Repeat them without end."""
+    """Repeat the questions without end."""
     while True:
         yield from questions

@@ -130,7 +130,7 @@ def loaded(both: list[System], connections: int, seconds: float, together: bool)
     """Load each of these systems once: one after the other, or all at once."""
     if not together:
         return [step(system, connections, seconds, 0.5) for system in both]
-    ready = threading.Barrier(len(both), timeout=_BARRIER_SECONDS_MAX).wait  # One may fail before it is ready.
+    ready = threading.Barrier(len(both), timeout=_BARRIER_SECONDS_MAX).wait  # A load may fail before it is ready.
     with ThreadPoolExecutor(len(both)) as threads:
         return list(threads.map(lambda system: step(system, connections, seconds, 0.5, ready), both))
 

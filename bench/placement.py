@@ -16,14 +16,14 @@ from actors.launch.front.affinity import BUSY_DENOMINATOR, BUSY_NUMERATOR
 from actors.units import VIRTUAL_SHARDS
 
 RATES = (1_000, 10_000, 100_000, 1_000_000)
-BUSY_SHARE = 0.6  # Of a core that a process may use: the rest is for bursts, and for the work of one that is lost.
+BUSY_SHARE = 0.6  # Share of a core that a process may use: the rest is for bursts, and for the work of a lost process.
 OWNERS_MAX = 256
 ACCOUNTS = (1_000, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Of one call: processor time by part, and bytes."""
+    """Costs of one call: processor time by part, and bytes."""
 
     haproxy_us: float
     replica_us: float
@@ -75,7 +75,7 @@ def bounded(wanted: Sequence[float], most_by_mean: float) -> list[float]:
     kept = [min(load, most) for load in wanted]
     level, excess = 0.0, sum(wanted) - sum(kept)
     ascending = sorted(kept)
-    for place in range(len(ascending)):  # Fill from below, as water does.
+    for place in range(len(ascending)):  # Fills the smallest loads first.
         level = (sum(ascending[: place + 1]) + excess) / (place + 1)
         if place + 1 == len(ascending) or level <= ascending[place + 1]:
             break
@@ -93,18 +93,18 @@ def owners_for(loads: Sequence[float], owner_us: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The owners and replicas that one rate of calls needs, and how busy they are."""
+    """Owners and replicas for one rate of calls, and their loads."""
 
     calls_a_second: int
     accounts: int
     busiest_account: float  # Calls a second.
     replicas: int
     owners: int
-    owner_by_mean: float  # Calls of the busiest by those of the mean.
-    owner_cores: float  # Of the busiest.
-    replica_by_mean_wanted: float  # If every account had its replica, whatever that one's load.
+    owner_by_mean: float  # Calls of the busiest owner divided by the mean.
+    owner_cores: float  # Of the busiest owner.
+    replica_by_mean_wanted: float  # If every account had its own replica, whatever the load of that replica.
     replica_by_mean: float
-    moved_share: float  # Of all calls, that go to another replica than their account's.
+    moved_share: float  # Links between replicas and owners, by blocks.
     links: int  # Between a replica and an owner, by blocks.
     links_of_all: int
 

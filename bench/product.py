@@ -31,7 +31,7 @@ _LEAVE_SECONDS = 3  # For processes that end after their parent.
 _PORTS = 1_000
 # Above the gRPC ports of the embedded chain, 10000 and 10001; below the ports that operating systems assign.
 _PORT_FIRST_MIN, _PORT_FIRST_MAX = 11_000, 31_000
-_MARK = "PRODUCT_RUN_MARK"  # In the environment of every process of a run, also of those that left its tree.
+_MARK = "PRODUCT_RUN_MARK"  # Set in the environment of every process of a run, also of those that left its tree.
 
 
 class Told(Enum):
@@ -129,7 +129,7 @@ class Product:
         self._ready_path = data_dir.with_name(data_dir.name + ".ready.json")
         self.output_path = data_dir.with_name(data_dir.name + ".output.log")
         self._process: subprocess.Popen[bytes] | None = None
-        self._printed_before = 0  # Bytes of the output that are of earlier starts.
+        self._printed_before = 0  # Bytes of the output from earlier starts.
         self.ready: dict[str, Any] = {}
 
     @property
@@ -184,7 +184,7 @@ class Product:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # So that a Ctrl-C can be sent to this run only.
+                start_new_session=True,  # So that Ctrl-C can be sent to this run alone.
             )
 
     def wait_for_output(self, text: str) -> None:

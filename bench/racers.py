@@ -45,7 +45,7 @@ from bench.chain import Payer, devnode, latest_blockhash, rpc, statuses
 STEPS = ("flood", "moves")
 _LANDING, _BASE = 50, 2
 _ACCOUNTS = 100
-_BLOCKHASH = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"  # The node of the flood takes any.
+_BLOCKHASH = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"  # The node of the flood accepts any blockhash.
 _SETTLED_SECONDS = 1_200.0
 _CUT_OFF_SECONDS = 3.0
 _AT_ONCE = 20
@@ -65,7 +65,7 @@ _TICKETS = (
 
 
 class TableOfCharges:
-    """The owners of accounts, as far as ends of holds go."""
+    """Stands in for the owners of accounts: only ends holds."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -86,7 +86,7 @@ async def open_charges(config: Config) -> TableOfCharges:
 
 @dataclass(slots=True)
 class Heard:
-    """What the callers heard. signatures: of all sends."""
+    """Replies to the callers. signatures: of all sends."""
 
     signatures: list[bytes] = field(default_factory=list)
     words: Counter[str] = field(default_factory=Counter)
@@ -103,7 +103,7 @@ class Cluster:
         self._operations = 0
 
     async def scale(self, count: int) -> float:
-        """As an operator's command does; returns the seconds that it took."""
+        """Scale as an operator's command does; return the seconds that it took."""
         began = time.monotonic()
         await self.ownership.set_wanted(KIND, count, self.config.sends.racers)
         await place_racers(self.config, open_charges, open_nodes)
@@ -182,7 +182,7 @@ async def flood(cluster: Cluster, count: int) -> dict[str, Any]:
     sending = list[asyncio.Task[None]]()
     for raw in raws:
         sending.append(asyncio.create_task(cluster.send(raw, heard)))
-        if len(sending) % _AT_ONCE == 0:  # Else this process would hear nothing while it calls.
+        if len(sending) % _AT_ONCE == 0:  # Otherwise this process would receive nothing while it calls.
             await asyncio.sleep(0.001)
     open_races = 0
     while open_races < count and not all(task.done() for task in sending):
@@ -237,7 +237,7 @@ async def moves(cluster: Cluster, per_second: int) -> dict[str, Any]:
     took["slices of a racer that was cut off, s"] = round(time.monotonic() - began, 1)
     await asyncio.sleep(_CUT_OFF_SECONDS)
     os.kill(pids["send-racer-2"], signal.SIGCONT)
-    await asyncio.sleep(8)  # It learns what it lost.
+    await asyncio.sleep(8)  # Time for it to notice its losses.
     took["2 to 3 racers, s"] = round(await cluster.scale(3), 1)
     await asyncio.sleep(3)
     took["3 to 2 racers, s"] = round(await cluster.scale(2), 1)

@@ -56,7 +56,7 @@ PARTS = (*dict.fromkeys(part for part, _ in MARKS), OTHER)
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What one part takes: processor in per cent of one core, wake-ups a second, memory in MB."""
+    """Use of one part: processor in per cent of one core, wake-ups a second, memory in MB."""
 
     processes: int
     cpu_percent: float

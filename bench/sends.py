@@ -26,15 +26,15 @@ from bench.systems import System
 
 STEPS = ("overhead", "at_once", "losses")
 FIRST_BROADCAST_P50_MS_MAX = 10
-_SEED = 7  # Of the losses.
+_SEED = 7  # Seed of the losses.
 _PER_SECOND = 50
-_FRESH_SECONDS = 8  # Payments are signed for so long ahead; a blockhash is good for a minute.
+_FRESH_SECONDS = 8  # Payments are signed this long ahead; a blockhash is valid for a minute.
 _POLL_SECONDS = 0.4
-_TOGETHER = 50  # Calls of one request, where many are asked for.
+_TOGETHER = 50  # Calls in one request, if many are made.
 _PROOF_SECONDS = 240  # 150 blocks, finality, and the looks of recovery.
 _LANDING, _BASE = 50, 2
 _NO_SUCH_SEND = "has sent no transaction of this signature"
-_NEVER_TAKEN = "never taken"  # The racer was down when the call came: nothing was sent or charged.
+_NEVER_TAKEN = "never taken"  # The racer was down when the call arrived: nothing was sent or charged.
 _OUTCOMES = ("confirmed", "failed", _NEVER_TAKEN)
 
 
@@ -64,7 +64,7 @@ class Sender:
         self.payer = Payer(session, self.node_url)
 
     async def payments(self, count: int, tips: bool = True) -> list[bytes]:
-        """tips: for the block engine, which is a leg of these alone."""
+        """Make payments. tips: for the block engine, a leg of these alone."""
         blockhash = await latest_blockhash(self.session, self.node_url)
         return [self.payer.signed(blockhash, tips=tips) for _ in range(count)]
 
@@ -73,7 +73,7 @@ class Sender:
         return sent
 
     async def race_together(self, raws: Sequence[bytes]) -> list[Sent]:
-        """Send so many in one request, each as a call of its own."""
+        """Send all in one request, each as a separate call."""
         sends = [Sent(_signature(raw), time.time() * 1000) for raw in raws]
         results = await self._calls("sendAndConfirm", [base64.b64encode(raw).decode() for raw in raws])
         for sent, result in zip(sends, results, strict=True):
@@ -139,7 +139,7 @@ class Sender:
 
 
 def _signature(raw: bytes) -> str:
-    return str(base58.b58encode(raw[1:65]), "ascii")  # One signature, after its count.
+    return str(base58.b58encode(raw[1:65]), "ascii")  # One signature, after the count of signatures.
 
 
 async def paced(sender: Sender, count: int, send: Callable[[bytes], Awaitable[Sent]]) -> list[Sent]:
@@ -235,7 +235,7 @@ async def measure(
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         sender = Sender(session, system)
         await sender.payer.fund()
-        await paced(sender, _PER_SECOND, sender.race)  # Connections to leaders, plans and caches are warm.
+        await paced(sender, _PER_SECOND, sender.race)  # Warms up connections to leaders, query plans and caches.
         found: dict[str, Any] = {}
         if "overhead" in only:
             found["overhead"] = await overhead(sender, seconds)

@@ -19,7 +19,7 @@ from bench import constant
 
 _SLOT_SECONDS = 0.4
 _HEIGHT = 1_000
-_EXPIRY_BLOCKS = 1_000  # More than any blockhash is good for.
+_EXPIRY_BLOCKS = 1_000  # More blocks than any blockhash is valid for.
 
 
 class SendsNode:

@@ -49,7 +49,7 @@ INSERT INTO first SELECT $3 + i * $4 / $5, i, 'event', kind, program, signature,
 FROM (SELECT i, CASE WHEN i % 20 = 0 THEN 'newPair' ELSE 'largeSwap' END AS kind,
       '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P' AS program, {_SIGNATURE} AS signature, {_MINT} AS mint
       FROM generate_series($1::bigint, $2::bigint) AS i OFFSET 0) AS numbers
-"""  # Texts of this file.
+"""  # Texts made in this file.
 
 
 _COPY = """
@@ -94,7 +94,7 @@ def download(url: str, key: str, path: Path) -> int:
 
 
 def replicas_mb(product: Product) -> float:
-    """Return the memory of all replicas that is theirs alone."""
+    """Return the unshared memory of all replicas."""
     pids = product.running("ray::ServeReplica")
     return sum(psutil.Process(pid).memory_full_info().uss for pid in pids) / 1e6
 
@@ -106,7 +106,7 @@ def watched(product: Product, works: Sequence[Callable[[], int]]) -> tuple[int, 
         running = [threads.submit(work) for work in works]
         while not all(work.done() for work in running):
             seen.append(replicas_mb(product))
-            time.sleep(1.0)  # To look stops a replica for a moment.
+            time.sleep(1.0)  # Each look stops a replica for a moment.
         return sum(work.result() for work in running), time.monotonic() - began, seen
 
 
@@ -119,7 +119,7 @@ def measure(product: Product, rows: int, day: int, folder: Path, exports: int) -
     victim_account.limits(10_000, 1_000)
     victim = Victim(product.http_url, victim_account.api_key)
     address = f"{product.http_url}/signals/history?from={day * 86_400}&to={(day + 1) * 86_400}&format=parquet"
-    download(f"{address}&mint={'1' * 32}", reader.api_key, folder / "none.parquet")  # Its first answer, of nothing.
+    download(f"{address}&mint={'1' * 32}", reader.api_key, folder / "none.parquet")  # Its first answer, an empty one.
     before = replicas_mb(product)
     balance, paths = reader.balance, [folder / f"day{number}.parquet" for number in range(exports)]
     alone = victim.measure(_QUIET_SECONDS)

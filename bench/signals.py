@@ -37,11 +37,11 @@ from tests.customers import Customer
 from tests.product import StaffedProduct
 
 TARGET_P50_MS, TARGET_P99_MS = 20.0, 100.0
-_WARM_SECONDS = 5.0  # Without a backlog, before the measurement begins.
+_WARM_SECONDS = 5.0  # Time without a backlog before the measurement begins.
 _FRESH_SECONDS = 0.25  # A signal that is older when it is read waited in a backlog of the classifier or before it.
-_STILL_FRESH_SECONDS = 3.0  # Without any signal for so long, there is a backlog.
+_STILL_FRESH_SECONDS = 3.0  # After this long without a fresh signal, there is a backlog.
 _WARM_SECONDS_MAX = 90.0
-_STILL_SECONDS = 30.0  # A run is given up only when no subscriber has read anything for so long.
+_STILL_SECONDS = 30.0  # A run is given up only if no subscriber has read anything for this long.
 _AT_ONCE = 50
 _CREDITS = 1_000_000
 _SUBSCRIBE = orjson.dumps(
@@ -162,7 +162,7 @@ async def catch_up(readers: Sequence[Subscriber], ended_us: int) -> None:
 async def measure(
     product: Product, keys: Sequence[str], source: tuple[int, int], count: int, seconds: float
 ) -> dict[str, Any]:
-    """source: the process id and the port of the node."""
+    """Measure one step. source: process id and port of the node."""
     direct, pids = DirectReader(), (product.pid, source[0], os.getpid())
     async with direct.reading(f"127.0.0.1:{source[1]}"):
         readers = await subscribe(product, keys, count)

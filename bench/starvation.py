@@ -25,7 +25,7 @@ from tests.customers import Customer
 from tests.product import StaffedProduct
 
 _CREDITS = 1_000_000
-_POSTED_SECONDS = 12.0  # Streams post what they delivered every ten seconds.
+_POSTED_SECONDS = 12.0  # Streams post delivered events every ten seconds.
 _BACK_SECONDS = 15.0
 _EVENTS, _TOLD_SECONDS = 20, 60.0
 _MEGABYTE = 1 << 20
@@ -53,7 +53,7 @@ def customer_with_credits(product: Product) -> Customer:
 
 
 def measure(product: Product, names: Sequence[str], seconds: float, quiet_seconds: float) -> Iterator[Row]:
-    """Attack with each in turn."""
+    """Attack with each attacker in turn."""
     owner = customer_with_credits(product)
     victim = Victim(product.http_url, owner.api_key)
     try:

@@ -22,7 +22,7 @@ from tests.stream_checks.yellowstone_soak import Soak
 _QUIET = {"LEDGER_TELEMETRY__LOG_LEVEL": "WARNING"}
 _TWO_REPLICAS = {
     "LEDGER_GATEWAY__REPLICAS": "2",
-    "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",  # A long run's ledger has many pages.
+    "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",  # The ledger of a long run has many pages.
 }
 _MANY_STREAMS = {
     "LEDGER_GEYSER__STREAMS_PER_ACCOUNT": "2000",

@@ -36,14 +36,14 @@ _CLIENTS_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measured side, and the socket over which it gets orders."""
+    """The measured side, and the socket over which it receives orders."""
 
     line: socket.socket
     pid: int
     port: int
     api_key: str
     others: dict[str, int] = field(default_factory=dict)  # Further processes whose use of processor time is shown.
-    trusted: ssl.SSLContext | None = None  # For an address that speaks TLS.
+    trusted: ssl.SSLContext | None = None  # Set for an address that uses TLS.
 
     def say(self, text: bytes) -> None:
         self.line.sendall(text)
@@ -67,7 +67,7 @@ class Goal:
 
 @dataclass
 class Reader(asyncio.Protocol):
-    """One client: it reads frames of notifications, and notes the delay of each."""
+    """One client, which reads frames of notifications and records the delay of each."""
 
     path: str
     key: str
@@ -216,7 +216,7 @@ def _settings(ports: dict[str, int], is_tls: bool) -> dict[str, str]:
     return {
         "LEDGER_UPSTREAM__NODE_URL": f"http://127.0.0.1:{ports['http_port']}",
         "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://127.0.0.1:{ports['ws_port']}",
-        "LEDGER_PAYMENTS__NETWORK": "devnet",  # Play money: so the run makes its wallets.
+        "LEDGER_PAYMENTS__NETWORK": "devnet",  # Play money, so that the run makes its wallets.
         "LEDGER_GATEWAY__REPLICAS": "1",
         "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
         "LEDGER_ACCOUNTS__CONCURRENCY": "100000",

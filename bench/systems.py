@@ -28,7 +28,7 @@ DEVNODE, DEVNODE_GATEWAY = "devnode", "devnode-gateway"
 
 CREDITS = 2_000_000_000
 _API_KEY = "bench-key"
-_START_SECONDS = 90  # On a machine that is busy with other work.
+_START_SECONDS = 90  # Long enough for a machine busy with other work.
 _STOP_SECONDS = 10
 # Limits are set high, because no refusals are measured; they are still checked.
 LIMITS_AWAY = {
@@ -65,7 +65,7 @@ def upstream(module: str = "bench.constant") -> Iterator[System]:
 
 @contextmanager
 def noop() -> Iterator[System]:
-    """Run Serve in HAProxy mode with an empty ASGI application, as a measure of this machine."""
+    """Run Serve in HAProxy mode with an empty ASGI application, to measure the machine's speed."""
     ports = free_ports()
     command = [sys.executable, "-m", "bench.noop", "--http-port", str(ports.http)]
     command += ["--internal-port-first", str(ports.first)]
@@ -99,9 +99,9 @@ def baseline(node_url: str, workers: int) -> Iterator[System]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give a folder that exists for as long as the block runs."""
+    """Yield a folder that exists for as long as the block runs."""
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    folder.chmod(0o711)  # Below root, the stores run as another user, who must be able to enter.
+    folder.chmod(0o711)  # Below root, the stores run as another user, who must be able to enter it.
     try:
         yield folder
     finally:
@@ -131,7 +131,7 @@ def gateway(node_url: str | None, more: Mapping[str, str] | None = None, root: P
     settings = LIMITS_AWAY | dict(more or {})
     if node_url is not None:
         settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
-        settings["LEDGER_PAYMENTS__NETWORK"] = "devnet"  # Play money: so the run makes its wallets.
+        settings["LEDGER_PAYMENTS__NETWORK"] = "devnet"  # Play money, so that the run makes its wallets.
     with started(settings, partial(Product, root=root)) as product:
         product.operator("grant", product.pubkey, str(CREDITS), "--reason", "measurement")
         yield System(

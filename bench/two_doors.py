@@ -31,7 +31,7 @@ _WARM_UP_SECONDS = 2.0
 @dataclass(frozen=True, slots=True)
 class Step:
     load: Load
-    cpu_us_by_part: dict[str, float]  # A call's.
+    cpu_us_by_part: dict[str, float]  # For each call.
 
     @property
     def cpu_us(self) -> float:

@@ -21,7 +21,7 @@ from bench.ledger_rows import BUSY
 from bench.scenario import console
 
 END_HOUR = ledger_rows.months(1)[-1] // 3_600_000  # All entries are in the month before.
-# A refund takes its call out of the hour of the charge.
+# A refund removes its call from the hour of the charge.
 _PLAIN = (
     "SELECT l.method, (COALESCE(d.at_ms, l.at_ms) / 3600000)::integer AS hour,"
     f" sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END)::bigint AS calls, -sum(l.amount)::bigint AS credits"

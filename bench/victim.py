@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the victim saw in one measurement."""
+    """Result of one measurement by the victim."""
 
     calls: tuple[Call, ...]
 
@@ -52,7 +52,7 @@ class Seen:
 
     @property
     def failures(self) -> Counter[str]:
-        """Ends of calls that were not answered."""
+        """Count the results of unanswered calls."""
         return Counter(call.end for call in self.calls if call.end != _ANSWERED)
 
     @property

@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     duplicates: int
     charged: int
     receiver_cores: float
-    dispatcher_cores: float  # Of the last process, where some were killed.
+    dispatcher_cores: float  # Of the last process, if some were killed.
 
 
 class Receiver(asyncio.Protocol):
@@ -93,7 +93,7 @@ class Receiver(asyncio.Protocol):
             self._answer()
 
     def _answer(self) -> None:
-        if not self._transport.is_closing():  # The dispatcher may have been killed meanwhile.
+        if not self._transport.is_closing():  # The dispatcher may have been killed in the meantime.
             self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 

@@ -37,7 +37,7 @@ _ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 _SLOT_SECONDS = 0.4
 FIRST_SLOT = 1_000
 _FINAL_AFTER = 32
-_WAITING_MAX = 200_000  # Updates for one subscription; the measurement fails when a reader is so far behind.
+_WAITING_MAX = 200_000  # Updates waiting for one subscription; the measurement fails if a reader is further behind.
 _SIGNATURE, _MINT, _LAMPORTS = b"\xf1" * 64, b"\xf2" * 32, 0xF3F3F3F3F3F3F3F3
 _ACCOUNT = SubscribeUpdateAccountInfo(
     pubkey=bytes(32), lamports=1, owner=bytes(32), data=bytes(82), txn_signature=bytes(64)
@@ -99,7 +99,7 @@ class UpdateSource:
     async def subscribe(self, requests: AsyncIterator[SubscribeRequest], context: Any) -> None:
         await context.send_initial_metadata(())
         request = await anext(requests)
-        one_at_a_time = asyncio.Lock()  # gRPC takes one write of a stream at a time.
+        one_at_a_time = asyncio.Lock()  # gRPC allows one write of a stream at a time.
 
         async def write(update: bytes) -> None:
             async with one_at_a_time:
@@ -238,7 +238,7 @@ class SignalSource:
         await context.send_initial_metadata(())
         request = await anext(requests)
         queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_MAX)
-        if not request.transactions:  # The gateway's own look at the endpoint.
+        if not request.transactions:  # The gateway's own probe of the endpoint.
             await context.write(_slot_updates(FIRST_SLOT, ["slots"])[0])
             return
         if request.HasField("from_slot"):
@@ -307,7 +307,7 @@ def signals(
         server = await started(port, _handlers(source.subscribe), [("grpc.so_reuseport", 0)])
         try:
             await source.run()
-        finally:  # Also keeps the server: one without a reference stops by itself.
+        finally:  # Also keeps a reference to the server, which would otherwise stop by itself.
             await server.stop(None)
 
     asyncio.run(serve())

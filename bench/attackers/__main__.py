@@ -14,7 +14,7 @@ from functools import partial
 from bench.attackers import grpc, http, subscriptions, websocket
 from bench.attackers.target import Attack, Target
 
-_NICE = 10  # A true attacker has a machine of its own: where both want a core, the product gets it.
+_NICE = 10  # A real attacker has its own machine: if both want a core, the product gets it.
 _GRACE_SECONDS = 20  # After the attack's own end.
 
 ATTACKERS: dict[str, Callable[[Attack], Awaitable[None]]] = {
@@ -38,11 +38,11 @@ ATTACKERS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 def main(name: str) -> None:
     os.nice(_NICE)
     target = Target.of(sys.stdin.readline())
-    signal.alarm(round(target.seconds + _GRACE_SECONDS))  # It ends even where its own code hangs.
+    signal.alarm(round(target.seconds + _GRACE_SECONDS))  # Ends the process even if the attacker's own code hangs.
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     if not sys.stdin.readline():
-        return  # The measurement that wanted it is gone.
+        return  # The measurement that started it has ended.
     attack = Attack(target)
     asyncio.run(_run(name, attack))
     sys.stdout.write(json.dumps(attack.seen) + "\n")

@@ -14,7 +14,7 @@ from bench.attackers.target import Attack, post
 
 _STREAMS: Final = 4
 _FILTERS: Final = 1_000
-_PAUSE_SECONDS: Final = 0.01  # A hundred a second, as many as a stream may send.
+_PAUSE_SECONDS: Final = 0.01  # A hundred a second, the most that a stream may send.
 
 
 async def filter_replacements(attack: Attack) -> None:
@@ -62,7 +62,7 @@ async def _newest_slot(attack: Attack) -> int:
             found = json.loads(await reader.readexactly(length))
             if "result" in found:
                 return int(found["result"])
-            await asyncio.sleep(_PAUSE_SECONDS)  # Refused: the attack before this one has the account's rate.
+            await asyncio.sleep(_PAUSE_SECONDS)  # Refused: the previous attack has used up the account's rate.
     finally:
         writer.close()
 
@@ -71,7 +71,7 @@ async def _subscribe(attack: Attack, requests: Sequence[bytes], pause_seconds: f
     async def once() -> None:
         options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
         async with grpc.aio.insecure_channel(attack.target.grpc_target, options=options) as channel:
-            stream: Any = channel.stream_stream(api.SUBSCRIBE.path)  # Bytes as they are.
+            stream: Any = channel.stream_stream(api.SUBSCRIBE.path)  # Bytes are not decoded.
             call = stream(_sent(attack, requests, pause_seconds), metadata=(("x-token", attack.target.keys[0]),))
             try:
                 async for update in call:

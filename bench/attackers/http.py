@@ -22,11 +22,11 @@ _BATCH: Final = 100
 _BODY_BYTES_MAX: Final = 262_144  # gateway.body_bytes_max.
 _TRANSACTION_BYTES: Final = 1_232
 _UPGRADEABLE_LOADER: Final = "BPFLoaderUpgradeab1e11111111111111111111111"
-_AGAIN_SECONDS: Final = 0.5  # Between two requests on a connection that reads nothing.
+_AGAIN_SECONDS: Final = 0.5  # Pause between two requests on a connection that reads nothing.
 
 
 def made_up_key() -> str:
-    """A key in the form of this service that nobody has."""
+    """Make a key in the form of this service that no account has."""
     return "srpc_live_" + base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
 
 
@@ -110,7 +110,7 @@ async def unread_answers(attack: Attack, large_accounts: int = 5, per_second: in
 
 
 def _large_account() -> str:
-    """Return where the chain keeps the bytes of a large program."""
+    """Return the address at which the chain stores a large program."""
     program, loader = Pubkey.from_string(TOKEN_2022_PROGRAM), Pubkey.from_string(_UPGRADEABLE_LOADER)
     return str(Pubkey.find_program_address([bytes(program)], loader)[0])
 

@@ -7,7 +7,7 @@ from bench.children import Child
 
 
 class AttackerProcess:
-    """Ready to attack once it is made; `begin` lets it, `end` waits until it is over."""
+    """An attacker process, ready once it is made; `begin` starts the attack, `end` waits for its end."""
 
     def __init__(self, name: str, target: Target) -> None:
         self._child = Child("bench.attackers", name)
@@ -18,7 +18,7 @@ class AttackerProcess:
         self._child.tell("begin")
 
     def end(self) -> dict[str, int]:
-        """Return what the attacker saw, counted."""
+        """Return the attacker's counts."""
         try:
             found: dict[str, int] = json.loads(self._child.hear())
         finally:

@@ -12,7 +12,7 @@ from bench.attackers.target import Attack
 from bench.attackers.websocket import open_socket
 
 _SOCKETS: Final = 50
-_PER_SECOND: Final = 2  # Of each socket: together the default limit of an account, all at the begin of a second.
+_PER_SECOND: Final = 2  # For each socket: together the default limit of an account, all at the start of a second.
 
 
 async def distinct_accounts(attack: Attack) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-_PAUSE_SECONDS: Final = 0.02  # After a broken connection; a client that never pauses starves itself first.
+_PAUSE_SECONDS: Final = 0.02  # Pause after a broken connection; a client without pauses would starve itself first.
 _READ_LIMIT: Final = 1 << 20
 _LENGTH: Final = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 _BROKEN: Final = (OSError, EOFError, asyncio.LimitOverrunError, TimeoutError)
@@ -47,7 +47,7 @@ class Target:
 
 
 class Attack:
-    """One run of an attacker. seen: what it did and what it was answered, counted."""
+    """One run of an attacker. seen: counts of its actions and of the answers."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -59,7 +59,7 @@ class Attack:
         return max(0.0, self._end - time.monotonic())
 
     async def repeat(self, workers: int, work: Work) -> None:
-        """Let so many workers do this again and again until the time is over; a broken connection is counted."""
+        """Let this many workers repeat the work until the time is over; broken connections are counted."""
         loops = [asyncio.create_task(self._again(work)) for _ in range(workers)]
         _, late = await asyncio.wait(loops, timeout=self.left_seconds)
         for task in late:
@@ -91,14 +91,14 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[str, bool]:
     if found is not None:
         await reader.readexactly(int(found[1]))
         return head[9:12].decode(), b"connection: close" not in head.lower()
-    while await reader.read(_READ_LIMIT):  # Chunked: nothing here needs the connection after it.
+    while await reader.read(_READ_LIMIT):  # Chunked: the connection is not used afterwards.
         if reader.at_eof():
             break
     return head[9:12].decode(), False
 
 
 async def ask_for_ever(attack: Attack, next_request: Callable[[], bytes]) -> None:
-    """Send requests on one connection, each when the one before is answered, until it closes."""
+    """Send requests on one connection, each after the answer to the previous one, until it closes."""
     reader, writer = await attack.target.connect()
     try:
         is_open = True

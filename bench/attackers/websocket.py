@@ -10,13 +10,13 @@ from bench.attackers.target import Attack, Connection
 
 _SOCKETS: Final = 6
 _FLOOD_BYTES: Final = 1_000_000
-_MASK: Final = bytes(4)  # A mask of zeros leaves the payload as it is.
+_MASK: Final = bytes(4)  # A mask of zeros leaves the payload unchanged.
 _PONG, _PING = b"\x8a\x80" + _MASK, b"\x89\x80" + _MASK
 _FIRST_FRAGMENT, _FRAGMENT = b"\x01\x81" + _MASK + b"[", b"\x00\x81" + _MASK + b" "
 _CLOSE: Final = b"\x88"  # Opens a close frame, and is in nothing else that a flood is answered.
 _HANDSHAKES: Final = 32
 _REFUSED: Final = b'{"jsonrpc":"2.0","id":1,"method":"nothingLikeThis"}'
-_REFUSED_AT_ONCE: Final = 64  # As many as a session works on before it reads no more.
+_REFUSED_AT_ONCE: Final = 64  # As many as a session works on before it stops reading.
 _HEAD_SECONDS: Final = 5.0
 
 
@@ -26,22 +26,22 @@ def text_frame(text: bytes) -> bytes:
 
 
 async def pongs(attack: Attack) -> None:
-    """Six sockets that each send 1 MB of empty PONGs, and come back when they are closed."""
+    """Open six sockets that each send 1 MB of empty PONGs, and reconnect when closed."""
     await _flood(attack, _PONG * (_FLOOD_BYTES // len(_PONG)))
 
 
 async def pings(attack: Attack) -> None:
-    """The same with empty PINGs, whose PONGs are read."""
+    """Do the same with empty PINGs, whose PONGs are read."""
     await _flood(attack, _PING * (_FLOOD_BYTES // len(_PING)))
 
 
 async def fragments(attack: Attack) -> None:
-    """The same with a message in fragments of one byte."""
+    """Do the same with a message in fragments of one byte."""
     await _flood(attack, _FIRST_FRAGMENT + _FRAGMENT * (_FLOOD_BYTES // len(_FRAGMENT)))
 
 
 async def handshakes(attack: Attack) -> None:
-    """Sockets that open and go, as fast as they can."""
+    """Open and close sockets as fast as possible."""
 
     async def once() -> None:
         connection = await attack.target.connect()
@@ -54,7 +54,7 @@ async def handshakes(attack: Attack) -> None:
 
 
 async def refused_messages(attack: Attack) -> None:
-    """Calls of a method that does not exist, on six sockets, as fast as they are answered."""
+    """Call a method that does not exist, on six sockets, as fast as the answers arrive."""
     block = text_frame(_REFUSED) * _REFUSED_AT_ONCE
 
     async def once() -> None:
