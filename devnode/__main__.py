@@ -86,7 +86,7 @@ def serve(
         _run(settings, reset)
 
 
-_SAME_NAMES = (  # Flags whose value is a setting as it is.
+_SAME_NAMES = (  # Flags whose value is used unchanged as a setting.
     *("host", "http_port", "ws_port", "tpu_port", "leaders", "slot_ms", "root_depth", "confirm_depth", "block_units"),
     *("account_units", "crowd", "seed", "retention_slots", "parent_pid", "ready_file", "launch_programs"),
     "clone_from",

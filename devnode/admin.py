@@ -42,8 +42,8 @@ from devnode.rpc.asgi import Reply, Route, Scope
 from devnode.rpc.node import Node
 from devnode.rpc.table import METHODS
 
-ACTIONS_MAX = 200  # About half a second, in which the node does nothing else.
-MARKETS_MAX = 8  # In memory; the oldest is forgotten first.
+ACTIONS_MAX = 200  # About half a second, during which the node does nothing else.
+MARKETS_MAX = 8  # Markets in memory; the oldest is forgotten first.
 SEED_MAX = 2**63 - 1
 _FIELDS = {"kind": str, "quote": str, "name": str, "symbol": str, "uri": str, "trades": int}
 

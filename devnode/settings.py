@@ -12,7 +12,7 @@ from devnode.records.leaders import LEADERS_MAX
 
 RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # With fewer, statuses that prevent replays would be deleted too early.
 
-GRPC_REPLAY_SLOTS_MAX = 10_000  # These slots are in memory.
+GRPC_REPLAY_SLOTS_MAX = 10_000  # Replay keeps these slots in memory.
 
 
 class SettingsError(Exception):
@@ -25,7 +25,7 @@ class Dumps:
 
     accounts: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()  # ADDRESS=FILE.
-    folders: tuple[Path, ...] = ()  # Of files with accounts.
+    folders: tuple[Path, ...] = ()  # Folders of account files.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Settings:
     http_port: int = 8899
     ws_port: int | None = None  # None: one above the HTTP port.
     tpu_port: int = 0  # UDP, of this node; 0: a free port, which getClusterNodes shows. Other leaders have free ports.
-    leaders: int = 3  # With this node.
+    leaders: int = 3  # Includes this node.
     slot_ms: int = 400
     root_depth: int = 32
     confirm_depth: int = 2

@@ -1,4 +1,4 @@
-"""From the bytes of an HTTP answer to its value, or to the error that it means.
+"""Converts the bytes of an HTTP answer to its value or its error.
 
 Implements: README.md of the project, "Errors"; decisions, `data.source` and `data.constant`: an error of the gateway
 itself names its source, any other error inside HTTP 200 is the node's. Pure.
@@ -15,9 +15,9 @@ import msgspec
 
 from ledger_gateway.errors import BadAnswer, GatewayError, LedgerGatewayError, NodeError, Unavailable, class_of
 
-RETRY_AFTER_SECONDS_MAX = 86_400.0  # A later time than this is nonsense, and counts as "do not ask again".
+RETRY_AFTER_SECONDS_MAX = 86_400.0  # A longer wait is implausible, and counts as "do not retry".
 CALL_ID = 0  # JSON-RPC id of a call that is sent alone.
-_TEXT_MAX = 500  # Characters of a server's text that go into an error.
+_TEXT_MAX = 500  # Characters of a server's text that an error contains.
 _UNAVAILABLE = 503
 
 
@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The account's figures, as the last answer told them; None where it did not tell."""
+    """The account's figures from the last answer; None: the answer did not have it."""
 
     credits_remaining: int | None = None
     credits_low: bool = False
@@ -148,7 +148,7 @@ def _json(answer: Answer) -> Any:
         return msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, RecursionError, ValueError):
         pass
-    if answer.status == _UNAVAILABLE:  # Of a proxy that has no replica to ask: nothing was carried out.
+    if answer.status == _UNAVAILABLE:  # From a proxy without a replica: nothing was carried out.
         after = asked_wait(answer.headers)
         raise Unavailable("", answer.status, "no replica of the gateway is ready", retry_after=after)
     raise BadAnswer("the answer is not JSON", answer.status)
@@ -191,8 +191,10 @@ def retry_after_of(value: Any) -> float | None:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of Retry-After, or None. A proxy may send a date (RFC 9110, section 10.2.3): it counts from
-    the date of the answer, as the clock of this machine may be another one."""
+    """Return the seconds of Retry-After, or None.
+
+    A proxy may send a date (RFC 9110, section 10.2.3): it is compared with the date of the answer, because this
+    machine's clock may differ."""
     told = headers.get("retry-after")
     try:
         until, sent = parsedate_to_datetime(told or ""), parsedate_to_datetime(headers.get("date", ""))

@@ -1,4 +1,4 @@
-"""Requests for calls: their bodies, and their options, which travel as headers."""
+"""Bodies of call requests, and their options, which travel as headers."""
 
 import json
 import secrets

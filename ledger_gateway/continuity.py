@@ -1,4 +1,4 @@
-"""Where a stream of signals stands: what it has seen, and from where it goes on after a break.
+"""Tracks a stream of signals: which events it has seen, and where it continues after a break.
 
 Implements: decisions, "one signal" and "cursors and gaps". Pure.
 """
@@ -11,7 +11,7 @@ SEEN_MAX = 20_000  # A replay after a break repeats far fewer.
 
 
 class Continuity:
-    """cursor: where to go on; None until the first event, where no beginning is known."""
+    """cursor: where to continue; None until the first event, if no start is known."""
 
     def __init__(self, cursor: str | None = None, seen_max: int = SEEN_MAX) -> None:
         self.cursor = cursor
@@ -19,9 +19,9 @@ class Continuity:
         self._seen_max = seen_max
 
     def take(self, event: Signal | SignalGap) -> bool:
-        """Note an event. False: it came before.
+        """Record an event. False: it was seen before.
 
-        A correction is another event than the signal that it corrects, and each correction is one by itself.
+        A correction is another event than the signal that it corrects, and each correction is a separate event.
         """
         if isinstance(event, SignalGap):
             self.cursor = event.to_cursor or self.cursor

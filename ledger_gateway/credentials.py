@@ -1,7 +1,7 @@
-"""Who is calling: an API key, a wallet that signs each request, a session; none.
+"""Credentials of a caller: an API key, a wallet that signs each request, a session, or none.
 
-Implements: README.md of the project, "Sign with the wallet itself" and "Open an account, get a key". Secrets are in no
-repr, no log and no error.
+Implements: README.md of the project, "Sign with the wallet itself" and "Open an account, get a key". No repr, log or
+error contains a secret.
 """
 
 import hashlib

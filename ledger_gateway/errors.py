@@ -1,7 +1,7 @@
 """Errors that calls of the client raise.
 
 Implements: README.md of the project, "Errors". Pure.
-Not here: telling from an answer which error it is (answers.py), which errors pass by themselves (retries.py).
+Not here: deriving the error from an answer (answers.py), which errors are temporary (retries.py).
 """
 
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ _LEDGER: Mapping[str, str] = MappingProxyType(
 _USAGE: Mapping[str, str] = MappingProxyType(
     {"method": _TEXT, "hour": _TIME, "day": _TIME, "key": _TEXT, "calls": _NUMBER, "credits": _NUMBER}
 )
-_GROUP_ROWS = 20_000  # Of a Parquet file: what is held in memory while it is written.
+_GROUP_ROWS = 20_000  # Rows held in memory while a Parquet file is written.
 
 
 def ledger_to_pandas(entries: Iterable[LedgerEntry]) -> "pandas.DataFrame":

@@ -1,4 +1,5 @@
-"""GET /signals/history: signals of a time, read to their end also where connections are cut, and as frames.
+"""GET /signals/history: reads the signals of a time range completely, even if connections are cut, and converts them to
+frames.
 
 Implements: actors/signals/README.md, "History". Rows come as JSON lines; after a cut the next answer begins behind the
 last whole line. pandas, Polars and pyarrow are optional extras, imported by the functions that need them.
@@ -29,7 +30,7 @@ Time = datetime | str | int
 PATH = "/signals/history"
 _END = b'{"end":'
 _LINE_BYTES_MAX = 1 << 20
-_READ_BYTES = 1 << 20  # Of lines that are read as one group of rows.
+_READ_BYTES = 1 << 20  # Bytes of lines read as one group of rows.
 _PRICE = re.compile(r"credits=(\d{1,9}); events=(\d{1,9}); cut=(\d{1,9})")
 _ORDERLY = frozenset(("complete", "newest", "max_credits"))
 _SYNTAX = "pip install 'ledger-gateway[{}]'"
@@ -164,8 +165,8 @@ class HistoryReader:
         query = {"from": _time(from_), "to": _time(to), "kinds": listed, "program": program, "mint": mint}
         self._query = {name: value for name, value in query.items() if value is not None} | {"format": "jsonl"}
         self._transport, self._cursor, self._credits_left = gateway._transport, cursor, max_credits
-        self._events = self._credits = 0  # Of all answers that ended in order.
-        self._received = 0  # Rows of the answer that is being read.
+        self._events = self._credits = 0  # Totals of all answers that ended in order.
+        self._received = 0  # Rows received of the present answer.
         self.end: HistoryEnd | None = None
 
     async def read(self) -> SignalHistory:
@@ -203,7 +204,7 @@ class HistoryReader:
             await self._transport.sleep(wait)
 
     def _is_spent(self) -> bool:
-        """Whether a cut answer may have used up what the caller allows."""
+        """Return whether a cut answer may have used up the caller's limit."""
         if self._credits_left is None or self._credits_left >= self._price[0]:
             return False
         self.end = HistoryEnd("max_credits", self._cursor or "0-0", self._events, self._credits)
@@ -216,7 +217,7 @@ class HistoryReader:
     )  # Credits of each started number of events, and how many more than it received a cut answer may cost.
 
     async def _answer(self) -> AsyncGenerator[bytes, None]:
-        """One answer. Raises Unreachable where it has no end."""
+        """Yield one answer. Raises Unreachable if it has no end."""
         query = self._query | ({} if self._cursor is None else {"cursor": self._cursor})
         headers = {} if self._credits_left is None else {"X-Max-Credits": str(self._credits_left)}
         end: HistoryEnd | None = None
@@ -247,7 +248,7 @@ class HistoryReader:
         self._events, self._received = self._events + count, self._received + count
 
     def _count_cut(self) -> None:
-        """Take all that a cut answer may have cost from what is allowed: more may be paid for than was received."""
+        """Subtract all that a cut answer may have cost from the limit: more may be paid for than was received."""
         credits, events, more = self._price
         if self._credits_left is not None:
             most = -(-(self._received + more) // events) * credits
@@ -255,7 +256,7 @@ class HistoryReader:
 
 
 def _split_end(group: bytes) -> tuple[bytes, HistoryEnd | None]:
-    """Part the end of an answer from its rows."""
+    """Separate the end of an answer from its rows."""
     start = group.rfind(b"\n", 0, -1) + 1
     if not group.startswith(_END, start):
         return group, None
@@ -266,7 +267,7 @@ def _split_end(group: bytes) -> tuple[bytes, HistoryEnd | None]:
 
 
 async def _whole_lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Also those that came before a break, which is raised after them."""
+    """Yield whole lines, including those before a break, which is raised after them."""
     parts, length, broken = list[bytes](), 0, None
     try:
         async for part in response.aiter_raw():

@@ -35,7 +35,7 @@ def _lines(file: BinaryIO) -> Iterator[Add]:
 
 @contextmanager
 def _commas(file: BinaryIO) -> Iterator[Add]:
-    """Lists are separated by spaces, as in the gateway's own CSV."""
+    """Write CSV; lists are separated by spaces, as in the gateway's own CSV."""
     decoder = msgspec.json.Decoder()
     file.write(",".join(COLUMNS).encode() + b"\n")
 

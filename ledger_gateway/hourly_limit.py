@@ -34,12 +34,12 @@ async def hourly_limit(gateway: Gateway) -> HourlyLimit:
 
 
 async def set_hourly_limit(gateway: Gateway, credits_an_hour: int | Literal["learnt"] | None) -> HourlyLimit:
-    """None: no limit. The gateway's credential must be the wallet."""
+    """Set the limit. None: no limit. The gateway's credential must be the wallet."""
     return await _changed(gateway, {"credits_an_hour": credits_an_hour})
 
 
 async def lift_hourly_limit(gateway: Gateway, seconds: int) -> HourlyLimit:
-    """Nothing is limited for so long, at most a day; 0: the limit holds again. The credential must be the wallet."""
+    """Lift the limit for this long, at most a day; 0: the limit applies again. The credential must be the wallet."""
     return await _changed(gateway, {"lift_seconds": seconds})
 
 

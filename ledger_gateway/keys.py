@@ -27,25 +27,25 @@ from ledger_gateway.retries import Repeatable
 
 _ANSWER = Answer(200, {}, b"")
 _PREFIX, _PLAIN_BYTES, _ROUTING_BYTES, _KEY_BYTES = "srpc_live_", 32, 8, 32
-_LIMITS_BYTES_MAX = 1_000  # Of one child: the gateway refuses longer ones.
+_LIMITS_BYTES_MAX = 1_000  # Of one child key; the gateway refuses longer limits.
 _ROOT, _BLOCK = b"ledger-gateway key root\0", b"ledger-gateway key block\0"
 
 
 class NewKey(msgspec.Struct, frozen=True):
-    """api_key: its text, which the gateway tells this once."""
+    """api_key: the text of the key, which the gateway sends only once."""
 
     key: NamedKey
     api_key: str
 
 
 class Keys:
-    """gateway: its credential must be the wallet, but for `listed`."""
+    """gateway: its credential must be the wallet, except for `listed`."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def listed(self, parent: int | None = None) -> list[NamedKey]:
-        """The account's named keys, or those that were made from this one. By a named key: itself alone."""
+        """Return the account's named keys, or those made from this one. With a named key as credential: only itself."""
         keys: list[NamedKey] = []
         query = {} if parent is None else {"parent": parent}
         while True:
@@ -56,23 +56,27 @@ class Keys:
             query["after"] = found["next_after"]
 
     async def create(self, name: str, **limits: Any) -> NewKey:
-        """limits: credits_a_day, credits_total, requests_per_second, methods, origins, addresses, expires_at."""
+        """Make a key. limits: credits_a_day, credits_total, requests_per_second, methods, origins, addresses,
+        expires_at.
+        """
         return await self._new("/account/keys", {"name": name, **limits})
 
     async def change(self, id: int, **changes: Any) -> NamedKey:
-        """changes: name, frozen, and limits as of `create`; None takes a limit away."""
+        """Change a key. changes: name, frozen, and limits as of `create`; None removes a limit."""
         return await self._changed("PATCH", id, json.dumps(changes).encode())
 
     async def rotate(self, id: int, grace_seconds: int = 0) -> NewKey:
-        """A new text for a key that the wallet has made. The former is good for grace_seconds more, at most a day."""
+        """Replace the text of a key that the wallet has made. The former text is valid for grace_seconds more, at most
+        a day.
+        """
         return await self._new(f"/account/keys/{id:d}/rotate", {"grace_seconds": grace_seconds})
 
     async def delete(self, id: int) -> NamedKey:
-        """End it for good, with all that it has open."""
+        """End a key for good, with its open streams."""
         return await self._changed("DELETE", id)
 
     async def _new(self, path: str, content: dict[str, Any]) -> NewKey:
-        # NEVER asked again: the text of a key whose answer was lost is known to nobody.
+        # Never repeated: the text of a key whose answer was lost is known to nobody.
         found = await self._gateway.document("POST", path, json.dumps(content).encode(), again=Repeatable.NEVER)
         made: NewKey = decode(found, NewKey, _ANSWER)
         return made

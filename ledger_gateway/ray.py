@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     import pyarrow
     import ray.data
 
-_ROW_BYTES = 420  # About; of one signal in memory.
+_ROW_BYTES = 420  # Approximate memory of one signal.
 _AT_ONCE = 2  # Exports of one account in one replica of a gateway.
 _PATIENT = RetryPolicy(attempts_max=30, wait_seconds_max=30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _TimeSlice:
-    """What one task reads. Times in microseconds since 1970."""
+    """The range that one task reads. Times in microseconds since 1970."""
 
     url: str
     api_key: ApiKey = field(repr=False)

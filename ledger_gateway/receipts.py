@@ -28,7 +28,7 @@ KEY_SLACK_MS = 60_000  # The gateway's owners take a change of keys over within 
 
 
 class NotProven(ValueError):
-    """A receipt does not hold; one sentence that says what does not."""
+    """A receipt is invalid. The message says why."""
 
 
 _KEY = re.compile(r"\|[0-9]{1,9}$")
@@ -56,18 +56,20 @@ class ReceiptEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def request_id(self) -> str:
-        """Of a charged request; empty: not known. One that begins as its operation does is kept without that."""
+        """Return the id of a charged request; empty: unknown. An id that begins as its operation does is stored without
+        that beginning.
+        """
         first = "" if self.description.startswith("tx:") or self.type != 2 else self._told.partition(" ")[0]
         return self.operation[:10] + first if first.startswith("-") else first
 
     @property
     def digest(self) -> str:
-        """Of a charged call: `digest_of` its parameters and answer; empty: not known."""
+        """Return the digest of a charged call (`digest_of` its parameters and answer); empty: unknown."""
         return self._told.partition(" ")[2].partition(" ")[0] if self.type == 2 else ""
 
     @property
     def key(self) -> int:
-        """Number of the named key that paid, or was paid back; 0: none."""
+        """Return the number of the named key that paid or was refunded; 0: none."""
         return int(self.description.rpartition("|")[2]) if self._told != self.description else 0
 
     @property
@@ -110,7 +112,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def read_receipts(document: Any) -> list[Receipt]:
-    """Of an answer of /account/receipts, or of one receipt alone. Raises NotProven where it is neither."""
+    """Read an answer of /account/receipts, or one receipt. Raises NotProven if it is neither."""
     try:
         if isinstance(document, Mapping) and "receipts" in document:
             return msgspec.convert(document["receipts"], list[Receipt])
@@ -120,12 +122,12 @@ def read_receipts(document: Any) -> list[Receipt]:
 
 
 def digest_of(params: bytes, answer: bytes) -> str:
-    """The digest of a call: params as they were sent (`[]` where there were none), answer as it came, both as bytes."""
+    """Return the digest of a call. params: as sent (`[]` without parameters); answer: as received; both as bytes."""
     return b64encode(sha256(params + b"\n" + answer).digest()[:16]).rstrip(b"=").decode()
 
 
 def hash_after(before: bytes, entry: ReceiptEntry) -> bytes:
-    """The hash of the account's chain after this entry. before: the hash before it."""
+    """Return the hash of the account's chain after this entry. before: the hash before it."""
     text = (
         f"{entry.number},{entry.at_ms},{entry.type},{entry.amount},{entry.balance},{entry.outcome},"
         f"{entry.operation},{entry.parcels},{len(entry.method)}:{entry.method},{entry.description}"
@@ -181,7 +183,7 @@ def check_continued(earlier: Receipt, later: Receipt, chain: Chain) -> None:
 
 
 def public_keys(document: Any) -> dict[str, PublishedKey]:
-    """Of /.well-known/ledger-keys.json. Raises NotProven."""
+    """Read /.well-known/ledger-keys.json. Raises NotProven."""
     try:
         return {str(key["id"]): _published_key(key) for key in document["keys"]}
     except (KeyError, TypeError, ValueError):
@@ -206,7 +208,7 @@ def _check_signature(receipt: Receipt, signature: bytes, keys: Mapping[str, Publ
 
 
 def _climb(node: bytes, index: int, count: int, path: Sequence[bytes]) -> bytes:
-    """The root of a tree of `count` leaves, from the leaf at `index` up (RFC 9162, section 2.1.3.2)."""
+    """Compute the root of a tree of `count` leaves from the leaf at `index` (RFC 9162, section 2.1.3.2)."""
     if not 0 <= index < count:
         raise NotProven("a place in a tree is outside of it")
     last = count - 1

@@ -94,9 +94,11 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
-    """One call of the last day (GET /account/calls). id: a place in the log. at: when it ended, ISO 8601, UTC. outcome:
-    `result`, `node_error`, or a constant of the error table. ms: from the whole request to the answer. credits: posted
-    by then. method: None: it named none that the service knows. key: id of the named key that paid."""
+    """One call of the last day (GET /account/calls).
+
+    id: a place in the log. at: when it ended, ISO 8601, UTC. outcome: `result`, `node_error`, or a constant of the
+    error table. ms: from the whole request to the answer. credits: posted by then. method: None: an unknown method.
+    key: id of the named key that paid."""
 
     id: str
     at: str

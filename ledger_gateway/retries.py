@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from ledger_gateway.errors import GatewayError, LedgerGatewayError, Unreachable
 
-# Errors that pass by themselves, with the least wait in seconds. The others stay as they are, however often one asks.
+# Temporary errors, with the least wait in seconds. Retrying does not change the others.
 WAIT_SECONDS = MappingProxyType(
     {
         "RATE_LIMITED": 1.0,
@@ -26,7 +26,7 @@ WAIT_SECONDS = MappingProxyType(
     }
 )
 _BACK_OFF = 2.0  # Each further wait is twice as long.
-_BUSY_SECONDS = 1.0  # Of a 503 that names no time.
+_BUSY_SECONDS = 1.0  # For a 503 without a time.
 _UNREACHABLE_SECONDS = 0.5
 SENDS = frozenset(
     ("sendTransaction", "sendSmartTransaction", "sendAndConfirm", "sendBundle", "executeSnipe", "executeSell")

@@ -26,11 +26,11 @@ from ledger_gateway.signals import SignalPage
 from ledger_gateway.subscriptions import LOST, NativeSubscription, SignalSubscription, Subscription
 from ledger_gateway.transport import Transport
 
-MESSAGE_BYTES_MAX = 64 << 20  # A whole block.
+MESSAGE_BYTES_MAX = 64 << 20  # Size of a whole block.
 _ANSWER_SECONDS = 30.0
 _OPEN_SECONDS = 15.0
 _WAIT_SECONDS, _WAIT_SECONDS_MAX = 0.5, 30.0
-_IN_VAIN_MAX = 10  # Connections in a row that end soon and tell nothing; each costs the price of its subscriptions.
+_IN_VAIN_MAX = 10  # Short-lived connections in a row without an event; each costs the price of its subscriptions.
 _SOON_SECONDS = 60.0
 _NO_CREDITS, _POLICY_CODES = 4002, frozenset((1008, 4001))
 Made = TypeVar("Made", bound=Subscription[Any])
@@ -47,12 +47,12 @@ class Stream:
         self._given_up: set[int] = set()  # Requests of this connection whose answers may still come.
         self._socket: ClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._refused: LedgerGatewayError | None = None  # Why a connection ended that is not made again.
+        self._refused: LedgerGatewayError | None = None  # Why the connection is not made again, or None.
         self._first: asyncio.Future[None] | None = None
         self._numbers = 0
-        self._fruitless = 0  # Connections and attempts in a row that told nothing.
-        self._in_vain = 0  # Connections among them that were made, and ended soon.
-        self.connections = 0  # Made so far.
+        self._fruitless = 0  # Connections and attempts in a row without an event.
+        self._in_vain = 0  # Those of them that were made and ended soon.
+        self.connections = 0  # Connections made so far.
 
     async def __aenter__(self) -> "Stream":
         return self
@@ -112,7 +112,7 @@ class Stream:
         return subscription
 
     async def _make(self, socket: ClientConnection, subscription: Subscription[Any]) -> None:
-        """Make a subscription. Asked again where the refusal passes by itself: a refused subscription is free."""
+        """Make a subscription. Retries temporary refusals: a refused subscription is free."""
         for attempts in itertools.count(1):
             try:
                 await self._ask(socket, subscription.method, subscription.params, subscription)
@@ -147,7 +147,7 @@ class Stream:
                 self._given_up.add(number)
 
     async def _run(self) -> None:
-        """Connect, and connect again, until the caller may not any more."""
+        """Connect, and reconnect, until the caller may no longer connect."""
         error: LedgerGatewayError | None = None
         try:
             while True:
@@ -206,7 +206,7 @@ class Stream:
             try:
                 await self._make(socket, subscription)
             except Unreachable:
-                return  # The connection is gone already; reading it tells why.
+                return  # The connection has ended; reading it tells why.
             except LedgerGatewayError as error:
                 self.drop(subscription)
                 subscription.end(error)
@@ -251,7 +251,7 @@ class Stream:
             if type(number) is int and number in self._pending:
                 self._answered(*self._pending[number], said)
             elif type(number) is int and number in self._given_up:
-                self._given_up.remove(number)  # The call that asked for this answer was given up.
+                self._given_up.remove(number)  # Its caller no longer waits.
             else:
                 raise BadAnswer(f"a WebSocket answer has an id that no request had: {plain(repr(number)[:40])}", 200)
 
@@ -283,7 +283,7 @@ class Stream:
             answered.set_result(end.value)
 
     def _judge(self, closed: ConnectionClosed, lived_seconds: float) -> None:
-        """Raise where a new connection would end in the same way."""
+        """Raise if a new connection would end in the same way."""
         code, reason = (closed.rcvd.code, plain(closed.rcvd.reason)) if closed.rcvd is not None else (1006, "")
         session = self._transport.credential if isinstance(self._transport.credential, Session) else None
         self._fruitless += 1

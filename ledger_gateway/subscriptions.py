@@ -1,7 +1,7 @@
-"""Subscriptions: what a client iterates over, and how each kind goes on after a break.
+"""Subscriptions as iterators, and how each kind continues after a break.
 
-Implements: actors/streams/README.md, "What a client hears when something is lost"; decisions, "cursors and gaps".
-Not here: the connection (stream.py).
+Implements: actors/streams/README.md, "What a client hears when something is lost"; decisions, "cursors and gaps". Not
+here: the connection (stream.py).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What a native subscription told. slot: where the result names one."""
+    """A notification of a native subscription. slot: if the result names one."""
 
     result: Any
     slot: int | None
@@ -90,7 +90,7 @@ class Subscription(ABC, Generic[Event]):
 
     @abstractmethod
     async def broke(self) -> None:
-        """Note that the connection was lost after the subscription had been made."""
+        """Record that the connection was lost after the subscription was made."""
 
 
 class NativeSubscription(Subscription[Notification | Gap]):

@@ -143,13 +143,13 @@ class Transport:
         if not isinstance(self.credential, Session) or error.http != 401 or "Authorization" not in signed:
             return False
         if signed["Authorization"] == f"Bearer {self.credential.token}":
-            self.credential.token = None  # Unless another call has renewed it meanwhile.
+            self.credential.token = None  # Unless another call has renewed it in the meantime.
         return True
 
     async def _sign_in(self, session: Session) -> None:
-        async with self._signing_in:  # Calls that wait here find the token of the first one.
+        async with self._signing_in:  # Waiting calls then find the token of the first one.
             if session.token is not None and self._now() < self._session_until:
-                self._session_until = self._now() + self._session_seconds  # Each use prolongs it.
+                self._session_until = self._now() + self._session_seconds  # Each use prolongs the session.
                 return
             who = {"pubkey": session.wallet.pubkey}
             challenge = await self._post("/auth/challenge", who)

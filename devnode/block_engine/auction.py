@@ -80,7 +80,7 @@ class Rehearsed:
     """All transactions would succeed."""
 
     tip_lamports: int
-    units: int = field(default=0, compare=False)  # That they take in the block.
+    units: int = field(default=0, compare=False)  # Units that they take in the block.
     write_locked: frozenset[str] = field(default=frozenset(), compare=False)
 
 
@@ -89,7 +89,7 @@ class Failed:
     """No transaction of the bundle lands."""
 
     reason: str
-    may_wait: bool = False  # Only the block has no room.
+    may_wait: bool = False  # True: only the block has no room.
 
 
 def refusal(chain: Chain, bundle: Bundle) -> BundleRefusal | None:

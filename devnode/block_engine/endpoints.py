@@ -29,7 +29,7 @@ from devnode.rpc.node import Node
 from devnode.rpc.params import Params
 from devnode.rpc.sending import decoded_transaction
 
-CLIENTS_MAX = 10_000  # In memory; above it those with a full bucket are forgotten.
+CLIENTS_MAX = 10_000  # Clients in memory; above this number those with a full bucket are forgotten.
 BUNDLE_IDS_MAX = 5
 RATE_LIMITED = -32097
 _ENCODINGS = ("base58", "base64")

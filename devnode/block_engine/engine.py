@@ -29,7 +29,7 @@ from devnode.rpc.node import Node
 logger = logging.getLogger("devnode")
 AUCTION_SECONDS = 0.05
 LOOK_BACK_SECONDS = 300.0
-BUNDLES_MAX = 10_000  # In memory; above it the oldest are forgotten.
+BUNDLES_MAX = 10_000  # Bundles in memory; above this number the oldest are forgotten.
 
 
 @unique
@@ -128,7 +128,7 @@ class BlockEngine:
             result = land(chain, bundle)
             entry = self._entries.get(bundle.identifier)
             if isinstance(result, Failed) and result.may_wait:
-                self._enter(bundle)  # For the next auction.
+                self._enter(bundle)  # It waits for the next auction.
                 continue
             if isinstance(result, Failed):
                 logger.info("bundle %s lands nothing: %s", bundle.identifier, result.reason)
@@ -198,7 +198,7 @@ class BlockEngine:
 
 
 def _settle(arrivals: list[Arrival], result: tuple[TransactionRecord, ...] | Failed | Dropped | Refused) -> None:
-    if isinstance(result, tuple):  # In the order of the bundle, and so are the arrivals, once for each broadcast.
+    if isinstance(result, tuple):  # In the order of the bundle; each broadcast counts as one arrival.
         for arrival, record in zip(arrivals, itertools.cycle(result), strict=False):
             arrival.settle(record)
         return

@@ -79,12 +79,13 @@ class Chain:
         self.performance = PerformanceSampler()
         self.transaction_count = 0
         self.gates: list[Gate] = []
-        self.leader_of: Callable[[int], Pubkey] | None = None  # Gets the fees of the slot; None: they are burned.
+        # Returns the leader, who gets the fees of the slot; None: they are burned.
+        self.leader_of: Callable[[int], Pubkey] | None = None
         self.before_seal: list[Callable[[], None]] = []
         self.snapshots = Snapshots()
-        self.closed_here: set[Pubkey] | None = None  # Kept for a chain that clones: what was closed stays closed.
+        self.closed_here: set[Pubkey] | None = None  # Kept by a chain that clones: accounts closed here stay closed.
         self._taken_over = TakenOver()
-        self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
+        self.limits = SpaceLimits()  # For the blocks opened from now on.
         self.space = BlockSpace(self.limits)
         self._block = OpenBlock(*parent, 0, self.space)
         self.next_nonce = durable_nonce(parent[1])
@@ -357,7 +358,7 @@ class Chain:
                 self.snapshots.note(pubkey, present)
             self.indexes.update(pubkey, present, account)
             self.vm.put(pubkey, account)
-        restored.pop(SYSVAR_CLOCK, None)  # The slot that opens next sets it.
+        restored.pop(SYSVAR_CLOCK, None)  # The next slot sets it when it opens.
         self.transaction_count -= self.statuses.abandon(first_slot)
         self.fees.abandon(first_slot)
         self.levels.abandon(first_slot)

@@ -31,7 +31,7 @@ logger = logging.getLogger("devnode")
 WALLETS = 64
 _GRANT_LAMPORTS = 1_000 * LAMPORTS_PER_SOL
 _WALLET_LAMPORTS_MIN = 10 * LAMPORTS_PER_SOL
-_TRANSACTIONS_MAX = 2_000  # In one slot.
+_TRANSACTIONS_MAX = 2_000  # Limit for one slot.
 
 
 class CrowdError(Exception):
@@ -41,7 +41,7 @@ class CrowdError(Exception):
 class CrowdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0  # Blocks' worth of units that arrive in a slot, on average.
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    units: Annotated[int, msgspec.Meta(ge=10_000, le=1_400_000)] = 1_000_000  # That each transaction asks for.
+    units: Annotated[int, msgspec.Meta(ge=10_000, le=1_400_000)] = 1_000_000  # Units that each transaction asks for.
     median_price: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 10_000  # Micro-lamports a unit.
     spread: Annotated[float, msgspec.Meta(ge=0, le=5)] = 1.0  # Standard deviation of the price's logarithm.
     burst_slots: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1

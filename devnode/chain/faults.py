@@ -31,7 +31,7 @@ from devnode.faults.plan import (
     TpuFate,
 )
 
-_LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # Without the faucet: its transactions always arrive.
+_LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # All but the faucet, whose transactions always arrive.
 _NO_SEND_FAULTS = Legs()
 _COUNTED_METHODS_MAX = 256  # More than all methods that exist; unknown names above the limit share one counter.
 HEALTHY_SLOTS_BEHIND_MAX = 128  # Agave's default health_check_slot_distance.
@@ -133,7 +133,7 @@ class Faults:
 
     def _gate(self, decoded: Decoded, source: Source) -> bool:
         if not self.befall_sends or self._is_delivering:
-            return True  # The usual case, which must be fast: every transaction takes it.
+            return True  # The usual case, which must be fast, because every transaction takes it.
         fate = self.send_fate(source, str(decoded.signature))
         if isinstance(fate, Late):
             self.hold(fate.slots, lambda: self._chain.submit_decoded(decoded, source))

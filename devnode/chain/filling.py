@@ -29,8 +29,8 @@ QUEUED_MAX = 5_000
 class Queued(msgspec.Struct):
     decoded: Decoded
     source: Source
-    price_micro_lamports: int  # A compute unit.
-    units: int  # As it counts before it has run.
+    price_micro_lamports: int  # For each compute unit.
+    units: int  # Units that it counts before it has run.
     write_locked: tuple[str, ...]
     last_valid_height: int | None  # None: a durable nonce.
     settle: Callable[[SubmitResult], object]  # Called once, with the result.
@@ -82,7 +82,7 @@ Settle = Callable[[SubmitResult], object]
 
 
 class Competitors(Protocol):
-    """Where competing transactions come from."""
+    """A source of competing transactions."""
 
     @property
     def compete(self) -> bool: ...
@@ -163,4 +163,4 @@ class BlockFilling:
 
 
 def _ignored(result: SubmitResult) -> None:
-    """Nobody waits for the result of a competing transaction."""
+    """Ignore the result of a competing transaction."""

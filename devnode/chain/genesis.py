@@ -61,7 +61,7 @@ class LeaderKeys:
 @dataclass(frozen=True, slots=True)
 class ChainKeys:
     faucet: Keypair
-    identity: Keypair  # Of this node, which is leader number 0.
+    identity: Keypair  # Identity of this node, which is leader number 0.
     vote: Keypair
     others: tuple[LeaderKeys, ...] = ()  # Leaders 1 and up.
 

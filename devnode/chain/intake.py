@@ -43,7 +43,7 @@ _FINAL_REFUSALS = ("AlreadyProcessed", "SignatureFailure")
 class Fate(Enum):
     WAITING = "waiting"  # For a leader's turn, for room in a block, for an auction, or for the end of a delay.
     DROPPED = "dropped"  # Lost on its way to the leader, or the leader does not keep it.
-    REFUSED = "refused"  # The chain does not take it; `reason` says why.
+    REFUSED = "refused"  # The chain refused it; `reason` says why.
     DUPLICATE = "duplicate"  # A copy had landed before.
     EXPIRED = "expired"  # Its blockhash is unknown, or too old by now.
     LANDED = "landed"  # It is in a block, successful or not.
@@ -51,17 +51,17 @@ class Fate(Enum):
 
 
 class Arrival(msgspec.Struct, gc=False):
-    number: int  # From 1, in the order of arrival.
+    number: int  # Numbered from 1, in the order of arrival.
     source: Source
     signature: Signature
     slot: int  # The slot that was being built.
     unix_ms: int
     fate: Fate = Fate.WAITING
-    reason: Any = None  # Of a refusal.
+    reason: Any = None  # Reason of a refusal.
     landed_slot: int | None = None
 
     def settle(self, result: SubmitResult | Unsound) -> None:
-        """Record what became of the transaction. After it has landed, nothing changes that."""
+        """Record the outcome of the transaction. After it has landed, nothing changes that."""
         if self.fate is Fate.LANDED:
             return
         if isinstance(result, TransactionRecord):
@@ -105,7 +105,7 @@ class ArrivalLog:
         return arrival
 
     def abandon(self, slots: Container[int]) -> None:
-        """Take note that these slots were on a lost fork."""
+        """Record that these slots were on a lost fork."""
         for arrival in self._kept:
             if arrival.landed_slot in slots:
                 arrival.fate, arrival.landed_slot = Fate.ABANDONED, None

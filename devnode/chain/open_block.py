@@ -64,7 +64,7 @@ class BlockSpace:
     used: int = 0
     fits_any: bool = field(init=False)  # Whether there is room for any transaction, whatever it asks for.
     _by_account: dict[str, int] = field(default_factory=dict)
-    _most: int = 0  # Of any account.
+    _most: int = 0  # Most units of any account.
 
     def __post_init__(self) -> None:
         self._note_room()
@@ -110,7 +110,7 @@ class OpenBlock:
     unix_time: int
     space: BlockSpace
     records: list[TransactionRecord] = field(default_factory=list)
-    base_fee_lamports: int = 0  # Of all transactions, for their signatures.
+    base_fee_lamports: int = 0  # Fees of all transactions for their signatures.
     priority_fee_lamports: int = 0
 
     def add_fees(self, base_lamports: int, fee_lamports: int) -> None:
@@ -121,7 +121,7 @@ class OpenBlock:
 
     @property
     def leader_lamports(self) -> int:
-        """What the leader gets: the priority fees, and half of the base fees; the other half is burned."""
+        """Return the leader's share: the priority fees, and half of the base fees; the other half is burned."""
         return self.priority_fee_lamports + self.base_fee_lamports - self.base_fee_lamports // 2
 
     def add(self, record: TransactionRecord, signatures: int, counted: int | None = None) -> None:

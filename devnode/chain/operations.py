@@ -1,4 +1,4 @@
-"""What the operator does to a whole chain: a jump to a later slot, and the return to a snapshot.
+"""The operator's changes of a whole chain: a jump to a later slot, and the return to a snapshot.
 
 Implements: the changes themselves, in one turn each. Synchronous.
 Not here: when a jump may happen (pacemaker.py), what a snapshot keeps (snapshots.py).

@@ -35,7 +35,7 @@ class Fork:
 
     first_slot: int
     last_is_dead: bool
-    blocks_left: int  # With the block being built.
+    blocks_left: int  # Includes the block being built.
 
 
 class Pacemaker:
@@ -94,7 +94,7 @@ class Pacemaker:
             await self.written()
             if self._fork is not None:
                 raise WarpError("a fork is being built: ask again when it has ended")
-            to_slot, to_time = self._target(slot, unix_time)  # Again: slots went by meanwhile.
+            to_slot, to_time = self._target(slot, unix_time)  # Again, because slots may have passed in the meantime.
             sealed = warp(self._chain, to_slot, to_time, self._clock.monotonic())
             self._ahead_seconds = to_time - self._clock.now()
             self._write(sealed)

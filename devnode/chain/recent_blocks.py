@@ -1,4 +1,4 @@
-"""What the chain remembers of recent blocks: prices, throughput and statuses.
+"""Caches prices, throughput and statuses of recent blocks.
 
 Implements: Agave's getRecentPrioritizationFees (FeeCache), getRecentPerformanceSamples (PerformanceSampler) and status
 cache (StatusCache). In memory only.

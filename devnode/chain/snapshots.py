@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 SNAPSHOTS_MAX = 64
 KEPT_BYTES_MAX = 256 * 1024 * 1024  # Of all snapshots together.
 NAME_CHARACTERS_MAX = 64
-_ENTRY_BYTES = 500  # About what Python needs for an account, beside its data.
+_ENTRY_BYTES = 500  # Approximate memory of an account in Python, in addition to its data.
 
 
 class SnapshotError(Exception):
@@ -46,7 +46,7 @@ class Snapshots:
         self._kept: list[Snapshot] = []
         self._next = 1
         self._bytes_max = kept_bytes_max
-        self._dropped: set[int] = set()  # Numbers of those that went for want of room.
+        self._dropped: set[int] = set()  # Numbers of snapshots dropped for lack of room.
 
     def __bool__(self) -> bool:
         return bool(self._kept)

@@ -1,4 +1,4 @@
-"""Where a transaction comes from, and what became of it.
+"""The sources of transactions, and the results of submitting them.
 
 Implements: the values that doors and the chain exchange about one submitted transaction. Pure.
 Not here: executing it (chain.py), its way to a leader (intake.py).

@@ -34,14 +34,14 @@ from devnode.execution.vm import NotLoadable
 from devnode.parsing.token_accounts import holding
 
 logger = logging.getLogger("devnode")
-FETCH_SECONDS_MAX = 15.0  # For all accounts that one call lacks.
+FETCH_SECONDS_MAX = 15.0  # For all missing accounts of one call.
 CLONED_ACCOUNTS_MAX = 100_000
 CLONED_BYTES_MAX = 1024 * 1024 * 1024
 MISSES_MAX = 100_000  # The oldest are forgotten first.
 PENDING_MAX = 2_000  # Accounts being fetched at a time.
-LATER_MAX = 1_000  # Transactions of doors that answer nothing, waiting for their accounts.
-_AWAY_SECONDS = 1.0  # After a failure the other node is left alone for so long.
-_REFUSED_SECONDS, _REFUSED_MAX = 60.0, 1_000  # Unusable accounts are not fetched again for so long.
+LATER_MAX = 1_000  # Transactions from doors without answers that wait for their accounts.
+_AWAY_SECONDS = 1.0  # After a failure the other node is not asked for this long.
+_REFUSED_SECONDS, _REFUSED_MAX = 60.0, 1_000  # Unusable accounts are not fetched again for this long.
 _ROUNDS_MAX = 4  # Static keys, then the addresses of lookup tables; a table cannot be in a table.
 _PROGRAM_STATE, _PROGRAM_DATA_STATE = (2).to_bytes(4, "little"), (3).to_bytes(4, "little")
 _TABLE_EXTENDED = slice(12, 20)
@@ -117,7 +117,7 @@ class Cloner:
             then()
 
     def _needed(self, touched: Touched) -> set[Pubkey]:
-        """What is touched, as far as lookup tables are here."""
+        """Return the touched accounts, as far as their lookup tables are here."""
         needed = set(touched.pubkeys)
         for decoded in touched.transactions:
             tables = getattr(decoded.message, "address_table_lookups", ())
@@ -156,7 +156,7 @@ class Cloner:
         for pubkey in pubkeys:
             self._pending.pop(pubkey, None)
         if not task.cancelled():
-            task.exception()  # Read here, because all who waited for it may have gone.
+            task.exception()  # Marks the exception as retrieved: all waiting callers may have left.
 
     async def _fetch(self, pubkeys: list[Pubkey]) -> None:
         """Ask for these accounts and for those that they need, and take over what came. Raises CloneError."""

@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 
 from devnode.encoding.addresses import RENT_EPOCH_EXEMPT
 
-ACCOUNTS_PER_CALL = 100  # The most that getMultipleAccounts takes.
+ACCOUNTS_PER_CALL = 100  # Limit of getMultipleAccounts.
 DATA_BYTES_MAX = 10 * 1024 * 1024  # Solana's limit for one account.
 ANSWER_BYTES_MAX = 32 * 1024 * 1024  # More than the largest account in base64. A larger answer is asked for in halves.
 # Carried by what a cloning node asks: such a call is answered without cloning, so that two nodes that clone from each
@@ -26,7 +26,7 @@ ANSWER_BYTES_MAX = 32 * 1024 * 1024  # More than the largest account in base64. 
 CLONING_HEADER = b"x-devnode-cloning"
 _CHUNK_BYTES = 256 * 1024
 _CONNECT_SECONDS_MAX = 5
-_TOLD_CHARACTERS_MAX = 200  # Of an error text that the other node wrote.
+_TOLD_CHARACTERS_MAX = 200  # Length of an error text from the other node.
 
 
 class UpstreamError(Exception):

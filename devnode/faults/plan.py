@@ -21,7 +21,7 @@ FORK_BLOCKS_MAX = 8
 HANG_MS_MAX = 600_000
 LATE_MS_MAX = 60_000
 LEADER_NAMES = frozenset(("*", *map(str, range(LEADERS_MAX))))
-SKIP_SLOTS_MAX = 64  # In a row; without it, a share of 1 would skip for ever.
+SKIP_SLOTS_MAX = 64  # Skips in a row; without this limit, a share of 1 would skip for ever.
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -41,7 +41,7 @@ class SendFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of one leg. The sender gets the usual answer; the transaction is dropped or late."""
 
     drop_share: Share = 0.0
-    delay_share: Share = 0.0  # Of the sends that are not dropped.
+    delay_share: Share = 0.0  # Share of the sends that are not dropped.
     delay_slots: Annotated[int, msgspec.Meta(ge=1, le=SLOTS_MAX)] = 2
     run_slots: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0  # Drops come in runs of so many slots; 0: singly.
 
@@ -50,13 +50,13 @@ class Legs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rpc: SendFaults = SendFaults()
     tpu: SendFaults = SendFaults()
     bundle: SendFaults = SendFaults()
-    correlation: Share = 0.0  # Of the drops: decided once for all legs.
+    correlation: Share = 0.0  # Share of the drops that are decided once for all legs.
 
 
 class LeaderFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    drop_share: Share = 0.0  # Of the transactions that are sent to its TPU.
+    drop_share: Share = 0.0  # Share of the transactions sent to its TPU.
     late_ms: Annotated[int, msgspec.Meta(ge=0, le=LATE_MS_MAX)] = 0  # Each of its slots lasts so much longer.
-    skip_share: Share = 0.0  # Of its slots: they have no block.
+    skip_share: Share = 0.0  # Share of its slots without a block.
 
 
 class TpuFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,10 +75,10 @@ class EngineFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class SlotFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frozen: bool = False  # No slot ends while it is set.
-    skip_share: Share = 0.0  # Of slots: they have no block.
-    fork_share: Share = 0.0  # Of slots: their block and the ones built on it are abandoned.
+    skip_share: Share = 0.0  # Share of slots without a block.
+    fork_share: Share = 0.0  # Share of slots whose block, with the ones built on it, is abandoned.
     fork_blocks: Annotated[int, msgspec.Meta(ge=1, le=FORK_BLOCKS_MAX)] = 1
-    dead_share: Share = 0.0  # Of slots: their block turns out invalid.
+    dead_share: Share = 0.0  # Share of slots whose block turns out invalid.
 
 
 class NodeFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,8 +99,8 @@ class CallFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class StreamFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silent: bool = False  # Connections stay open and receive nothing; the missed events are lost.
-    lost_slot_share: Share = 0.0  # Of slots: their events are not delivered.
-    cut_share: Share = 0.0  # Of slots: all connections end when the slot begins.
+    lost_slot_share: Share = 0.0  # Share of slots whose events are not delivered.
+    cut_share: Share = 0.0  # Share of slots at whose start all connections end.
 
 
 class Streams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -74,7 +74,7 @@ class GrpcHub:
 
     def subscribe(self, subscription: GrpcSubscription, wanted: Filter, from_slot: int | None) -> None:
         """Replace the filters of a subscriber, and stop its replay if it has one."""
-        self.pump()  # Earlier events go to the filters before.
+        self.pump()  # Earlier events go to the former filters.
         self._stop_replay(subscription)
         end = None if from_slot is None else refusal(self.logs, wanted.level, from_slot)
         if end is not None:

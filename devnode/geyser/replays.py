@@ -1,10 +1,10 @@
-"""One subscriber, and its replay of past slots while the chain goes on.
+"""Replays past slots to one subscriber while the chain continues.
 
-Implements: `from_slot`: one slot after the other, with a turn of the event loop between them so that a long replay
-does not delay other work; then new updates, without a gap. During a replay, the only new updates that the subscriber
-gets are statuses of slots that it has replayed already; all others come when their slot is replayed, so none is missed
-and none is sent twice. Yellowstone's order within a slot: writes and transactions as they came, entries, block, block
-meta, statuses. Refuses slots that are too old, not kept, or not reached yet.
+Implements: `from_slot`: one slot after the other, with a turn of the event loop between them so that a long replay does
+not delay other work; then new updates, without a gap. During a replay, the only new updates that the subscriber gets
+are statuses of slots that it has replayed already; all others come when their slot is replayed, so none is missed and
+none is sent twice. Yellowstone's order within a slot: writes and transactions as they came, entries, block, block meta,
+statuses. Refuses slots that are too old, not kept, or not reached yet.
 Not here: the logs (slot_logs.py), other subscribers (hub.py), gRPC (service.py).
 """
 

@@ -119,8 +119,8 @@ class SealedSlot:
 
     block: Block
     accounts: tuple[tuple[Pubkey, Account | None], ...]
-    transaction_count: int  # Of the whole chain, with this slot.
-    taken_over: TakenOver | None = None  # Since the slot that was written before.
+    transaction_count: int  # Count of the whole chain, including this slot.
+    taken_over: TakenOver | None = None  # Taken over since the slot that was written before.
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Journal:
                 [(key, row_id(block.slot, record.position)) for record in block.transactions for key in record.keys],
             )
             if sealed.taken_over is not None:
-                self._take_over(sealed.taken_over)  # Before what this slot wrote, which is newer.
+                self._take_over(sealed.taken_over)  # Written before this slot's accounts, which are newer.
             self._many(_PUT_ACCOUNTS, written)
             db.executemany("DELETE FROM accounts WHERE pubkey = ?", closed)
             db.execute("INSERT OR REPLACE INTO chain VALUES ('transaction_count', ?)", (str(sealed.transaction_count),))

@@ -37,8 +37,8 @@ Handler = Callable[[Node, list[Any]], Any]
 @dataclass(frozen=True, slots=True)
 class Method:
     handler: Handler
-    least: int  # Parameters that must be given.
-    most: int  # Parameters that may be given.
+    least: int  # Number of required parameters.
+    most: int  # Number of allowed parameters.
 
 
 Table = Mapping[str, Method]

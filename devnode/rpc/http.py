@@ -118,7 +118,7 @@ class HttpDoor:
     # its signatures. Measured with getAccountInfo on one core: 101 us of CPU by way of ASGI, half of that here.
 
     def takes(self, request: HttpRequest) -> bool:
-        """While faults or another node may make a call wait, none is taken."""
+        """Take the request unless faults or another node may make calls wait."""
         may_wait = self._cloner is not None or self._health.faults.befall_calls
         return request.target == b"/" and request.keep_alive and not may_wait
 
@@ -150,8 +150,8 @@ class HttpDoor:
 
 
 def _finish(reply: Unfinished[bytes | None], answer: "asyncio.Future[bytes]", is_signed: bool) -> None:
-    """A client that has gone meanwhile changes nothing: what it sent was received."""
-    if not answer.done():  # Else it was finished before the check was, for the sake of the next request.
+    """Completes the answer even after a disconnect: the request was received."""
+    if not answer.done():  # Otherwise the next request has finished it before the check ended.
         try:
             answer.set_result(_whole(reply.finish(is_signed) or b""))
         except Exception as error:  # noqa: BLE001  # The server logs it.

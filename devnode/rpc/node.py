@@ -57,8 +57,8 @@ class Node:
     )  # By leader; each TPU door adds its own when it listens.
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
     markets: dict[int, Market] = field(default_factory=dict)  # By seed.
-    pacemaker: Pacemaker | None = None  # Set when slots go on by themselves.
-    cloner: Cloner | None = None  # Of a chain that takes accounts over from another node.
+    pacemaker: Pacemaker | None = None  # Set when slots advance by themselves.
+    cloner: Cloner | None = None  # Set in a chain that clones accounts from another node.
     leaders: LeaderSchedule = field(init=False)
     faults: Faults = field(init=False)
     crowd: Crowd = field(init=False)

@@ -14,7 +14,7 @@ from solders.pubkey import Pubkey
 Peer = Pubkey | str  # The identity, or the address of a peer without an identity.
 INTERVAL_SECONDS = 0.1
 _SECONDS_PER_MINUTE = 60
-_ADDRESSES_MAX = 10_000  # Addresses in memory; above it those without recent connections are forgotten.
+_ADDRESSES_MAX = 10_000  # Addresses in memory; above this number those without recent connections are forgotten.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

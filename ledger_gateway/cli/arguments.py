@@ -20,7 +20,7 @@ def without_key(arguments: list[str]) -> tuple[list[str], str | None]:
         if argument == "--key":
             key = next(given, None)
             if key is None:
-                kept.append(argument)  # Its value is missing, which the parser tells.
+                kept.append(argument)  # Its value is missing, which the parser reports.
         elif argument.startswith("--key="):
             key = argument.removeprefix("--key=")
         else:

@@ -1,4 +1,4 @@
-"""Whether a wallet can pay a deposit: USDC for the transfer, SOL for the network's fee.
+"""Checks whether a wallet can pay a deposit: USDC for the transfer, SOL for the network's fee.
 
 Pure. Not here: asking the node (deposit_command.py).
 """

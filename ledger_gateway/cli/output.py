@@ -1,4 +1,4 @@
-"""What a command prints: for people, or with --json one JSON document for programs.
+"""Prints the output of a command: for people, or with --json one JSON document for programs.
 
 Text of a server is printed without control characters, so that it cannot drive the terminal. Results go to the standard
 output; progress, errors and next steps to the standard error.

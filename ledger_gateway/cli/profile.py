@@ -1,7 +1,7 @@
-"""Which gateway, and who is calling: options, then the environment, then the saved profile.
+"""Chooses the gateway and the caller: from options, then the environment, then the saved profile.
 
 Implements: README.md of this folder. The profile is a file of mode 600; a saved key belongs to the URL that gave it, so
-that no gateway is sent the key of another one.
+that no gateway receives the key of another one.
 """
 
 import json

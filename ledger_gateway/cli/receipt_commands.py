@@ -158,7 +158,7 @@ def _checked(path: Path, document: Any, known: dict[str, PublishedKey]) -> list[
 
 
 def _check_chain(path: Path, document: Any, receipts: Sequence[Receipt]) -> None:
-    """The chain leads from one of the receipts to another one."""
+    """Check that the chain leads from one of the receipts to another one."""
     try:
         chain = msgspec.convert(document, Chain)
         last = chain.after + len(chain.entries)

@@ -1,4 +1,4 @@
-"""How fast an account spends its credits, and until when they last. Pure.
+"""Estimates how fast an account spends its credits, and how long they last. Pure.
 
 The rate is that of a window of whole hours; credits that expire before they would be spent are left out.
 """

@@ -1,4 +1,4 @@
-"""What every command shares: the options --url, --key, --keypair and --json, and what becomes of its errors.
+"""Shared by all commands: the options --url, --key, --keypair and --json, and the handling of errors.
 
 Implements: README.md of this folder, "Exit codes".
 """
@@ -106,7 +106,7 @@ def perform(work: Work, given: dict[str, Any], values: dict[str, Any]) -> None:
         _fail(out, error, _advice(error))
     except FileExistsError as error:
         _fail(out, Refused(f"{error.filename} exists already", ""), "name another file; nothing is overwritten.")
-    except BrokenPipeError:  # `| head` has enough.
+    except BrokenPipeError:  # `| head` has read enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except OSError as error:
